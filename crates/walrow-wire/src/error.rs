@@ -1,0 +1,82 @@
+//! What is wrong with bytes that can never be right.
+
+use core::fmt;
+
+/// Bytes that are not the protocol: what, where, in which message and field.
+///
+/// Never carries the bytes themselves, which are users' data. Missing bytes at the end of a
+/// [`Frame`](crate::Frame) are not an error but `Ok(None)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// Bytes from the start of the parsed slice to the fault.
+    pub offset: usize,
+    /// The message, by the manual's name: `"Relation"`, `"XLogData"`.
+    pub message: &'static str,
+    /// The field of the message: `"column name"`.
+    pub field: &'static str,
+}
+
+/// What is wrong with the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The message ends before the field does.
+    UnexpectedEnd {
+        /// Bytes the field needs.
+        needed: u64,
+        /// Bytes that are left.
+        available: u64,
+    },
+    /// Bytes follow the last field.
+    TrailingBytes {
+        /// How many.
+        count: u64,
+    },
+    /// A kind byte that the protocol does not define.
+    UnknownKind(u8),
+    /// A length that no server sends: negative, or beyond PostgreSQL's limit of 1 GiB.
+    InvalidLength(i64),
+    /// A string without its terminating zero byte.
+    UnterminatedString,
+    /// A value outside what the field allows.
+    InvalidValue {
+        /// What the field allows.
+        expected: &'static str,
+    },
+    /// Physical replication: WAL itself, not the output of pgoutput.
+    PhysicalStream,
+}
+
+impl Error {
+    /// The same error, its offset counted from `base` bytes before the parsed slice.
+    #[must_use]
+    pub fn at(mut self, base: usize) -> Self {
+        self.offset = self.offset.saturating_add(base);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ", self.message, self.field)?;
+        match self.kind {
+            ErrorKind::UnexpectedEnd { needed, available } => {
+                write!(f, "needs {needed} bytes, {available} are left")?;
+            }
+            ErrorKind::TrailingBytes { count } => write!(f, "is followed by {count} extra bytes")?,
+            ErrorKind::UnknownKind(byte) => write!(f, "0x{byte:02X} is not one of the protocol's")?,
+            ErrorKind::InvalidLength(length) => write!(f, "{length} is impossible")?,
+            ErrorKind::UnterminatedString => f.write_str("is not terminated")?,
+            ErrorKind::InvalidValue { expected } => write!(f, "is not {expected}")?,
+            ErrorKind::PhysicalStream => f.write_str(
+                "is WAL of a physical replication stream; start it with SLOT … LOGICAL and the \
+                 pgoutput plugin",
+            )?,
+        }
+        write!(f, " (byte {})", self.offset)
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,69 @@
+//! PostgreSQL's replication protocol as bytes.
+//!
+//! What the server says and what a client answers on a replication connection: backend messages
+//! ([`Frame`], [`BackendMessage`]), the payloads of CopyData ([`CopyData`]), and all nineteen
+//! pgoutput messages of protocol versions 1 to 4 ([`Message`]). Everything is borrowed from the
+//! input, and every `parse` has its exact inverse, `encode`, beside it.
+//!
+//! ```text
+//! bytes ─► Frame 'd' ─► CopyData 'w' ─► Message 'I' ─► Tuple ─► Cell
+//!            W N S E c C Z T D   'k'
+//! ```
+//!
+//! This crate knows no files, sockets, clocks or Arrow: it is `no_std` and holds no unsafe code.
+//! No length that the wire claims reserves memory before it is compared with what is there.
+//!
+//! ```
+//! use walrow_wire::{CopyData, Frame, Message};
+//!
+//! // insert into t values (null), as a server sends it.
+//! let bytes = b"d\0\0\0\x26w\0\0\0\0\x01\x92\x3a\x28\0\0\0\0\x01\x92\x3a\x28\0\x02\xf1\x2c\xc5\x5b\xb3\x40I\0\0\x40\0N\0\x01n";
+//! let (frame, used) = Frame::parse(bytes)?.expect("the frame is whole");
+//! assert_eq!((frame.tag, used), (b'd', bytes.len()));
+//! let CopyData::XLogData(data) = CopyData::parse(frame.body)? else { panic!("not XLogData") };
+//! assert_eq!(data.start.to_string(), "0/1923A28");
+//! let Message::Insert(insert) = Message::parse(data.message, false)? else { panic!() };
+//! assert_eq!((insert.relation, insert.new.len()), (16384, 1));
+//! # Ok::<(), walrow_wire::Error>(())
+//! ```
+//!
+//! Manual: [Streaming Replication Protocol](https://www.postgresql.org/docs/current/protocol-replication.html),
+//! [Logical Replication Message Formats](https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod backend;
+mod command;
+mod copy_data;
+mod cursor;
+mod encode;
+mod error;
+mod lsn;
+mod message;
+mod string;
+
+pub use backend::{
+    BackendMessage, CopyBothResponse, DataRow, Fields, Frame, NotificationResponse,
+    ParameterStatus, RowDescription, RowField,
+};
+pub use command::{PluginOption, StartReplication};
+pub use copy_data::{
+    CopyData, HotStandbyFeedback, PrimaryKeepalive, StandbyStatusUpdate, XLogData,
+};
+pub use error::{Error, ErrorKind};
+pub use lsn::{Lsn, ParseLsnError, Timestamp};
+pub use message::{
+    Begin, BeginPrepare, Cell, Cells, Column, Columns, Commit, CommitPrepared, Delete, Insert,
+    LogicalMessage, Message, OldTuple, Origin, Prepare, Relation, ReplicaIdentity,
+    RollbackPrepared, StreamAbort, StreamCommit, StreamPrepare, StreamStart, Truncate, Tuple, Type,
+    Update,
+};
+pub use string::PgString;
+
+/// An object identifier: a relation, a type.
+pub type Oid = u32;
+
+/// A transaction identifier, 32 bits as pgoutput sends it; it wraps around.
+pub type Xid = u32;

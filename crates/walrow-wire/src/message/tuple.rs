@@ -1,0 +1,130 @@
+//! A row's cells.
+//!
+//! ```text
+//! ┌───────────┬───┬───┬───┬────────────┬───────┬ …
+//! │ count (2) │ n │ u │ t │ length (4) │ bytes │     one cell a column, `b` like `t`
+//! └───────────┴───┴───┴───┴────────────┴───────┴ …
+//! ```
+
+use crate::cursor::Cursor;
+use crate::encode::Put;
+use crate::error::{Error, ErrorKind};
+use alloc::vec::Vec;
+
+/// A row or the key of one: known to be well formed, its cells read as they are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Tuple<'a> {
+    count: u16,
+    bytes: &'a [u8],
+}
+
+/// One column's value as it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cell<'a> {
+    /// `n`: NULL, or in a key tuple "not part of the key".
+    Null,
+    /// `u`: an unchanged TOAST value, which is not sent. Not NULL.
+    Unchanged,
+    /// `t`: what the type's output function wrote.
+    Text(&'a [u8]),
+    /// `b`: what the type's send function wrote.
+    Binary(&'a [u8]),
+}
+
+impl<'a> Tuple<'a> {
+    #[inline]
+    pub(super) fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+        let count = cursor.u16("number of columns")?;
+        let bytes = cursor.rest();
+        for _ in 0..count {
+            let unread = *cursor;
+            match cursor.u8("cell kind")? {
+                b'n' | b'u' => {}
+                b't' | b'b' => {
+                    let unread = *cursor;
+                    let length = cursor.i32("cell length")?;
+                    let Ok(length) = usize::try_from(length) else {
+                        let kind = ErrorKind::InvalidLength(length.into());
+                        return Err(unread.error(kind, "cell length"));
+                    };
+                    cursor.bytes(length, "cell")?;
+                }
+                other => return Err(unread.error(ErrorKind::UnknownKind(other), "cell kind")),
+            }
+        }
+        let length = bytes.len().saturating_sub(cursor.remaining());
+        Ok(Self {
+            count,
+            bytes: bytes.get(..length).unwrap_or(bytes),
+        })
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u16(self.count);
+        out.put_bytes(self.bytes);
+    }
+
+    /// How many cells there are; 0 is legal.
+    pub const fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The size of the cells in bytes, kinds and lengths included.
+    pub const fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Each cell in order.
+    #[inline]
+    pub const fn cells(&self) -> Cells<'a> {
+        Cells { rest: self.bytes }
+    }
+}
+
+impl core::fmt::Debug for Tuple<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.cells()).finish()
+    }
+}
+
+/// The cells of a [`Tuple`], in order.
+#[derive(Clone, Debug)]
+pub struct Cells<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Cells<'a> {
+    type Item = Cell<'a>;
+
+    // The bytes are well formed since `Tuple::parse`; `?` never ends the cells early.
+    #[inline]
+    fn next(&mut self) -> Option<Cell<'a>> {
+        let (&kind, rest) = self.rest.split_first()?;
+        match kind {
+            b'n' | b'u' => {
+                self.rest = rest;
+                Some(if kind == b'n' {
+                    Cell::Null
+                } else {
+                    Cell::Unchanged
+                })
+            }
+            _ => {
+                let (length, rest) = rest.split_first_chunk::<4>()?;
+                let (value, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+                self.rest = rest;
+                Some(if kind == b't' {
+                    Cell::Text(value)
+                } else {
+                    Cell::Binary(value)
+                })
+            }
+        }
+    }
+}
