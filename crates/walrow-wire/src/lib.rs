@@ -40,6 +40,7 @@ mod copy_data;
 mod cursor;
 mod encode;
 mod error;
+mod framing;
 mod lsn;
 mod message;
 mod string;
@@ -53,6 +54,7 @@ pub use copy_data::{
     CopyData, HotStandbyFeedback, PrimaryKeepalive, StandbyStatusUpdate, XLogData,
 };
 pub use error::{Error, ErrorKind};
+pub use framing::Framing;
 pub use lsn::{Lsn, ParseLsnError, Timestamp};
 pub use message::{
     Begin, BeginPrepare, Cell, Cells, Column, Columns, Commit, CommitPrepared, Delete, Insert,

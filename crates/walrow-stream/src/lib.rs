@@ -1,0 +1,37 @@
+//! What PostgreSQL's replication messages mean: committed transactions in commit order.
+//!
+//! The [`Assembler`] takes the bytes of a stream, cut anywhere, and hands out the [`Item`]s of
+//! committed transactions: never a row of one that is open, cut off or rolled back. It keeps the
+//! relation versions that rows arrived under ([`Relation`]).
+//!
+//! ```
+//! use walrow_stream::{Assembler, Item};
+//!
+//! let stream: &[u8] = &[]; // wire frames, from a file or a connection
+//! let mut assembler = Assembler::default();
+//! let mut input = stream;
+//! while let Some(item) = assembler.next(&mut input)? {
+//!     match item {
+//!         Item::Begin(transaction) => println!("transaction {}", transaction.xid),
+//!         Item::Change(change) => println!("{} #{}", change.relation, change.seq),
+//!         Item::Commit(transaction) => println!("durable up to {}", transaction.end_lsn),
+//!         _ => {}
+//!     }
+//! }
+//! # Ok::<(), walrow_stream::Error>(())
+//! ```
+
+mod assembler;
+mod catalog;
+mod error;
+mod frames;
+mod relation;
+mod transaction;
+
+pub use assembler::Assembler;
+pub use catalog::{
+    Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
+};
+pub use error::{Error, ErrorKind};
+pub use relation::{Column, Relation, TypeName};
+pub use transaction::{Change, Item, Message, Origin, Row, Transaction};

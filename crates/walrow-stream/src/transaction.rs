@@ -1,0 +1,113 @@
+//! What an assembler hands out.
+
+use crate::relation::Relation;
+use std::sync::Arc;
+use walrow_wire::{Lsn, OldTuple, Timestamp, Tuple, Xid};
+
+/// A committed transaction's head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// Its ID; 32 bits that wrap around.
+    pub xid: Xid,
+    /// Where its commit record starts. With a change's `seq` it is the change's identity.
+    pub commit_lsn: Lsn,
+    /// Where its commit record ends: what a client confirms once all of it is durable.
+    pub end_lsn: Lsn,
+    /// When it was committed, by the server's clock; not monotonic.
+    pub commit_time: Timestamp,
+    /// Where it came from, if it was replicated itself. The last one counts.
+    pub origins: Vec<Origin>,
+}
+
+/// Where a transaction came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The origin's name.
+    pub name: String,
+    /// The commit's LSN there; 0/0 where the writer set none.
+    pub commit_lsn: Lsn,
+}
+
+/// One thing a stream tells. Changes and transactional messages lie between their transaction's
+/// Begin and Commit, in order.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Item<'a> {
+    /// A committed transaction begins.
+    Begin(&'a Transaction),
+    /// A row change of it.
+    Change(Change<'a>),
+    /// A logical message; a non-transactional one stands outside transactions.
+    Message(Message<'a>),
+    /// The transaction is complete.
+    Commit(&'a Transaction),
+    /// A new server session begins: relations are sent again.
+    SessionStart,
+    /// The server ended the stream with an error; what was open is dropped.
+    ServerError {
+        /// The SQLSTATE.
+        sqlstate: &'a str,
+    },
+}
+
+/// One committed change of rows.
+#[derive(Clone, Debug)]
+pub struct Change<'a> {
+    /// Counts the transaction's changes from 0, the same for every protocol version.
+    pub seq: u64,
+    /// The change's own LSN, 0/0 where the server sent none.
+    pub lsn: Lsn,
+    /// Bytes fed to the assembler before the change's message.
+    pub offset: u64,
+    /// The relation version it arrived under; of a truncate, the first one's.
+    pub relation: &'a Arc<Relation>,
+    /// What happened.
+    pub row: Row<'a>,
+}
+
+/// What happened to a row or to tables. Tuples have as many cells as the relation has columns.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Row<'a> {
+    /// A row came to be.
+    Insert {
+        /// The row.
+        new: Tuple<'a>,
+    },
+    /// A row was changed.
+    Update {
+        /// The old row or its key, if the replica identity calls for one.
+        old: Option<OldTuple<'a>>,
+        /// The new row.
+        new: Tuple<'a>,
+    },
+    /// A row is gone.
+    Delete {
+        /// The old row or its key.
+        old: OldTuple<'a>,
+    },
+    /// All rows of some tables are gone.
+    Truncate {
+        /// The tables, those that CASCADE took included.
+        relations: Vec<Arc<Relation>>,
+        /// Whether CASCADE was given.
+        cascade: bool,
+        /// Whether RESTART IDENTITY was given.
+        restart_identity: bool,
+    },
+}
+
+/// What `pg_logical_emit_message` wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Where its record ends; of a non-transactional one, its position.
+    pub lsn: Lsn,
+    /// Whether it belongs to the transaction around it.
+    pub transactional: bool,
+    /// The seq of the next change, for its place among the changes.
+    pub seq: u64,
+    /// Its prefix; may be empty.
+    pub prefix: &'a str,
+    /// Its content: bytes, in no encoding.
+    pub content: &'a [u8],
+}
