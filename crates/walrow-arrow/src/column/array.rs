@@ -1,0 +1,679 @@
+//! One-dimensional arrays, taken apart into their elements' cells.
+//!
+//! ```text
+//! text    [0:2]={a,NULL,"q\"x"}     the bounds only if the first is not 1; the delimiter is the element type's
+//! binary  i32 dimensions | i32 has nulls | u32 element OID
+//!         per dimension: i32 size | i32 lower bound
+//!         per element:   i32 length, -1 for null | bytes
+//! ```
+//!
+//! Both readers hand out elements as they go, so what was handed out before an error counts for nothing.
+
+use super::{CellError, Unrepresentable};
+
+/// What an array says besides its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArrayShape {
+    /// How many elements it has.
+    pub(crate) len: usize,
+    /// The subscript of the first one; a list has no place for any other than 1.
+    pub(crate) lower_bound: i32,
+}
+
+impl ArrayShape {
+    const EMPTY: Self = Self {
+        len: 0,
+        lower_bound: 1,
+    };
+
+    /// Whether a list of the elements loses the array's subscripts.
+    pub(crate) const fn drops_lower_bound(self) -> bool {
+        self.lower_bound != 1
+    }
+}
+
+/// Visits the elements of an array's text, nulls as `None`. `scratch` holds the element whose escapes were taken out.
+pub(crate) fn array_from_text<E: From<CellError>>(
+    cell: &[u8],
+    delimiter: u8,
+    scratch: &mut Vec<u8>,
+    mut visit: impl FnMut(Option<&[u8]>) -> Result<(), E>,
+) -> Result<ArrayShape, E> {
+    let (bounds, body) = match cell {
+        [b'[', ..] => split_bounds(cell).map(|(bounds, body)| (Some(bounds), body))?,
+        _ => (None, cell),
+    };
+    let mut rest = body.strip_prefix(b"{").ok_or(NOT_AN_ARRAY)?;
+    if rest == b"}" && bounds.is_none() {
+        return Ok(ArrayShape::EMPTY);
+    }
+    let mut len = 0_usize;
+    loop {
+        let after = match rest {
+            [b'"', quoted @ ..] => {
+                let (element, after) = split_quoted(quoted, scratch)?;
+                visit(Some(element))?;
+                after
+            }
+            [b'{', ..] => return Err(CellError::from(Unrepresentable::MultiDimensional).into()),
+            _ => {
+                let (element, after) = split_unquoted(rest, delimiter)?;
+                visit(element)?;
+                after
+            }
+        };
+        len = len.saturating_add(1);
+        match after {
+            b"}" => break,
+            [byte, next @ ..] if *byte == delimiter => rest = next,
+            _ => return Err(NOT_AN_ARRAY.into()),
+        }
+    }
+    let lower_bound = match bounds {
+        Some((_, size)) if usize::try_from(size) != Ok(len) => {
+            return Err(CellError::Malformed("as many elements as the bounds say").into());
+        }
+        Some((lower_bound, _)) => lower_bound,
+        None => 1,
+    };
+    Ok(ArrayShape { len, lower_bound })
+}
+
+/// The lower bound and the size in front of the equals sign, and the braces after it.
+#[cold]
+fn split_bounds(cell: &[u8]) -> Result<((i32, i64), &[u8]), CellError> {
+    let place = cell
+        .iter()
+        .position(|byte| *byte == b'=')
+        .ok_or(NOT_AN_ARRAY)?;
+    let (bounds, body) = cell.split_at_checked(place).ok_or(NOT_AN_ARRAY)?;
+    let [b'[', bounds @ .., b']'] = bounds else {
+        return Err(NOT_AN_ARRAY);
+    };
+    let mut dimensions = bounds.split(|byte| *byte == b']');
+    let first = dimensions.next().and_then(dimension).ok_or(NOT_AN_ARRAY)?;
+    let mut more = false;
+    for next in dimensions {
+        next.strip_prefix(b"[")
+            .and_then(dimension)
+            .ok_or(NOT_AN_ARRAY)?;
+        more = true;
+    }
+    match body {
+        _ if more => Err(Unrepresentable::MultiDimensional.into()),
+        [b'=', braces @ ..] => Ok((first, braces)),
+        _ => Err(NOT_AN_ARRAY),
+    }
+}
+
+/// `lower:upper` as the lower bound and the size.
+fn dimension(text: &[u8]) -> Option<(i32, i64)> {
+    let (lower, upper) = text.split_at_checked(text.iter().position(|byte| *byte == b':')?)?;
+    let lower = super::int::i32_from_text(lower).ok()?;
+    let upper = super::int::i32_from_text(upper.strip_prefix(b":")?).ok()?;
+    let size = i64::from(upper)
+        .checked_sub(i64::from(lower))?
+        .checked_add(1)?;
+    (size > 0).then_some((lower, size))
+}
+
+/// The element up to the closing quote, and what follows it.
+#[inline]
+fn split_quoted<'s, 'a: 's>(
+    quoted: &'a [u8],
+    scratch: &'s mut Vec<u8>,
+) -> Result<(&'s [u8], &'a [u8]), CellError> {
+    let place = quoted
+        .iter()
+        .position(|byte| matches!(byte, b'"' | b'\\'))
+        .ok_or(NOT_AN_ARRAY)?;
+    let (plain, mut rest) = quoted.split_at_checked(place).ok_or(NOT_AN_ARRAY)?;
+    if let [b'"', after @ ..] = rest {
+        return Ok((plain, after));
+    }
+    scratch.clear();
+    scratch.extend_from_slice(plain);
+    loop {
+        rest = match rest {
+            [b'"', after @ ..] => return Ok((scratch, after)),
+            [b'\\', escaped, after @ ..] => {
+                scratch.push(*escaped);
+                let plain = after
+                    .iter()
+                    .position(|byte| matches!(byte, b'"' | b'\\'))
+                    .ok_or(NOT_AN_ARRAY)?;
+                let (plain, after) = after.split_at_checked(plain).ok_or(NOT_AN_ARRAY)?;
+                scratch.extend_from_slice(plain);
+                after
+            }
+            _ => return Err(NOT_AN_ARRAY),
+        };
+    }
+}
+
+/// The element up to the delimiter or the closing brace, and what follows from there.
+#[inline]
+fn split_unquoted(rest: &[u8], delimiter: u8) -> Result<(Option<&[u8]>, &[u8]), CellError> {
+    let end = |byte: &u8| *byte == delimiter || *byte == b'}';
+    let place = rest.iter().position(end).ok_or(NOT_AN_ARRAY)?;
+    let (element, after) = rest.split_at_checked(place).ok_or(NOT_AN_ARRAY)?;
+    if element == b"NULL" {
+        return Ok((None, after));
+    }
+    // All of these are quoted by the server, in whatever case null is written.
+    let quoted = |byte: &u8| matches!(byte, b'"' | b'\\' | b'{' | b' ' | b'\t'..=b'\r');
+    if element.is_empty() || element.eq_ignore_ascii_case(b"NULL") || element.iter().any(quoted) {
+        return Err(NOT_AN_ARRAY);
+    }
+    Ok((Some(element), after))
+}
+
+/// The elements of a binary array, nulls as `None`; the last item is an error if the bytes do not end with the array.
+#[derive(Clone, Debug)]
+pub(crate) struct BinaryArray<'a> {
+    shape: ArrayShape,
+    element_oid: u32,
+    nulls: bool,
+    left: usize,
+    rest: &'a [u8],
+}
+
+/// Reads the head of a binary array.
+#[inline]
+pub(crate) fn array_from_binary(cell: &[u8]) -> Result<BinaryArray<'_>, CellError> {
+    let head = CellError::Malformed("an array header");
+    let (dimensions, rest) = split_i32(cell).ok_or(head)?;
+    let (nulls, rest) = split_i32(rest).ok_or(head)?;
+    let (element_oid, rest) = rest.split_first_chunk::<4>().ok_or(head)?;
+    if !(0..=MAX_DIMENSIONS).contains(&dimensions) || !(0..=1).contains(&nulls) {
+        return Err(head);
+    }
+    let (mut shape, mut rest) = (ArrayShape::EMPTY, rest);
+    let mut elements = u64::from(dimensions > 0);
+    for _ in 0..dimensions {
+        let (size, after) = split_i32(rest).ok_or(head)?;
+        let (lower_bound, after) = split_i32(after).ok_or(head)?;
+        lower_bound.checked_add(size).ok_or(head)?;
+        let len = usize::try_from(size).map_err(|_| head)?;
+        elements = u64::try_from(size)
+            .ok()
+            .and_then(|size| elements.checked_mul(size))
+            .ok_or(head)?;
+        (shape, rest) = (ArrayShape { len, lower_bound }, after);
+    }
+    // Each element takes the four bytes of its length at least.
+    if usize::try_from(elements)
+        .ok()
+        .is_none_or(|elements| elements > rest.len() / 4)
+    {
+        return Err(CellError::Malformed(
+            "as many elements as the dimensions say",
+        ));
+    }
+    if dimensions > 1 {
+        return Err(Unrepresentable::MultiDimensional.into());
+    }
+    let (element_oid, left) = (u32::from_be_bytes(*element_oid), shape.len);
+    Ok(BinaryArray {
+        shape,
+        element_oid,
+        nulls: nulls == 1,
+        left,
+        rest,
+    })
+}
+
+impl BinaryArray<'_> {
+    /// How many elements there are, and the subscript of the first.
+    pub(crate) const fn shape(&self) -> ArrayShape {
+        self.shape
+    }
+
+    /// The type of the elements.
+    pub(crate) const fn element_oid(&self) -> u32 {
+        self.element_oid
+    }
+}
+
+impl<'a> Iterator for BinaryArray<'a> {
+    type Item = Result<Option<&'a [u8]>, CellError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(left) = self.left.checked_sub(1) else {
+            let surplus = !std::mem::take(&mut self.rest).is_empty();
+            return surplus.then_some(Err(CellError::Malformed("nothing after the last element")));
+        };
+        self.left = left;
+        let (element, rest) = match split_i32(self.rest) {
+            Some((-1, rest)) if self.nulls => (None, rest),
+            Some((length, rest)) => {
+                let split = usize::try_from(length)
+                    .ok()
+                    .and_then(|length| rest.split_at_checked(length));
+                let Some((element, rest)) = split else {
+                    return Some(Err(self.cut()));
+                };
+                (Some(element), rest)
+            }
+            None => return Some(Err(self.cut())),
+        };
+        self.rest = rest;
+        Some(Ok(element))
+    }
+}
+
+impl BinaryArray<'_> {
+    /// Ends the iteration.
+    fn cut(&mut self) -> CellError {
+        (self.left, self.rest) = (0, &[]);
+        CellError::Malformed("an element's length and its bytes")
+    }
+}
+
+#[inline]
+fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
+    let (value, rest) = bytes.split_first_chunk::<4>()?;
+    Some((i32::from_be_bytes(*value), rest))
+}
+
+const MAX_DIMENSIONS: i32 = 6;
+const NOT_AN_ARRAY: CellError = CellError::Malformed("elements between braces");
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Elements = Vec<Option<Vec<u8>>>;
+
+    const MULTI_DIMENSIONAL: CellError =
+        CellError::Unrepresentable(Unrepresentable::MultiDimensional);
+
+    fn text(cell: &[u8], delimiter: u8) -> Result<(i32, Elements), CellError> {
+        let mut elements = Elements::new();
+        let mut scratch = b"left over".to_vec();
+        let shape = array_from_text(cell, delimiter, &mut scratch, |element| {
+            elements.push(element.map(<[u8]>::to_vec));
+            Ok::<_, CellError>(())
+        })?;
+        assert_eq!(shape.len, elements.len());
+        Ok((shape.lower_bound, elements))
+    }
+
+    fn binary(cell: &[u8]) -> Result<(i32, u32, Elements), CellError> {
+        let array = array_from_binary(cell)?;
+        let (shape, oid) = (array.shape(), array.element_oid());
+        let elements: Vec<_> = array.collect::<Result<_, _>>()?;
+        assert_eq!(shape.len, elements.len());
+        Ok((
+            shape.lower_bound,
+            oid,
+            elements
+                .into_iter()
+                .map(|element| element.map(<[u8]>::to_vec))
+                .collect(),
+        ))
+    }
+
+    fn list(elements: &[Option<&str>]) -> Elements {
+        elements
+            .iter()
+            .map(|element| element.map(|text| text.as_bytes().to_vec()))
+            .collect()
+    }
+
+    fn words(words: &[i32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn sent(lower_bound: i32, elements: &Elements) -> Vec<u8> {
+        let nulls = i32::from(elements.contains(&None));
+        let size = i32::try_from(elements.len()).unwrap();
+        let mut cell = if size == 0 {
+            words(&[0, nulls, 25])
+        } else {
+            words(&[1, nulls, 25, size, lower_bound])
+        };
+        for element in elements {
+            let bytes = element.as_deref().unwrap_or_default();
+            let length = if element.is_some() {
+                i32::try_from(bytes.len()).unwrap()
+            } else {
+                -1
+            };
+            cell.extend_from_slice(&length.to_be_bytes());
+            cell.extend_from_slice(bytes);
+        }
+        cell
+    }
+
+    fn written(lower_bound: i32, elements: &Elements, delimiter: u8) -> Vec<u8> {
+        let mut cell = Vec::new();
+        if lower_bound != 1 && !elements.is_empty() {
+            let upper = i64::from(lower_bound) + i64::try_from(elements.len()).unwrap() - 1;
+            cell.extend_from_slice(format!("[{lower_bound}:{upper}]=").as_bytes());
+        }
+        cell.push(b'{');
+        for (place, element) in elements.iter().enumerate() {
+            if place > 0 {
+                cell.push(delimiter);
+            }
+            let Some(element) = element else {
+                cell.extend_from_slice(b"NULL");
+                continue;
+            };
+            let special = |byte: &u8| *byte == delimiter || b"{}\"\\ \t\n\r\x0b\x0c".contains(byte);
+            let quotes = element.is_empty()
+                || element.eq_ignore_ascii_case(b"null")
+                || element.iter().any(special);
+            if quotes {
+                cell.push(b'"');
+            }
+            for byte in element {
+                if matches!(byte, b'"' | b'\\') {
+                    cell.push(b'\\');
+                }
+                cell.push(*byte);
+            }
+            if quotes {
+                cell.push(b'"');
+            }
+        }
+        cell.push(b'}');
+        cell
+    }
+
+    #[test]
+    fn elements_are_unquoted() {
+        for (cell, expected) in [
+            ("{}", &[][..]),
+            ("{a}", &[Some("a")]),
+            ("{1,2,-3}", &[Some("1"), Some("2"), Some("-3")]),
+            (r#"{a,NULL,"q\"x"}"#, &[Some("a"), None, Some("q\"x")]),
+            (
+                r#"{"NULL","null","",NULLS}"#,
+                &[Some("NULL"), Some("null"), Some(""), Some("NULLS")],
+            ),
+            (
+                r#"{"a,b","{}","c d","\\"}"#,
+                &[Some("a,b"), Some("{}"), Some("c d"), Some("\\")],
+            ),
+            (r#"{"\"\\\""}"#, &[Some("\"\\\"")]),
+            ("{NULL}", &[None]),
+            ("{a;b}", &[Some("a;b")]),
+            ("{[1:2]=}", &[Some("[1:2]=")]),
+            ("{naïve,\"\u{3000}\"}", &[Some("naïve"), Some("\u{3000}")]),
+        ] {
+            assert_eq!(
+                text(cell.as_bytes(), b','),
+                Ok((1, list(expected))),
+                "{cell}"
+            );
+        }
+        assert_eq!(
+            text(b"{(1,1),(0,0);NULL}", b';'),
+            Ok((1, list(&[Some("(1,1),(0,0)"), None])))
+        );
+        assert_eq!(
+            text(b"{0101:0102}", b':'),
+            Ok((1, list(&[Some("0101"), Some("0102")])))
+        );
+    }
+
+    #[test]
+    fn lower_bound_is_reported() {
+        assert_eq!(
+            text(b"[0:2]={a,NULL,c}", b','),
+            Ok((0, list(&[Some("a"), None, Some("c")])))
+        );
+        assert_eq!(text(b"[-5:-5]={a}", b','), Ok((-5, list(&[Some("a")]))));
+        assert_eq!(
+            text(b"[2147483647:2147483647]={a}", b','),
+            Ok((i32::MAX, list(&[Some("a")])))
+        );
+        assert_eq!(
+            text(b"[5:6]={a:b}", b':'),
+            Ok((5, list(&[Some("a"), Some("b")])))
+        );
+        assert!(
+            ArrayShape {
+                len: 1,
+                lower_bound: 0
+            }
+            .drops_lower_bound()
+        );
+        assert!(
+            !ArrayShape {
+                len: 1,
+                lower_bound: 1
+            }
+            .drops_lower_bound()
+        );
+        for wrong in [
+            "[0:1]={a}",
+            "[0:0]={a,b}",
+            "[1:0]={}",
+            "[0]={a}",
+            "[:]={a}",
+            "[0:0]{a}",
+            "[0:0]=",
+            "[0:0=",
+            "[0:0]x={a}",
+            "[0:0] ={a}",
+            "[ 0:0]={a}",
+            "[+0:0]={a}",
+            "[0:2147483648]={a}",
+            "[0:0][=",
+            "[",
+            "[]={a}",
+            "[0:0]]={a}",
+            "[-2147483648:2147483647]={a}",
+        ] {
+            assert!(
+                matches!(text(wrong.as_bytes(), b','), Err(CellError::Malformed(_))),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn more_dimensions_are_not_flattened() {
+        for cell in [
+            "{{1,2},{3,4}}",
+            "[0:0][1:2]={{1,2}}",
+            "{{{1}}}",
+            "[1:1][-2:-1][3:3]={{{1},{2}}}",
+        ] {
+            assert_eq!(
+                text(cell.as_bytes(), b','),
+                Err(MULTI_DIMENSIONAL),
+                "{cell}"
+            );
+        }
+        let one = words(&[1, 23, 1]);
+        for dimensions in 2..=6 {
+            let mut cell = words(&[dimensions, 0, 23]);
+            for _ in 0..dimensions {
+                cell.extend_from_slice(&words(&[1, 1]));
+            }
+            assert!(
+                matches!(binary(&cell), Err(CellError::Malformed(_))),
+                "no element"
+            );
+            cell.extend_from_slice(&one);
+            assert_eq!(binary(&cell), Err(MULTI_DIMENSIONAL));
+        }
+    }
+
+    #[test]
+    fn what_postgresql_never_writes_is_refused() {
+        for wrong in [
+            "",
+            "{",
+            "}",
+            "a",
+            "{a",
+            "a}",
+            "{a}}",
+            "{a} ",
+            " {a}",
+            "{a,}",
+            "{,a}",
+            "{,}",
+            "{a,,b}",
+            "{ a}",
+            "{a b}",
+            "{null}",
+            "{Null}",
+            "{a\"b\"}",
+            "{\"a\"b}",
+            "{\"a",
+            "{\"a\\",
+            "{\"a\\\"",
+            "{\"a\"",
+            "{\"a\"}x",
+            "{a\\b}",
+            "{a{b}}",
+            "{a};",
+            "{a}{b}",
+            "{\t}",
+            "{\"a\" ,b}",
+        ] {
+            assert!(
+                matches!(text(wrong.as_bytes(), b','), Err(CellError::Malformed(_))),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_visitor_ends_the_visit() {
+        let mut seen = 0;
+        let result = array_from_text(b"{1,2,3}", b',', &mut Vec::new(), |_| {
+            seen += 1;
+            if seen == 2 {
+                Err(CellError::Malformed("two"))
+            } else {
+                Ok(())
+            }
+        });
+        assert_eq!((result, seen), (Err(CellError::Malformed("two")), 2));
+    }
+
+    #[test]
+    fn binary_arrays_are_read() {
+        assert_eq!(binary(&words(&[0, 0, 23])), Ok((1, 23, list(&[]))));
+        assert_eq!(binary(&words(&[1, 0, 23, 0, 1])), Ok((1, 23, list(&[]))));
+        let mut cell = words(&[1, 1, 25, 3, 0, 1]);
+        cell.push(b'a');
+        cell.extend_from_slice(&words(&[-1, 0]));
+        assert_eq!(
+            binary(&cell),
+            Ok((0, 25, list(&[Some("a"), None, Some("")])))
+        );
+        assert_eq!(array_from_binary(&cell).unwrap().element_oid(), 25);
+    }
+
+    #[test]
+    fn hostile_binary_is_refused_without_room_for_it() {
+        for wrong in [
+            &[][..],
+            &[0],
+            &[0, 0],
+            &[-1, 0, 23],
+            &[7, 0, 23],
+            &[i32::MAX, 0, 23],
+            &[0, 2, 23],
+            &[0, 0, 23, 0],
+            &[1, 0, 23],
+            &[1, 0, 23, 1],
+            &[1, 0, 23, 1, 1],
+            &[1, 0, 23, -1, 1, 0],
+            &[1, 0, 23, i32::MAX, 1, 0],
+            &[1, 0, 23, i32::MAX, 0, 0],
+            &[1, 0, 23, 1, i32::MAX, 0],
+            &[1, 0, 23, 1, 1, -1],
+            &[1, 1, 23, 1, 1, -2],
+            &[1, 1, 23, 1, 1, i32::MAX],
+            &[1, 1, 23, 1, 1, 1],
+            &[1, 1, 23, 1, 1, 0, 0],
+            &[1, 1, 23, 2, 1, 4, 0],
+            &[
+                6,
+                0,
+                23,
+                i32::MAX,
+                0,
+                i32::MAX,
+                0,
+                i32::MAX,
+                0,
+                i32::MAX,
+                0,
+                i32::MAX,
+                0,
+                i32::MAX,
+                0,
+            ],
+        ] {
+            assert!(
+                matches!(binary(&words(wrong)), Err(CellError::Malformed(_))),
+                "{wrong:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn iteration_ends_after_an_error() {
+        let cell = words(&[1, 0, 23, 2, 1, i32::MAX, 0]);
+        let items: Vec<_> = array_from_binary(&cell).unwrap().collect();
+        assert_eq!(items.len(), 1);
+        let surplus = words(&[1, 0, 23, 1, 1, 0, 0]);
+        let items: Vec<_> = array_from_binary(&surplus).unwrap().collect();
+        assert_eq!(
+            items,
+            [
+                Ok(Some(&[][..])),
+                Err(CellError::Malformed("nothing after the last element"))
+            ]
+        );
+    }
+
+    fn element() -> impl Strategy<Value = Option<Vec<u8>>> {
+        prop_oneof![
+            Just(None),
+            Just(Some(b"NULL".to_vec())),
+            proptest::collection::vec(any::<u8>(), 0..6).prop_map(Some),
+            "[a-z{},;:\"\\\\ \\[\\]=]{0,8}".prop_map(|text| Some(text.into_bytes())),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn both_forms_give_the_same_elements(
+            elements in proptest::collection::vec(element(), 0..8),
+            lower_bound in prop_oneof![Just(1), -3..4, Just(i32::MIN), Just(i32::MAX - 8)],
+            delimiter in prop::sample::select(vec![b',', b';', b':']),
+        ) {
+            let lower_bound = if elements.is_empty() { 1 } else { lower_bound };
+            let from_binary = binary(&sent(lower_bound, &elements));
+            prop_assert_eq!(from_binary, Ok((lower_bound, 25, elements.clone())));
+            let from_text = text(&written(lower_bound, &elements, delimiter), delimiter);
+            prop_assert_eq!(from_text, Ok((lower_bound, elements)));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(
+            cell in proptest::collection::vec(any::<u8>(), 0..40),
+            near in "(\\[[-0-9:]{0,8}\\]=)?\\{[a{}\",\\\\NUL ]{0,20}\\}?",
+            numbers in proptest::collection::vec(prop_oneof![-2..8, any::<i32>()], 0..12),
+        ) {
+            for cell in [&cell[..], near.as_bytes(), &words(&numbers)] {
+                let _ = (text(cell, b','), binary(cell));
+            }
+        }
+    }
+}

@@ -1,0 +1,660 @@
+//! One column of a batch under construction.
+//!
+//! What to do with a cell is chosen once per column ([`Plan`]); per cell it is one `match`.
+
+use super::array::{array_from_binary, array_from_text};
+use super::bool::{bool_from_binary, bool_from_text};
+use super::bytes::{bytea_from_text, bytea_text_from_binary};
+use super::float::{f32_from_binary, f32_from_text, f64_from_binary, f64_from_text};
+use super::int::{
+    i16_from_binary, i16_from_text, i32_from_binary, i32_from_text, i64_from_binary, i64_from_text,
+    u32_from_binary, u32_from_text,
+};
+use super::json::jsonb_from_binary;
+use super::numeric::{
+    Decimal128, decimal128_from_binary, decimal128_from_text, numeric_text_from_binary,
+};
+use super::temporal::{
+    date_from_binary, date_from_text, date_text_from_binary, time_from_binary, time_from_text,
+    time_text_from_binary, timestamp_from_binary, timestamp_from_text, timestamp_text_from_binary,
+    timestamptz_from_text, timestamptz_text_from_binary,
+};
+use super::text::{char_text_from_binary, utf8};
+use super::uuid::{uuid_from_binary, uuid_from_text, uuid_to_text};
+use super::{CellError, Unrepresentable};
+use crate::options::OnUnrepresentable;
+use arrow_array::builder::BooleanBufferBuilder;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    Time64MicrosecondType, TimestampMicrosecondType, UInt32Type,
+};
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray,
+    PrimitiveArray, StringArray,
+};
+use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+use std::sync::Arc;
+use walrow_wire::Oid;
+
+/// How the cells of one PostgreSQL type become the values of one Arrow type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Plan {
+    Bool,
+    Int16,
+    Int32(Integer),
+    Int64(Integer),
+    UInt32,
+    Float32,
+    /// Whether the cells are of float4.
+    Float64 {
+        single: bool,
+    },
+    Decimal(Decimal128),
+    Utf8(TextForm),
+    Binary(BytesForm),
+    Uuid,
+    Date,
+    Time,
+    /// Whether the cells carry a zone.
+    Timestamp {
+        zone: bool,
+    },
+    List(Box<ListPlan>),
+}
+
+/// The integer type of the cells; the column may be wider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Integer {
+    Int2,
+    Int4,
+    Int8,
+    Oid,
+}
+
+/// What a binary cell's text is; a text cell is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextForm {
+    /// The same bytes.
+    Raw,
+    Bool,
+    Integer(Integer),
+    Numeric,
+    Char,
+    Bytea,
+    Uuid,
+    Jsonb,
+    Date,
+    Time,
+    Timestamp {
+        zone: bool,
+    },
+    /// Unknown: a binary cell has no place here.
+    Unknown,
+}
+
+/// What the bytes of a binary column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BytesForm {
+    /// A bytea's.
+    Bytea,
+    /// The cell's own, in whichever form it came.
+    Cell,
+}
+
+/// How arrays become lists.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ListPlan {
+    pub(crate) item: FieldRef,
+    pub(crate) element: Plan,
+    /// What a binary array must say its elements are.
+    pub(crate) element_oid: Oid,
+    pub(crate) delimiter: u8,
+}
+
+impl Plan {
+    /// The column's Arrow type.
+    pub(crate) fn data_type(&self) -> DataType {
+        match self {
+            Self::Bool => DataType::Boolean,
+            Self::Int16 => DataType::Int16,
+            Self::Int32(_) => DataType::Int32,
+            Self::Int64(_) => DataType::Int64,
+            Self::UInt32 => DataType::UInt32,
+            Self::Float32 => DataType::Float32,
+            Self::Float64 { single: _ } => DataType::Float64,
+            Self::Decimal(decimal) => {
+                // At most 38.
+                DataType::Decimal128(decimal.precision(), decimal.scale().cast_signed())
+            }
+            Self::Utf8(_) => DataType::Utf8,
+            Self::Binary(_) => DataType::Binary,
+            Self::Uuid => DataType::FixedSizeBinary(UUID_BYTES),
+            Self::Date => DataType::Date32,
+            Self::Time => DataType::Time64(TimeUnit::Microsecond),
+            Self::Timestamp { zone } => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone.then(|| "UTC".into()))
+            }
+            Self::List(list) => DataType::List(Arc::clone(&list.item)),
+        }
+    }
+
+    /// Bytes that a row takes at least.
+    pub(crate) fn row_bytes(&self) -> usize {
+        match self {
+            Self::Bool => 1,
+            Self::Int16 => 2,
+            Self::Int32(_) | Self::UInt32 | Self::Float32 | Self::Date => 4,
+            Self::Int64(_) | Self::Float64 { single: _ } | Self::Time => 8,
+            Self::Timestamp { zone: _ } => 8,
+            Self::Decimal(_) | Self::Uuid => 16,
+            Self::Utf8(_) | Self::Binary(_) | Self::List(_) => 4,
+        }
+    }
+
+    /// Whether a cell's value can be much larger than the cell.
+    pub(crate) fn expands(&self) -> bool {
+        match self {
+            Self::Utf8(form) => !matches!(form, TextForm::Raw | TextForm::Unknown),
+            Self::List(list) => list.element.expands(),
+            _ => false,
+        }
+    }
+}
+
+const UUID_BYTES: i32 = 16;
+
+/// A column's values so far, and which of them are null.
+#[derive(Debug)]
+pub(crate) struct Column {
+    values: Values,
+    nulls: NullBufferBuilder,
+    on_unrepresentable: OnUnrepresentable,
+    /// Values that the policy made null.
+    nulled: u64,
+    /// Arrays whose first subscript was not 1.
+    dropped_bounds: u64,
+}
+
+#[derive(Debug)]
+enum Values {
+    Bool(BooleanBufferBuilder),
+    Int16(Vec<i16>),
+    Int32(Vec<i32>, Integer),
+    Int64(Vec<i64>, Integer),
+    UInt32(Vec<u32>),
+    Float32(Vec<f32>),
+    Float64(Vec<f64>, bool),
+    Decimal(Vec<i128>, Decimal128),
+    Utf8(Bytes, TextForm),
+    Binary(Bytes, BytesForm),
+    Uuid(Vec<u8>),
+    Date(Vec<i32>),
+    Time(Vec<i64>),
+    Timestamp(Vec<i64>, bool),
+    List(Box<List>),
+}
+
+/// Values of varying size, one after the other.
+#[derive(Debug)]
+struct Bytes {
+    /// Where each value ends, and 0 before them.
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct List {
+    plan: ListPlan,
+    /// Where each list ends, and 0 before them.
+    offsets: Vec<i32>,
+    elements: Column,
+    /// An element whose escapes were taken out.
+    scratch: Vec<u8>,
+}
+
+impl Column {
+    pub(crate) fn new(plan: &Plan, on_unrepresentable: OnUnrepresentable, rows: usize) -> Self {
+        let values = match plan {
+            Plan::Bool => Values::Bool(BooleanBufferBuilder::new(rows)),
+            Plan::Int16 => Values::Int16(Vec::with_capacity(rows)),
+            Plan::Int32(integer) => Values::Int32(Vec::with_capacity(rows), *integer),
+            Plan::Int64(integer) => Values::Int64(Vec::with_capacity(rows), *integer),
+            Plan::UInt32 => Values::UInt32(Vec::with_capacity(rows)),
+            Plan::Float32 => Values::Float32(Vec::with_capacity(rows)),
+            Plan::Float64 { single } => Values::Float64(Vec::with_capacity(rows), *single),
+            Plan::Decimal(decimal) => Values::Decimal(Vec::with_capacity(rows), *decimal),
+            Plan::Utf8(form) => Values::Utf8(Bytes::new(rows), *form),
+            Plan::Binary(form) => Values::Binary(Bytes::new(rows), *form),
+            Plan::Uuid => Values::Uuid(Vec::with_capacity(rows.saturating_mul(16))),
+            Plan::Date => Values::Date(Vec::with_capacity(rows)),
+            Plan::Time => Values::Time(Vec::with_capacity(rows)),
+            Plan::Timestamp { zone } => Values::Timestamp(Vec::with_capacity(rows), *zone),
+            Plan::List(list) => Values::List(Box::new(List {
+                plan: (**list).clone(),
+                offsets: offsets(rows),
+                elements: Self::new(&list.element, on_unrepresentable, 0),
+                scratch: Vec::new(),
+            })),
+        };
+        let nulls = NullBufferBuilder::new(rows);
+        Self {
+            values,
+            nulls,
+            on_unrepresentable,
+            nulled: 0,
+            dropped_bounds: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nulls.len()
+    }
+
+    /// Values that the policy made null since the column began.
+    pub(crate) fn nulled(&self) -> u64 {
+        match &self.values {
+            Values::List(list) => self.nulled.saturating_add(list.elements.nulled()),
+            _ => self.nulled,
+        }
+    }
+
+    /// Arrays that lost their subscripts since the column began.
+    pub(crate) const fn dropped_bounds(&self) -> u64 {
+        self.dropped_bounds
+    }
+
+    /// Bytes of values of varying size.
+    pub(crate) fn variable_bytes(&self) -> usize {
+        match &self.values {
+            Values::Utf8(values, _) | Values::Binary(values, _) => values.bytes.len(),
+            Values::List(list) => list.elements.variable_bytes(),
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn append_null(&mut self) {
+        self.values.push_default();
+        self.nulls.append_null();
+    }
+
+    #[inline]
+    pub(crate) fn append_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        match self.values.push_text(cell, &mut self.dropped_bounds) {
+            Ok(()) => {
+                self.nulls.append_non_null();
+                Ok(())
+            }
+            Err(error) => self.settle(error),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn append_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        match self.values.push_binary(cell, &mut self.dropped_bounds) {
+            Ok(()) => {
+                self.nulls.append_non_null();
+                Ok(())
+            }
+            Err(error) => self.settle(error),
+        }
+    }
+
+    /// Takes back what a failed cell left, then does what the policy says.
+    #[cold]
+    fn settle(&mut self, error: CellError) -> Result<(), CellError> {
+        self.values.truncate(self.nulls.len());
+        let CellError::Unrepresentable(reason) = error else {
+            return Err(error);
+        };
+        match self.on_unrepresentable {
+            OnUnrepresentable::Error => Err(error),
+            OnUnrepresentable::Null => {
+                self.append_null();
+                self.nulled = self.nulled.saturating_add(1);
+                Ok(())
+            }
+            OnUnrepresentable::Sentinel => {
+                let sign = match reason {
+                    Unrepresentable::PositiveInfinity => 1,
+                    Unrepresentable::NegativeInfinity => -1,
+                    _ => return Err(error),
+                };
+                match &mut self.values {
+                    Values::Date(values) => values.push(i32::MAX.wrapping_mul(sign)),
+                    Values::Timestamp(values, _) => {
+                        values.push(i64::MAX.wrapping_mul(sign.into()));
+                    }
+                    _ => return Err(error),
+                }
+                self.nulls.append_non_null();
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets all rows after the first `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+
+    /// The rows as an array; the column is spent.
+    pub(crate) fn finish(self) -> Result<ArrayRef, ArrowError> {
+        let mut nulls = self.nulls;
+        let nulls = nulls.finish();
+        Ok(match self.values {
+            Values::Bool(mut values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
+            Values::Int16(values) => primitive::<Int16Type>(values, nulls)?,
+            Values::Int32(values, _) => primitive::<Int32Type>(values, nulls)?,
+            Values::Int64(values, _) => primitive::<Int64Type>(values, nulls)?,
+            Values::UInt32(values) => primitive::<UInt32Type>(values, nulls)?,
+            Values::Float32(values) => primitive::<Float32Type>(values, nulls)?,
+            Values::Float64(values, _) => primitive::<Float64Type>(values, nulls)?,
+            Values::Date(values) => primitive::<Date32Type>(values, nulls)?,
+            Values::Time(values) => primitive::<Time64MicrosecondType>(values, nulls)?,
+            Values::Decimal(values, decimal) => Arc::new(
+                PrimitiveArray::<Decimal128Type>::try_new(values.into(), nulls)?
+                    .with_precision_and_scale(decimal.precision(), decimal.scale().cast_signed())?,
+            ),
+            Values::Timestamp(values, zone) => Arc::new(
+                PrimitiveArray::<TimestampMicrosecondType>::try_new(values.into(), nulls)?
+                    .with_timezone_opt(zone.then_some("UTC")),
+            ),
+            Values::Uuid(values) => Arc::new(FixedSizeBinaryArray::try_new(
+                UUID_BYTES,
+                values.into(),
+                nulls,
+            )?),
+            Values::Utf8(values, _) => {
+                let (offsets, bytes) = values.finish();
+                Arc::new(StringArray::try_new(offsets, bytes, nulls)?)
+            }
+            Values::Binary(values, _) => {
+                let (offsets, bytes) = values.finish();
+                Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?)
+            }
+            Values::List(list) => {
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(list.offsets));
+                let elements = list.elements.finish()?;
+                Arc::new(ListArray::try_new(
+                    list.plan.item,
+                    offsets,
+                    elements,
+                    nulls,
+                )?)
+            }
+        })
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(
+    values: Vec<T::Native>,
+    nulls: Option<arrow_buffer::NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    Ok(Arc::new(PrimitiveArray::<T>::try_new(
+        values.into(),
+        nulls,
+    )?))
+}
+
+fn offsets(rows: usize) -> Vec<i32> {
+    let mut offsets = Vec::with_capacity(rows.saturating_add(1));
+    offsets.push(0);
+    offsets
+}
+
+impl Integer {
+    #[inline]
+    fn from_text(self, cell: &[u8]) -> Result<i64, CellError> {
+        match self {
+            Self::Int2 => i16_from_text(cell).map(i64::from),
+            Self::Int4 => i32_from_text(cell).map(i64::from),
+            Self::Int8 => i64_from_text(cell),
+            Self::Oid => u32_from_text(cell).map(i64::from),
+        }
+    }
+
+    #[inline]
+    fn from_binary(self, cell: &[u8]) -> Result<i64, CellError> {
+        match self {
+            Self::Int2 => i16_from_binary(cell).map(i64::from),
+            Self::Int4 => i32_from_binary(cell).map(i64::from),
+            Self::Int8 => i64_from_binary(cell),
+            Self::Oid => u32_from_binary(cell).map(i64::from),
+        }
+    }
+}
+
+impl Values {
+    #[inline]
+    fn push_default(&mut self) {
+        match self {
+            Self::Bool(values) => values.append(false),
+            Self::Int16(values) => values.push(0),
+            Self::Int32(values, _) | Self::Date(values) => values.push(0),
+            Self::Int64(values, _) | Self::Time(values) | Self::Timestamp(values, _) => {
+                values.push(0);
+            }
+            Self::UInt32(values) => values.push(0),
+            Self::Float32(values) => values.push(0.0),
+            Self::Float64(values, _) => values.push(0.0),
+            Self::Decimal(values, _) => values.push(0),
+            Self::Utf8(values, _) | Self::Binary(values, _) => values.push_empty(),
+            Self::Uuid(values) => values.extend_from_slice(&[0; 16]),
+            Self::List(list) => list.push_empty(),
+        }
+    }
+
+    #[inline]
+    fn push_text(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
+        match self {
+            Self::Bool(values) => values.append(bool_from_text(cell)?),
+            Self::Int16(values) => values.push(i16_from_text(cell)?),
+            Self::Int32(values, Integer::Int2) => values.push(i16_from_text(cell)?.into()),
+            Self::Int32(values, _) => values.push(i32_from_text(cell)?),
+            Self::Int64(values, integer) => values.push(integer.from_text(cell)?),
+            Self::UInt32(values) => values.push(u32_from_text(cell)?),
+            Self::Float32(values) => values.push(f32_from_text(cell)?),
+            Self::Float64(values, true) => values.push(f32_from_text(cell)?.into()),
+            Self::Float64(values, false) => values.push(f64_from_text(cell)?),
+            Self::Decimal(values, decimal) => values.push(decimal128_from_text(cell, *decimal)?),
+            Self::Utf8(values, _) => {
+                utf8(cell)?;
+                values.push(cell)?;
+            }
+            Self::Binary(values, BytesForm::Cell) => values.push(cell)?,
+            Self::Binary(values, BytesForm::Bytea) => {
+                bytea_from_text(cell, &mut values.bytes)?;
+                values.close()?;
+            }
+            Self::Uuid(values) => values.extend_from_slice(&uuid_from_text(cell)?),
+            Self::Date(values) => values.push(date_from_text(cell)?),
+            Self::Time(values) => values.push(time_from_text(cell)?),
+            Self::Timestamp(values, false) => values.push(timestamp_from_text(cell)?),
+            Self::Timestamp(values, true) => values.push(timestamptz_from_text(cell)?),
+            Self::List(list) => list.push_text(cell, dropped_bounds)?,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push_binary(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
+        match self {
+            Self::Bool(values) => values.append(bool_from_binary(cell)?),
+            Self::Int16(values) => values.push(i16_from_binary(cell)?),
+            Self::Int32(values, Integer::Int2) => values.push(i16_from_binary(cell)?.into()),
+            Self::Int32(values, _) => values.push(i32_from_binary(cell)?),
+            Self::Int64(values, integer) => values.push(integer.from_binary(cell)?),
+            Self::UInt32(values) => values.push(u32_from_binary(cell)?),
+            Self::Float32(values) => values.push(f32_from_binary(cell)?),
+            Self::Float64(values, true) => values.push(f32_from_binary(cell)?.into()),
+            Self::Float64(values, false) => values.push(f64_from_binary(cell)?),
+            Self::Decimal(values, decimal) => {
+                values.push(decimal128_from_binary(cell, *decimal)?);
+            }
+            Self::Utf8(values, form) => values.push_rendered(cell, *form)?,
+            Self::Binary(values, _) => values.push(cell)?,
+            Self::Uuid(values) => values.extend_from_slice(&uuid_from_binary(cell)?),
+            Self::Date(values) => values.push(date_from_binary(cell)?),
+            Self::Time(values) => values.push(time_from_binary(cell)?),
+            Self::Timestamp(values, _) => values.push(timestamp_from_binary(cell)?),
+            Self::List(list) => list.push_binary(cell, dropped_bounds)?,
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        match self {
+            Self::Bool(values) => values.truncate(rows),
+            Self::Int16(values) => values.truncate(rows),
+            Self::Int32(values, _) | Self::Date(values) => values.truncate(rows),
+            Self::Int64(values, _) | Self::Time(values) | Self::Timestamp(values, _) => {
+                values.truncate(rows);
+            }
+            Self::UInt32(values) => values.truncate(rows),
+            Self::Float32(values) => values.truncate(rows),
+            Self::Float64(values, _) => values.truncate(rows),
+            Self::Decimal(values, _) => values.truncate(rows),
+            Self::Utf8(values, _) | Self::Binary(values, _) => values.truncate(rows),
+            Self::Uuid(values) => values.truncate(rows.saturating_mul(16)),
+            Self::List(list) => {
+                let end = truncate_offsets(&mut list.offsets, rows);
+                list.elements.truncate(end);
+            }
+        }
+    }
+}
+
+/// Keeps the first `rows` values and says where they end.
+fn truncate_offsets(offsets: &mut Vec<i32>, rows: usize) -> usize {
+    offsets.truncate(rows.saturating_add(1));
+    usize::try_from(offsets.last().copied().unwrap_or(0)).unwrap_or(0)
+}
+
+/// Where values that end here lie: a batch holds no more than 2 GiB of a column.
+#[inline]
+fn offset(end: usize) -> Result<i32, CellError> {
+    i32::try_from(end).map_err(|_| Unrepresentable::TooLarge.into())
+}
+
+impl Bytes {
+    fn new(rows: usize) -> Self {
+        Self {
+            offsets: offsets(rows),
+            bytes: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, value: &[u8]) -> Result<(), CellError> {
+        let end = offset(self.bytes.len().saturating_add(value.len()))?;
+        self.bytes.extend_from_slice(value);
+        self.offsets.push(end);
+        Ok(())
+    }
+
+    /// Makes a value of the bytes that were appended since the last one.
+    #[inline]
+    fn close(&mut self) -> Result<(), CellError> {
+        self.offsets.push(offset(self.bytes.len())?);
+        Ok(())
+    }
+
+    fn push_empty(&mut self) {
+        let end = self.offsets.last().copied().unwrap_or(0);
+        self.offsets.push(end);
+    }
+
+    #[inline]
+    fn push_rendered(&mut self, cell: &[u8], form: TextForm) -> Result<(), CellError> {
+        let out = &mut self.bytes;
+        match form {
+            TextForm::Raw => {
+                utf8(cell)?;
+                return self.push(cell);
+            }
+            TextForm::Jsonb => {
+                let text = jsonb_from_binary(cell)?;
+                utf8(text)?;
+                return self.push(text);
+            }
+            TextForm::Bool => out.push(if bool_from_binary(cell)? { b't' } else { b'f' }),
+            TextForm::Integer(integer) => {
+                out.extend_from_slice(integer.from_binary(cell)?.to_string().as_bytes());
+            }
+            TextForm::Numeric => numeric_text_from_binary(cell, out)?,
+            TextForm::Char => char_text_from_binary(cell, out)?,
+            TextForm::Bytea => bytea_text_from_binary(cell, out),
+            TextForm::Uuid => out.extend_from_slice(&uuid_to_text(uuid_from_binary(cell)?)),
+            TextForm::Date => date_text_from_binary(cell, out)?,
+            TextForm::Time => time_text_from_binary(cell, out)?,
+            TextForm::Timestamp { zone: false } => timestamp_text_from_binary(cell, out)?,
+            TextForm::Timestamp { zone: true } => timestamptz_text_from_binary(cell, out)?,
+            TextForm::Unknown => return Err(Unrepresentable::BinaryCell.into()),
+        }
+        self.close()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        let end = truncate_offsets(&mut self.offsets, rows);
+        self.bytes.truncate(end);
+    }
+
+    fn finish(self) -> (OffsetBuffer<i32>, Buffer) {
+        (
+            OffsetBuffer::new(ScalarBuffer::from(self.offsets)),
+            Buffer::from_vec(self.bytes),
+        )
+    }
+}
+
+impl List {
+    fn push_empty(&mut self) {
+        let end = self.offsets.last().copied().unwrap_or(0);
+        self.offsets.push(end);
+    }
+
+    fn push_text(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
+        let elements = &mut self.elements;
+        let shape =
+            array_from_text(
+                cell,
+                self.plan.delimiter,
+                &mut self.scratch,
+                |element| match element {
+                    Some(element) => elements.append_text(element),
+                    None => {
+                        elements.append_null();
+                        Ok(())
+                    }
+                },
+            )?;
+        *dropped_bounds = dropped_bounds.saturating_add(shape.drops_lower_bound().into());
+        self.close()
+    }
+
+    fn push_binary(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
+        let array = array_from_binary(cell)?;
+        if array.element_oid() != self.plan.element_oid {
+            return Err(CellError::Malformed(
+                "elements of the array type's element type",
+            ));
+        }
+        let shape = array.shape();
+        for element in array {
+            match element? {
+                Some(element) => self.elements.append_binary(element)?,
+                None => self.elements.append_null(),
+            }
+        }
+        *dropped_bounds = dropped_bounds.saturating_add(shape.drops_lower_bound().into());
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), CellError> {
+        self.offsets.push(offset(self.elements.len())?);
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! What can be wrong with one cell.
+
+use std::fmt;
+
+/// Why a cell did not become a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CellError {
+    /// Bytes that PostgreSQL never writes for this type under the pinned settings; says what was expected.
+    Malformed(&'static str),
+    /// A legal PostgreSQL value for which the Arrow type has no place.
+    Unrepresentable(Unrepresentable),
+}
+
+/// The reason why a legal value has no place in the column's Arrow type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unrepresentable {
+    /// `infinity` of a date, a timestamp or a numeric.
+    PositiveInfinity,
+    /// `-infinity` of a date, a timestamp or a numeric.
+    NegativeInfinity,
+    /// `NaN` of a numeric.
+    NotANumber,
+    /// A moment further from 1970 than 64 bits of microseconds.
+    OutOfRange,
+    /// `24:00:00`, which is not a time within a day.
+    EndOfDay,
+    /// Digits other than zero after the last one that the column's scale keeps.
+    Scale,
+    /// More digits than the column's precision.
+    Precision,
+    /// An array of more than one dimension in a column of lists.
+    MultiDimensional,
+    /// Text that is not UTF-8.
+    InvalidUtf8,
+    /// The binary form of a type whose text form the column holds.
+    BinaryCell,
+    /// More than the 2 GiB that a batch can hold of a column.
+    TooLarge,
+}
+
+impl From<Unrepresentable> for CellError {
+    fn from(reason: Unrepresentable) -> Self {
+        Self::Unrepresentable(reason)
+    }
+}
+
+impl fmt::Display for CellError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(expected) => write!(f, "expected {expected}"),
+            Self::Unrepresentable(reason) => reason.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Unrepresentable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PositiveInfinity => "infinity",
+            Self::NegativeInfinity => "negative infinity",
+            Self::NotANumber => "not a number",
+            Self::OutOfRange => "beyond 64 bits of microseconds around 1970",
+            Self::EndOfDay => "24:00:00 is not within a day",
+            Self::Scale => "more fraction digits than the scale",
+            Self::Precision => "more digits than the precision",
+            Self::MultiDimensional => "an array of more than one dimension",
+            Self::InvalidUtf8 => "text that is not UTF-8",
+            Self::BinaryCell => "a binary cell in a text column",
+            Self::TooLarge => "more than the 2 GiB that a batch holds of a column",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_what_was_expected_and_why() {
+        assert_eq!(
+            CellError::Malformed("4 bytes").to_string(),
+            "expected 4 bytes"
+        );
+        let unrepresentable = CellError::from(Unrepresentable::EndOfDay);
+        assert_eq!(unrepresentable.to_string(), "24:00:00 is not within a day");
+    }
+}

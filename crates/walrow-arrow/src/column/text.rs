@@ -1,0 +1,92 @@
+//! Text of every kind, and `"char"`.
+
+use super::{CellError, Unrepresentable};
+
+/// The cell as text.
+#[inline]
+pub(crate) fn utf8(cell: &[u8]) -> Result<&str, CellError> {
+    std::str::from_utf8(cell).map_err(|_| Unrepresentable::InvalidUtf8.into())
+}
+
+/// Appends the text of a binary `"char"`: nothing for NUL, `\ooo` for a byte beyond ASCII, else the byte.
+#[inline]
+pub(crate) fn char_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+    match *cell {
+        [0] => {}
+        [byte @ 0x80..=0xff] => {
+            out.extend_from_slice(&[
+                b'\\',
+                b'0' | byte >> 6,
+                b'0' | byte >> 3 & 7,
+                b'0' | byte & 7,
+            ]);
+        }
+        [byte] => out.push(byte),
+        _ => return Err(CellError::Malformed("one byte")),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_utf8_is_text() {
+        for text in [
+            "",
+            "a",
+            "naïve",
+            "\u{10ffff}",
+            "0123456789abcdef0123456789abcdefé",
+            "\0",
+        ] {
+            assert_eq!(utf8(text.as_bytes()), Ok(text));
+        }
+        for wrong in [
+            &b"\xe9"[..],
+            b"caf\xe9",
+            b"\xc0\x80",
+            b"\xed\xa0\x80",
+            b"\xf4\x90\x80\x80",
+            b"0123456789abcdef0123456789abcdef\xc3",
+        ] {
+            assert_eq!(
+                utf8(wrong),
+                Err(CellError::Unrepresentable(Unrepresentable::InvalidUtf8)),
+                "{wrong:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn char_is_written_as_the_server_writes_it() {
+        let text = |byte: u8| {
+            let mut out = Vec::new();
+            char_text_from_binary(&[byte], &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(0), "");
+        assert_eq!(text(b'a'), "a");
+        assert_eq!(text(b'\\'), "\\");
+        assert_eq!(text(0x7f), "\x7f");
+        assert_eq!(text(0x80), "\\200");
+        assert_eq!(text(0xe9), "\\351");
+        assert_eq!(text(0xff), "\\377");
+        for byte in 0x80..=u8::MAX {
+            assert_eq!(text(byte), format!("\\{byte:03o}"));
+        }
+        assert!(char_text_from_binary(b"", &mut Vec::new()).is_err());
+        assert!(char_text_from_binary(b"ab", &mut Vec::new()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(cell: Vec<u8>) {
+            prop_assert_eq!(utf8(&cell).is_ok(), String::from_utf8(cell.clone()).is_ok());
+            let _ = char_text_from_binary(&cell, &mut Vec::new());
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What stops a decoder, and where.
+
+use crate::column::{CellError, Unrepresentable};
+use std::fmt;
+use walrow_wire::Lsn;
+
+/// Why decoding stopped: what, at which byte, LSN, table and column.
+///
+/// Never carries a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Box<Fields>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fields {
+    kind: ErrorKind,
+    offset: Option<u64>,
+    lsn: Option<Lsn>,
+    table: Option<String>,
+    column: Option<String>,
+}
+
+/// Why decoding stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The stream cannot be read on.
+    Stream(walrow_stream::Error),
+    /// A cell whose bytes PostgreSQL does not write for the column's type.
+    Malformed {
+        /// What was expected.
+        expected: &'static str,
+        /// Bytes of the cell.
+        size: usize,
+    },
+    /// A value that the column's Arrow type cannot hold.
+    Unrepresentable {
+        /// Why not.
+        reason: String,
+        /// The option that lets it through, as Python spells it.
+        option: String,
+    },
+    /// The table, its columns or their types are not what was asked for.
+    Schema(String),
+    /// The options contradict each other or name what there is not.
+    Options(String),
+    /// Arrow refused what was built; a bug in walrow.
+    Arrow(String),
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind) -> Self {
+        Self(Box::new(Fields { kind, offset: None, lsn: None, table: None, column: None }))
+    }
+
+    /// A cell that did not become a value.
+    #[cold]
+    pub(crate) fn cell(error: CellError, size: usize, table: &str, column: &str) -> Self {
+        let kind = match error {
+            CellError::Malformed(expected) => ErrorKind::Malformed { expected, size },
+            CellError::Unrepresentable(reason) => ErrorKind::Unrepresentable {
+                reason: reason.to_string(),
+                option: way_out(reason, &format!("{table}.{column}")),
+            },
+        };
+        Self::new(kind).in_table(table).in_column(column)
+    }
+
+    pub(crate) fn in_table(mut self, table: &str) -> Self {
+        self.0.table = Some(table.to_owned());
+        self
+    }
+
+    pub(crate) fn in_column(mut self, column: &str) -> Self {
+        self.0.column = Some(column.to_owned());
+        self
+    }
+
+    pub(crate) fn at(mut self, offset: u64, lsn: Lsn) -> Self {
+        self.0.offset = Some(offset);
+        self.0.lsn = Some(lsn).filter(|lsn| lsn.is_valid());
+        self
+    }
+
+    /// What is wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Bytes fed to the decoder before the fault.
+    pub fn offset(&self) -> Option<u64> {
+        match &self.0.kind {
+            ErrorKind::Stream(error) => Some(error.offset),
+            _ => self.0.offset,
+        }
+    }
+
+    /// The LSN of the change, or of its transaction's commit.
+    pub fn lsn(&self) -> Option<Lsn> {
+        match &self.0.kind {
+            ErrorKind::Stream(error) => error.lsn,
+            _ => self.0.lsn,
+        }
+    }
+
+    /// The table, as `schema.name`.
+    pub fn table(&self) -> Option<&str> {
+        self.0.table.as_deref()
+    }
+
+    /// The column.
+    pub fn column(&self) -> Option<&str> {
+        self.0.column.as_deref()
+    }
+}
+
+/// The option that lets such a value through.
+fn way_out(reason: Unrepresentable, column: &str) -> String {
+    let column = column.escape_default();
+    match reason {
+        Unrepresentable::BinaryCell | Unrepresentable::InvalidUtf8 => {
+            format!("types={{\"{column}\": \"binary\"}}")
+        }
+        Unrepresentable::TooLarge => format!("unrepresentable={{\"{column}\": \"null\"}}"),
+        _ => format!(
+            "types={{\"{column}\": \"string\"}} or unrepresentable={{\"{column}\": \"null\"}}"
+        ),
+    }
+}
+
+impl From<walrow_stream::Error> for Error {
+    fn from(error: walrow_stream::Error) -> Self {
+        let table = match &error.kind {
+            walrow_stream::ErrorKind::ColumnCount { relation, .. } => Some(relation.clone()),
+            _ => None,
+        };
+        let mut this = Self::new(ErrorKind::Stream(error));
+        this.0.table = table;
+        this
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fields { kind, offset, lsn, table, column } = &*self.0;
+        if let ErrorKind::Stream(error) = kind {
+            return error.fmt(f);
+        }
+        match (table, column) {
+            (Some(table), Some(column)) => write!(f, "{table}.{column}: ")?,
+            (Some(table), None) => write!(f, "{table}: ")?,
+            (None, _) => {}
+        }
+        match kind {
+            ErrorKind::Malformed { expected, size } => {
+                write!(f, "expected {expected}, found another cell of {size} bytes")?;
+            }
+            ErrorKind::Unrepresentable { reason, option } => {
+                write!(f, "{reason} has no place in the column's type; let it through by {option}")?;
+            }
+            ErrorKind::Schema(text) | ErrorKind::Options(text) => f.write_str(text)?,
+            ErrorKind::Arrow(text) => write!(f, "internal error: {text}")?,
+            ErrorKind::Stream(_) => {}
+        }
+        if let Some(offset) = offset {
+            write!(f, " (byte {offset} of the stream")?;
+            if let Some(lsn) = lsn {
+                write!(f, ", lsn {lsn}")?;
+            }
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.kind {
+            ErrorKind::Stream(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! How the rows of one relation version lie in its batches.
+
+use crate::column::{Column, Plan};
+use crate::error::{Error, ErrorKind};
+use crate::metadata::MetadataColumn;
+use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
+use crate::resolve;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::collections::HashMap;
+use std::sync::Arc;
+use walrow_stream::Relation;
+use walrow_wire::Oid;
+
+/// The schema of a relation version's batches, and how to fill it.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) schema: SchemaRef,
+    /// `schema.name` of the table.
+    pub(crate) table: String,
+    /// A plan for each of the relation's columns; none for one that the schema leaves out.
+    plans: Vec<Option<(Plan, OnUnrepresentable)>>,
+    /// What fills each field of the schema.
+    pub(crate) sources: Vec<Source>,
+    pub(crate) metadata: Vec<MetadataColumn>,
+    pub(crate) profile: Profile,
+    /// Fields that the relation has no column for.
+    pub(crate) missing: Vec<String>,
+    /// Bytes that a row takes at least.
+    pub(crate) row_bytes: usize,
+    /// Columns whose values can be much larger than their cells.
+    pub(crate) expanding: Vec<usize>,
+    /// Types that nothing told of.
+    pub(crate) unresolved: Vec<Oid>,
+}
+
+/// What fills a field.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// The relation's column at this place.
+    Column(usize),
+    /// The chosen metadata column at this place.
+    Metadata(usize),
+    /// Nothing: the relation has no such column.
+    Nothing(DataType),
+}
+
+/// What metadata takes of a row.
+const METADATA_BYTES: usize = 48;
+/// What a column takes before it has rows.
+const COLUMN_BYTES: usize = 256;
+
+impl Layout {
+    pub(crate) fn new(options: &DecoderBuilder, relation: &Relation) -> Result<Self, Error> {
+        let table = relation.to_string();
+        match &options.schema {
+            None => Self::of_relation(options, relation, table),
+            Some(schema) => Self::projected(options, relation, table, schema),
+        }
+    }
+
+    /// All of the relation's columns, then the chosen metadata.
+    fn of_relation(
+        options: &DecoderBuilder,
+        relation: &Relation,
+        table: String,
+    ) -> Result<Self, Error> {
+        let mut this = Self::empty(options, table);
+        let mut fields = Vec::new();
+        for column in &relation.columns {
+            let resolved = resolve::column(options, relation, column, None)?;
+            this.sources.push(Source::Column(fields.len()));
+            fields.push(Arc::new(resolved.field));
+            this.push_plan(options, relation, &column.name, Some(resolved.plan));
+            if resolved.unresolved {
+                this.unresolved.push(column.type_oid);
+            }
+        }
+        for (index, metadata) in options.metadata.iter().enumerate() {
+            let field = metadata.field(&options.prefix, options.profile);
+            clash(options, relation, field.name())?;
+            this.sources.push(Source::Metadata(index));
+            this.metadata.push(*metadata);
+            fields.push(Arc::new(field));
+        }
+        this.schema = Arc::new(Schema::new_with_metadata(fields, schema_metadata(relation)));
+        Ok(this)
+    }
+
+    /// The given fields, each filled from the column or metadata column of its name.
+    fn projected(
+        options: &DecoderBuilder,
+        relation: &Relation,
+        table: String,
+        schema: &SchemaRef,
+    ) -> Result<Self, Error> {
+        let mut this = Self::empty(options, table);
+        let mut plans = vec![None; relation.columns.len()];
+        for field in schema.fields() {
+            let metadata = field.name().strip_prefix(&options.prefix).and_then(|name| {
+                MetadataColumn::from_name(name).filter(|column| options.metadata.contains(column))
+            });
+            let place = relation.columns.iter().position(|column| *column.name == **field.name());
+            this.sources.push(match (metadata, place) {
+                (Some(metadata), _) => {
+                    clash(options, relation, field.name())?;
+                    check_metadata(options, field, metadata)
+                        .map_err(|error| error.in_table(&this.table))?;
+                    this.metadata.push(metadata);
+                    Source::Metadata(this.metadata.len().saturating_sub(1))
+                }
+                (None, Some(place)) => {
+                    let column = relation.columns.get(place).ok_or_else(|| {
+                        Error::new(ErrorKind::Schema("no such column".to_owned()))
+                    })?;
+                    let wanted = field.data_type();
+                    let resolved = resolve::column(options, relation, column, Some(wanted))?;
+                    if let Some(plan) = plans.get_mut(place) {
+                        if plan.is_some() {
+                            let text = format!("the schema names {} twice", field.name());
+                            return Err(
+                                Error::new(ErrorKind::Schema(text)).in_table(&this.table)
+                            );
+                        }
+                        *plan = Some(resolved.plan);
+                    }
+                    Source::Column(place)
+                }
+                (None, None) => {
+                    this.missing.push(field.name().clone());
+                    Source::Nothing(field.data_type().clone())
+                }
+            });
+        }
+        for (column, plan) in relation.columns.iter().zip(plans) {
+            this.push_plan(options, relation, &column.name, plan);
+        }
+        this.schema = Arc::clone(schema);
+        Ok(this)
+    }
+
+    fn empty(options: &DecoderBuilder, table: String) -> Self {
+        Self {
+            schema: Arc::new(Schema::empty()),
+            table,
+            plans: Vec::new(),
+            sources: Vec::new(),
+            metadata: Vec::new(),
+            profile: options.profile,
+            missing: Vec::new(),
+            row_bytes: METADATA_BYTES,
+            expanding: Vec::new(),
+            unresolved: Vec::new(),
+        }
+    }
+
+    fn push_plan(
+        &mut self,
+        options: &DecoderBuilder,
+        relation: &Relation,
+        column: &str,
+        plan: Option<Plan>,
+    ) {
+        if let Some(plan) = &plan {
+            self.row_bytes = self.row_bytes.saturating_add(plan.row_bytes());
+            if plan.expands() {
+                self.expanding.push(self.plans.len());
+            }
+        }
+        let policy =
+            DecoderBuilder::for_column(&options.column_unrepresentable, relation, column)
+                .copied()
+                .unwrap_or(options.unrepresentable);
+        self.plans.push(plan.map(|plan| (plan, policy)));
+    }
+
+    /// Empty columns with room for so many rows, in the relation's order.
+    pub(crate) fn columns(&self, rows: usize) -> Vec<Option<Column>> {
+        let column = |(plan, policy): &(Plan, OnUnrepresentable)| Column::new(plan, *policy, rows);
+        self.plans.iter().map(|plan| plan.as_ref().map(column)).collect()
+    }
+
+    /// Bytes that the table takes before it has rows.
+    pub(crate) fn base_bytes(&self) -> usize {
+        self.plans.len().saturating_mul(COLUMN_BYTES)
+    }
+
+}
+
+/// Refuses a metadata column whose name is a column of the table's own.
+fn clash(options: &DecoderBuilder, relation: &Relation, name: &str) -> Result<(), Error> {
+    let same = |own: &str| match options.profile {
+        // Spark's names differ in more than case.
+        Profile::Spark => own.eq_ignore_ascii_case(name),
+        _ => own == name,
+    };
+    if relation.columns.iter().any(|column| same(&column.name)) {
+        let text = "the table has a column of that name itself; choose another metadata_prefix";
+        return Err(Error::new(ErrorKind::Schema(text.to_owned()))
+            .in_table(&relation.to_string())
+            .in_column(name));
+    }
+    Ok(())
+}
+
+fn check_metadata(
+    options: &DecoderBuilder,
+    field: &Field,
+    metadata: MetadataColumn,
+) -> Result<(), Error> {
+    let ours = metadata.field(&options.prefix, options.profile);
+    // The name and nullability of a list's item are free.
+    let same = match (ours.data_type(), field.data_type()) {
+        (DataType::List(ours), DataType::List(theirs)) => ours.data_type() == theirs.data_type(),
+        (ours, theirs) => ours == theirs,
+    };
+    if same {
+        return Ok(());
+    }
+    let text = format!("is {}, the schema says {}", ours.data_type(), field.data_type());
+    Err(Error::new(ErrorKind::Schema(text)).in_column(field.name()))
+}
+
+fn schema_metadata(relation: &Relation) -> HashMap<String, String> {
+    let keys: Vec<&str> =
+        relation.columns.iter().filter(|column| column.is_key).map(|column| &*column.name).collect();
+    HashMap::from([
+        ("pg.schema".to_owned(), relation.namespace.to_string()),
+        ("pg.table".to_owned(), relation.name.to_string()),
+        ("pg.relation_oid".to_owned(), relation.oid.to_string()),
+        ("pg.replica_identity".to_owned(), relation.replica_identity.name().to_owned()),
+        ("pg.key_columns".to_owned(), serde_json::json!(keys).to_string()),
+    ])
+}

@@ -1,0 +1,265 @@
+//! The metadata columns that follow a table's own.
+//!
+//! What is the same for all changes of a transaction is kept per run of rows and written out when
+//! the batch is finished.
+
+use crate::options::Profile;
+use arrow_array::builder::{BooleanBufferBuilder, ListBuilder, StringBuilder};
+use arrow_array::types::TimestampMicrosecondType;
+use arrow_array::{
+    ArrayRef, BooleanArray, Int64Array, PrimitiveArray, StringArray, UInt32Array, UInt64Array,
+};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
+use std::sync::Arc;
+use walrow_wire::Xid;
+
+/// A column that tells of the change, not of the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MetadataColumn {
+    /// `_change_type`: `insert`, `update_preimage`, `update_postimage`, `delete` or `truncate`.
+    ChangeType,
+    /// `_commit_lsn`: where the commit record starts; with `_seq` the total order.
+    CommitLsn,
+    /// `_seq`: ordinal of the change in its transaction; both images of an update share it.
+    Seq,
+    /// `_commit_timestamp`: not monotonic.
+    CommitTimestamp,
+    /// `_xid`
+    Xid,
+    /// `_key_only`: an old image of which only the identity's columns were sent.
+    KeyOnly,
+    /// `_unsent`: columns that have no value here because the server sent none.
+    Unsent,
+}
+
+impl MetadataColumn {
+    /// All of them, in their usual order.
+    pub const ALL: [Self; 7] = [
+        Self::ChangeType,
+        Self::CommitLsn,
+        Self::Seq,
+        Self::CommitTimestamp,
+        Self::Xid,
+        Self::KeyOnly,
+        Self::Unsent,
+    ];
+
+    /// Its name without the prefix: `change_type`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ChangeType => "change_type",
+            Self::CommitLsn => "commit_lsn",
+            Self::Seq => "seq",
+            Self::CommitTimestamp => "commit_timestamp",
+            Self::Xid => "xid",
+            Self::KeyOnly => "key_only",
+            Self::Unsent => "unsent",
+        }
+    }
+
+    /// The column with this name, without the prefix.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|column| column.name() == name)
+    }
+
+    pub(crate) fn field(self, prefix: &str, profile: Profile) -> Field {
+        let spark = profile == Profile::Spark;
+        let data_type = match self {
+            Self::ChangeType => DataType::Utf8,
+            Self::CommitLsn | Self::Seq | Self::Xid if spark => DataType::Int64,
+            Self::CommitLsn | Self::Seq => DataType::UInt64,
+            Self::Xid => DataType::UInt32,
+            Self::CommitTimestamp => {
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+            }
+            Self::KeyOnly => DataType::Boolean,
+            Self::Unsent => DataType::new_list(DataType::Utf8, true),
+        };
+        // Only a list of unsent columns may be missing.
+        Field::new(format!("{prefix}{}", self.name()), data_type, self == Self::Unsent)
+    }
+}
+
+/// What happened to a row, in Delta's and Iceberg's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeType {
+    Insert,
+    UpdatePreimage,
+    UpdatePostimage,
+    Delete,
+    Truncate,
+}
+
+impl ChangeType {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::UpdatePreimage => "update_preimage",
+            Self::UpdatePostimage => "update_postimage",
+            Self::Delete => "delete",
+            Self::Truncate => "truncate",
+        }
+    }
+}
+
+/// What all rows of a transaction share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Commit {
+    pub(crate) lsn: u64,
+    /// Microseconds since 1970.
+    pub(crate) time: i64,
+    pub(crate) xid: Xid,
+}
+
+/// The metadata of the rows so far.
+#[derive(Debug)]
+pub(crate) struct Metadata {
+    change_types: Vec<ChangeType>,
+    seqs: Vec<u64>,
+    /// Where the rows of a transaction begin.
+    runs: Vec<(usize, Commit)>,
+    key_only: BooleanBufferBuilder,
+    /// Rows with unsent columns, by the columns' places in the relation.
+    unsent: Vec<(usize, Vec<usize>)>,
+}
+
+impl Metadata {
+    pub(crate) fn new(rows: usize) -> Self {
+        Self {
+            change_types: Vec::with_capacity(rows),
+            seqs: Vec::with_capacity(rows),
+            runs: Vec::new(),
+            key_only: BooleanBufferBuilder::new(rows),
+            unsent: Vec::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.seqs.len()
+    }
+
+    /// The rows that follow are of this transaction.
+    pub(crate) fn begin(&mut self, commit: Commit) {
+        self.runs.push((self.len(), commit));
+    }
+
+    #[inline]
+    pub(crate) fn append(&mut self, change_type: ChangeType, seq: u64, key_only: bool) {
+        self.change_types.push(change_type);
+        self.seqs.push(seq);
+        self.key_only.append(key_only);
+    }
+
+    /// Columns without a value in the row that is appended next.
+    pub(crate) fn unsent(&mut self, columns: Vec<usize>) {
+        self.unsent.push((self.len(), columns));
+    }
+
+    /// Forgets all rows after the first `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.change_types.truncate(rows);
+        self.seqs.truncate(rows);
+        self.key_only.truncate(rows);
+        self.runs.retain(|(start, _)| *start < rows);
+        self.unsent.retain(|(row, _)| *row < rows);
+    }
+
+    /// The columns as arrays. `always` names columns that no row has, `names` the relation's.
+    pub(crate) fn finish(
+        mut self,
+        columns: &[MetadataColumn],
+        profile: Profile,
+        always: &[String],
+        names: &[Option<&str>],
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
+        let spark = profile == Profile::Spark;
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+        for column in columns {
+            arrays.push(match column {
+                MetadataColumn::ChangeType => Arc::new(self.change_type()?),
+                MetadataColumn::CommitLsn if spark => {
+                    let lsns = self.expand(|commit| commit.lsn.cast_signed());
+                    Arc::new(Int64Array::from(lsns))
+                }
+                MetadataColumn::CommitLsn => {
+                    Arc::new(UInt64Array::from(self.expand(|commit| commit.lsn)))
+                }
+                MetadataColumn::Seq => {
+                    let seqs = std::mem::take(&mut self.seqs);
+                    if spark {
+                        let seqs = seqs.into_iter().map(u64::cast_signed);
+                        Arc::new(Int64Array::from_iter_values(seqs))
+                    } else {
+                        Arc::new(UInt64Array::from(seqs))
+                    }
+                }
+                MetadataColumn::CommitTimestamp => {
+                    let times = self.expand(|commit| commit.time);
+                    Arc::new(
+                        PrimitiveArray::<TimestampMicrosecondType>::from(times)
+                            .with_timezone("UTC"),
+                    )
+                }
+                MetadataColumn::Xid if spark => {
+                    Arc::new(Int64Array::from(self.expand(|commit| i64::from(commit.xid))))
+                }
+                MetadataColumn::Xid => {
+                    Arc::new(UInt32Array::from(self.expand(|commit| commit.xid)))
+                }
+                MetadataColumn::KeyOnly => {
+                    Arc::new(BooleanArray::new(self.key_only.finish(), None))
+                }
+                MetadataColumn::Unsent => self.unsent_lists(always, names),
+            });
+        }
+        Ok(arrays)
+    }
+
+    /// A value of each row's transaction.
+    fn expand<T: Copy>(&self, value: impl Fn(&Commit) -> T) -> Vec<T> {
+        let mut values = Vec::with_capacity(self.change_types.len());
+        let ends = self.runs.iter().skip(1).map(|(start, _)| *start);
+        for ((_, commit), end) in self.runs.iter().zip(ends.chain([self.change_types.len()])) {
+            values.resize(end, value(commit));
+        }
+        values
+    }
+
+    fn change_type(&self) -> Result<StringArray, ArrowError> {
+        let mut offsets = Vec::with_capacity(self.change_types.len().saturating_add(1));
+        let mut bytes = Vec::with_capacity(self.change_types.len().saturating_mul(16));
+        offsets.push(0_i32);
+        for run in self.change_types.chunk_by(PartialEq::eq) {
+            let name = run.first().map_or("", |change_type| change_type.name());
+            for _ in run {
+                bytes.extend_from_slice(name.as_bytes());
+                let end = i32::try_from(bytes.len())
+                    .map_err(|_| ArrowError::OffsetOverflowError(bytes.len()))?;
+                offsets.push(end);
+            }
+        }
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        StringArray::try_new(offsets, Buffer::from_vec(bytes), None)
+    }
+
+    fn unsent_lists(&self, always: &[String], names: &[Option<&str>]) -> ArrayRef {
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        let mut unsent = self.unsent.iter().peekable();
+        for (row, change_type) in self.change_types.iter().enumerate() {
+            let here = unsent.next_if(|(at, _)| *at == row);
+            let columns = here.map_or(&[][..], |(_, columns)| columns.as_slice());
+            let columns = columns.iter().filter_map(|column| names.get(*column).copied().flatten());
+            // A truncate sends no row, so it leaves no column out.
+            let always = if *change_type == ChangeType::Truncate { &[] } else { always };
+            let mut any = false;
+            for name in columns.chain(always.iter().map(String::as_str)) {
+                lists.values().append_value(name);
+                any = true;
+            }
+            lists.append(any);
+        }
+        Arc::new(lists.finish())
+    }
+}

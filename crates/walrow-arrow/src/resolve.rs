@@ -1,0 +1,357 @@
+//! From a column's PostgreSQL type to its Arrow field, and to the plan that fills it.
+//!
+//! The field follows from OID, type modifier, type name, catalog and options alone; never from
+//! values or from the format they come in.
+
+use crate::column::{
+    BytesForm, Decimal128, Integer, ListPlan, NumericTypmod, Plan, TextForm,
+};
+use crate::error::{Error, ErrorKind};
+use crate::options::{DecoderBuilder, Profile};
+use crate::pg_type;
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
+use arrow_schema::{DataType, Field, TimeUnit};
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use walrow_stream::{Catalog, Column, Relation, TypeKind, TypeName};
+use walrow_wire::Oid;
+
+/// What a column becomes.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved {
+    pub(crate) field: Field,
+    pub(crate) plan: Plan,
+    /// Whether nothing told what its type is.
+    pub(crate) unresolved: bool,
+}
+
+/// A PostgreSQL type, as far as its values are read.
+#[derive(Clone, Debug, PartialEq)]
+enum PgType {
+    Bool,
+    Integer(Integer),
+    Float4,
+    Float8,
+    Numeric { type_modifier: i32 },
+    Text,
+    Char,
+    Bytea,
+    Uuid,
+    Json,
+    Jsonb,
+    Date,
+    Time,
+    Timestamp { zone: bool },
+    Array { element: Box<PgType>, element_oid: Oid, delimiter: u8 },
+    /// PostgreSQL's own text.
+    Other,
+}
+
+/// Domains over domains end at last.
+const MAX_DEPTH: u8 = 16;
+
+/// Resolves one column. `requested` is a target schema's type, which goes before `types`.
+pub(crate) fn column(
+    options: &DecoderBuilder,
+    relation: &Relation,
+    column: &Column,
+    requested: Option<&DataType>,
+) -> Result<Resolved, Error> {
+    let catalog = &options.catalog;
+    let (pg_type, known) = lookup(
+        catalog,
+        column.type_oid,
+        column.type_modifier,
+        column.type_name.as_ref(),
+        MAX_DEPTH,
+    );
+    let (schema, type_name) = name_of(catalog, column);
+    let requested = requested
+        .or_else(|| DecoderBuilder::for_column(&options.types, relation, &column.name))
+        .or_else(|| type_name.as_ref().and_then(|name| options.types.get(name)));
+    let plan = match requested {
+        None => profile_plan(&pg_type, options.profile),
+        Some(data_type) => requested_plan(&pg_type, data_type).ok_or_else(|| {
+            let pg = type_name.clone().unwrap_or_else(|| column.type_oid.to_string());
+            Error::new(ErrorKind::Schema(impossible(&pg, data_type, &pg_type)))
+                .in_table(&relation.to_string())
+                .in_column(&column.name)
+        })?,
+    };
+    let mut metadata = HashMap::from([
+        ("pg.oid".to_owned(), column.type_oid.to_string()),
+        ("pg.typmod".to_owned(), column.type_modifier.to_string()),
+    ]);
+    if let Some(name) = &type_name {
+        metadata.insert("pg.type".to_owned(), name.clone());
+    }
+    if let Some(schema) = schema {
+        metadata.insert("pg.schema".to_owned(), schema);
+    }
+    if options.profile == Profile::Arrow {
+        extension(&pg_type, &plan, type_name.as_deref(), &mut metadata);
+    }
+    let field = Field::new(&*column.name, plan.data_type(), true).with_metadata(metadata);
+    Ok(Resolved { field, plan, unresolved: !known })
+}
+
+/// Refuses `types` whose key is a built-in type that cannot become what is asked for.
+///
+/// A key that names a column cannot be judged before the relation is there.
+pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
+    let mut keys: Vec<_> = options.types.iter().collect();
+    keys.sort_by_key(|(key, _)| *key);
+    for (key, data_type) in keys {
+        let Some((entry, is_array)) = pg_type::by_name(key) else { continue };
+        let oid = if is_array { entry.array } else { entry.oid };
+        let (pg_type, _) = lookup(&options.catalog, oid, -1, None, MAX_DEPTH);
+        if requested_plan(&pg_type, data_type).is_none() {
+            return Err(Error::new(ErrorKind::Options(impossible(key, data_type, &pg_type))));
+        }
+    }
+    Ok(())
+}
+
+fn impossible(pg: &str, data_type: &DataType, pg_type: &PgType) -> String {
+    format!("{pg} cannot become {data_type}; it can become {}", choices(pg_type))
+}
+
+fn choices(pg_type: &PgType) -> &'static str {
+    match pg_type {
+        PgType::Bool => "Boolean, Utf8 or Binary",
+        PgType::Integer(Integer::Int2) => "Int16, Int32, Int64, Utf8 or Binary",
+        PgType::Integer(Integer::Int4) => "Int32, Int64, Utf8 or Binary",
+        PgType::Integer(Integer::Int8) => "Int64, Utf8 or Binary",
+        PgType::Integer(Integer::Oid) => "UInt32, Int64, Utf8 or Binary",
+        PgType::Float4 => "Float32, Float64, Utf8 or Binary",
+        PgType::Float8 => "Float64, Utf8 or Binary",
+        PgType::Numeric { type_modifier: _ } => {
+            "Decimal128 with 0 <= scale <= precision <= 38, Utf8 or Binary"
+        }
+        PgType::Uuid => "FixedSizeBinary(16), Utf8 or Binary",
+        PgType::Date => "Date32, Utf8 or Binary",
+        PgType::Time => "Time64(µs), Utf8 or Binary",
+        PgType::Timestamp { zone: false } => "Timestamp(µs), Utf8 or Binary",
+        PgType::Timestamp { zone: true } => "Timestamp(µs, \"UTC\"), Utf8 or Binary",
+        PgType::Array { element: _, element_oid: _, delimiter: _ } => {
+            "List of what its elements can become, Utf8 or Binary"
+        }
+        PgType::Bytea => "Binary or Utf8",
+        PgType::Text | PgType::Char | PgType::Json | PgType::Jsonb | PgType::Other => {
+            "Utf8 or Binary"
+        }
+    }
+}
+
+/// The type behind an OID, and whether anything told what it is.
+fn lookup(
+    catalog: &Catalog,
+    oid: Oid,
+    type_modifier: i32,
+    name: Option<&TypeName>,
+    depth: u8,
+) -> (PgType, bool) {
+    let unknown = (PgType::Other, false);
+    let Some(depth) = depth.checked_sub(1) else { return unknown };
+    if oid < pg_type::FIRST_UNPINNED_OID {
+        return match pg_type::by_oid(oid) {
+            Some((entry, false)) => (scalar(entry.oid, type_modifier), true),
+            Some((entry, true)) => {
+                (array(scalar(entry.oid, type_modifier), entry.oid, entry.delimiter), true)
+            }
+            None => unknown,
+        };
+    }
+    if let Some(entry) = catalog.type_of(oid) {
+        return match &entry.kind {
+            TypeKind::Domain { base, type_modifier } => {
+                lookup(catalog, *base, *type_modifier, None, depth)
+            }
+            TypeKind::Array { element, delimiter } => {
+                let (inner, known) = lookup(catalog, *element, type_modifier, None, depth);
+                match u8::try_from(*delimiter) {
+                    Ok(delimiter) => (array(inner, *element, delimiter), known),
+                    Err(_) => (PgType::Other, known),
+                }
+            }
+            TypeKind::Base if entry.name == "citext" => (PgType::Text, true),
+            _ => (PgType::Other, true),
+        };
+    }
+    // For a domain, the Type message names the base type: one of pg_catalog is built in.
+    match name {
+        Some(TypeName { namespace, name }) if &**namespace == "pg_catalog" => {
+            match pg_type::by_name(name) {
+                Some((entry, false)) => (scalar(entry.oid, -1), true),
+                Some((entry, true)) => {
+                    (array(scalar(entry.oid, -1), entry.oid, entry.delimiter), true)
+                }
+                None => unknown,
+            }
+        }
+        Some(TypeName { namespace: _, name }) if &**name == "citext" => (PgType::Text, true),
+        _ => unknown,
+    }
+}
+
+fn scalar(oid: Oid, type_modifier: i32) -> PgType {
+    match oid {
+        pg_type::BOOL => PgType::Bool,
+        pg_type::INT2 => PgType::Integer(Integer::Int2),
+        pg_type::INT4 => PgType::Integer(Integer::Int4),
+        pg_type::INT8 => PgType::Integer(Integer::Int8),
+        pg_type::OID | pg_type::XID | pg_type::CID => PgType::Integer(Integer::Oid),
+        pg_type::FLOAT4 => PgType::Float4,
+        pg_type::FLOAT8 => PgType::Float8,
+        pg_type::NUMERIC => PgType::Numeric { type_modifier },
+        pg_type::TEXT | pg_type::VARCHAR | pg_type::BPCHAR | pg_type::NAME => PgType::Text,
+        pg_type::CHAR => PgType::Char,
+        pg_type::BYTEA => PgType::Bytea,
+        pg_type::UUID => PgType::Uuid,
+        pg_type::JSON => PgType::Json,
+        pg_type::JSONB => PgType::Jsonb,
+        pg_type::DATE => PgType::Date,
+        pg_type::TIME => PgType::Time,
+        pg_type::TIMESTAMP => PgType::Timestamp { zone: false },
+        pg_type::TIMESTAMPTZ => PgType::Timestamp { zone: true },
+        _ => PgType::Other,
+    }
+}
+
+/// Lists are of elements that are read; arrays of anything else stay text, as do arrays of arrays.
+fn array(element: PgType, element_oid: Oid, delimiter: u8) -> PgType {
+    match element {
+        PgType::Other | PgType::Array { element: _, element_oid: _, delimiter: _ } => PgType::Other,
+        element => PgType::Array { element: Box::new(element), element_oid, delimiter },
+    }
+}
+
+/// The type's schema, unless it is built in, and its name, if anything tells it.
+fn name_of(catalog: &Catalog, column: &Column) -> (Option<String>, Option<String>) {
+    if let Some((entry, is_array)) = pg_type::by_oid(column.type_oid) {
+        let underscore = if is_array { "_" } else { "" };
+        return (None, Some(format!("{underscore}{}", entry.name)));
+    }
+    if let Some(entry) = catalog.type_of(column.type_oid) {
+        return (Some(entry.schema.clone()), Some(entry.name.clone()));
+    }
+    match &column.type_name {
+        Some(TypeName { namespace, name }) => (Some(namespace.to_string()), Some(name.to_string())),
+        None => (None, None),
+    }
+}
+
+fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
+    let spark = profile == Profile::Spark;
+    match pg_type {
+        _ if profile == Profile::Text => Plan::Utf8(text_form(pg_type)),
+        PgType::Bool => Plan::Bool,
+        PgType::Integer(Integer::Int2) => Plan::Int16,
+        PgType::Integer(Integer::Int4) => Plan::Int32(Integer::Int4),
+        PgType::Integer(Integer::Int8) => Plan::Int64(Integer::Int8),
+        PgType::Integer(Integer::Oid) if spark => Plan::Int64(Integer::Oid),
+        PgType::Integer(Integer::Oid) => Plan::UInt32,
+        PgType::Float4 => Plan::Float32,
+        PgType::Float8 => Plan::Float64 { single: false },
+        PgType::Numeric { type_modifier } => {
+            match NumericTypmod::from_typmod(*type_modifier).and_then(NumericTypmod::decimal128) {
+                Some(decimal) => Plan::Decimal(decimal),
+                None => Plan::Utf8(TextForm::Numeric),
+            }
+        }
+        PgType::Bytea => Plan::Binary(BytesForm::Bytea),
+        PgType::Uuid if !spark => Plan::Uuid,
+        PgType::Date => Plan::Date,
+        PgType::Time if !spark => Plan::Time,
+        PgType::Timestamp { zone } => Plan::Timestamp { zone: *zone },
+        PgType::Array { element, element_oid, delimiter } => {
+            list(profile_plan(element, profile), *element_oid, *delimiter)
+        }
+        other => Plan::Utf8(text_form(other)),
+    }
+}
+
+fn text_form(pg_type: &PgType) -> TextForm {
+    match pg_type {
+        PgType::Text | PgType::Json => TextForm::Raw,
+        PgType::Bool => TextForm::Bool,
+        PgType::Integer(integer) => TextForm::Integer(*integer),
+        PgType::Numeric { type_modifier: _ } => TextForm::Numeric,
+        PgType::Char => TextForm::Char,
+        PgType::Bytea => TextForm::Bytea,
+        PgType::Uuid => TextForm::Uuid,
+        PgType::Jsonb => TextForm::Jsonb,
+        PgType::Date => TextForm::Date,
+        PgType::Time => TextForm::Time,
+        PgType::Timestamp { zone } => TextForm::Timestamp { zone: *zone },
+        PgType::Float4
+        | PgType::Float8
+        | PgType::Array { element: _, element_oid: _, delimiter: _ }
+        | PgType::Other => TextForm::Unknown,
+    }
+}
+
+/// The plan that makes this Arrow type of that PostgreSQL type, if there is one.
+fn requested_plan(pg_type: &PgType, data_type: &DataType) -> Option<Plan> {
+    Some(match (pg_type, data_type) {
+        (_, DataType::Utf8) => Plan::Utf8(text_form(pg_type)),
+        (PgType::Bytea, DataType::Binary) => Plan::Binary(BytesForm::Bytea),
+        (_, DataType::Binary) => Plan::Binary(BytesForm::Cell),
+        (PgType::Bool, DataType::Boolean) => Plan::Bool,
+        (PgType::Integer(Integer::Int2), DataType::Int16) => Plan::Int16,
+        (PgType::Integer(from @ (Integer::Int2 | Integer::Int4)), DataType::Int32) => {
+            Plan::Int32(*from)
+        }
+        (PgType::Integer(from), DataType::Int64) => Plan::Int64(*from),
+        (PgType::Integer(Integer::Oid), DataType::UInt32) => Plan::UInt32,
+        (PgType::Float4, DataType::Float32) => Plan::Float32,
+        (PgType::Float4, DataType::Float64) => Plan::Float64 { single: true },
+        (PgType::Float8, DataType::Float64) => Plan::Float64 { single: false },
+        (PgType::Numeric { type_modifier: _ }, DataType::Decimal128(precision, scale)) => {
+            Plan::Decimal(Decimal128::new(*precision, u8::try_from(*scale).ok()?)?)
+        }
+        (PgType::Uuid, DataType::FixedSizeBinary(16)) => Plan::Uuid,
+        (PgType::Date, DataType::Date32) => Plan::Date,
+        (PgType::Time, DataType::Time64(TimeUnit::Microsecond)) => Plan::Time,
+        (PgType::Timestamp { zone: false }, DataType::Timestamp(TimeUnit::Microsecond, None)) => {
+            Plan::Timestamp { zone: false }
+        }
+        (
+            PgType::Timestamp { zone: true },
+            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)),
+        ) if &**zone == "UTC" => Plan::Timestamp { zone: true },
+        (PgType::Array { element, element_oid, delimiter }, DataType::List(item)) => {
+            let element = requested_plan(element, item.data_type())?;
+            let (item, element_oid, delimiter) = (Arc::clone(item), *element_oid, *delimiter);
+            Plan::List(Box::new(ListPlan { item, element, element_oid, delimiter }))
+        }
+        _ => return None,
+    })
+}
+
+fn list(element: Plan, element_oid: Oid, delimiter: u8) -> Plan {
+    let item = Arc::new(Field::new("item", element.data_type(), true));
+    Plan::List(Box::new(ListPlan { item, element, element_oid, delimiter }))
+}
+
+/// Names the canonical extension type that a field's values are of.
+fn extension(
+    pg_type: &PgType,
+    plan: &Plan,
+    type_name: Option<&str>,
+    metadata: &mut HashMap<String, String>,
+) {
+    let (name, parameters) = match (pg_type, plan) {
+        (PgType::Uuid, Plan::Uuid) => ("arrow.uuid", String::new()),
+        (PgType::Json | PgType::Jsonb, Plan::Utf8(_)) => ("arrow.json", String::new()),
+        (PgType::Other, _) => {
+            let name = type_name.unwrap_or("unknown");
+            let parameters = json!({ "type_name": name, "vendor_name": "PostgreSQL" });
+            ("arrow.opaque", parameters.to_string())
+        }
+        _ => return,
+    };
+    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
+    metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), parameters);
+}

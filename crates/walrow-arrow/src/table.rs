@@ -1,0 +1,254 @@
+//! The batch under construction of one relation version.
+
+use crate::batch::Batch;
+use crate::column::{CellError, Column};
+use crate::error::{Error, ErrorKind};
+use crate::layout::{Layout, Source};
+use crate::metadata::{ChangeType, Commit, Metadata};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use std::sync::Arc;
+use walrow_stream::Relation;
+use walrow_wire::{Cell, Lsn, OldTuple, Tuple};
+
+/// A table's rows since its last batch.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) relation: Arc<Relation>,
+    pub(crate) layout: Layout,
+    /// In the relation's order; empty while there are no rows.
+    columns: Vec<Option<Column>>,
+    metadata: Metadata,
+    rows: usize,
+    bytes: usize,
+    /// Room for so many rows was needed last time.
+    expected_rows: usize,
+    /// Up to where everything was in earlier batches when the first row came.
+    floor: Lsn,
+    /// The transaction that the last rows are of, and how many rows there were before it.
+    transaction: u64,
+    before_transaction: usize,
+}
+
+/// One row, as it is appended.
+#[derive(Debug)]
+pub(crate) struct NewRow<'a> {
+    pub(crate) change_type: ChangeType,
+    pub(crate) seq: u64,
+    pub(crate) key_only: bool,
+    pub(crate) tuple: Tuple<'a>,
+    /// Where unchanged values may be found.
+    pub(crate) old: Option<OldTuple<'a>>,
+}
+
+/// The transaction that rows are appended for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Current {
+    /// Numbers the decoder's transactions.
+    pub(crate) ordinal: u64,
+    pub(crate) commit: Commit,
+    /// Up to where all transactions before it were complete.
+    pub(crate) floor: Lsn,
+}
+
+impl Table {
+    pub(crate) fn new(relation: Arc<Relation>, layout: Layout) -> Self {
+        Self {
+            relation,
+            layout,
+            columns: Vec::new(),
+            metadata: Metadata::new(0),
+            rows: 0,
+            bytes: 0,
+            expected_rows: 0,
+            floor: Lsn::INVALID,
+            transaction: 0,
+            before_transaction: 0,
+        }
+    }
+
+    pub(crate) const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The position before the oldest row that is still here.
+    pub(crate) fn floor(&self) -> Option<Lsn> {
+        (self.rows > 0).then_some(self.floor)
+    }
+
+    /// Makes ready for rows of this transaction.
+    #[inline]
+    fn enter(&mut self, current: &Current) {
+        if self.rows == 0 {
+            self.floor = current.floor;
+            self.columns = self.layout.columns(self.expected_rows);
+            self.metadata = Metadata::new(self.expected_rows);
+            self.bytes = self.layout.base_bytes();
+        } else if self.transaction == current.ordinal {
+            return;
+        }
+        self.transaction = current.ordinal;
+        self.before_transaction = self.rows;
+        self.metadata.begin(current.commit);
+    }
+
+    /// Appends a row.
+    ///
+    /// # Errors
+    /// The column's place and what is wrong with its cell, of so many bytes; the row is not
+    /// appended.
+    #[inline]
+    pub(crate) fn append(&mut self, current: &Current, row: &NewRow<'_>) -> Result<(), Error> {
+        self.enter(current);
+        let mut unsent = Vec::new();
+        let mut old = row.old.map(|old| old.tuple().cells());
+        let mut old_at = 0;
+        for (place, (column, cell)) in self.columns.iter_mut().zip(row.tuple.cells()).enumerate() {
+            let (cell, result) = match (column, cell) {
+                (None, Cell::Unchanged) => continue,
+                (None, _) => continue,
+                (Some(column), Cell::Text(bytes)) => (bytes, column.append_text(bytes)),
+                (Some(column), Cell::Binary(bytes)) => (bytes, column.append_binary(bytes)),
+                (Some(column), Cell::Unchanged) => {
+                    // The old row has it where the replica identity covers the column.
+                    let skip = usize::saturating_sub(place, old_at);
+                    old_at = place.saturating_add(1);
+                    match old.as_mut().and_then(|cells| cells.nth(skip)) {
+                        Some(Cell::Text(bytes)) => (bytes, column.append_text(bytes)),
+                        Some(Cell::Binary(bytes)) => (bytes, column.append_binary(bytes)),
+                        _ => {
+                            column.append_null();
+                            unsent.push(place);
+                            continue;
+                        }
+                    }
+                }
+                (Some(column), _) => {
+                    column.append_null();
+                    continue;
+                }
+            };
+            if let Err(error) = result {
+                return Err(self.refuse(place, error, cell.len()));
+            }
+        }
+        self.count_bytes(row);
+        if !unsent.is_empty() {
+            self.metadata.unsent(unsent);
+        }
+        self.metadata.append(row.change_type, row.seq, row.key_only);
+        self.rows = self.rows.saturating_add(1);
+        Ok(())
+    }
+
+    #[inline]
+    fn count_bytes(&mut self, row: &NewRow<'_>) {
+        let unchanged = row.old.map_or(0, |old| old.tuple().byte_len());
+        let cells = row.tuple.byte_len().saturating_add(unchanged);
+        self.bytes =
+            self.bytes.saturating_add(cells).saturating_add(self.layout.row_bytes);
+        if !self.layout.expanding.is_empty() {
+            let sizes = self.layout.expanding.iter().filter_map(|place| {
+                self.columns.get(*place)?.as_ref().map(Column::variable_bytes)
+            });
+            self.bytes = self.bytes.max(sizes.fold(0, usize::saturating_add));
+        }
+    }
+
+    /// Appends a row without a tuple: the table was truncated.
+    pub(crate) fn append_truncate(&mut self, current: &Current, seq: u64) {
+        self.enter(current);
+        for column in self.columns.iter_mut().flatten() {
+            column.append_null();
+        }
+        self.metadata.append(ChangeType::Truncate, seq, false);
+        self.rows = self.rows.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(self.layout.row_bytes);
+    }
+
+    /// Takes back the columns of a row that failed.
+    #[cold]
+    fn refuse(&mut self, place: usize, error: CellError, size: usize) -> Error {
+        self.truncate(self.rows);
+        let name = self.relation.columns.get(place).map_or("", |column| &column.name);
+        Error::cell(error, size, &self.layout.table, name)
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        for column in self.columns.iter_mut().flatten() {
+            if column.len() > rows {
+                column.truncate(rows);
+            }
+        }
+        self.metadata.truncate(rows);
+        self.rows = rows;
+    }
+
+    /// Takes back all rows of this transaction.
+    pub(crate) fn take_back(&mut self, current: &Current) {
+        if self.rows > 0 && self.transaction == current.ordinal {
+            self.truncate(self.before_transaction);
+        }
+    }
+
+    /// Hands out all rows so far.
+    pub(crate) fn finish(&mut self, full: bool) -> Result<Batch, Error> {
+        let columns = std::mem::take(&mut self.columns);
+        let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        self.expected_rows = if full { rows } else { 0 };
+        // The transaction goes on in a new batch.
+        self.before_transaction = 0;
+        let layout = &self.layout;
+
+        let counts = |count: fn(&Column) -> u64| {
+            let names = self.relation.columns.iter().map(|column| column.name.to_string());
+            names
+                .zip(&columns)
+                .map(|(name, column)| (name, column.as_ref().map_or(0, count)))
+                .filter(|(_, count)| *count > 0)
+                .collect::<Vec<_>>()
+        };
+        let (nulled, dropped_bounds) = (counts(Column::nulled), counts(Column::dropped_bounds));
+
+        let names: Vec<Option<&str>> = self
+            .relation
+            .columns
+            .iter()
+            .zip(&columns)
+            .map(|(column, kept)| kept.as_ref().map(|_| &*column.name))
+            .collect();
+        let arrow = |error: arrow_schema::ArrowError| {
+            Error::new(ErrorKind::Arrow(error.to_string())).in_table(&layout.table)
+        };
+        let metadata = metadata
+            .finish(&layout.metadata, layout.profile, &layout.missing, &names)
+            .map_err(arrow)?;
+        let mut columns = columns
+            .into_iter()
+            .map(|column| column.map(Column::finish).transpose())
+            .collect::<Result<Vec<Option<ArrayRef>>, _>>()
+            .map_err(arrow)?;
+        let mut arrays = Vec::with_capacity(layout.sources.len());
+        for source in &layout.sources {
+            arrays.push(match source {
+                Source::Column(place) => columns.get_mut(*place).and_then(Option::take),
+                Source::Metadata(place) => metadata.get(*place).map(Arc::clone),
+                Source::Nothing(data_type) => Some(new_null_array(data_type, rows)),
+            });
+        }
+        let arrays = arrays.into_iter().flatten().collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let records =
+            RecordBatch::try_new_with_options(Arc::clone(&layout.schema), arrays, &options)
+                .map_err(|error| {
+                    // Ours fit their fields; a given schema may say NOT NULL.
+                    Error::new(ErrorKind::Schema(error.to_string())).in_table(&layout.table)
+                })?;
+        Ok(Batch { relation: Arc::clone(&self.relation), records, nulled, dropped_bounds })
+    }
+}
