@@ -1,0 +1,10 @@
+//! How fast walrow is, and how fast it could be.
+//!
+//! [`floor`] is the measure: a bare program for the same bytes, with no checks beyond bounds.
+//! [`captures`] are the bytes. `cargo bench --bench ratios` compares both in one run, since
+//! machines are noisy and ratios are less so; the other benches are Criterion's, for the history
+//! of one machine.
+
+pub mod captures;
+pub mod floor;
+pub mod walk;

@@ -1,0 +1,34 @@
+"""Real PostgreSQL servers for tests, examples and benches, and recorders for them."""
+
+from servers.embedded import EmbeddedServer, ServerError
+from servers.recording import (
+    Captured,
+    Progress,
+    Reading,
+    capture,
+    create_slot,
+    drop_slot,
+    format_lsn,
+    parse_lsn,
+    record,
+    record_physical,
+    run_sql,
+    wal_end,
+)
+
+__all__ = [
+    "Captured",
+    "EmbeddedServer",
+    "Progress",
+    "Reading",
+    "ServerError",
+    "capture",
+    "create_slot",
+    "drop_slot",
+    "format_lsn",
+    "parse_lsn",
+    "record",
+    "record_physical",
+    "run_sql",
+    "wal_end",
+]
