@@ -127,7 +127,7 @@ impl Assembler {
     /// # Errors
     /// The stream cannot be read on. All transactions before the fault were handed out.
     #[inline]
-    pub fn next<'t>(&'t mut self, input: &mut &'t [u8]) -> Result<Option<Item<'t>>, Error> {
+    pub fn next<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Result<Option<Item<'t>>, Error> {
         match self.phase {
             Phase::FromInput | Phase::FromSpool { .. } => self.read(input),
             Phase::Between | Phase::Open => self.search(input),
@@ -135,7 +135,7 @@ impl Assembler {
     }
 
     /// Looks for the next committed transaction, or for what stands between transactions.
-    fn search<'t>(&'t mut self, input: &mut &'t [u8]) -> Result<Option<Item<'t>>, Error> {
+    fn search<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Result<Option<Item<'t>>, Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }
@@ -287,7 +287,7 @@ impl Assembler {
 
     /// Hands out the next item of the committed transaction.
     #[inline]
-    fn read<'t>(&'t mut self, input: &mut &'t [u8]) -> Result<Option<Item<'t>>, Error> {
+    fn read<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Result<Option<Item<'t>>, Error> {
         // Frames that are no item are dealt with in this loop; one that is ends it.
         let (place, offset) = loop {
             let (place, offset) = match self.phase {

@@ -1,0 +1,482 @@
+//! Plain streams, message by message: what comes out, and when nothing may.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+use walrow_stream::{Assembler, ErrorKind, Item, Row};
+use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
+use walrow_wire::{Framing, Lsn, ReplicaIdentity};
+
+const T: u32 = 16_384;
+const ID: (&str, u32, i32, bool) = ("id", 23, -1, true);
+const NAME: (&str, u32, i32, bool) = ("name", 25, -1, false);
+
+/// What the assembler hands out, a line an item.
+fn lines<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Option<ErrorKind>) {
+    let mut assembler = Assembler::default();
+    let mut lines = Vec::new();
+    for piece in pieces {
+        let mut rest = piece;
+        loop {
+            match assembler.next(&mut rest) {
+                Ok(Some(item)) => lines.push(line(&item)),
+                Ok(None) => break,
+                Err(error) => {
+                    let again = assembler.next(&mut rest).map(|_| ()).unwrap_err();
+                    assert_eq!(again, error, "a failed assembler repeats its error");
+                    return (lines, Some(error.kind));
+                }
+            }
+        }
+        assert!(rest.is_empty(), "None takes all input");
+    }
+    (lines, None)
+}
+
+fn line(item: &Item<'_>) -> String {
+    match item {
+        Item::Begin(transaction) => {
+            let origins: Vec<_> = transaction
+                .origins
+                .iter()
+                .map(|o| o.name.as_str())
+                .collect();
+            format!(
+                "begin {} {} {origins:?}",
+                transaction.xid, transaction.commit_lsn
+            )
+        }
+        Item::Commit(transaction) => format!("commit {}", transaction.end_lsn),
+        Item::Change(change) => {
+            let what = match &change.row {
+                Row::Insert { .. } => "insert".to_owned(),
+                Row::Update { old, .. } => format!("update {}", old.is_some()),
+                Row::Delete { .. } => "delete".to_owned(),
+                Row::Truncate {
+                    relations,
+                    cascade,
+                    restart_identity,
+                } => {
+                    let names: Vec<_> = relations.iter().map(|r| r.name.to_string()).collect();
+                    format!("truncate {names:?} {cascade} {restart_identity}")
+                }
+                other => format!("{other:?}"),
+            };
+            format!(
+                "{} {what} {} v{}",
+                change.seq, change.relation, change.relation.version
+            )
+        }
+        Item::Message(message) => format!(
+            "message {} {} {} seq {}",
+            message.transactional,
+            message.prefix,
+            String::from_utf8_lossy(message.content),
+            message.seq
+        ),
+        Item::SessionStart => "session".to_owned(),
+        Item::ServerError { sqlstate } => format!("error {sqlstate}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn table(stream: Stream) -> Stream {
+    stream.relation(T, "public", "t", ReplicaIdentity::Default, &[ID, NAME])
+}
+
+fn row(id: &str) -> [OwnedCell; 2] {
+    [text(id), null()]
+}
+
+/// Two transactions with everything between and inside that a plain stream can hold.
+fn lively() -> Stream {
+    table(
+        Stream::new()
+            .session()
+            .keepalive()
+            .begin(0x1000, 700)
+            .origin(0x77, "elsewhere"),
+    )
+    .insert(T, &row("1"))
+    .keepalive()
+    .emit("note", b"inside")
+    .update(T, &row("1"))
+    .notice("careful")
+    .truncate(3, &[T])
+    .commit()
+    .keepalive()
+    .parameter("TimeZone", "UTC")
+    .begin(0x2000, 701)
+    .delete_key(T, &row("1"))
+    .commit()
+    .copy_done()
+}
+
+const LIVELY: [&str; 10] = [
+    "session",
+    "begin 700 0/1000 [\"elsewhere\"]",
+    "0 insert public.t v0",
+    "message true note inside seq 1",
+    "1 update false public.t v0",
+    "2 truncate [\"t\"] true true public.t v0",
+    "commit 0/1030",
+    "begin 701 0/2000 []",
+    "0 delete public.t v0",
+    "commit 0/2030",
+];
+
+#[test]
+fn committed_transactions_come_in_order() {
+    assert_eq!(
+        lines([&*lively().bytes()]),
+        (LIVELY.map(str::to_owned).to_vec(), None)
+    );
+}
+
+#[test]
+fn the_cut_changes_nothing() {
+    let bytes = lively().bytes();
+    for_every_cut(&bytes, |head, tail| {
+        assert_eq!(lines([head, tail]).0, LIVELY, "cut at {}", head.len());
+    });
+    for size in [1, 2, 7, 30, 31, 64] {
+        assert_eq!(
+            lines(in_chunks(&bytes, &[size])).0,
+            LIVELY,
+            "pieces of {size}"
+        );
+    }
+}
+
+/// What is given again after an item may be cut differently.
+#[test]
+fn input_may_shrink_between_calls() {
+    let bytes = lively().bytes();
+    let mut assembler = Assembler::default();
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut window = bytes.len();
+    while at < bytes.len() {
+        let input = &bytes[at..bytes.len().min(at + window)];
+        let mut rest = input;
+        if let Some(item) = assembler.next(&mut rest).unwrap() {
+            found.push(line(&item));
+            window = 11;
+        } else {
+            window = bytes.len();
+        }
+        at += input.len() - rest.len();
+    }
+    while let Some(item) = assembler.next(&mut &[][..]).unwrap() {
+        found.push(line(&item));
+    }
+    assert_eq!(found, LIVELY);
+    assert_eq!(assembler.offset(), bytes.len() as u64);
+    assert!(!assembler.is_mid_transaction());
+}
+
+#[test]
+fn a_transaction_without_its_commit_is_never_handed_out() {
+    let bytes = table(Stream::new().session().begin(0x1000, 700))
+        .insert(T, &row("1"))
+        .bytes();
+    assert_eq!(lines([&*bytes]).0, ["session"]);
+    assert_eq!(lines(in_chunks(&bytes, &[5])).0, ["session"]);
+}
+
+#[test]
+fn a_new_session_drops_what_was_open_and_the_relations() {
+    let cut = table(Stream::new().session().begin(0x1000, 700)).insert(T, &row("1"));
+    let again = table(Stream::new().session().begin(0x1000, 700))
+        .insert(T, &row("1"))
+        .commit();
+    let bytes = [cut.bytes(), again.bytes()].concat();
+    let expected = [
+        "session",
+        "session",
+        "begin 700 0/1000 []",
+        "0 insert public.t v0",
+        "commit 0/1030",
+    ];
+    assert_eq!(lines([&*bytes]).0, expected);
+    assert_eq!(lines(in_chunks(&bytes, &[40])).0, expected);
+
+    // In the new session the relation must be described again.
+    let bare = Stream::new()
+        .session()
+        .begin(0x2000, 701)
+        .insert(T, &row("2"))
+        .commit();
+    let (found, error) = lines([&*[again.bytes(), bare.bytes()].concat()]);
+    assert_eq!(found.last().unwrap(), "begin 701 0/2000 []");
+    assert_eq!(
+        error,
+        Some(ErrorKind::UnknownRelation {
+            message: "Insert",
+            oid: T
+        })
+    );
+}
+
+#[test]
+fn a_server_error_drops_what_was_open() {
+    let bytes = table(Stream::new().begin(0x1000, 700))
+        .insert(T, &row("1"))
+        .error("57P01", "terminating connection")
+        .bytes();
+    assert_eq!(lines([&*bytes]).0, ["error 57P01"]);
+    assert_eq!(lines(in_chunks(&bytes, &[9])).0, ["error 57P01"]);
+}
+
+#[test]
+fn identical_relations_are_one_version_and_changed_ones_are_new() {
+    let stream = table(Stream::new().begin(0x1000, 700)).insert(T, &row("1"));
+    let stream = table(stream).insert(T, &row("2"));
+    let stream = stream
+        .relation(T, "public", "t", ReplicaIdentity::Default, &[ID])
+        .insert(T, &[text("3")])
+        .commit();
+    // The same name under a new OID, and the same OID under a new name.
+    let bytes = stream
+        .begin(0x2000, 701)
+        .relation(T + 1, "public", "t", ReplicaIdentity::Default, &[ID])
+        .insert(T + 1, &[text("4")])
+        .relation(T, "other", "u", ReplicaIdentity::Default, &[ID])
+        .insert(T, &[text("5")])
+        .commit()
+        .bytes();
+    let found = lines([&*bytes]).0;
+    let rows: Vec<_> = found
+        .iter()
+        .filter(|line| line.contains("insert"))
+        .collect();
+    let expected = [
+        "0 insert public.t v0",
+        "1 insert public.t v0",
+        "2 insert public.t v1",
+        "0 insert public.t v2",
+        "1 insert other.u v3",
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn a_type_that_was_renamed_makes_a_new_version() {
+    let mood = ("m", 20_000, -1, false);
+    let relation = |s: Stream| s.relation(T, "public", "t", ReplicaIdentity::Default, &[ID, mood]);
+    let stream = Stream::new()
+        .begin(0x1000, 700)
+        .user_type(20_000, "public", "mood");
+    let stream = relation(stream)
+        .insert(T, &row("1"))
+        .user_type(20_000, "public", "humour");
+    let bytes = relation(stream).insert(T, &row("2")).commit().bytes();
+    let found = lines([&*bytes]).0;
+    assert_eq!(
+        found[1..3],
+        ["0 insert public.t v0", "1 insert public.t v1"]
+    );
+}
+
+#[test]
+fn all_origins_are_kept_in_order() {
+    let bytes = Stream::new()
+        .begin(0x1000, 700)
+        .origin(1, "first")
+        .origin(2, "last")
+        .commit()
+        .bytes();
+    assert_eq!(
+        lines([&*bytes]).0[0],
+        "begin 700 0/1000 [\"first\", \"last\"]"
+    );
+    assert_eq!(
+        lines(in_chunks(&bytes, &[3])).0[0],
+        "begin 700 0/1000 [\"first\", \"last\"]"
+    );
+}
+
+#[test]
+fn messages_outside_transactions_stand_alone() {
+    let bytes = Stream::new()
+        .emit_at(0x900, "beat", b"1")
+        .begin(0x1000, 700)
+        .commit()
+        .bytes();
+    let expected = [
+        "message false beat 1 seq 0",
+        "begin 700 0/1000 []",
+        "commit 0/1030",
+    ];
+    assert_eq!(lines([&*bytes]).0, expected);
+    assert_eq!(lines(in_chunks(&bytes, &[1])).0, expected);
+}
+
+#[test]
+fn stray_stream_aborts_are_tolerated() {
+    let bytes = table(Stream::new().stream_abort(9, 9).begin(0x1000, 700))
+        .stream_abort(9, 9)
+        .insert(T, &row("1"))
+        .commit()
+        .stream_abort_parallel(9, 9)
+        .bytes();
+    let expected = [
+        "begin 700 0/1000 []",
+        "0 insert public.t v0",
+        "commit 0/1030",
+    ];
+    assert_eq!(
+        lines([&*bytes]),
+        (expected.map(str::to_owned).to_vec(), None)
+    );
+}
+
+#[test]
+fn impossible_orders_are_refused() {
+    let begin = || Stream::new().begin(0x1000, 700);
+    let in_table = || table(begin());
+    let outside = |message| ErrorKind::UnexpectedMessage {
+        message,
+        place: "outside a transaction",
+    };
+    let inside = |message| ErrorKind::UnexpectedMessage {
+        message,
+        place: "inside a transaction",
+    };
+    let commit = OwnedMessage::Commit { commit_lsn: 0x1000, end_lsn: 0x1030, commit_time: 0 };
+    let cases = [
+        (Stream::new().message(commit.clone()), outside("Commit")),
+        (table(Stream::new()).insert(T, &row("1")), outside("Insert")),
+        (begin().begin(0x2000, 701), inside("Begin")),
+        (
+            begin().insert(T, &row("1")).commit(),
+            ErrorKind::UnknownRelation {
+                message: "Insert",
+                oid: T,
+            },
+        ),
+        (
+            begin().truncate(0, &[T]).commit(),
+            ErrorKind::UnknownRelation {
+                message: "Truncate",
+                oid: T,
+            },
+        ),
+        (
+            in_table().insert(T, &[text("1")]).commit(),
+            ErrorKind::ColumnCount {
+                message: "Insert",
+                relation: "public.t".to_owned(),
+                expected: 2,
+                found: 1,
+            },
+        ),
+        (
+            Stream::new().begin(0x9999, 700).message(commit),
+            ErrorKind::CommitMismatch { begin: Lsn(0x9999) },
+        ),
+        (
+            Stream::new().stream_start(9),
+            ErrorKind::NotYet {
+                message: "Stream Start",
+                option: "streaming 'off'",
+            },
+        ),
+        (
+            Stream::new().begin_prepare(0x1000, 700, "gid"),
+            ErrorKind::NotYet {
+                message: "Begin Prepare",
+                option: "two_phase 'off'",
+            },
+        ),
+    ];
+    for (stream, expected) in cases {
+        let bytes = stream.bytes();
+        assert_eq!(lines([&*bytes]).1.as_ref(), Some(&expected));
+        assert_eq!(lines(in_chunks(&bytes, &[3])).1.as_ref(), Some(&expected));
+    }
+}
+
+#[test]
+fn names_that_are_not_utf8_are_refused() {
+    let latin1 = Stream::new()
+        .begin(0x1000, 700)
+        .message(OwnedMessage::Type {
+            xid: None,
+            oid: 20_000,
+            namespace: "public".into(),
+            name: b"\xe9"[..].into(),
+        });
+    let error = lines([&*latin1.commit().bytes()]).1;
+    assert_eq!(
+        error,
+        Some(ErrorKind::InvalidUtf8 {
+            message: "Type",
+            field: "type name"
+        })
+    );
+}
+
+#[test]
+fn every_framing_tells_the_same_and_counts_the_users_bytes() {
+    let stream = table(Stream::new().begin(0x1000, 700))
+        .insert(T, &row("1"))
+        .commit()
+        .begin(0x2000, 701);
+    // The fault: a row of five columns.
+    let stream = stream
+        .insert(T, &[null(), null(), null(), null(), null()])
+        .commit();
+    let run = |framing: Framing, chunks: Vec<(u64, &[u8])>| {
+        let mut assembler = Assembler::new(framing);
+        let mut found = Vec::new();
+        let mut fed = 0;
+        for (lsn, chunk) in chunks {
+            let mut frame = Vec::new();
+            framing.append(chunk, Lsn(lsn), &mut frame);
+            let mut rest = &*frame;
+            loop {
+                match assembler.next(&mut rest) {
+                    Ok(Some(item)) => found.push(line(&item)),
+                    Ok(None) => break,
+                    Err(error) => return (found, error, fed),
+                }
+            }
+            fed += chunk.len() as u64;
+        }
+        panic!("no fault in {found:?}")
+    };
+    let wire = run(Framing::Wire, vec![(0, &stream.bytes())]);
+    let copy_data = run(
+        Framing::CopyData,
+        stream.payloads().into_iter().map(|p| (0, p)).collect(),
+    );
+    let message = run(Framing::Message, stream.messages());
+    assert_eq!(wire.0, copy_data.0);
+    assert_eq!(wire.0, message.0);
+    // Found at the Commit; told of the row.
+    let row_at = |sizes: Vec<usize>| sizes[..sizes.len() - 2].iter().sum::<usize>() as u64;
+    assert_eq!(
+        wire.1.offset,
+        row_at(stream.frames().iter().map(Vec::len).collect())
+    );
+    assert_eq!(
+        copy_data.1.offset,
+        row_at(stream.payloads().iter().map(|p| p.len()).collect())
+    );
+    let sizes = stream
+        .messages()
+        .iter()
+        .map(|(_, message)| message.len())
+        .collect();
+    assert_eq!(message.1.offset, row_at(sizes));
+    assert!(
+        wire.1
+            .to_string()
+            .contains("5 cells for the 2 columns of public.t"),
+        "{}",
+        wire.1
+    );
+}

@@ -1,0 +1,24 @@
+//! Arbitrary bytes as one message of pgoutput.
+
+use crate::OwnedMessage;
+use walrow_wire::Message;
+
+/// Whatever parses has the same bytes by both encoders, and all else is an error inside the
+/// input.
+pub fn messages(data: &[u8]) {
+    for in_stream in [false, true] {
+        match Message::parse(data, in_stream) {
+            Ok(message) => {
+                let mut again = Vec::new();
+                message.encode(&mut again);
+                assert_eq!(again, data);
+                assert_eq!(OwnedMessage::from(&message).bytes(), data);
+                assert!(!message.name().is_empty() && !format!("{message:?}").is_empty());
+            }
+            Err(error) => {
+                assert!(error.offset <= data.len(), "{error}");
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The bodies of the fuzz targets: ordinary functions that panic on a fault.
+//!
+//! One file a body. A target in `fuzz/` does nothing but call its body, and `tests/seeds.rs`
+//! replays the seeds through them without a fuzzer.
+
+mod frames;
+mod histories;
+mod messages;
+mod roundtrip;
+
+pub use frames::frames;
+pub use histories::histories;
+pub use messages::messages;
+pub use roundtrip::roundtrip;

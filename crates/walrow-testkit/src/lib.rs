@@ -1,0 +1,62 @@
+//! What walrow is tested with.
+//!
+//! - [`Stream`] writes a whole stream by hand, a line a message.
+//! - [`OwnedMessage`] and [`OwnedFrame`] mirror the wire's types and write themselves with bytes
+//!   pushed one by one, knowing nothing of `walrow-wire`'s encoder: an oracle for its parser and
+//!   its encoder alike.
+//! - [`History`] generates transactions and delivers the same ones in every way that a server
+//!   may: whole, streamed in chunks, prepared. It says what has to come out.
+//! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly.
+//! - [`strategy::arbitrary`] makes a proptest strategy of anything that fuzzers can make.
+//! - [`for_every_cut`] and [`in_chunks`] feed the same bytes in other pieces.
+//! - [`captures`] reads what real servers sent, [`seeds`] what fuzzers start from.
+//! - [`fuzz`] holds the bodies of the fuzz targets, [`walk`] reads a stream to its end.
+//! - [`allocation::Counting`] measures what a call allocates.
+//!
+//! ```
+//! use walrow_testkit::{Stream, null, text};
+//! use walrow_wire::ReplicaIdentity;
+//!
+//! let bytes = Stream::new()
+//!     .session()
+//!     .relation(16384, "public", "t", ReplicaIdentity::Default, &[("id", 23, -1, true), ("v", 25, -1, false)])
+//!     .begin(0x1000, 700)
+//!     .insert(16384, &[text("1"), null()])
+//!     .commit()
+//!     .bytes();
+//! assert_eq!(walrow_testkit::walk(&bytes, |_| {}), Ok(bytes.len()));
+//! ```
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
+#![expect(
+    clippy::exhaustive_enums,
+    reason = "tests match all that there is, and shall notice more"
+)]
+
+pub mod allocation;
+mod captures;
+mod cut;
+mod frame;
+pub mod fuzz;
+mod history;
+mod message;
+pub mod reference;
+pub mod strategy;
+mod stream;
+mod walk;
+
+pub use captures::{Capture, Seed, captures, seeds};
+pub use cut::{for_every_cut, in_chunks};
+pub use frame::{OwnedCopyData, OwnedFrame, RowField};
+pub use history::{Change, Delivery, Expected, ExpectedChange, History, Part, Table, Transaction};
+pub use message::{
+    OwnedCell, OwnedColumn, OwnedMessage, OwnedOld, PgText, binary, null, text, unchanged,
+};
+pub use stream::Stream;
+pub use walk::{Step, walk};
