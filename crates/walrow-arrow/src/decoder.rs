@@ -161,7 +161,10 @@ impl Decoder {
     /// The chosen table's schema, once it has appeared.
     pub fn schema(&self) -> Option<SchemaRef> {
         let options = &self.tables.options;
-        options.schema.clone().or_else(|| Some(Arc::clone(&self.tables.selected.as_ref()?.1)))
+        options
+            .schema
+            .clone()
+            .or_else(|| Some(Arc::clone(&self.tables.selected.as_ref()?.1)))
     }
 
     /// OIDs of column types that are neither built in nor in the catalog; their columns are utf8.
@@ -236,20 +239,30 @@ impl Tables {
             return Err(out_of_range("commit_lsn"));
         }
         self.current.ordinal = self.current.ordinal.saturating_add(1);
-        self.current.commit = Commit { lsn, time, xid: transaction.xid };
+        self.current.commit = Commit {
+            lsn,
+            time,
+            xid: transaction.xid,
+        };
         self.current.floor = self.last_end;
         Ok(())
     }
 
     fn commit(&mut self, transaction: &Transaction) {
         self.last_end = self.last_end.max(transaction.end_lsn);
+        // A later fault takes back nothing of it.
+        self.current.ordinal = self.current.ordinal.saturating_add(1);
     }
 
     #[inline]
     fn change(&mut self, change: &Change<'_>) -> Result<(), Error> {
         let seq = change.seq;
         let at = |error: Error, commit: Commit| {
-            let lsn = if change.lsn.is_valid() { change.lsn } else { Lsn(commit.lsn) };
+            let lsn = if change.lsn.is_valid() {
+                change.lsn
+            } else {
+                Lsn(commit.lsn)
+            };
             error.at(change.offset, lsn)
         };
         let commit = self.current.commit;
@@ -278,9 +291,9 @@ impl Tables {
                 before.and_then(|()| self.row(change.relation, &row))
             }
             Row::Delete { old } => self.old_row(change.relation, ChangeType::Delete, seq, *old),
-            Row::Truncate { relations, .. } => {
-                relations.iter().try_for_each(|relation| self.truncate(relation, seq))
-            }
+            Row::Truncate { relations, .. } => relations
+                .iter()
+                .try_for_each(|relation| self.truncate(relation, seq)),
             _ => Ok(()),
         }
         .map_err(|error| at(error, commit))
@@ -295,14 +308,22 @@ impl Tables {
         old: OldTuple<'_>,
     ) -> Result<(), Error> {
         let key_only = matches!(old, OldTuple::Key(_));
-        let row = NewRow { change_type, seq, key_only, tuple: old.tuple(), old: None };
+        let row = NewRow {
+            change_type,
+            seq,
+            key_only,
+            tuple: old.tuple(),
+            old: None,
+        };
         self.row(relation, &row)
     }
 
     #[inline]
     fn row(&mut self, relation: &Arc<Relation>, row: &NewRow<'_>) -> Result<(), Error> {
         let current = self.current;
-        let Some(table) = self.table(relation)? else { return Ok(()) };
+        let Some(table) = self.table(relation)? else {
+            return Ok(());
+        };
         let before = table.bytes();
         let result = table.append(&current, row);
         let after = table.bytes();
@@ -313,7 +334,9 @@ impl Tables {
 
     fn truncate(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
         let current = self.current;
-        let Some(table) = self.table(relation)? else { return Ok(()) };
+        let Some(table) = self.table(relation)? else {
+            return Ok(());
+        };
         let before = table.bytes();
         table.append_truncate(&current, seq);
         let after = table.bytes();
@@ -336,7 +359,11 @@ impl Tables {
                 Slot::Table(table) if table.rows() > 0 => Some(table.bytes()),
                 _ => None,
             };
-            let fullest = self.slots.iter().enumerate().filter_map(|(i, s)| Some((size(s)?, i)));
+            let fullest = self
+                .slots
+                .iter()
+                .enumerate()
+                .filter_map(|(i, s)| Some((size(s)?, i)));
             match fullest.max() {
                 Some((_, index)) => self.finish(index, false)?,
                 None => break,
@@ -437,9 +464,7 @@ impl Tables {
             Some(_) => {
                 let text = "the table's columns changed; give the schema that all its versions \
                             shall have, or read all tables";
-                return Err(
-                    Error::new(ErrorKind::Schema(text.to_owned())).in_table(&layout.table)
-                );
+                return Err(Error::new(ErrorKind::Schema(text.to_owned())).in_table(&layout.table));
             }
         }
         Ok(layout)
@@ -453,7 +478,11 @@ impl Tables {
             self.by_name.insert(relation.to_string(), version),
             self.by_oid.insert(relation.oid, version),
         ];
-        for index in earlier.into_iter().flatten().map(|version| version as usize) {
+        for index in earlier
+            .into_iter()
+            .flatten()
+            .map(|version| version as usize)
+        {
             self.finish(index, false)?;
             if let Some(slot) = self.slots.get_mut(index) {
                 *slot = Slot::New;

@@ -49,7 +49,13 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Self {
-        Self(Box::new(Fields { kind, offset: None, lsn: None, table: None, column: None }))
+        Self(Box::new(Fields {
+            kind,
+            offset: None,
+            lsn: None,
+            table: None,
+            column: None,
+        }))
     }
 
     /// A cell that did not become a value.
@@ -141,7 +147,13 @@ impl From<walrow_stream::Error> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fields { kind, offset, lsn, table, column } = &*self.0;
+        let Fields {
+            kind,
+            offset,
+            lsn,
+            table,
+            column,
+        } = &*self.0;
         if let ErrorKind::Stream(error) = kind {
             return error.fmt(f);
         }
@@ -155,7 +167,10 @@ impl fmt::Display for Error {
                 write!(f, "expected {expected}, found another cell of {size} bytes")?;
             }
             ErrorKind::Unrepresentable { reason, option } => {
-                write!(f, "{reason} has no place in the column's type; let it through by {option}")?;
+                write!(
+                    f,
+                    "{reason} has no place in the column's type; let it through by {option}"
+                )?;
             }
             ErrorKind::Schema(text) | ErrorKind::Options(text) => f.write_str(text)?,
             ErrorKind::Arrow(text) => write!(f, "internal error: {text}")?,

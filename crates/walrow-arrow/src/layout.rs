@@ -99,7 +99,10 @@ impl Layout {
             let metadata = field.name().strip_prefix(&options.prefix).and_then(|name| {
                 MetadataColumn::from_name(name).filter(|column| options.metadata.contains(column))
             });
-            let place = relation.columns.iter().position(|column| *column.name == **field.name());
+            let place = relation
+                .columns
+                .iter()
+                .position(|column| *column.name == **field.name());
             this.sources.push(match (metadata, place) {
                 (Some(metadata), _) => {
                     clash(options, relation, field.name())?;
@@ -117,9 +120,7 @@ impl Layout {
                     if let Some(plan) = plans.get_mut(place) {
                         if plan.is_some() {
                             let text = format!("the schema names {} twice", field.name());
-                            return Err(
-                                Error::new(ErrorKind::Schema(text)).in_table(&this.table)
-                            );
+                            return Err(Error::new(ErrorKind::Schema(text)).in_table(&this.table));
                         }
                         *plan = Some(resolved.plan);
                     }
@@ -166,24 +167,25 @@ impl Layout {
                 self.expanding.push(self.plans.len());
             }
         }
-        let policy =
-            DecoderBuilder::for_column(&options.column_unrepresentable, relation, column)
-                .copied()
-                .unwrap_or(options.unrepresentable);
+        let policy = DecoderBuilder::for_column(&options.column_unrepresentable, relation, column)
+            .copied()
+            .unwrap_or(options.unrepresentable);
         self.plans.push(plan.map(|plan| (plan, policy)));
     }
 
     /// Empty columns with room for so many rows, in the relation's order.
     pub(crate) fn columns(&self, rows: usize) -> Vec<Option<Column>> {
         let column = |(plan, policy): &(Plan, OnUnrepresentable)| Column::new(plan, *policy, rows);
-        self.plans.iter().map(|plan| plan.as_ref().map(column)).collect()
+        self.plans
+            .iter()
+            .map(|plan| plan.as_ref().map(column))
+            .collect()
     }
 
     /// Bytes that the table takes before it has rows.
     pub(crate) fn base_bytes(&self) -> usize {
         self.plans.len().saturating_mul(COLUMN_BYTES)
     }
-
 }
 
 /// Refuses a metadata column whose name is a column of the table's own.
@@ -216,18 +218,32 @@ fn check_metadata(
     if same {
         return Ok(());
     }
-    let text = format!("is {}, the schema says {}", ours.data_type(), field.data_type());
+    let text = format!(
+        "is {}, the schema says {}",
+        ours.data_type(),
+        field.data_type()
+    );
     Err(Error::new(ErrorKind::Schema(text)).in_column(field.name()))
 }
 
 fn schema_metadata(relation: &Relation) -> HashMap<String, String> {
-    let keys: Vec<&str> =
-        relation.columns.iter().filter(|column| column.is_key).map(|column| &*column.name).collect();
+    let keys: Vec<&str> = relation
+        .columns
+        .iter()
+        .filter(|column| column.is_key)
+        .map(|column| &*column.name)
+        .collect();
     HashMap::from([
         ("pg.schema".to_owned(), relation.namespace.to_string()),
         ("pg.table".to_owned(), relation.name.to_string()),
         ("pg.relation_oid".to_owned(), relation.oid.to_string()),
-        ("pg.replica_identity".to_owned(), relation.replica_identity.name().to_owned()),
-        ("pg.key_columns".to_owned(), serde_json::json!(keys).to_string()),
+        (
+            "pg.replica_identity".to_owned(),
+            relation.replica_identity.name().to_owned(),
+        ),
+        (
+            "pg.key_columns".to_owned(),
+            serde_json::json!(keys).to_string(),
+        ),
     ])
 }

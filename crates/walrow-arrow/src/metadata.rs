@@ -71,14 +71,16 @@ impl MetadataColumn {
             Self::CommitLsn | Self::Seq | Self::Xid if spark => DataType::Int64,
             Self::CommitLsn | Self::Seq => DataType::UInt64,
             Self::Xid => DataType::UInt32,
-            Self::CommitTimestamp => {
-                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
-            }
+            Self::CommitTimestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::KeyOnly => DataType::Boolean,
             Self::Unsent => DataType::new_list(DataType::Utf8, true),
         };
         // Only a list of unsent columns may be missing.
-        Field::new(format!("{prefix}{}", self.name()), data_type, self == Self::Unsent)
+        Field::new(
+            format!("{prefix}{}", self.name()),
+            data_type,
+            self == Self::Unsent,
+        )
     }
 }
 
@@ -202,9 +204,9 @@ impl Metadata {
                             .with_timezone("UTC"),
                     )
                 }
-                MetadataColumn::Xid if spark => {
-                    Arc::new(Int64Array::from(self.expand(|commit| i64::from(commit.xid))))
-                }
+                MetadataColumn::Xid if spark => Arc::new(Int64Array::from(
+                    self.expand(|commit| i64::from(commit.xid)),
+                )),
                 MetadataColumn::Xid => {
                     Arc::new(UInt32Array::from(self.expand(|commit| commit.xid)))
                 }
@@ -250,9 +252,15 @@ impl Metadata {
         for (row, change_type) in self.change_types.iter().enumerate() {
             let here = unsent.next_if(|(at, _)| *at == row);
             let columns = here.map_or(&[][..], |(_, columns)| columns.as_slice());
-            let columns = columns.iter().filter_map(|column| names.get(*column).copied().flatten());
+            let columns = columns
+                .iter()
+                .filter_map(|column| names.get(*column).copied().flatten());
             // A truncate sends no row, so it leaves no column out.
-            let always = if *change_type == ChangeType::Truncate { &[] } else { always };
+            let always = if *change_type == ChangeType::Truncate {
+                &[]
+            } else {
+                always
+            };
             let mut any = false;
             for name in columns.chain(always.iter().map(String::as_str)) {
                 lists.values().append_value(name);

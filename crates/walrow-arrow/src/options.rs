@@ -256,7 +256,12 @@ impl DecoderBuilder {
             return Err(options("batch_memory must be at least 1"));
         }
         for (index, column) in self.metadata.iter().enumerate() {
-            if self.metadata.iter().skip(index.saturating_add(1)).any(|other| other == column) {
+            if self
+                .metadata
+                .iter()
+                .skip(index.saturating_add(1))
+                .any(|other| other == column)
+            {
                 let name = column.name();
                 return Err(options(&format!("metadata column {name} is chosen twice")));
             }
@@ -286,7 +291,9 @@ impl DecoderBuilder {
         if map.is_empty() {
             return None;
         }
-        let Relation { namespace, name, .. } = relation;
+        let Relation {
+            namespace, name, ..
+        } = relation;
         map.get(&format!("{namespace}.{name}.{column}"))
             .or_else(|| map.get(&format!("{name}.{column}")))
             .or_else(|| map.get(column))

@@ -37,14 +37,20 @@ pub(crate) const DATE: Oid = 1082;
 pub(crate) const TIME: Oid = 1083;
 pub(crate) const TIMESTAMP: Oid = 1114;
 pub(crate) const TIMESTAMPTZ: Oid = 1184;
+pub(crate) const TIMETZ: Oid = 1266;
 pub(crate) const NUMERIC: Oid = 1700;
 pub(crate) const UUID: Oid = 2950;
 pub(crate) const JSONB: Oid = 3802;
+pub(crate) const XID8: Oid = 5069;
 
 /// A built-in type, and whether the OID or name asked for was its array type's.
 pub(crate) fn by_oid(oid: Oid) -> Option<(BuiltIn, bool)> {
     find(|entry| {
-        if entry.oid == oid { Some(false) } else { (entry.array == oid).then_some(true) }
+        if entry.oid == oid {
+            Some(false)
+        } else {
+            (entry.array == oid).then_some(true)
+        }
     })
 }
 
@@ -59,11 +65,18 @@ pub(crate) fn by_name(name: &str) -> Option<(BuiltIn, bool)> {
 }
 
 fn find(matches: impl Fn(&BuiltIn) -> Option<bool>) -> Option<(BuiltIn, bool)> {
-    BUILT_IN.iter().find_map(|entry| matches(entry).map(|is_array| (*entry, is_array)))
+    BUILT_IN
+        .iter()
+        .find_map(|entry| matches(entry).map(|is_array| (*entry, is_array)))
 }
 
 const fn entry(oid: Oid, array: Oid, name: &'static str) -> BuiltIn {
-    BuiltIn { oid, array, name, delimiter: if oid == 603 { b';' } else { b',' } }
+    BuiltIn {
+        oid,
+        array,
+        name,
+        delimiter: if oid == 603 { b';' } else { b',' },
+    }
 }
 
 /// `pg_type` without pseudo-types and the catalogs' row types.
@@ -108,7 +121,7 @@ const BUILT_IN: &[BuiltIn] = &[
     entry(TIMESTAMP, 1115, "timestamp"),
     entry(TIMESTAMPTZ, 1185, "timestamptz"),
     entry(1186, 1187, "interval"),
-    entry(1266, 1270, "timetz"),
+    entry(TIMETZ, 1270, "timetz"),
     entry(1560, 1561, "bit"),
     entry(1562, 1563, "varbit"),
     entry(NUMERIC, 1231, "numeric"),
@@ -144,5 +157,5 @@ const BUILT_IN: &[BuiltIn] = &[
     entry(4535, 6155, "datemultirange"),
     entry(4536, 6157, "int8multirange"),
     entry(5038, 5039, "pg_snapshot"),
-    entry(5069, 271, "xid8"),
+    entry(XID8, 271, "xid8"),
 ];

@@ -3,9 +3,7 @@
 //! The field follows from OID, type modifier, type name, catalog and options alone; never from
 //! values or from the format they come in.
 
-use crate::column::{
-    BytesForm, Decimal128, Integer, ListPlan, NumericTypmod, Plan, TextForm,
-};
+use crate::column::{BytesForm, Decimal128, Integer, ListPlan, NumericTypmod, Plan, TextForm};
 use crate::error::{Error, ErrorKind};
 use crate::options::{DecoderBuilder, Profile};
 use crate::pg_type;
@@ -33,7 +31,9 @@ enum PgType {
     Integer(Integer),
     Float4,
     Float8,
-    Numeric { type_modifier: i32 },
+    Numeric {
+        type_modifier: i32,
+    },
     Text,
     Char,
     Bytea,
@@ -42,8 +42,16 @@ enum PgType {
     Jsonb,
     Date,
     Time,
-    Timestamp { zone: bool },
-    Array { element: Box<PgType>, element_oid: Oid, delimiter: u8 },
+    TimeTz,
+    Timestamp {
+        zone: bool,
+    },
+    Xid8,
+    Array {
+        element: Box<Self>,
+        element_oid: Oid,
+        delimiter: u8,
+    },
     /// PostgreSQL's own text.
     Other,
 }
@@ -73,7 +81,9 @@ pub(crate) fn column(
     let plan = match requested {
         None => profile_plan(&pg_type, options.profile),
         Some(data_type) => requested_plan(&pg_type, data_type).ok_or_else(|| {
-            let pg = type_name.clone().unwrap_or_else(|| column.type_oid.to_string());
+            let pg = type_name
+                .clone()
+                .unwrap_or_else(|| column.type_oid.to_string());
             Error::new(ErrorKind::Schema(impossible(&pg, data_type, &pg_type)))
                 .in_table(&relation.to_string())
                 .in_column(&column.name)
@@ -93,7 +103,11 @@ pub(crate) fn column(
         extension(&pg_type, &plan, type_name.as_deref(), &mut metadata);
     }
     let field = Field::new(&*column.name, plan.data_type(), true).with_metadata(metadata);
-    Ok(Resolved { field, plan, unresolved: !known })
+    Ok(Resolved {
+        field,
+        plan,
+        unresolved: !known,
+    })
 }
 
 /// Refuses `types` whose key is a built-in type that cannot become what is asked for.
@@ -103,18 +117,25 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
     let mut keys: Vec<_> = options.types.iter().collect();
     keys.sort_by_key(|(key, _)| *key);
     for (key, data_type) in keys {
-        let Some((entry, is_array)) = pg_type::by_name(key) else { continue };
+        let Some((entry, is_array)) = pg_type::by_name(key) else {
+            continue;
+        };
         let oid = if is_array { entry.array } else { entry.oid };
         let (pg_type, _) = lookup(&options.catalog, oid, -1, None, MAX_DEPTH);
         if requested_plan(&pg_type, data_type).is_none() {
-            return Err(Error::new(ErrorKind::Options(impossible(key, data_type, &pg_type))));
+            return Err(Error::new(ErrorKind::Options(impossible(
+                key, data_type, &pg_type,
+            ))));
         }
     }
     Ok(())
 }
 
 fn impossible(pg: &str, data_type: &DataType, pg_type: &PgType) -> String {
-    format!("{pg} cannot become {data_type}; it can become {}", choices(pg_type))
+    format!(
+        "{pg} cannot become {data_type}; it can become {}",
+        choices(pg_type)
+    )
 }
 
 fn choices(pg_type: &PgType) -> &'static str {
@@ -134,13 +155,19 @@ fn choices(pg_type: &PgType) -> &'static str {
         PgType::Time => "Time64(µs), Utf8 or Binary",
         PgType::Timestamp { zone: false } => "Timestamp(µs), Utf8 or Binary",
         PgType::Timestamp { zone: true } => "Timestamp(µs, \"UTC\"), Utf8 or Binary",
-        PgType::Array { element: _, element_oid: _, delimiter: _ } => {
-            "List of what its elements can become, Utf8 or Binary"
-        }
+        PgType::Array {
+            element: _,
+            element_oid: _,
+            delimiter: _,
+        } => "List of what its elements can become, Utf8 or Binary",
         PgType::Bytea => "Binary or Utf8",
-        PgType::Text | PgType::Char | PgType::Json | PgType::Jsonb | PgType::Other => {
-            "Utf8 or Binary"
-        }
+        PgType::Text
+        | PgType::Char
+        | PgType::Json
+        | PgType::Jsonb
+        | PgType::TimeTz
+        | PgType::Xid8
+        | PgType::Other => "Utf8 or Binary",
     }
 }
 
@@ -153,21 +180,25 @@ fn lookup(
     depth: u8,
 ) -> (PgType, bool) {
     let unknown = (PgType::Other, false);
-    let Some(depth) = depth.checked_sub(1) else { return unknown };
+    let Some(depth) = depth.checked_sub(1) else {
+        return unknown;
+    };
     if oid < pg_type::FIRST_UNPINNED_OID {
         return match pg_type::by_oid(oid) {
             Some((entry, false)) => (scalar(entry.oid, type_modifier), true),
-            Some((entry, true)) => {
-                (array(scalar(entry.oid, type_modifier), entry.oid, entry.delimiter), true)
-            }
+            Some((entry, true)) => (
+                array(scalar(entry.oid, type_modifier), entry.oid, entry.delimiter),
+                true,
+            ),
             None => unknown,
         };
     }
     if let Some(entry) = catalog.type_of(oid) {
         return match &entry.kind {
-            TypeKind::Domain { base, type_modifier } => {
-                lookup(catalog, *base, *type_modifier, None, depth)
-            }
+            TypeKind::Domain {
+                base,
+                type_modifier,
+            } => lookup(catalog, *base, *type_modifier, None, depth),
             TypeKind::Array { element, delimiter } => {
                 let (inner, known) = lookup(catalog, *element, type_modifier, None, depth);
                 match u8::try_from(*delimiter) {
@@ -184,9 +215,10 @@ fn lookup(
         Some(TypeName { namespace, name }) if &**namespace == "pg_catalog" => {
             match pg_type::by_name(name) {
                 Some((entry, false)) => (scalar(entry.oid, -1), true),
-                Some((entry, true)) => {
-                    (array(scalar(entry.oid, -1), entry.oid, entry.delimiter), true)
-                }
+                Some((entry, true)) => (
+                    array(scalar(entry.oid, -1), entry.oid, entry.delimiter),
+                    true,
+                ),
                 None => unknown,
             }
         }
@@ -213,6 +245,8 @@ fn scalar(oid: Oid, type_modifier: i32) -> PgType {
         pg_type::JSONB => PgType::Jsonb,
         pg_type::DATE => PgType::Date,
         pg_type::TIME => PgType::Time,
+        pg_type::TIMETZ => PgType::TimeTz,
+        pg_type::XID8 => PgType::Xid8,
         pg_type::TIMESTAMP => PgType::Timestamp { zone: false },
         pg_type::TIMESTAMPTZ => PgType::Timestamp { zone: true },
         _ => PgType::Other,
@@ -222,8 +256,17 @@ fn scalar(oid: Oid, type_modifier: i32) -> PgType {
 /// Lists are of elements that are read; arrays of anything else stay text, as do arrays of arrays.
 fn array(element: PgType, element_oid: Oid, delimiter: u8) -> PgType {
     match element {
-        PgType::Other | PgType::Array { element: _, element_oid: _, delimiter: _ } => PgType::Other,
-        element => PgType::Array { element: Box::new(element), element_oid, delimiter },
+        PgType::Other
+        | PgType::Array {
+            element: _,
+            element_oid: _,
+            delimiter: _,
+        } => PgType::Other,
+        element => PgType::Array {
+            element: Box::new(element),
+            element_oid,
+            delimiter,
+        },
     }
 }
 
@@ -265,9 +308,11 @@ fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
         PgType::Date => Plan::Date,
         PgType::Time if !spark => Plan::Time,
         PgType::Timestamp { zone } => Plan::Timestamp { zone: *zone },
-        PgType::Array { element, element_oid, delimiter } => {
-            list(profile_plan(element, profile), *element_oid, *delimiter)
-        }
+        PgType::Array {
+            element,
+            element_oid,
+            delimiter,
+        } => list(profile_plan(element, profile), *element_oid, *delimiter),
         other => Plan::Utf8(text_form(other)),
     }
 }
@@ -284,10 +329,16 @@ fn text_form(pg_type: &PgType) -> TextForm {
         PgType::Jsonb => TextForm::Jsonb,
         PgType::Date => TextForm::Date,
         PgType::Time => TextForm::Time,
+        PgType::TimeTz => TextForm::TimeTz,
+        PgType::Xid8 => TextForm::Xid8,
         PgType::Timestamp { zone } => TextForm::Timestamp { zone: *zone },
         PgType::Float4
         | PgType::Float8
-        | PgType::Array { element: _, element_oid: _, delimiter: _ }
+        | PgType::Array {
+            element: _,
+            element_oid: _,
+            delimiter: _,
+        }
         | PgType::Other => TextForm::Unknown,
     }
 }
@@ -321,10 +372,22 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType) -> Option<Plan> {
             PgType::Timestamp { zone: true },
             DataType::Timestamp(TimeUnit::Microsecond, Some(zone)),
         ) if &**zone == "UTC" => Plan::Timestamp { zone: true },
-        (PgType::Array { element, element_oid, delimiter }, DataType::List(item)) => {
+        (
+            PgType::Array {
+                element,
+                element_oid,
+                delimiter,
+            },
+            DataType::List(item),
+        ) => {
             let element = requested_plan(element, item.data_type())?;
             let (item, element_oid, delimiter) = (Arc::clone(item), *element_oid, *delimiter);
-            Plan::List(Box::new(ListPlan { item, element, element_oid, delimiter }))
+            Plan::List(Box::new(ListPlan {
+                item,
+                element,
+                element_oid,
+                delimiter,
+            }))
         }
         _ => return None,
     })
@@ -332,7 +395,12 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType) -> Option<Plan> {
 
 fn list(element: Plan, element_oid: Oid, delimiter: u8) -> Plan {
     let item = Arc::new(Field::new("item", element.data_type(), true));
-    Plan::List(Box::new(ListPlan { item, element, element_oid, delimiter }))
+    Plan::List(Box::new(ListPlan {
+        item,
+        element,
+        element_oid,
+        delimiter,
+    }))
 }
 
 /// Names the canonical extension type that a field's values are of.

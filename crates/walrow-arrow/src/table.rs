@@ -148,11 +148,16 @@ impl Table {
     fn count_bytes(&mut self, row: &NewRow<'_>) {
         let unchanged = row.old.map_or(0, |old| old.tuple().byte_len());
         let cells = row.tuple.byte_len().saturating_add(unchanged);
-        self.bytes =
-            self.bytes.saturating_add(cells).saturating_add(self.layout.row_bytes);
+        self.bytes = self
+            .bytes
+            .saturating_add(cells)
+            .saturating_add(self.layout.row_bytes);
         if !self.layout.expanding.is_empty() {
             let sizes = self.layout.expanding.iter().filter_map(|place| {
-                self.columns.get(*place)?.as_ref().map(Column::variable_bytes)
+                self.columns
+                    .get(*place)?
+                    .as_ref()
+                    .map(Column::variable_bytes)
             });
             self.bytes = self.bytes.max(sizes.fold(0, usize::saturating_add));
         }
@@ -173,7 +178,11 @@ impl Table {
     #[cold]
     fn refuse(&mut self, place: usize, error: CellError, size: usize) -> Error {
         self.truncate(self.rows);
-        let name = self.relation.columns.get(place).map_or("", |column| &column.name);
+        let name = self
+            .relation
+            .columns
+            .get(place)
+            .map_or("", |column| &column.name);
         Error::cell(error, size, &self.layout.table, name)
     }
 
@@ -206,7 +215,11 @@ impl Table {
         let layout = &self.layout;
 
         let counts = |count: fn(&Column) -> u64| {
-            let names = self.relation.columns.iter().map(|column| column.name.to_string());
+            let names = self
+                .relation
+                .columns
+                .iter()
+                .map(|column| column.name.to_string());
             names
                 .zip(&columns)
                 .map(|(name, column)| (name, column.as_ref().map_or(0, count)))
@@ -249,6 +262,11 @@ impl Table {
                     // Ours fit their fields; a given schema may say NOT NULL.
                     Error::new(ErrorKind::Schema(error.to_string())).in_table(&layout.table)
                 })?;
-        Ok(Batch { relation: Arc::clone(&self.relation), records, nulled, dropped_bounds })
+        Ok(Batch {
+            relation: Arc::clone(&self.relation),
+            records,
+            nulled,
+            dropped_bounds,
+        })
     }
 }

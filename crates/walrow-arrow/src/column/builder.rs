@@ -8,7 +8,7 @@ use super::bytes::{bytea_from_text, bytea_text_from_binary};
 use super::float::{f32_from_binary, f32_from_text, f64_from_binary, f64_from_text};
 use super::int::{
     i16_from_binary, i16_from_text, i32_from_binary, i32_from_text, i64_from_binary, i64_from_text,
-    u32_from_binary, u32_from_text,
+    u32_from_binary, u32_from_text, u64_from_binary,
 };
 use super::json::jsonb_from_binary;
 use super::numeric::{
@@ -17,7 +17,7 @@ use super::numeric::{
 use super::temporal::{
     date_from_binary, date_from_text, date_text_from_binary, time_from_binary, time_from_text,
     time_text_from_binary, timestamp_from_binary, timestamp_from_text, timestamp_text_from_binary,
-    timestamptz_from_text, timestamptz_text_from_binary,
+    timestamptz_from_text, timestamptz_text_from_binary, timetz_text_from_binary,
 };
 use super::text::{char_text_from_binary, utf8};
 use super::uuid::{uuid_from_binary, uuid_from_text, uuid_to_text};
@@ -86,6 +86,8 @@ pub(crate) enum TextForm {
     Jsonb,
     Date,
     Time,
+    TimeTz,
+    Xid8,
     Timestamp {
         zone: bool,
     },
@@ -407,7 +409,7 @@ fn offsets(rows: usize) -> Vec<i32> {
 
 impl Integer {
     #[inline]
-    fn from_text(self, cell: &[u8]) -> Result<i64, CellError> {
+    fn parse_text(self, cell: &[u8]) -> Result<i64, CellError> {
         match self {
             Self::Int2 => i16_from_text(cell).map(i64::from),
             Self::Int4 => i32_from_text(cell).map(i64::from),
@@ -417,7 +419,7 @@ impl Integer {
     }
 
     #[inline]
-    fn from_binary(self, cell: &[u8]) -> Result<i64, CellError> {
+    fn parse_binary(self, cell: &[u8]) -> Result<i64, CellError> {
         match self {
             Self::Int2 => i16_from_binary(cell).map(i64::from),
             Self::Int4 => i32_from_binary(cell).map(i64::from),
@@ -454,7 +456,7 @@ impl Values {
             Self::Int16(values) => values.push(i16_from_text(cell)?),
             Self::Int32(values, Integer::Int2) => values.push(i16_from_text(cell)?.into()),
             Self::Int32(values, _) => values.push(i32_from_text(cell)?),
-            Self::Int64(values, integer) => values.push(integer.from_text(cell)?),
+            Self::Int64(values, integer) => values.push(integer.parse_text(cell)?),
             Self::UInt32(values) => values.push(u32_from_text(cell)?),
             Self::Float32(values) => values.push(f32_from_text(cell)?),
             Self::Float64(values, true) => values.push(f32_from_text(cell)?.into()),
@@ -486,7 +488,7 @@ impl Values {
             Self::Int16(values) => values.push(i16_from_binary(cell)?),
             Self::Int32(values, Integer::Int2) => values.push(i16_from_binary(cell)?.into()),
             Self::Int32(values, _) => values.push(i32_from_binary(cell)?),
-            Self::Int64(values, integer) => values.push(integer.from_binary(cell)?),
+            Self::Int64(values, integer) => values.push(integer.parse_binary(cell)?),
             Self::UInt32(values) => values.push(u32_from_binary(cell)?),
             Self::Float32(values) => values.push(f32_from_binary(cell)?),
             Self::Float64(values, true) => values.push(f32_from_binary(cell)?.into()),
@@ -582,7 +584,7 @@ impl Bytes {
             }
             TextForm::Bool => out.push(if bool_from_binary(cell)? { b't' } else { b'f' }),
             TextForm::Integer(integer) => {
-                out.extend_from_slice(integer.from_binary(cell)?.to_string().as_bytes());
+                out.extend_from_slice(integer.parse_binary(cell)?.to_string().as_bytes());
             }
             TextForm::Numeric => numeric_text_from_binary(cell, out)?,
             TextForm::Char => char_text_from_binary(cell, out)?,
@@ -590,6 +592,10 @@ impl Bytes {
             TextForm::Uuid => out.extend_from_slice(&uuid_to_text(uuid_from_binary(cell)?)),
             TextForm::Date => date_text_from_binary(cell, out)?,
             TextForm::Time => time_text_from_binary(cell, out)?,
+            TextForm::TimeTz => timetz_text_from_binary(cell, out)?,
+            TextForm::Xid8 => {
+                out.extend_from_slice(u64_from_binary(cell)?.to_string().as_bytes());
+            }
             TextForm::Timestamp { zone: false } => timestamp_text_from_binary(cell, out)?,
             TextForm::Timestamp { zone: true } => timestamptz_text_from_binary(cell, out)?,
             TextForm::Unknown => return Err(Unrepresentable::BinaryCell.into()),
@@ -618,19 +624,14 @@ impl List {
 
     fn push_text(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
         let elements = &mut self.elements;
-        let shape =
-            array_from_text(
-                cell,
-                self.plan.delimiter,
-                &mut self.scratch,
-                |element| match element {
-                    Some(element) => elements.append_text(element),
-                    None => {
-                        elements.append_null();
-                        Ok(())
-                    }
-                },
-            )?;
+        let visit = |element: Option<&[u8]>| {
+            let Some(element) = element else {
+                elements.append_null();
+                return Ok(());
+            };
+            elements.append_text(element)
+        };
+        let shape = array_from_text(cell, self.plan.delimiter, &mut self.scratch, visit)?;
         *dropped_bounds = dropped_bounds.saturating_add(shape.drops_lower_bound().into());
         self.close()
     }

@@ -34,8 +34,8 @@ pub(crate) fn u32_from_text(cell: &[u8]) -> Result<u32, CellError> {
         .ok_or(CellError::Malformed("an unsigned integer of 32 bits"))
 }
 
-/// Parses an `xid8`.
-#[inline]
+/// Parses an `xid8`: the inverse that tests hold its rendering against.
+#[cfg(test)]
 pub(crate) fn u64_from_text(cell: &[u8]) -> Result<u64, CellError> {
     unsigned(cell).ok_or(CellError::Malformed("an unsigned integer of 64 bits"))
 }

@@ -88,8 +88,8 @@ pub(crate) struct TimeTz {
     pub(crate) offset_s: i32,
 }
 
-/// Parses a `timetz`.
-#[inline]
+/// Parses a `timetz`: the inverse that tests hold its rendering against.
+#[cfg(test)]
 pub(crate) fn timetz_from_text(cell: &[u8]) -> Result<TimeTz, CellError> {
     let (time_us, offset) = match clock(cell) {
         Some(parts) => parts,
@@ -619,6 +619,7 @@ const NOT_A_DATE: CellError =
 const NOT_A_TIMESTAMP: CellError =
     CellError::Malformed("an ISO timestamp (the server's DateStyle must be ISO)");
 const NOT_A_TIME: CellError = CellError::Malformed("a time of day");
+#[cfg(test)]
 const NOT_A_TIMETZ: CellError = CellError::Malformed("a time of day and an offset");
 const NOT_IN_RANGE: CellError = CellError::Malformed("a value within PostgreSQL's range");
 
