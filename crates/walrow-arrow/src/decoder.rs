@@ -320,39 +320,54 @@ impl Tables {
 
     #[inline]
     fn row(&mut self, relation: &Arc<Relation>, row: &NewRow<'_>) -> Result<(), Error> {
-        let current = self.current;
-        let Some(table) = self.table(relation)? else {
+        let index = relation.version as usize;
+        if matches!(self.slots.get(index), None | Some(Slot::New)) {
+            self.open(relation)?;
+        }
+        let Some(Slot::Table(table)) = self.slots.get_mut(index) else {
             return Ok(());
         };
         let before = table.bytes();
-        let result = table.append(&current, row);
-        let after = table.bytes();
-        self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
+        let result = table.append(&self.current, row);
+        self.bytes = self
+            .bytes
+            .saturating_sub(before)
+            .saturating_add(table.bytes());
         result?;
-        self.settle(relation.version)
+        if table.rows() >= self.options.batch_rows
+            || table.bytes() >= self.options.batch_bytes
+            || self.bytes > self.options.batch_memory
+        {
+            return self.settle(index);
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
-        let current = self.current;
-        let Some(table) = self.table(relation)? else {
+        let index = relation.version as usize;
+        if matches!(self.slots.get(index), None | Some(Slot::New)) {
+            self.open(relation)?;
+        }
+        let Some(Slot::Table(table)) = self.slots.get_mut(index) else {
             return Ok(());
         };
         let before = table.bytes();
-        table.append_truncate(&current, seq);
-        let after = table.bytes();
-        self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
-        self.settle(relation.version)
+        table.append_truncate(&self.current, seq);
+        self.bytes = self
+            .bytes
+            .saturating_sub(before)
+            .saturating_add(table.bytes());
+        self.settle(index)
     }
 
-    /// Hands out batches that are full, or that memory cannot hold beside the others.
-    #[inline]
-    fn settle(&mut self, version: u32) -> Result<(), Error> {
-        let (rows, bytes) = match self.slots.get(version as usize) {
-            Some(Slot::Table(table)) => (table.rows(), table.bytes()),
-            _ => (0, 0),
-        };
-        if rows >= self.options.batch_rows || bytes >= self.options.batch_bytes {
-            self.finish(version as usize, true)?;
+    /// Hands out the batch if it is full, and those that memory cannot hold beside the others.
+    #[cold]
+    fn settle(&mut self, index: usize) -> Result<(), Error> {
+        if let Some(Slot::Table(table)) = self.slots.get(index)
+            && (table.rows() >= self.options.batch_rows
+                || table.bytes() >= self.options.batch_bytes)
+        {
+            self.finish(index, true)?;
         }
         while self.bytes > self.options.batch_memory {
             let size = |slot: &Slot| match slot {
@@ -402,19 +417,6 @@ impl Tables {
         });
         let ready = self.ready.iter().map(|(_, floor)| *floor);
         unfinished.chain(ready).min().unwrap_or(self.last_end)
-    }
-
-    /// The batch that takes this relation version's rows; none if its table was not chosen.
-    #[inline]
-    fn table(&mut self, relation: &Arc<Relation>) -> Result<Option<&mut Table>, Error> {
-        let index = relation.version as usize;
-        if matches!(self.slots.get(index), None | Some(Slot::New)) {
-            self.open(relation)?;
-        }
-        Ok(match self.slots.get_mut(index) {
-            Some(Slot::Table(table)) => Some(table),
-            _ => None,
-        })
     }
 
     /// Sees a relation version for the first time.

@@ -4,12 +4,13 @@
 //! the batch is finished.
 
 use crate::options::Profile;
-use arrow_array::builder::{BooleanBufferBuilder, ListBuilder, StringBuilder};
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{
-    ArrayRef, BooleanArray, Int64Array, PrimitiveArray, StringArray, UInt32Array, UInt64Array,
+    ArrayRef, BooleanArray, Int64Array, ListArray, PrimitiveArray, StringArray, UInt32Array,
+    UInt64Array,
 };
-use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 use std::sync::Arc;
 use walrow_wire::Xid;
@@ -106,6 +107,13 @@ impl ChangeType {
     }
 }
 
+/// A row's change type, and whether only its key was sent.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    change_type: ChangeType,
+    key_only: bool,
+}
+
 /// What all rows of a transaction share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Commit {
@@ -118,11 +126,10 @@ pub(crate) struct Commit {
 /// The metadata of the rows so far.
 #[derive(Debug)]
 pub(crate) struct Metadata {
-    change_types: Vec<ChangeType>,
+    change_types: Vec<Kind>,
     seqs: Vec<u64>,
     /// Where the rows of a transaction begin.
     runs: Vec<(usize, Commit)>,
-    key_only: BooleanBufferBuilder,
     /// Rows with unsent columns, by the columns' places in the relation.
     unsent: Vec<(usize, Vec<usize>)>,
 }
@@ -133,7 +140,6 @@ impl Metadata {
             change_types: Vec::with_capacity(rows),
             seqs: Vec::with_capacity(rows),
             runs: Vec::new(),
-            key_only: BooleanBufferBuilder::new(rows),
             unsent: Vec::new(),
         }
     }
@@ -149,9 +155,11 @@ impl Metadata {
 
     #[inline]
     pub(crate) fn append(&mut self, change_type: ChangeType, seq: u64, key_only: bool) {
-        self.change_types.push(change_type);
+        self.change_types.push(Kind {
+            change_type,
+            key_only,
+        });
         self.seqs.push(seq);
-        self.key_only.append(key_only);
     }
 
     /// Columns without a value in the row that is appended next.
@@ -163,7 +171,6 @@ impl Metadata {
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.change_types.truncate(rows);
         self.seqs.truncate(rows);
-        self.key_only.truncate(rows);
         self.runs.retain(|(start, _)| *start < rows);
         self.unsent.retain(|(row, _)| *row < rows);
     }
@@ -211,7 +218,8 @@ impl Metadata {
                     Arc::new(UInt32Array::from(self.expand(|commit| commit.xid)))
                 }
                 MetadataColumn::KeyOnly => {
-                    Arc::new(BooleanArray::new(self.key_only.finish(), None))
+                    let key_only = self.change_types.iter().map(|kind| kind.key_only);
+                    Arc::new(BooleanArray::new(BooleanBuffer::from_iter(key_only), None))
                 }
                 MetadataColumn::Unsent => self.unsent_lists(always, names),
             });
@@ -231,32 +239,54 @@ impl Metadata {
 
     fn change_type(&self) -> Result<StringArray, ArrowError> {
         let mut offsets = Vec::with_capacity(self.change_types.len().saturating_add(1));
-        let mut bytes = Vec::with_capacity(self.change_types.len().saturating_mul(16));
+        let mut bytes: Vec<u8> = Vec::with_capacity(self.change_types.len().saturating_mul(16));
         offsets.push(0_i32);
-        for run in self.change_types.chunk_by(PartialEq::eq) {
-            let name = run.first().map_or("", |change_type| change_type.name());
-            for _ in run {
-                bytes.extend_from_slice(name.as_bytes());
-                let end = i32::try_from(bytes.len())
-                    .map_err(|_| ArrowError::OffsetOverflowError(bytes.len()))?;
-                offsets.push(end);
-            }
+        for run in self
+            .change_types
+            .chunk_by(|a, b| a.change_type == b.change_type)
+        {
+            let name = run.first().map_or("", |kind| kind.change_type.name());
+            let start = bytes.len();
+            let size = name.len();
+            let end = start.saturating_add(run.len().saturating_mul(size));
+            i32::try_from(end).map_err(|_| ArrowError::OffsetOverflowError(end))?;
+            bytes.extend(
+                name.as_bytes()
+                    .iter()
+                    .cycle()
+                    .take(run.len().saturating_mul(size)),
+            );
+            // Each fits, since the last one does.
+            let (first, step) = (
+                i32::try_from(start).unwrap_or(0),
+                i32::try_from(size).unwrap_or(0),
+            );
+            offsets.extend(
+                (1..)
+                    .map(|row: i32| first.wrapping_add(row.wrapping_mul(step)))
+                    .take(run.len()),
+            );
         }
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         StringArray::try_new(offsets, Buffer::from_vec(bytes), None)
     }
 
     fn unsent_lists(&self, always: &[String], names: &[Option<&str>]) -> ArrayRef {
+        let rows = self.change_types.len();
+        if self.unsent.is_empty() && always.is_empty() {
+            let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
+            return Arc::new(ListArray::new_null(item, rows));
+        }
         let mut lists = ListBuilder::new(StringBuilder::new());
         let mut unsent = self.unsent.iter().peekable();
-        for (row, change_type) in self.change_types.iter().enumerate() {
+        for (row, kind) in self.change_types.iter().enumerate() {
             let here = unsent.next_if(|(at, _)| *at == row);
             let columns = here.map_or(&[][..], |(_, columns)| columns.as_slice());
             let columns = columns
                 .iter()
                 .filter_map(|column| names.get(*column).copied().flatten());
             // A truncate sends no row, so it leaves no column out.
-            let always = if *change_type == ChangeType::Truncate {
+            let always = if kind.change_type == ChangeType::Truncate {
                 &[]
             } else {
                 always

@@ -106,33 +106,33 @@ impl Table {
         let mut unsent = Vec::new();
         let mut old = row.old.map(|old| old.tuple().cells());
         let mut old_at = 0;
-        for (place, (column, cell)) in self.columns.iter_mut().zip(row.tuple.cells()).enumerate() {
-            let (cell, result) = match (column, cell) {
-                (None, Cell::Unchanged) => continue,
-                (None, _) => continue,
-                (Some(column), Cell::Text(bytes)) => (bytes, column.append_text(bytes)),
-                (Some(column), Cell::Binary(bytes)) => (bytes, column.append_binary(bytes)),
-                (Some(column), Cell::Unchanged) => {
+        for (place, (slot, cell)) in self.columns.iter_mut().zip(row.tuple.cells()).enumerate() {
+            let Some(column) = slot else { continue };
+            let cell = match cell {
+                Cell::Unchanged => {
                     // The old row has it where the replica identity covers the column.
                     let skip = usize::saturating_sub(place, old_at);
                     old_at = place.saturating_add(1);
                     match old.as_mut().and_then(|cells| cells.nth(skip)) {
-                        Some(Cell::Text(bytes)) => (bytes, column.append_text(bytes)),
-                        Some(Cell::Binary(bytes)) => (bytes, column.append_binary(bytes)),
+                        Some(cell @ (Cell::Text(_) | Cell::Binary(_))) => cell,
                         _ => {
-                            column.append_null();
                             unsent.push(place);
-                            continue;
+                            Cell::Null
                         }
                     }
                 }
-                (Some(column), _) => {
+                cell => cell,
+            };
+            let result = match cell {
+                Cell::Text(bytes) => column.append_text(bytes),
+                Cell::Binary(bytes) => column.append_binary(bytes),
+                _ => {
                     column.append_null();
                     continue;
                 }
             };
             if let Err(error) = result {
-                return Err(self.refuse(place, error, cell.len()));
+                return Err(self.refuse(place, error, cell));
             }
         }
         self.count_bytes(row);
@@ -176,13 +176,17 @@ impl Table {
 
     /// Takes back the columns of a row that failed.
     #[cold]
-    fn refuse(&mut self, place: usize, error: CellError, size: usize) -> Error {
+    fn refuse(&mut self, place: usize, error: CellError, cell: Cell<'_>) -> Error {
         self.truncate(self.rows);
         let name = self
             .relation
             .columns
             .get(place)
             .map_or("", |column| &column.name);
+        let size = match cell {
+            Cell::Text(bytes) | Cell::Binary(bytes) => bytes.len(),
+            _ => 0,
+        };
         Error::cell(error, size, &self.layout.table, name)
     }
 

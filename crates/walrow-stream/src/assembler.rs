@@ -236,6 +236,11 @@ impl Assembler {
         let mut fed = 0_u64;
         let taken = |rest: &'t [u8]| start.split_at(start.len().saturating_sub(rest.len())).0;
         loop {
+            // Almost all frames of a transaction are its rows, and they are only counted.
+            while let Some((size, behind)) = pass_row(rest) {
+                fed = fed.saturating_add(self.frames.fed(size));
+                rest = behind;
+            }
             let offset = self.frames.offset().saturating_add(fed);
             let size = match Frame::parse(rest) {
                 Ok(Some((_, size))) => size,
@@ -399,6 +404,29 @@ impl Fault {
 
 const INSIDE: &str = "inside a transaction";
 const OUTSIDE: &str = "outside a transaction";
+
+/// The size of the first frame if it is a whole one with a message that only a committed
+/// transaction's reader looks into, and what lies behind it.
+#[inline]
+fn pass_row(input: &[u8]) -> Option<(usize, &[u8])> {
+    let [b'd', l0, l1, l2, l3, b'w', .., kind] = input.first_chunk::<KIND>()? else {
+        return None;
+    };
+    if !matches!(kind, b'I' | b'U' | b'D' | b'T' | b'R' | b'Y' | b'M') {
+        return None;
+    }
+    let size = (u32::from_be_bytes([*l0, *l1, *l2, *l3]) as usize).checked_add(1)?;
+    // A frame that claims less than its own header is left to the parser.
+    if size < KIND {
+        return None;
+    }
+    Some((size, input.split_at_checked(size)?.1))
+}
+
+/// Bytes of a frame up to the message's kind, included.
+const KIND: usize = Frame::HEADER
+    .saturating_add(XLogData::HEADER)
+    .saturating_add(1);
 
 /// The kind byte of the pgoutput message in a frame.
 #[inline]

@@ -345,7 +345,11 @@ fn impossible_orders_are_refused() {
         message,
         place: "inside a transaction",
     };
-    let commit = OwnedMessage::Commit { commit_lsn: 0x1000, end_lsn: 0x1030, commit_time: 0 };
+    let commit = OwnedMessage::Commit {
+        commit_lsn: 0x1000,
+        end_lsn: 0x1030,
+        commit_time: 0,
+    };
     let cases = [
         (Stream::new().message(commit.clone()), outside("Commit")),
         (table(Stream::new()).insert(T, &row("1")), outside("Insert")),
