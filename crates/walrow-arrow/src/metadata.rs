@@ -250,12 +250,7 @@ impl Metadata {
             let size = name.len();
             let end = start.saturating_add(run.len().saturating_mul(size));
             i32::try_from(end).map_err(|_| ArrowError::OffsetOverflowError(end))?;
-            bytes.extend(
-                name.as_bytes()
-                    .iter()
-                    .cycle()
-                    .take(run.len().saturating_mul(size)),
-            );
+            bytes.extend_from_slice(&name.as_bytes().repeat(run.len()));
             // Each fits, since the last one does.
             let (first, step) = (
                 i32::try_from(start).unwrap_or(0),

@@ -1,0 +1,805 @@
+//! The change row, the options and the errors, on streams written by hand.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType, UInt32Type, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use std::sync::Arc;
+use walrow_arrow::{
+    Batch, Decoder, DecoderBuilder, Error, ErrorKind, MetadataColumn, OnUnrepresentable, Profile,
+    TableName,
+};
+use walrow_stream::Catalog;
+use walrow_testkit::{OwnedCell, Stream, binary, null, text, unchanged};
+use walrow_wire::{Lsn, ReplicaIdentity};
+
+const T: u32 = 16_384;
+const BOOL: u32 = 16;
+const INT4: u32 = 23;
+const TEXT: u32 = 25;
+const DATE: u32 = 1082;
+
+type Col = (&'static str, u32, i32, bool);
+
+/// A transaction of these inserts into a table of these columns.
+fn inserts(columns: &[Col], rows: &[&[OwnedCell]]) -> Vec<u8> {
+    let mut stream = described(columns);
+    for row in rows {
+        stream = stream.insert(T, row);
+    }
+    stream.commit().bytes()
+}
+
+fn described(columns: &[Col]) -> Stream {
+    Stream::new().session().begin(0x1000, 700).relation(
+        T,
+        "public",
+        "t",
+        ReplicaIdentity::Default,
+        columns,
+    )
+}
+
+fn builder() -> DecoderBuilder {
+    DecoderBuilder::new()
+}
+
+fn run(builder: DecoderBuilder, bytes: &[u8]) -> (Vec<Batch>, Result<(), Error>) {
+    let mut decoder = builder.build().unwrap();
+    let (mut batches, mut end) = feed(&mut decoder, bytes);
+    if end.is_ok() {
+        end = decoder.finish();
+    }
+    batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+    (batches, end)
+}
+
+fn feed(decoder: &mut Decoder, bytes: &[u8]) -> (Vec<Batch>, Result<(), Error>) {
+    let mut batches = Vec::new();
+    let mut rest = bytes;
+    loop {
+        let result = decoder.decode(rest);
+        let before = batches.len();
+        batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+        match result {
+            Ok(consumed) => rest = &rest[consumed..],
+            Err(error) => return (batches, Err(error)),
+        }
+        if rest.is_empty() && batches.len() == before {
+            return (batches, Ok(()));
+        }
+    }
+}
+
+fn only(batches: &[Batch]) -> &RecordBatch {
+    assert_eq!(batches.len(), 1, "{batches:?}");
+    batches[0].records()
+}
+
+fn strings(batch: &RecordBatch, column: &str) -> Vec<Option<String>> {
+    let array = batch.column_by_name(column).unwrap().as_string::<i32>();
+    array.iter().map(|value| value.map(str::to_owned)).collect()
+}
+
+fn ints(batch: &RecordBatch, column: &str) -> Vec<Option<i32>> {
+    batch
+        .column_by_name(column)
+        .unwrap()
+        .as_primitive::<Int32Type>()
+        .iter()
+        .collect()
+}
+
+fn unsent(batch: &RecordBatch) -> Vec<Option<Vec<String>>> {
+    let lists = batch.column_by_name("_unsent").unwrap().as_list::<i32>();
+    let names = |list: Arc<dyn Array>| {
+        list.as_string::<i32>()
+            .iter()
+            .map(|name| name.unwrap().to_owned())
+            .collect()
+    };
+    lists.iter().map(|list| list.map(names)).collect()
+}
+
+fn some(values: &[&str]) -> Vec<Option<String>> {
+    values
+        .iter()
+        .map(|value| Some((*value).to_owned()))
+        .collect()
+}
+
+/// Every kind of change, with all its metadata.
+#[test]
+fn the_change_row_is_complete() {
+    let columns = [("id", INT4, -1, true), ("name", TEXT, -1, false)];
+    let bytes = described(&columns)
+        .insert(T, &[text("1"), text("a")])
+        .update(T, &[text("1"), text("b")])
+        .update_key(T, &[text("1"), null()], &[text("2"), text("b")])
+        .update_full(T, &[text("2"), text("b")], &[text("2"), null()])
+        .delete_key(T, &[text("2"), null()])
+        .truncate(0, &[T])
+        .commit()
+        .begin(0x2000, 701)
+        .delete_full(T, &[text("3"), text("c")])
+        .commit()
+        .bytes();
+    let (batches, end) = run(builder(), &bytes);
+    end.unwrap();
+    let batch = only(&batches);
+    let names: Vec<_> = batch
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
+    let metadata = [
+        "_change_type",
+        "_commit_lsn",
+        "_seq",
+        "_commit_timestamp",
+        "_xid",
+        "_key_only",
+        "_unsent",
+    ];
+    assert_eq!(names, [&["id", "name"][..], &metadata].concat());
+    assert_eq!(
+        strings(batch, "_change_type"),
+        some(&[
+            "insert",
+            "update_postimage",
+            "update_preimage",
+            "update_postimage",
+            "update_preimage",
+            "update_postimage",
+            "delete",
+            "truncate",
+            "delete"
+        ])
+    );
+    let ids = [
+        Some(1),
+        Some(1),
+        Some(1),
+        Some(2),
+        Some(2),
+        Some(2),
+        Some(2),
+        None,
+        Some(3),
+    ];
+    assert_eq!(ints(batch, "id"), ids);
+    let seq: Vec<u64> = batch
+        .column_by_name("_seq")
+        .unwrap()
+        .as_primitive::<UInt64Type>()
+        .values()
+        .to_vec();
+    assert_eq!(seq, [0, 1, 2, 2, 3, 3, 4, 5, 0]);
+    let key_only: Vec<_> = batch
+        .column_by_name("_key_only")
+        .unwrap()
+        .as_boolean()
+        .iter()
+        .flatten()
+        .collect();
+    assert_eq!(
+        key_only,
+        [false, false, true, false, false, false, true, false, false]
+    );
+    let lsn = batch
+        .column_by_name("_commit_lsn")
+        .unwrap()
+        .as_primitive::<UInt64Type>();
+    assert_eq!(lsn.values()[7..], [0x1000, 0x2000]);
+    let xid = batch
+        .column_by_name("_xid")
+        .unwrap()
+        .as_primitive::<UInt32Type>();
+    assert_eq!(xid.values()[7..], [700, 701]);
+    let time = batch
+        .column_by_name("_commit_timestamp")
+        .unwrap()
+        .as_primitive::<TimestampMicrosecondType>();
+    // 2024-01-01 and 700 seconds, since 1970.
+    assert_eq!(time.value(0), 1_704_067_200_000_000 + 700_000_000);
+    assert_eq!(unsent(batch), vec![None; 9]);
+    let schema = batch.schema();
+    assert_eq!(schema.metadata()["pg.key_columns"], r#"["id"]"#);
+    assert_eq!(schema.field(0).metadata()["pg.type"], "int4");
+}
+
+#[test]
+fn unchanged_values_are_filled_from_the_old_row_or_listed() {
+    let columns = [
+        ("id", INT4, -1, true),
+        ("long", TEXT, -1, false),
+        ("wide", TEXT, -1, false),
+    ];
+    let bytes = described(&columns)
+        // Nothing old: both are unsent, and not NULL.
+        .update(T, &[text("1"), unchanged(), unchanged()])
+        // The whole old row: filled. Its NULL cannot be what is unchanged.
+        .update_full(
+            T,
+            &[text("1"), text("L"), null()],
+            &[text("1"), unchanged(), unchanged()],
+        )
+        // A key of many bytes is sent with the key, though unchanged.
+        .update_key(
+            T,
+            &[text("7"), null(), null()],
+            &[unchanged(), text("x"), unchanged()],
+        )
+        // What a row filter made of an update.
+        .insert(T, &[text("2"), unchanged(), text("w")])
+        .commit()
+        .bytes();
+    let (batches, end) = run(builder(), &bytes);
+    end.unwrap();
+    let batch = only(&batches);
+    let list = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(
+        unsent(batch),
+        [
+            list(&["long", "wide"]),
+            None,
+            list(&["wide"]),
+            None,
+            list(&["wide"]),
+            list(&["long"])
+        ]
+    );
+    assert_eq!(
+        ints(batch, "id"),
+        [Some(1), Some(1), Some(1), Some(7), Some(7), Some(2)]
+    );
+    let long = strings(batch, "long");
+    assert_eq!(long[2].as_deref(), Some("L"));
+    assert_eq!(long[4].as_deref(), Some("x"));
+}
+
+#[test]
+fn metadata_columns_are_chosen_and_named() {
+    let columns = [("id", INT4, -1, true)];
+    let bytes = inserts(&columns, &[&[text("1")]]);
+    let chosen = [MetadataColumn::Seq, MetadataColumn::ChangeType];
+    let (batches, _) = run(
+        builder().with_metadata(chosen).with_metadata_prefix("pg_"),
+        &bytes,
+    );
+    let names: Vec<_> = only(&batches)
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
+    assert_eq!(names, ["id", "pg_seq", "pg_change_type"]);
+
+    let (batches, _) = run(builder().with_metadata([]), &bytes);
+    assert_eq!(only(&batches).num_columns(), 1);
+    // No column at all, but rows.
+    let (batches, _) = run(builder().with_metadata([]), &inserts(&[], &[&[], &[]]));
+    assert_eq!(only(&batches).num_rows(), 2);
+
+    let clash = inserts(&[("_seq", INT4, -1, true)], &[&[text("1")]]);
+    let (batches, end) = run(builder(), &clash);
+    assert!(batches.is_empty());
+    let error = end.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Schema(_)), "{error}");
+    assert_eq!(
+        (error.table(), error.column()),
+        (Some("public.t"), Some("_seq"))
+    );
+    run(builder().with_metadata_prefix("walrow_"), &clash)
+        .1
+        .unwrap();
+}
+
+#[test]
+fn batches_end_at_rows_and_bytes_and_memory() {
+    let columns = [("id", INT4, -1, true), ("v", TEXT, -1, false)];
+    let value = "x".repeat(100);
+    let row = [text("1"), text(&value)];
+    let rows: Vec<&[OwnedCell]> = (0..10).map(|_| &row[..]).collect();
+    let bytes = inserts(&columns, &rows);
+    let sizes = |builder| -> Vec<usize> {
+        let (batches, end) = run(builder, &bytes);
+        end.unwrap();
+        batches
+            .iter()
+            .map(|batch| batch.records().num_rows())
+            .collect()
+    };
+    assert_eq!(sizes(builder().with_batch_rows(4)), [4, 4, 2]);
+    assert_eq!(sizes(builder().with_batch_rows(1)), [1; 10]);
+    // Each row has its 100 bytes and more.
+    let by_bytes = sizes(builder().with_batch_bytes(1_000));
+    assert!(
+        by_bytes.iter().all(|rows| (1..10).contains(rows)),
+        "{by_bytes:?}"
+    );
+    assert_eq!(sizes(builder().with_batch_bytes(1)), [1; 10]);
+    assert_eq!(sizes(builder().with_batch_memory(1)), [1; 10]);
+}
+
+#[test]
+fn tables_that_alternate_share_no_batch_and_cut_none() {
+    let id = [("id", INT4, -1, true)];
+    let mut stream = described(&id).relation(T + 1, "public", "u", ReplicaIdentity::Default, &id);
+    for n in 0..50 {
+        let cell = [text(n.to_string())];
+        stream = stream.insert(T, &cell).insert(T + 1, &cell);
+    }
+    let (batches, end) = run(builder(), &stream.commit().bytes());
+    end.unwrap();
+    let sizes: Vec<_> = batches
+        .iter()
+        .map(|batch| {
+            (
+                batch.relation().name.to_string(),
+                batch.records().num_rows(),
+            )
+        })
+        .collect();
+    assert_eq!(sizes, [("t".to_owned(), 50), ("u".to_owned(), 50)]);
+}
+
+#[test]
+fn a_new_version_cuts_the_batch_and_keeps_the_order() {
+    let bytes = described(&[("id", INT4, -1, true)])
+        .insert(T, &[text("1")])
+        .relation(
+            T,
+            "public",
+            "t",
+            ReplicaIdentity::Default,
+            &[("id", TEXT, -1, true)],
+        )
+        .insert(T, &[text("two")])
+        .commit()
+        .bytes();
+    let (batches, end) = run(builder(), &bytes);
+    end.unwrap();
+    let types: Vec<_> = batches
+        .iter()
+        .map(|b| b.records().schema().field(0).data_type().clone())
+        .collect();
+    assert_eq!(types, [DataType::Int32, DataType::Utf8]);
+}
+
+#[test]
+fn position_never_passes_a_row_that_is_still_inside() {
+    let id = [("id", INT4, -1, true)];
+    let first = described(&id)
+        .relation(T + 1, "public", "u", ReplicaIdentity::Default, &id)
+        .insert(T, &[text("1")])
+        .commit();
+    let second = first
+        .clone()
+        .begin(0x2000, 701)
+        .insert(T + 1, &[text("2")])
+        .commit();
+    let third = second
+        .clone()
+        .begin(0x3000, 702)
+        .insert(T, &[text("3")])
+        .insert(T, &[text("4")]);
+    let bytes = third.commit().bytes();
+    let mut decoder = builder().with_batch_rows(2).build().unwrap();
+    assert_eq!(decoder.position(), Lsn(0));
+    decoder.decode(&bytes[..first.bytes().len()]).unwrap();
+    assert_eq!(decoder.position(), Lsn(0), "its row is in a builder");
+    let consumed = decoder.decode(&bytes[first.bytes().len()..]).unwrap();
+    // t is full in the middle of the third transaction: 1 and 3. The row of u is still inside.
+    assert_eq!(decoder.next_batch().unwrap().records().num_rows(), 2);
+    assert_eq!(decoder.position(), Lsn(0x1030));
+    let rest = &bytes[first.bytes().len() + consumed..];
+    assert_eq!(decoder.decode(rest).unwrap(), rest.len());
+    decoder.finish().unwrap();
+    assert_eq!(decoder.position(), Lsn(0x1030), "nothing was taken since");
+    while decoder.next_batch().is_some() {}
+    assert_eq!(decoder.position(), Lsn(0x3030));
+}
+
+#[test]
+fn a_bad_value_stops_behind_the_rows_before_it() {
+    let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
+    let bytes = inserts(
+        &columns,
+        &[
+            &[text("1"), text("2024-02-29")],
+            &[text("2"), text("infinity")],
+            &[text("3"), text("2024-03-01")],
+        ],
+    );
+    let (batches, end) = run(builder(), &bytes);
+    let error = end.unwrap_err();
+    assert_eq!(ints(only(&batches), "id"), [Some(1)]);
+    assert_eq!(
+        (error.table(), error.column()),
+        (Some("public.t"), Some("d"))
+    );
+    let ErrorKind::Unrepresentable { reason, option } = error.kind() else {
+        panic!("{error}")
+    };
+    assert_eq!(reason, "infinity");
+    assert!(
+        option.contains(r#"types={"public.t.d": "string"}"#),
+        "{option}"
+    );
+    assert!(error.lsn().is_some() && error.offset().is_some(), "{error}");
+
+    // Each way out lets it through.
+    let (batches, end) = run(builder().with_type("public.t.d", DataType::Utf8), &bytes);
+    end.unwrap();
+    assert_eq!(strings(only(&batches), "d")[1].as_deref(), Some("infinity"));
+    let null = builder().with_column_unrepresentable("public.t.d", OnUnrepresentable::Null);
+    let (batches, end) = run(null, &bytes);
+    end.unwrap();
+    assert!(only(&batches).column(1).is_null(1));
+    assert_eq!(batches[0].nulled(), [("d".to_owned(), 1)]);
+    let (batches, end) = run(
+        builder().with_unrepresentable(OnUnrepresentable::Sentinel),
+        &bytes,
+    );
+    end.unwrap();
+    let dates = only(&batches)
+        .column(1)
+        .as_primitive::<arrow_array::types::Date32Type>();
+    assert_eq!(dates.value(1), i32::MAX);
+
+    // Bytes that PostgreSQL never writes have no way out.
+    let bytes = inserts(&columns, &[&[text("1"), text("02/29/2024")]]);
+    for policy in [OnUnrepresentable::Error, OnUnrepresentable::Null] {
+        let error = run(builder().with_unrepresentable(policy), &bytes)
+            .1
+            .unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Malformed { .. }),
+            "{error}"
+        );
+        assert!(!error.to_string().contains("2024"), "a value in {error}");
+    }
+}
+
+#[test]
+fn bad_bytes_take_back_their_transaction_only() {
+    let id = [("id", INT4, -1, true)];
+    let good = described(&id).insert(T, &[text("1")]).commit();
+    let bad = good
+        .begin(0x2000, 701)
+        .insert(T, &[text("2")])
+        .insert(T, &[text("3"), null()]);
+    let mut decoder = builder().build().unwrap();
+    let bytes = bad.commit().begin(0x3000, 702).commit().bytes();
+    let (batches, end) = feed(&mut decoder, &bytes);
+    let error = end.unwrap_err();
+    assert_eq!(ints(only(&batches), "id"), [Some(1)]);
+    assert!(matches!(error.kind(), ErrorKind::Stream(_)), "{error}");
+    assert_eq!(decoder.position(), Lsn(0x1030));
+    assert_eq!(
+        decoder.decode(&[]).unwrap_err(),
+        error,
+        "it refuses more input"
+    );
+    assert_eq!(decoder.finish().unwrap_err(), error);
+    assert!(
+        std::error::Error::source(&error)
+            .unwrap()
+            .source()
+            .is_none()
+    );
+}
+
+#[test]
+fn one_table_has_one_schema() {
+    let id = [("id", INT4, -1, true)];
+    let stream = described(&id)
+        .relation(T + 1, "other", "t", ReplicaIdentity::Default, &id)
+        .insert(T + 1, &[text("9")])
+        .insert(T, &[text("1")])
+        // Another replica identity is no other schema.
+        .relation(
+            T,
+            "public",
+            "t",
+            ReplicaIdentity::Full,
+            &[("id", INT4, -1, true)],
+        )
+        .insert(T, &[text("2")]);
+    let bytes = stream.clone().commit().bytes();
+    for name in [
+        TableName::from("public.t"),
+        TableName::Qualified("public".to_owned(), "t".to_owned()),
+    ] {
+        let (batches, end) = run(builder().with_table(name), &bytes);
+        end.unwrap();
+        let ids: Vec<_> = batches
+            .iter()
+            .flat_map(|b| ints(b.records(), "id"))
+            .collect();
+        assert_eq!(ids, [Some(1), Some(2)]);
+        assert!(
+            batches
+                .windows(2)
+                .all(|b| b[0].records().schema() == b[1].records().schema())
+        );
+    }
+    let error = run(builder().with_table("t".into()), &bytes).1.unwrap_err();
+    assert!(error.to_string().contains("public.t"), "{error}");
+    assert!(error.to_string().contains("other.t"), "{error}");
+    let error = run(builder().with_table("nowhere".into()), &bytes)
+        .1
+        .unwrap_err();
+    assert_eq!(error.to_string(), "no table nowhere in the stream");
+
+    // Other columns are.
+    let wider = [("id", INT4, -1, true), ("b", BOOL, -1, false)];
+    let bytes = stream
+        .relation(T, "public", "t", ReplicaIdentity::Default, &wider)
+        .insert(T, &[text("3"), text("t")])
+        .commit()
+        .bytes();
+    let (batches, end) = run(builder().with_table("public.t".into()), &bytes);
+    let error = end.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Schema(_)), "{error}");
+    assert_eq!(error.table(), Some("public.t"));
+    assert_eq!(
+        batches
+            .iter()
+            .map(|b| b.records().num_rows())
+            .sum::<usize>(),
+        2
+    );
+
+    // Unless a schema says what all versions shall look like.
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("b", DataType::Boolean, true),
+        Field::new("_change_type", DataType::Utf8, false),
+        Field::new("id", DataType::Int64, true),
+        Field::new("_unsent", DataType::new_list(DataType::Utf8, true), true),
+    ]));
+    let projected = builder()
+        .with_table("public.t".into())
+        .with_schema(Arc::clone(&schema));
+    let (batches, end) = run(projected, &bytes);
+    end.unwrap();
+    assert!(
+        batches
+            .iter()
+            .all(|batch| batch.records().schema() == schema)
+    );
+    let ids: Vec<_> = batches
+        .iter()
+        .flat_map(|b| b.records().column(2).as_primitive::<Int64Type>().iter())
+        .collect();
+    assert_eq!(ids, [Some(1), Some(2), Some(3)]);
+    let missing: Vec<_> = batches.iter().flat_map(|b| unsent(b.records())).collect();
+    assert_eq!(
+        missing,
+        [Some(vec!["b".to_owned()]), Some(vec!["b".to_owned()]), None]
+    );
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_when_the_decoder_is_built() {
+    let options = |builder: DecoderBuilder| {
+        let error = builder.build().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
+        error.to_string()
+    };
+    options(builder().with_batch_rows(0));
+    options(builder().with_batch_bytes(1 << 30));
+    options(builder().with_metadata([MetadataColumn::Seq, MetadataColumn::Seq]));
+    options(builder().with_schema(Arc::new(Schema::empty())));
+    options(
+        builder()
+            .with_profile(Profile::Spark)
+            .with_unrepresentable(OnUnrepresentable::Sentinel),
+    );
+    let text = options(builder().with_type("uuid", DataType::Int32));
+    assert_eq!(
+        text,
+        "uuid cannot become Int32; it can become FixedSizeBinary(16), Utf8 or Binary"
+    );
+    options(builder().with_type("numeric", DataType::Decimal128(10, -2)));
+    // A column's type is judged when it appears.
+    let bytes = inserts(&[("id", INT4, -1, true)], &[&[text_cell()]]);
+    let error = run(builder().with_type("id", DataType::Date32), &bytes)
+        .1
+        .unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Schema(_)), "{error}");
+    assert_eq!(error.column(), Some("id"));
+}
+
+fn text_cell() -> OwnedCell {
+    text("1")
+}
+
+#[test]
+fn types_are_chosen_by_the_longest_key() {
+    let columns = [
+        ("a", 1700, -1, false),
+        ("b", 1700, -1, false),
+        ("c", 1700, -1, false),
+    ];
+    let bytes = inserts(&columns, &[&[text("1.50"), text("2"), text("NaN")]]);
+    let decoder = builder()
+        .with_type("numeric", DataType::Decimal128(10, 2))
+        .with_type("t.b", DataType::Decimal128(5, 0))
+        .with_type("public.t.b", DataType::Decimal128(6, 0))
+        .with_type("c", DataType::Utf8);
+    let (batches, end) = run(decoder, &bytes);
+    end.unwrap();
+    let types: Vec<_> = only(&batches).schema().fields()[..3]
+        .iter()
+        .map(|f| f.data_type().clone())
+        .collect();
+    let expected = [
+        DataType::Decimal128(10, 2),
+        DataType::Decimal128(6, 0),
+        DataType::Utf8,
+    ];
+    assert_eq!(types, expected);
+}
+
+#[test]
+fn profiles_give_each_type_its_place() {
+    let typmod = ((12 << 16) | 2) + 4;
+    let columns: [Col; 10] = [
+        ("n", 1700, typmod, false),
+        ("u", 2950, -1, false),
+        ("o", 26, -1, false),
+        ("j", 3802, -1, false),
+        ("z", 1184, -1, false),
+        ("h", 1083, -1, false),
+        ("l", 1007, -1, false),
+        ("i", 869, -1, false),
+        ("m", 1700, ((40 << 16) | 2) + 4, false),
+        ("b", 17, -1, false),
+    ];
+    let row: Vec<OwnedCell> = (0..10).map(|_| null()).collect();
+    let bytes = inserts(&columns, &[&row]);
+    let types = |profile| -> Vec<String> {
+        let (batches, end) = run(builder().with_profile(profile).with_metadata([]), &bytes);
+        end.unwrap();
+        let schema = only(&batches).schema();
+        schema
+            .fields()
+            .iter()
+            .map(|field| field.data_type().to_string())
+            .collect()
+    };
+    assert_eq!(
+        types(Profile::Arrow),
+        [
+            "Decimal128(12, 2)",
+            "FixedSizeBinary(16)",
+            "UInt32",
+            "Utf8",
+            "Timestamp(µs, \"UTC\")",
+            "Time64(µs)",
+            "List(Int32)",
+            "Utf8",
+            "Utf8",
+            "Binary"
+        ]
+    );
+    assert_eq!(
+        types(Profile::Spark),
+        [
+            "Decimal128(12, 2)",
+            "Utf8",
+            "Int64",
+            "Utf8",
+            "Timestamp(µs, \"UTC\")",
+            "Utf8",
+            "List(Int32)",
+            "Utf8",
+            "Utf8",
+            "Binary"
+        ]
+    );
+    assert_eq!(types(Profile::Text), ["Utf8"; 10]);
+}
+
+#[test]
+fn the_catalog_tells_what_the_stream_does_not() {
+    let catalog = Catalog::from_json(
+        r#"{"types": [
+            {"oid": 20000, "schema": "public", "name": "price", "kind": "domain", "base": 1700,
+             "type_modifier": 655366},
+            {"oid": 20001, "schema": "public", "name": "_price", "kind": "array", "element": 20000},
+            {"oid": 20002, "schema": "public", "name": "mood", "kind": "enum", "labels": ["a"]},
+            {"oid": 20003, "schema": "public", "name": "loop", "kind": "domain", "base": 20003}
+        ]}"#,
+    )
+    .unwrap();
+    let columns: [Col; 5] = [
+        ("p", 20_000, -1, false),
+        ("a", 20_001, -1, false),
+        ("m", 20_002, -1, false),
+        ("l", 20_003, -1, false),
+        ("x", 30_000, -1, false),
+    ];
+    let bytes = inserts(
+        &columns,
+        &[&[text("1.50"), text("{2.25}"), text("a"), null(), null()]],
+    );
+    let mut decoder = builder().with_catalog(Arc::new(catalog)).build().unwrap();
+    feed(&mut decoder, &bytes).1.unwrap();
+    decoder.finish().unwrap();
+    assert_eq!(
+        decoder.unresolved_types().collect::<Vec<_>>(),
+        [20_003, 30_000]
+    );
+    let batch = decoder.next_batch().unwrap();
+    let schema = batch.records().schema();
+    assert_eq!(schema.field(0).data_type(), &DataType::Decimal128(10, 2));
+    let item = Field::new("item", DataType::Decimal128(10, 2), true);
+    assert_eq!(schema.field(1).data_type(), &DataType::List(Arc::new(item)));
+    assert_eq!(schema.field(2).data_type(), &DataType::Utf8);
+}
+
+#[test]
+fn an_unknown_types_binary_has_no_place_but_as_binary() {
+    let bytes = inserts(
+        &[("x", 30_000, -1, false)],
+        &[&[text("a")], &[binary([1, 255])]],
+    );
+    let error = run(builder(), &bytes).1.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains(r#"types={"public.t.x": "binary"}"#),
+        "{error}"
+    );
+    let (batches, end) = run(builder().with_type("x", DataType::Binary), &bytes);
+    end.unwrap();
+    let values = only(&batches).column(0).as_binary::<i32>();
+    assert_eq!(
+        (values.value(0), values.value(1)),
+        (&b"a"[..], &[1, 255][..])
+    );
+}
+
+#[test]
+fn text_that_is_not_utf8_is_never_changed() {
+    let bytes = inserts(&[("v", TEXT, -1, false)], &[&[text(b"caf\xe9")]]);
+    let error = run(builder(), &bytes).1.unwrap_err();
+    assert!(error.to_string().contains("not UTF-8"), "{error}");
+    let (batches, end) = run(builder().with_type("v", DataType::Binary), &bytes);
+    end.unwrap();
+    assert_eq!(
+        only(&batches).column(0).as_binary::<i32>().value(0),
+        b"caf\xe9"
+    );
+}
+
+#[test]
+fn timestamps_keep_their_zone_in_the_type() {
+    let columns = [("a", 1114, -1, false), ("b", 1184, -1, false)];
+    let row = [
+        text("2024-02-29 12:34:56.789"),
+        text("2024-02-29 12:34:56.789+05:30"),
+    ];
+    let (batches, end) = run(builder(), &inserts(&columns, &[&row]));
+    end.unwrap();
+    let batch = only(&batches);
+    let value = |index: usize| {
+        batch
+            .column(index)
+            .as_primitive::<TimestampMicrosecondType>()
+            .value(0)
+    };
+    assert_eq!(value(0), 1_709_210_096_789_000);
+    assert_eq!(value(1), value(0) - 19_800_000_000);
+    let zone = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    assert_eq!(batch.schema().field(1).data_type(), &zone);
+}
