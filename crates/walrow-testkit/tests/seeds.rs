@@ -8,6 +8,8 @@ fn seeds_replay() {
     let mut replayed = BTreeMap::new();
     for seed in seeds() {
         match seed.target.as_str() {
+            "arrow" => fuzz::arrow(&seed.bytes),
+            "cuts" => fuzz::cuts(&seed.bytes),
             "frames" => fuzz::frames(&seed.bytes),
             "messages" => fuzz::messages(&seed.bytes),
             "roundtrip" => {
@@ -20,6 +22,6 @@ fn seeds_replay() {
         }
         *replayed.entry(seed.target).or_insert(0) += 1;
     }
-    assert_eq!(replayed.len(), 4, "{replayed:?}");
+    assert_eq!(replayed.len(), 6, "{replayed:?}");
     assert!(replayed.values().all(|count| *count >= 3), "{replayed:?}");
 }

@@ -3,11 +3,15 @@
 //! One file a body. A target in `fuzz/` does nothing but call its body, and `tests/seeds.rs`
 //! replays the seeds through them without a fuzzer.
 
+mod arrow;
+mod cuts;
 mod frames;
 mod histories;
 mod messages;
 mod roundtrip;
 
+pub use arrow::arrow;
+pub use cuts::cuts;
 pub use frames::frames;
 pub use histories::histories;
 pub use messages::messages;
