@@ -19,7 +19,7 @@ use super::temporal::{
     time_text_from_binary, timestamp_from_binary, timestamp_from_text, timestamp_text_from_binary,
     timestamptz_from_text, timestamptz_text_from_binary, timetz_text_from_binary,
 };
-use super::text::{char_text_from_binary, utf8};
+use super::text::{char_text_from_binary, check_utf8};
 use super::uuid::{uuid_from_binary, uuid_from_text, uuid_to_text};
 use super::{CellError, Unrepresentable};
 use crate::options::OnUnrepresentable;
@@ -463,7 +463,7 @@ impl Values {
             Self::Float64(values, false) => values.push(f64_from_text(cell)?),
             Self::Decimal(values, decimal) => values.push(decimal128_from_text(cell, *decimal)?),
             Self::Utf8(values, _) => {
-                utf8(cell)?;
+                check_utf8(cell)?;
                 values.push(cell)?;
             }
             Self::Binary(values, BytesForm::Cell) => values.push(cell)?,
@@ -574,12 +574,12 @@ impl Bytes {
         let out = &mut self.bytes;
         match form {
             TextForm::Raw => {
-                utf8(cell)?;
+                check_utf8(cell)?;
                 return self.push(cell);
             }
             TextForm::Jsonb => {
                 let text = jsonb_from_binary(cell)?;
-                utf8(text)?;
+                check_utf8(text)?;
                 return self.push(text);
             }
             TextForm::Bool => out.push(if bool_from_binary(cell)? { b't' } else { b'f' }),
