@@ -21,12 +21,19 @@ fn main() {
     println!("capture         MB   what      floor      walrow    ratio");
     for capture in captures() {
         let messages = floor::walk(&capture.bytes).messages;
-        let [floor, walrow] = [floor::walk, walk::walk];
-        row(&capture, "message", messages, turns, floor, Some(walrow));
+
+        row(
+            &capture,
+            "message",
+            messages,
+            turns,
+            floor::walk,
+            Some(&walk::walk),
+        );
 
         let floor = |bytes: &[u8]| floor::rows(bytes, |table| drop(black_box(table)));
         let rows = floor(&capture.bytes);
-        row(&capture, "row", rows, turns, floor, None::<fn(&[u8])>);
+        row(&capture, "row", rows, turns, floor, None::<&fn(&[u8])>);
     }
 }
 
@@ -37,12 +44,12 @@ fn row<A, B>(
     count: usize,
     turns: usize,
     floor: impl Fn(&[u8]) -> A,
-    walrow: Option<impl Fn(&[u8]) -> B>,
+    walrow: Option<&impl Fn(&[u8]) -> B>,
 ) {
     let (mut low, mut own) = (Duration::MAX, Duration::MAX);
     for _ in 0..turns {
         low = low.min(time(&capture.bytes, &floor));
-        if let Some(walrow) = &walrow {
+        if let Some(walrow) = walrow {
             own = own.min(time(&capture.bytes, walrow));
         }
     }

@@ -10,7 +10,7 @@ fn benches(criterion: &mut Criterion) {
         let messages = floor::walk(&capture.bytes).messages as u64;
         group.throughput(Throughput::Elements(messages));
         group.bench_function("floor", |b| {
-            b.iter(|| floor::walk(black_box(&capture.bytes)))
+            b.iter(|| floor::walk(black_box(&capture.bytes)));
         });
         group.bench_function("walrow", |b| b.iter(|| walk(black_box(&capture.bytes))));
         group.finish();

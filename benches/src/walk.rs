@@ -1,29 +1,28 @@
 //! Every frame, message and cell, by walrow.
 
 use crate::floor::Visited;
-use walrow_wire::{BackendMessage, Cell, CopyData, Frame, Message, OldTuple, Tuple};
+use walrow_wire::{BackendMessage, Cell, CopyData, Error, Frame, Message, Tuple};
 
 /// Visits them as a decoder does: validated first, then cell by cell.
 ///
-/// # Panics
-/// On bytes that are not the protocol.
-pub fn walk(bytes: &[u8]) -> Visited {
+/// # Errors
+/// Bytes that are not the protocol.
+pub fn walk(bytes: &[u8]) -> Result<Visited, Error> {
     let mut visited = Visited::default();
     let mut in_stream = false;
     let mut rest = bytes;
-    #[expect(clippy::expect_used, reason = "a bench reads valid bytes")]
-    while let Some((frame, size)) = Frame::parse(rest).expect("a valid capture") {
+    while let Some((frame, size)) = Frame::parse(rest)? {
         rest = rest.split_at(size).1;
         visited.frames = visited.frames.wrapping_add(1);
         if frame.tag != b'd' {
-            BackendMessage::parse(frame).expect("a valid capture");
+            BackendMessage::parse(frame)?;
             continue;
         }
-        let CopyData::XLogData(data) = CopyData::parse(frame.body).expect("a valid capture") else {
+        let CopyData::XLogData(data) = CopyData::parse(frame.body)? else {
             continue;
         };
         visited.messages = visited.messages.wrapping_add(1);
-        match data.message(in_stream).expect("a valid capture") {
+        match data.message(in_stream)? {
             Message::Insert(insert) => cells(insert.new, &mut visited),
             Message::Update(update) => {
                 if let Some(old) = update.old {
@@ -31,13 +30,13 @@ pub fn walk(bytes: &[u8]) -> Visited {
                 }
                 cells(update.new, &mut visited);
             }
-            Message::Delete(delete) => cells(OldTuple::tuple(delete.old), &mut visited),
+            Message::Delete(delete) => cells(delete.old.tuple(), &mut visited),
             Message::StreamStart(_) => in_stream = true,
             Message::StreamStop => in_stream = false,
             _ => {}
         }
     }
-    visited
+    Ok(visited)
 }
 
 fn cells(tuple: Tuple<'_>, visited: &mut Visited) {

@@ -2,6 +2,7 @@
 
 use crate::decoder::Decoder;
 use crate::error::{Error, ErrorKind};
+use crate::layout::Layout;
 use crate::metadata::MetadataColumn;
 use crate::resolve;
 use arrow_schema::{DataType, SchemaRef};
@@ -243,6 +244,35 @@ impl DecoderBuilder {
     pub fn build(self) -> Result<Decoder, Error> {
         self.check()?;
         Ok(Decoder::new(self))
+    }
+
+    /// The schema that a table of the catalog has under these options.
+    ///
+    /// Its fields are those of the batches that a decoder makes of the table. Of its metadata it
+    /// lacks `pg.replica_identity`, which catalogs do not hold.
+    ///
+    /// # Errors
+    /// No such table in the catalog, or several; options that its columns cannot follow.
+    pub fn schema_of(&self, name: &TableName) -> Result<SchemaRef, Error> {
+        self.check()?;
+        let schema_error = |text: String| Error::new(ErrorKind::Schema(text));
+        let mut found = self
+            .catalog
+            .tables
+            .iter()
+            .filter(|table| name.matches(&table.schema, &table.name));
+        let Some(table) = found.next() else {
+            return Err(schema_error(format!("no table {name} in the catalog")));
+        };
+        if let Some(other) = found.next() {
+            return Err(schema_error(format!(
+                "{}.{} and {}.{} are both meant; name one with its schema, as a pair",
+                table.schema, table.name, other.schema, other.name
+            )));
+        }
+        let mut schema = Arc::unwrap_or_clone(Layout::new(self, &Relation::from(table))?.schema);
+        schema.metadata.remove("pg.replica_identity");
+        Ok(Arc::new(schema))
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

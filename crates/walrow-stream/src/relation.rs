@@ -1,5 +1,6 @@
 //! The relation versions of a session: what its tables look like, and looked like.
 
+use crate::catalog::CatalogTable;
 use crate::error::ErrorKind;
 use std::collections::HashMap;
 use std::fmt;
@@ -48,6 +49,27 @@ pub struct TypeName {
     pub namespace: Arc<str>,
     /// The name.
     pub name: Arc<str>,
+}
+
+/// What a Relation message would say of a catalog's table.
+impl From<&CatalogTable> for Relation {
+    fn from(table: &CatalogTable) -> Self {
+        let columns = table.columns.iter().map(|column| Column {
+            name: column.name.as_str().into(),
+            type_oid: column.type_oid,
+            type_modifier: column.type_modifier,
+            is_key: column.key,
+            type_name: None,
+        });
+        Self {
+            version: 0,
+            oid: table.oid,
+            namespace: table.schema.as_str().into(),
+            name: table.name.as_str().into(),
+            replica_identity: ReplicaIdentity::Default,
+            columns: columns.collect(),
+        }
+    }
 }
 
 impl fmt::Display for Relation {

@@ -9,8 +9,8 @@
 //! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly.
 //! - [`strategy::arbitrary`] makes a proptest strategy of anything that fuzzers can make.
 //! - [`for_every_cut`] and [`in_chunks`] feed the same bytes in other pieces.
-//! - [`captures`] reads what real servers sent, [`seeds`] what fuzzers start from.
-//! - [`fuzz`] holds the bodies of the fuzz targets, [`walk`] reads a stream to its end.
+//! - [`captures()`] reads what real servers sent, [`seeds`] what fuzzers start from.
+//! - [`fuzz`] holds the bodies of the fuzz targets, [`walk()`] reads a stream to its end.
 //! - [`allocation::Counting`] measures what a call allocates.
 //!
 //! ```

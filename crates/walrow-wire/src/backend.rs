@@ -36,13 +36,10 @@ impl<'a> Frame<'a> {
         let Some(size) = Self::size(input)? else {
             return Ok(None);
         };
-        let Some((frame, _)) = input.split_at_checked(size) else {
-            return Ok(None);
-        };
-        let Some(([tag, ..], body)) = frame.split_first_chunk::<{ Frame::HEADER }>() else {
-            return Ok(None);
-        };
-        Ok(Some((Self { tag: *tag, body }, size)))
+        match input.get(..size) {
+            Some([tag, _, _, _, _, body @ ..]) => Ok(Some((Self { tag: *tag, body }, size))),
+            _ => Ok(None),
+        }
     }
 
     /// The size in bytes of the first frame of `input`, header and all; `None` while the header

@@ -79,6 +79,7 @@ pub struct HotStandbyFeedback {
 
 impl<'a> CopyData<'a> {
     /// Parses one payload, without the frame around it.
+    #[inline]
     pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
         let cursor = Cursor::new(payload, "CopyData");
         let mut body = cursor;
@@ -92,6 +93,14 @@ impl<'a> CopyData<'a> {
                     message: body.rest(),
                 }))
             }
+            // Nearly all payloads are data, so callers inline no more than that.
+            kind => Self::parse_other(kind, body, cursor),
+        }
+    }
+
+    #[inline(never)]
+    fn parse_other(kind: u8, body: Cursor<'a>, unread: Cursor<'a>) -> Result<Self, Error> {
+        match kind {
             b'k' => {
                 let mut body = body.named("Primary keepalive");
                 let keepalive = PrimaryKeepalive {
@@ -126,7 +135,7 @@ impl<'a> CopyData<'a> {
                 body.finish()?;
                 Ok(Self::HotStandbyFeedback(feedback))
             }
-            other => Err(cursor.error(ErrorKind::UnknownKind(other), "kind")),
+            other => Err(unread.error(ErrorKind::UnknownKind(other), "kind")),
         }
     }
 
@@ -182,8 +191,16 @@ impl<'a> XLogData<'a> {
     /// # Errors
     /// As [`Message::parse`]; bytes that are not pgoutput and come with the marks of physical
     /// replication are [`ErrorKind::PhysicalStream`].
+    #[inline]
     pub fn message(&self, in_stream: bool) -> Result<Message<'a>, Error> {
-        Message::parse(self.message, in_stream).map_err(|error| self.diagnose(error))
+        match Message::parse(self.message, in_stream) {
+            Ok(message) => Ok(message),
+            Err(error) => {
+                // A copy, so that the data themselves stay in registers.
+                let data = *self;
+                Err(data.diagnose(error))
+            }
+        }
     }
 
     /// Says of a message that did not parse whether it is WAL, and counts from the payload.

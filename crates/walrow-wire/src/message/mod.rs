@@ -77,6 +77,15 @@ impl<'a> Message<'a> {
     /// [`Tuple`] of a parsed message is known to be well formed.
     #[inline]
     pub fn parse(bytes: &'a [u8], in_stream: bool) -> Result<Self, Error> {
+        match row::valid_row(bytes, in_stream) {
+            Some(row) => Ok(row),
+            None => Self::parse_any(bytes, in_stream),
+        }
+    }
+
+    /// Parses any message field by field, and so can tell which one is wrong.
+    #[inline(never)]
+    fn parse_any(bytes: &'a [u8], in_stream: bool) -> Result<Self, Error> {
         let mut cursor = Cursor::new(bytes, "message");
         let unread = cursor;
         let message = match cursor.u8("kind")? {
@@ -186,7 +195,6 @@ impl<'a> Message<'a> {
 }
 
 /// The transaction ID that a message carries inside a stream block.
-#[inline]
 fn stream_xid(cursor: &mut Cursor<'_>, in_stream: bool) -> Result<Option<Xid>, Error> {
     if in_stream {
         cursor.u32("transaction ID").map(Some)

@@ -33,7 +33,7 @@ pub enum Cell<'a> {
 }
 
 impl<'a> Tuple<'a> {
-    #[inline]
+    /// Reads the cells field by field, and so can tell which one is wrong.
     pub(super) fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
         let count = cursor.u16("number of columns")?;
         let bytes = cursor.rest();
@@ -58,6 +58,17 @@ impl<'a> Tuple<'a> {
             count,
             bytes: bytes.get(..length).unwrap_or(bytes),
         })
+    }
+
+    /// The tuple in front and what follows it, if it is well formed; else [`Tuple::parse`] tells
+    /// what is wrong.
+    #[inline]
+    pub(super) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (count, bytes) = bytes.split_first_chunk::<2>()?;
+        let count = u16::from_be_bytes(*count);
+        let rest = after_cells(bytes, count)?;
+        let bytes = bytes.get(..bytes.len().saturating_sub(rest.len()))?;
+        Some((Self { count, bytes }, rest))
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -87,6 +98,25 @@ impl<'a> Tuple<'a> {
     }
 }
 
+/// What follows `count` cells, if these are well formed.
+///
+/// Apart from its callers for speed: a loop that keeps nothing but the rest runs in registers.
+#[inline(never)]
+fn after_cells(bytes: &[u8], count: u16) -> Option<&[u8]> {
+    let mut rest = bytes;
+    for _ in 0..count {
+        rest = match rest {
+            [b't' | b'b', a, b, c, d, rest @ ..] => {
+                let length = i32::from_be_bytes([*a, *b, *c, *d]);
+                rest.get(usize::try_from(length).ok()?..)?
+            }
+            [b'n' | b'u', rest @ ..] => rest,
+            _ => return None,
+        };
+    }
+    Some(rest)
+}
+
 impl core::fmt::Debug for Tuple<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_list().entries(self.cells()).finish()
@@ -105,26 +135,22 @@ impl<'a> Iterator for Cells<'a> {
     // The bytes are well formed since `Tuple::parse`; `?` never ends the cells early.
     #[inline]
     fn next(&mut self) -> Option<Cell<'a>> {
-        let (&kind, rest) = self.rest.split_first()?;
-        match kind {
-            b'n' | b'u' => {
-                self.rest = rest;
-                Some(if kind == b'n' {
-                    Cell::Null
-                } else {
-                    Cell::Unchanged
-                })
+        let (cell, rest) = match self.rest {
+            [b't', a, b, c, d, rest @ ..] => {
+                let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+                let (value, rest) = rest.split_at_checked(length)?;
+                (Cell::Text(value), rest)
             }
-            _ => {
-                let (length, rest) = rest.split_first_chunk::<4>()?;
-                let (value, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-                self.rest = rest;
-                Some(if kind == b't' {
-                    Cell::Text(value)
-                } else {
-                    Cell::Binary(value)
-                })
+            [b'n', rest @ ..] => (Cell::Null, rest),
+            [b'b', a, b, c, d, rest @ ..] => {
+                let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+                let (value, rest) = rest.split_at_checked(length)?;
+                (Cell::Binary(value), rest)
             }
-        }
+            [b'u', rest @ ..] => (Cell::Unchanged, rest),
+            _ => return None,
+        };
+        self.rest = rest;
+        Some(cell)
     }
 }

@@ -1,0 +1,422 @@
+//! What runs a decoder: the steps that are queued, the batches that come of them.
+//!
+//! Steps are worked off only as batches are asked for, in order, so that nothing is lost where an
+//! iterator over batches is dropped half way.
+
+use crate::errors;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyTuple};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use walrow::{Batch, Decoder, Framing, Lsn};
+
+/// A decoder and what it is to do next.
+pub(crate) struct Engine {
+    framing: Framing,
+    pub(crate) decoder: Decoder,
+    steps: VecDeque<Step>,
+    /// What every later call repeats.
+    failure: Option<Failure>,
+    /// Whether an error of the chunks' source is the end.
+    owns_source: bool,
+    pub(crate) counts: Counts,
+}
+
+/// By `schema.table.column`, over all batches that were handed out.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) nulled: BTreeMap<String, u64>,
+    pub(crate) dropped_bounds: BTreeMap<String, u64>,
+}
+
+/// One thing to do.
+enum Step {
+    /// Decode a block from a place on.
+    Block(Bytes, usize),
+    /// Decode all chunks of an iterator.
+    Chunks(Py<PyIterator>),
+    /// Raise what the iterator raised, after what it gave before.
+    Raise(PyErr),
+    Flush,
+    Finish,
+    NewSession,
+}
+
+/// A block, in Python's memory or in ours.
+enum Bytes {
+    Python(PyBackedBytes),
+    Own(Vec<u8>),
+}
+
+impl Bytes {
+    fn get(&self) -> &[u8] {
+        match self {
+            Self::Python(bytes) => bytes,
+            Self::Own(bytes) => bytes,
+        }
+    }
+}
+
+/// Why there is no batch.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Walrow(walrow::Error),
+    Python(PyErr),
+}
+
+impl Failure {
+    fn repeat(&self) -> Self {
+        match self {
+            Self::Walrow(error) => Self::Walrow(error.clone()),
+            Self::Python(error) => Self::Python(Python::attach(|py| error.clone_ref(py))),
+        }
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Walrow(error) => errors::raise(&error),
+            Failure::Python(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Walrow(error) => error.fmt(f),
+            Self::Python(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Chunks of other framings are joined up to this size.
+const JOINED: usize = 256 << 10;
+/// After so many bytes Ctrl-C is looked for.
+const SLICE: usize = 8 << 20;
+
+impl Engine {
+    /// An engine that is fed.
+    pub(crate) fn new(framing: Framing, decoder: Decoder) -> Self {
+        Self {
+            framing,
+            decoder,
+            steps: VecDeque::new(),
+            failure: None,
+            owns_source: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// An engine that reads its chunks to their end.
+    pub(crate) fn reading(framing: Framing, decoder: Decoder, chunks: Py<PyIterator>) -> Self {
+        Self {
+            steps: VecDeque::from([Step::Chunks(chunks), Step::Finish]),
+            owns_source: true,
+            ..Self::new(framing, decoder)
+        }
+    }
+
+    /// Queues a block, or an iterable of chunks.
+    pub(crate) fn feed(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let one = match buffer(data)? {
+            Some(_) => true,
+            None => self.framing == Framing::Message && is_change(data)?,
+        };
+        let step = if !one {
+            let chunks = data.try_iter().map_err(|_| not_bytes(data))?;
+            if data.is_instance_of::<pyo3::types::PyString>() {
+                return Err(not_bytes(data));
+            }
+            Step::Chunks(chunks.unbind())
+        } else if self.framing == Framing::Wire {
+            block(data)?
+        } else {
+            let mut frames = Vec::new();
+            append(self.framing, data, &mut frames)?;
+            Step::Block(Bytes::Own(frames), 0)
+        };
+        self.push(step);
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.push(Step::Flush);
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.push(Step::Finish);
+    }
+
+    pub(crate) fn new_session(&mut self) {
+        self.push(Step::NewSession);
+    }
+
+    fn push(&mut self, step: Step) {
+        if self.failure.is_none() {
+            self.steps.push_back(step);
+        }
+    }
+
+    /// Ends it: what is queued is dropped, later calls are refused.
+    pub(crate) fn close(&mut self, refusal: PyErr) {
+        self.steps.clear();
+        self.failure.get_or_insert(Failure::Python(refusal));
+    }
+
+    /// Whether it stopped for good.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Whether all is done that was queued.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The next batch of what is queued.
+    ///
+    /// Attaches to the interpreter only where it needs another chunk. Batches that came before an
+    /// error are handed out before the error is.
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>, Failure> {
+        loop {
+            if let Some(batch) = self.decoder.next_batch() {
+                self.counts.add(&batch);
+                return Ok(Some(batch));
+            }
+            if !self.advance()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Does a part of the next step and says whether there was one. Takes no batch.
+    pub(crate) fn advance(&mut self) -> Result<bool, Failure> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.repeat());
+        }
+        let result = match self.steps.front_mut() {
+            None => return Ok(false),
+            Some(Step::Block(bytes, at)) => {
+                let rest = bytes.get().get(*at..).unwrap_or_default();
+                let slice = rest.get(..SLICE).unwrap_or(rest);
+                if slice.is_empty() {
+                    self.steps.pop_front();
+                    return Ok(true);
+                }
+                match self.decoder.decode(slice) {
+                    Ok(consumed) => {
+                        *at = at.saturating_add(consumed);
+                        if consumed == SLICE {
+                            interrupted()?;
+                        }
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Some(Step::Chunks(_)) => {
+                return match Python::try_attach(|py| self.fetch(py)) {
+                    Some(()) => Ok(true),
+                    None => Err(Failure::Python(PyRuntimeError::new_err(
+                        "the interpreter is shutting down",
+                    ))),
+                };
+            }
+            Some(Step::Raise(_)) => return self.raise().map(|()| true),
+            Some(Step::Flush) => {
+                self.steps.pop_front();
+                self.decoder.flush()
+            }
+            Some(Step::Finish) => {
+                self.steps.pop_front();
+                self.decoder.finish()
+            }
+            Some(Step::NewSession) => {
+                self.steps.pop_front();
+                self.decoder.new_session();
+                Ok(())
+            }
+        };
+        if let Err(error) = result {
+            // Batches that are ready go first, then it is raised.
+            self.fail(Failure::Walrow(error));
+        }
+        Ok(true)
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.steps.clear();
+        self.failure = Some(failure);
+    }
+
+    #[cold]
+    fn raise(&mut self) -> Result<(), Failure> {
+        let Some(Step::Raise(error)) = self.steps.pop_front() else {
+            return Ok(());
+        };
+        if !self.owns_source {
+            return Err(Failure::Python(error));
+        }
+        // What is complete is handed out first; a failure of that would come after this one.
+        let _ = self.decoder.flush();
+        self.fail(Failure::Python(error));
+        Ok(())
+    }
+
+    /// Takes chunks of the iterator that is the next step, and puts them in front of it.
+    fn fetch(&mut self, py: Python<'_>) {
+        let Some(Step::Chunks(chunks)) = self.steps.pop_front() else {
+            return;
+        };
+        let mut iterator = chunks.bind(py).clone();
+        let mut frames = Vec::new();
+        let mut last = None;
+        loop {
+            match iterator.next() {
+                None => break,
+                Some(Err(error)) => {
+                    last = Some(Step::Raise(error));
+                    break;
+                }
+                Some(Ok(chunk)) if self.framing == Framing::Wire => {
+                    match block(&chunk) {
+                        Ok(block) => {
+                            self.steps.push_front(Step::Chunks(chunks));
+                            self.steps.push_front(block);
+                        }
+                        Err(error) => self.steps.push_front(Step::Raise(error)),
+                    }
+                    return;
+                }
+                Some(Ok(chunk)) => {
+                    if let Err(error) = append(self.framing, &chunk, &mut frames) {
+                        last = Some(Step::Raise(error));
+                        break;
+                    }
+                    if frames.len() >= JOINED {
+                        last = Some(Step::Chunks(chunks));
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(step) = last {
+            self.steps.push_front(step);
+        }
+        if !frames.is_empty() {
+            self.steps.push_front(Step::Block(Bytes::Own(frames), 0));
+        }
+    }
+}
+
+impl Counts {
+    fn add(&mut self, batch: &Batch) {
+        for (counts, more) in [
+            (&mut self.nulled, batch.nulled()),
+            (&mut self.dropped_bounds, batch.dropped_bounds()),
+        ] {
+            for (column, count) in more {
+                let name = format!("{}.{column}", batch.relation());
+                let total = counts.entry(name).or_default();
+                *total = total.saturating_add(*count);
+            }
+        }
+    }
+}
+
+/// Raises what Ctrl-C raises.
+fn interrupted() -> Result<(), Failure> {
+    match Python::try_attach(|py| py.check_signals()) {
+        Some(Err(error)) => Err(Failure::Python(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The state of an object that one thread at a time may use: no call waits for another.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
+    mutex.try_lock().map_err(|error| {
+        PyRuntimeError::new_err(match error {
+            TryLockError::WouldBlock => "already in use by another thread",
+            TryLockError::Poisoned(_) => "unusable since an internal error",
+        })
+    })
+}
+
+/// As a dictionary.
+pub(crate) fn dict<'py, 'a>(
+    py: Python<'py>,
+    counts: impl IntoIterator<Item = (&'a String, &'a u64)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, count) in counts {
+        dict.set_item(name, count)?;
+    }
+    Ok(dict)
+}
+
+fn block(chunk: &Bound<'_, PyAny>) -> PyResult<Step> {
+    let bytes = buffer(chunk)?.ok_or_else(|| not_bytes(chunk))?;
+    Ok(Step::Block(Bytes::Python(bytes.into()), 0))
+}
+
+/// The object's bytes: `bytes` as they are, other buffers, which may change, as a copy.
+fn buffer<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    if let Ok(bytes) = data.cast::<PyBytes>() {
+        return Ok(Some(bytes.clone()));
+    }
+    match PyMemoryView::from(data) {
+        Ok(view) => Ok(Some(view.call_method0("tobytes")?.cast_into()?)),
+        Err(error) if error.is_instance_of::<PyTypeError>(data.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Appends a chunk of another framing as wire frames.
+pub(crate) fn append(
+    framing: Framing,
+    chunk: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> PyResult<()> {
+    let (lsn, data) = if framing == Framing::Message && is_change(chunk)? {
+        let change = chunk.cast::<PyTuple>()?;
+        (lsn(&change.get_item(0)?)?, change.get_item(2)?)
+    } else {
+        (Lsn::INVALID, chunk.clone())
+    };
+    let bytes = buffer(&data)?.ok_or_else(|| not_bytes(&data))?;
+    framing.append(bytes.as_bytes(), lsn, out);
+    Ok(())
+}
+
+/// Whether it is a row of `pg_logical_slot_get_binary_changes`: LSN, transaction ID, message.
+fn is_change(data: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Ok(tuple) = data.cast::<PyTuple>() else {
+        return Ok(false);
+    };
+    Ok(tuple.len() == 3 && buffer(&tuple.get_item(0)?)?.is_none())
+}
+
+fn lsn(value: &Bound<'_, PyAny>) -> PyResult<Lsn> {
+    if let Ok(number) = value.extract::<u64>() {
+        return Ok(Lsn(number));
+    }
+    let text = value.str()?.to_string();
+    text.parse()
+        .map_err(|error| errors::option_error(value.py(), &format!("{error}")))
+}
+
+fn not_bytes(data: &Bound<'_, PyAny>) -> PyErr {
+    let name = data.get_type().name();
+    let name = name.map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let hint = if name == "str" {
+        "; open files in binary mode"
+    } else {
+        ""
+    };
+    PyTypeError::new_err(format!("expected bytes-like chunks, not {name}{hint}"))
+}

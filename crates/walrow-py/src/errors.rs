@@ -1,0 +1,61 @@
+//! walrow's errors as the exceptions of `walrow.errors`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use walrow::{Error, ErrorKind};
+
+/// The exception for an error.
+#[cold]
+pub(crate) fn raise(error: &Error) -> PyErr {
+    Python::attach(|py| build(py, error).unwrap_or_else(|failed| failed))
+}
+
+/// An `OptionError`: options that contradict each other or name what there is not.
+#[cold]
+pub(crate) fn option_error(py: Python<'_>, text: &str) -> PyErr {
+    exception(py, "OptionError", text, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+}
+
+/// A `SchemaError` that names a table.
+#[cold]
+pub(crate) fn schema_error(py: Python<'_>, text: &str) -> PyErr {
+    exception(py, "SchemaError", text, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+}
+
+fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let fields = PyDict::new(py);
+    let mut class = "DecodeError";
+    match error.kind() {
+        ErrorKind::Stream(stream) => {
+            fields.set_item("message", stream.message())?;
+            fields.set_item("field", stream.field())?;
+        }
+        ErrorKind::Malformed { .. } => {}
+        ErrorKind::Unrepresentable { option, .. } => {
+            class = "UnrepresentableError";
+            fields.set_item("option", option)?;
+        }
+        ErrorKind::Schema(_) => class = "SchemaError",
+        ErrorKind::Options(_) => class = "OptionError",
+        _ => class = "Error",
+    }
+    if class == "DecodeError" || class == "UnrepresentableError" {
+        fields.set_item("offset", error.offset())?;
+        fields.set_item("lsn", error.lsn().map(|lsn| lsn.0))?;
+    }
+    if class != "OptionError" && class != "Error" {
+        fields.set_item("table", error.table())?;
+        fields.set_item("column", error.column())?;
+    }
+    exception(py, class, &error.to_string(), &fields)
+}
+
+fn exception(
+    py: Python<'_>,
+    class: &str,
+    text: &str,
+    fields: &Bound<'_, PyDict>,
+) -> PyResult<PyErr> {
+    let class = py.import("walrow.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(class.call((text,), Some(fields))?))
+}

@@ -1,0 +1,44 @@
+//! Python bindings of walrow: `walrow._core`.
+//!
+//! No logic of their own: options in, bytes in, batches out through the Arrow PyCapsule
+//! interface. The interpreter lock is released while bytes are decoded.
+
+mod batch;
+mod catalog;
+mod count;
+mod decoder;
+mod engine;
+mod errors;
+mod export;
+mod messages;
+mod options;
+mod reader;
+mod schema;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _core {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::batch::Batch;
+    #[pymodule_export]
+    use crate::catalog::Catalog;
+    #[pymodule_export]
+    use crate::count::Counts;
+    #[pymodule_export]
+    use crate::decoder::{BatchIterator, Decoder};
+    #[pymodule_export]
+    use crate::messages::{Frame, Frames, Message, Unchanged};
+    #[pymodule_export]
+    use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::schema::{Schema, catalog_schema};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("UNCHANGED", crate::messages::unchanged(module.py())?)
+    }
+}

@@ -1,0 +1,593 @@
+//! Frames and their messages, one by one.
+
+use crate::engine::{append, lock};
+use crate::errors;
+use crate::options;
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
+use std::sync::Mutex;
+use walrow::Framing;
+use walrow::stream::{self, ErrorKind};
+use walrow::wire::{
+    self, BackendMessage, Cell, Columns, CopyData, OldTuple, PgString, Tuple, XLogData,
+};
+
+/// An iterator over the frames of a stream.
+#[pyclass(frozen, module = "walrow._core")]
+pub(crate) struct Frames(Mutex<State>);
+
+struct State {
+    framing: Framing,
+    chunks: Option<Py<PyIterator>>,
+    /// What was taken of the chunks; frames before `at` were handed out.
+    buffer: Vec<u8>,
+    at: usize,
+    /// Bytes of all frames handed out.
+    offset: u64,
+    in_stream: bool,
+    /// Physical replication, of which only frames are read.
+    physical: bool,
+    failure: Option<stream::Error>,
+}
+
+#[pymethods]
+impl Frames {
+    #[new]
+    #[pyo3(signature = (chunks, /, framing = None), text_signature = "(chunks, /, framing='wire')")]
+    fn new(chunks: &Bound<'_, PyAny>, framing: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        Ok(Self(Mutex::new(State {
+            framing: framing.map_or(Ok(Framing::Wire), options::framing)?,
+            chunks: Some(chunks.try_iter()?.unbind()),
+            buffer: Vec::new(),
+            at: 0,
+            offset: 0,
+            in_stream: false,
+            physical: false,
+            failure: None,
+        })))
+    }
+
+    const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Frame>> {
+        lock(&self.0)?.next(py)
+    }
+
+    /// Whether the stream ended inside a frame.
+    #[getter]
+    fn unfinished(&self) -> PyResult<bool> {
+        let state = lock(&self.0)?;
+        Ok(state.at < state.buffer.len())
+    }
+}
+
+impl State {
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<Frame>> {
+        loop {
+            if let Some(error) = &self.failure {
+                return Err(errors::raise(&error.clone().into()));
+            }
+            match self.frame() {
+                Ok(Some(frame)) => return Ok(Some(frame)),
+                Ok(None) => {
+                    if !self.fetch(py)? {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => self.failure = Some(error),
+            }
+        }
+    }
+
+    fn fetch(&mut self, py: Python<'_>) -> PyResult<bool> {
+        let Some(chunks) = &self.chunks else {
+            return Ok(false);
+        };
+        let mut chunks = chunks.bind(py).clone();
+        match chunks.next().transpose()? {
+            None => {
+                self.chunks = None;
+                Ok(false)
+            }
+            Some(chunk) => {
+                self.buffer.drain(..self.at);
+                self.at = 0;
+                append(self.framing, &chunk, &mut self.buffer)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// The next frame that is whole, all of it read.
+    fn frame(&mut self) -> Result<Option<Frame>, stream::Error> {
+        let rest = self.buffer.get(self.at..).unwrap_or_default();
+        let Some((frame, size)) = wire::Frame::parse(rest).map_err(|e| self.error(e))? else {
+            return Ok(None);
+        };
+        let (mut in_stream, mut physical) = (self.in_stream, self.physical);
+        let message = BackendMessage::parse(frame).map_err(|e| self.error(e))?;
+        match &message {
+            // A new session: whatever stream was open is gone.
+            BackendMessage::CopyBothResponse(_) => in_stream = false,
+            BackendMessage::CopyData(CopyData::XLogData(data)) if !physical => {
+                match data.message(in_stream) {
+                    Ok(wire::Message::StreamStart(_)) => in_stream = true,
+                    Ok(wire::Message::StreamStop) => in_stream = false,
+                    Ok(_) => {}
+                    Err(error) if error.kind == wire::ErrorKind::PhysicalStream => physical = true,
+                    Err(error) => return Err(self.error(error.at(wire::Frame::HEADER))),
+                }
+            }
+            _ => {}
+        }
+        let frame = Frame {
+            bytes: rest.get(..size).unwrap_or_default().into(),
+            framing: self.framing,
+            offset: self.offset,
+            in_stream: self.in_stream,
+            physical,
+        };
+        self.at = self.at.saturating_add(size);
+        self.offset = self.offset.saturating_add(frame.size() as u64);
+        (self.in_stream, self.physical) = (in_stream, physical);
+        Ok(Some(frame))
+    }
+
+    #[cold]
+    fn error(&self, error: wire::Error) -> stream::Error {
+        let inside = error.offset.saturating_sub(self.framing.header());
+        stream::Error {
+            offset: self.offset.saturating_add(inside as u64),
+            kind: ErrorKind::Wire(error),
+            lsn: None,
+        }
+    }
+}
+
+/// One frame: a message of the server, or of a driver's CopyData.
+#[pyclass(frozen, module = "walrow")]
+pub(crate) struct Frame {
+    /// As a wire frame, header and all.
+    bytes: Box<[u8]>,
+    framing: Framing,
+    offset: u64,
+    in_stream: bool,
+    physical: bool,
+}
+
+impl Frame {
+    /// It was parsed before it was handed out, so this does not fail.
+    fn parse(&self) -> PyResult<BackendMessage<'_>> {
+        let (frame, _) = wire::Frame::parse(&self.bytes)
+            .map_err(|error| internal(&error))?
+            .ok_or_else(|| PyRuntimeError::new_err("internal error: a frame is cut"))?;
+        BackendMessage::parse(frame).map_err(|error| internal(&error))
+    }
+
+    fn pgoutput(&self) -> PyResult<Option<wire::Message<'_>>> {
+        match self.parse()? {
+            BackendMessage::CopyData(CopyData::XLogData(data)) if !self.physical => {
+                let message = data.message(self.in_stream);
+                message.map(Some).map_err(|error| internal(&error))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+#[pymethods]
+impl Frame {
+    #[getter]
+    fn kind(&self) -> PyResult<char> {
+        Ok(match self.parse()? {
+            BackendMessage::CopyData(_) => {
+                let kind = self.bytes.get(wire::Frame::HEADER);
+                char::from(kind.copied().unwrap_or(b'd'))
+            }
+            other => char::from(other.tag()),
+        })
+    }
+
+    #[getter]
+    fn name(&self) -> PyResult<&'static str> {
+        Ok(match self.parse()? {
+            BackendMessage::CopyData(CopyData::XLogData(_)) => "XLogData",
+            BackendMessage::CopyData(CopyData::PrimaryKeepalive(_)) => "PrimaryKeepalive",
+            BackendMessage::CopyData(CopyData::StandbyStatusUpdate(_)) => "StandbyStatusUpdate",
+            BackendMessage::CopyData(CopyData::HotStandbyFeedback(_)) => "HotStandbyFeedback",
+            BackendMessage::CopyBothResponse(_) => "CopyBothResponse",
+            BackendMessage::NoticeResponse(_) => "NoticeResponse",
+            BackendMessage::ErrorResponse(_) => "ErrorResponse",
+            BackendMessage::ParameterStatus(_) => "ParameterStatus",
+            BackendMessage::NotificationResponse(_) => "NotificationResponse",
+            BackendMessage::CopyDone => "CopyDone",
+            BackendMessage::CommandComplete(_) => "CommandComplete",
+            BackendMessage::ReadyForQuery(_) => "ReadyForQuery",
+            BackendMessage::RowDescription(_) => "RowDescription",
+            BackendMessage::DataRow(_) => "DataRow",
+            _ => "CopyData",
+        })
+    }
+
+    #[getter]
+    const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    #[getter]
+    fn size(&self) -> usize {
+        self.bytes.len().saturating_sub(self.framing.header())
+    }
+
+    #[getter]
+    fn message(slf: Bound<'_, Self>) -> PyResult<Option<Message>> {
+        let has_one = slf.get().pgoutput()?.is_some();
+        Ok(has_one.then(|| Message(slf.unbind())))
+    }
+
+    #[getter]
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        backend_fields(&fields, &self.parse()?)?;
+        Ok(fields)
+    }
+
+    /// The frame's bytes, written from what was read.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut out = Vec::with_capacity(self.bytes.len());
+        match (self.parse()?, self.pgoutput()?) {
+            (BackendMessage::CopyData(CopyData::XLogData(data)), Some(parsed)) => {
+                let mut message = Vec::with_capacity(data.message.len());
+                parsed.encode(&mut message);
+                let message = &message;
+                let data = XLogData { message, ..data };
+                BackendMessage::CopyData(CopyData::XLogData(data)).encode(&mut out);
+            }
+            (other, _) => other.encode(&mut out),
+        }
+        let own = out.get(self.framing.header()..).unwrap_or_default();
+        Ok(PyBytes::new(py, own))
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let name = self.name()?;
+        let message = self.pgoutput()?;
+        let message = message.map_or(String::new(), |message| format!(" {}", message.name()));
+        Ok(format!("<walrow.Frame {name}{message} at {}>", self.offset))
+    }
+}
+
+/// One message of pgoutput.
+#[pyclass(frozen, module = "walrow")]
+pub(crate) struct Message(Py<Frame>);
+
+impl Message {
+    fn parse(&self) -> PyResult<wire::Message<'_>> {
+        let message = self.0.get().pgoutput()?;
+        message.ok_or_else(|| PyRuntimeError::new_err("internal error: no message in the frame"))
+    }
+}
+
+#[pymethods]
+impl Message {
+    #[getter]
+    fn kind(&self) -> PyResult<char> {
+        Ok(char::from(self.parse()?.kind()))
+    }
+
+    #[getter]
+    fn name(&self) -> PyResult<&'static str> {
+        Ok(self.parse()?.name())
+    }
+
+    #[getter]
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        message_fields(&fields, &self.parse()?)?;
+        Ok(fields)
+    }
+
+    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.fields(py)?.get_item(name)?.ok_or_else(|| {
+            let kind = self.name().unwrap_or("message");
+            PyAttributeError::new_err(format!("{kind} has no field {name:?}"))
+        })
+    }
+
+    fn __dir__(slf: &Bound<'_, Self>) -> PyResult<Py<PyList>> {
+        let py = slf.py();
+        let names = py
+            .get_type::<PyAny>()
+            .call_method1("__dir__", (slf,))?
+            .cast_into::<PyList>()?;
+        for name in slf.get().fields(py)?.keys() {
+            names.append(name)?;
+        }
+        for name in ["kind", "name", "fields"] {
+            names.append(name)?;
+        }
+        Ok(names.unbind())
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        Ok(format!("<walrow.Message {}>", self.name()?))
+    }
+}
+
+/// The mark of a value that the server did not send, because it is unchanged.
+#[pyclass(frozen, module = "walrow._core")]
+pub(crate) struct Unchanged;
+
+#[pymethods]
+impl Unchanged {
+    #[expect(clippy::unused_self, reason = "Python calls it on the object")]
+    const fn __repr__(&self) -> &'static str {
+        "UNCHANGED"
+    }
+
+    #[expect(clippy::unused_self, reason = "Python calls it on the object")]
+    const fn __reduce__(&self) -> &'static str {
+        "UNCHANGED"
+    }
+}
+
+/// The one of its kind.
+pub(crate) fn unchanged(py: Python<'_>) -> PyResult<Py<Unchanged>> {
+    static ONE: PyOnceLock<Py<Unchanged>> = PyOnceLock::new();
+    let one = ONE.get_or_try_init(py, || Py::new(py, Unchanged))?;
+    Ok(one.clone_ref(py))
+}
+
+#[cold]
+fn internal(error: &wire::Error) -> PyErr {
+    PyRuntimeError::new_err(format!("internal error: {error}"))
+}
+
+fn backend_fields(fields: &Bound<'_, PyDict>, message: &BackendMessage<'_>) -> PyResult<()> {
+    let py = fields.py();
+    match message {
+        BackendMessage::CopyData(CopyData::XLogData(data)) => {
+            fields.set_item("start", data.start.0)?;
+            fields.set_item("end", data.end.0)?;
+            fields.set_item("clock", data.clock.0)
+        }
+        BackendMessage::CopyData(CopyData::PrimaryKeepalive(keepalive)) => {
+            fields.set_item("end", keepalive.end.0)?;
+            fields.set_item("clock", keepalive.clock.0)?;
+            fields.set_item("reply_requested", keepalive.reply_requested)
+        }
+        BackendMessage::CopyData(CopyData::StandbyStatusUpdate(update)) => {
+            fields.set_item("write", update.write.0)?;
+            fields.set_item("flush", update.flush.0)?;
+            fields.set_item("apply", update.apply.0)?;
+            fields.set_item("clock", update.clock.0)?;
+            fields.set_item("reply_requested", update.reply_requested)
+        }
+        BackendMessage::CopyData(CopyData::HotStandbyFeedback(feedback)) => {
+            fields.set_item("clock", feedback.clock.0)?;
+            fields.set_item("xmin", feedback.xmin)?;
+            fields.set_item("xmin_epoch", feedback.xmin_epoch)?;
+            fields.set_item("catalog_xmin", feedback.catalog_xmin)?;
+            fields.set_item("catalog_xmin_epoch", feedback.catalog_xmin_epoch)
+        }
+        BackendMessage::CopyBothResponse(response) => {
+            fields.set_item("format", response.format)?;
+            fields.set_item("columns", response.columns().collect::<Vec<_>>())
+        }
+        BackendMessage::NoticeResponse(parts) | BackendMessage::ErrorResponse(parts) => {
+            for (code, value) in parts.iter() {
+                fields.set_item(char::from(code), text(py, value))?;
+            }
+            Ok(())
+        }
+        BackendMessage::ParameterStatus(status) => {
+            fields.set_item("name", text(py, status.name))?;
+            fields.set_item("value", text(py, status.value))
+        }
+        BackendMessage::NotificationResponse(notification) => {
+            fields.set_item("process_id", notification.process_id)?;
+            fields.set_item("channel", text(py, notification.channel))?;
+            fields.set_item("payload", text(py, notification.payload))
+        }
+        BackendMessage::CommandComplete(tag) => fields.set_item("command_tag", text(py, *tag)),
+        BackendMessage::ReadyForQuery(status) => {
+            fields.set_item("transaction_status", char::from(*status))
+        }
+        BackendMessage::RowDescription(description) => {
+            let list = PyList::empty(py);
+            for field in description.fields() {
+                let entry = PyDict::new(py);
+                entry.set_item("name", text(py, field.name))?;
+                entry.set_item("table", field.table)?;
+                entry.set_item("attribute", field.attribute)?;
+                entry.set_item("type_oid", field.type_oid)?;
+                entry.set_item("type_size", field.type_size)?;
+                entry.set_item("type_modifier", field.type_modifier)?;
+                entry.set_item("format", field.format)?;
+                list.append(entry)?;
+            }
+            fields.set_item("fields", list)
+        }
+        BackendMessage::DataRow(row) => {
+            let list = PyList::empty(py);
+            for value in row.values() {
+                list.append(value.map(|bytes| text(py, PgString(bytes))))?;
+            }
+            fields.set_item("values", list)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> PyResult<()> {
+    use wire::Message as M;
+    let py = fields.py();
+    let set = |name: &str, value: u64| fields.set_item(name, value);
+    let time = |name: &str, value: wire::Timestamp| fields.set_item(name, value.0);
+    let string = |name: &str, value: PgString<'_>| fields.set_item(name, text(py, value));
+    let xid = |value: Option<wire::Xid>| fields.set_item("xid", value);
+    match message {
+        M::Begin(m) => {
+            set("final_lsn", m.final_lsn.0)?;
+            time("commit_time", m.commit_time)?;
+            set("xid", m.xid.into())
+        }
+        M::Commit(m) => {
+            set("commit_lsn", m.commit_lsn.0)?;
+            set("end_lsn", m.end_lsn.0)?;
+            time("commit_time", m.commit_time)
+        }
+        M::Origin(m) => {
+            set("commit_lsn", m.commit_lsn.0)?;
+            string("name", m.name)
+        }
+        M::Relation(m) => {
+            xid(m.xid)?;
+            set("oid", m.oid.into())?;
+            string("namespace", m.namespace)?;
+            string("name", m.name)?;
+            fields.set_item("replica_identity", m.replica_identity.name())?;
+            fields.set_item("columns", columns(py, m.columns)?)
+        }
+        M::Type(m) => {
+            xid(m.xid)?;
+            set("oid", m.oid.into())?;
+            string("namespace", m.namespace)?;
+            string("name", m.name)
+        }
+        M::Insert(m) => {
+            xid(m.xid)?;
+            set("relation", m.relation.into())?;
+            fields.set_item("new", row(py, m.new)?)
+        }
+        M::Update(m) => {
+            xid(m.xid)?;
+            set("relation", m.relation.into())?;
+            old(fields, m.old)?;
+            fields.set_item("new", row(py, m.new)?)
+        }
+        M::Delete(m) => {
+            xid(m.xid)?;
+            set("relation", m.relation.into())?;
+            old(fields, Some(m.old))
+        }
+        M::Truncate(m) => {
+            xid(m.xid)?;
+            set("options", m.options.into())?;
+            fields.set_item("relations", m.relations().collect::<Vec<_>>())
+        }
+        M::Message(m) => {
+            xid(m.xid)?;
+            fields.set_item("transactional", m.transactional)?;
+            set("lsn", m.lsn.0)?;
+            string("prefix", m.prefix)?;
+            fields.set_item("content", PyBytes::new(py, m.content))
+        }
+        M::StreamStart(m) => {
+            set("xid", m.xid.into())?;
+            fields.set_item("first", m.first)
+        }
+        M::StreamStop => Ok(()),
+        M::StreamCommit(m) => {
+            set("xid", m.xid.into())?;
+            set("commit_lsn", m.commit_lsn.0)?;
+            set("end_lsn", m.end_lsn.0)?;
+            time("commit_time", m.commit_time)
+        }
+        M::StreamAbort(m) => {
+            set("xid", m.xid.into())?;
+            set("subxid", m.subxid.into())?;
+            fields.set_item("abort_lsn", m.abort.map(|(lsn, _)| lsn.0))?;
+            fields.set_item("abort_time", m.abort.map(|(_, time)| time.0))
+        }
+        M::BeginPrepare(m) => {
+            set("prepare_lsn", m.prepare_lsn.0)?;
+            set("end_lsn", m.end_lsn.0)?;
+            time("prepare_time", m.prepare_time)?;
+            set("xid", m.xid.into())?;
+            string("gid", m.gid)
+        }
+        M::Prepare(m) => {
+            set("prepare_lsn", m.prepare_lsn.0)?;
+            set("end_lsn", m.end_lsn.0)?;
+            time("prepare_time", m.prepare_time)?;
+            set("xid", m.xid.into())?;
+            string("gid", m.gid)
+        }
+        M::CommitPrepared(m) => {
+            set("commit_lsn", m.commit_lsn.0)?;
+            set("end_lsn", m.end_lsn.0)?;
+            time("commit_time", m.commit_time)?;
+            set("xid", m.xid.into())?;
+            string("gid", m.gid)
+        }
+        M::RollbackPrepared(m) => {
+            set("prepare_end_lsn", m.prepare_end_lsn.0)?;
+            set("rollback_end_lsn", m.rollback_end_lsn.0)?;
+            time("prepare_time", m.prepare_time)?;
+            time("rollback_time", m.rollback_time)?;
+            set("xid", m.xid.into())?;
+            string("gid", m.gid)
+        }
+        M::StreamPrepare(m) => {
+            set("prepare_lsn", m.prepare_lsn.0)?;
+            set("end_lsn", m.end_lsn.0)?;
+            time("prepare_time", m.prepare_time)?;
+            set("xid", m.xid.into())?;
+            string("gid", m.gid)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn columns<'py>(py: Python<'py>, columns: Columns<'_>) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for column in columns.iter() {
+        let entry = PyDict::new(py);
+        entry.set_item("flags", column.flags)?;
+        entry.set_item("name", text(py, column.name))?;
+        entry.set_item("type_oid", column.type_oid)?;
+        entry.set_item("type_modifier", column.type_modifier)?;
+        list.append(entry)?;
+    }
+    Ok(list)
+}
+
+/// The key or the whole of the old row, under a name of its own.
+fn old(fields: &Bound<'_, PyDict>, old: Option<OldTuple<'_>>) -> PyResult<()> {
+    let py = fields.py();
+    let (mut key, mut full) = (None, None);
+    match old {
+        Some(OldTuple::Key(tuple)) => key = Some(row(py, tuple)?),
+        Some(old) => full = Some(row(py, old.tuple())?),
+        None => {}
+    }
+    fields.set_item("key", key)?;
+    fields.set_item("old", full)
+}
+
+fn row<'py>(py: Python<'py>, tuple: Tuple<'_>) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for cell in tuple.cells() {
+        match cell {
+            Cell::Null => list.append(py.None())?,
+            Cell::Unchanged => list.append(unchanged(py)?)?,
+            Cell::Text(bytes) => list.append(text(py, PgString(bytes)))?,
+            Cell::Binary(bytes) => list.append(PyBytes::new(py, bytes))?,
+            _ => {}
+        }
+    }
+    Ok(list)
+}
+
+/// A string, or bytes where it is none.
+fn text<'py>(py: Python<'py>, string: PgString<'_>) -> Bound<'py, PyAny> {
+    match string.to_str() {
+        Ok(text) => PyString::new(py, text).into_any(),
+        Err(_) => PyBytes::new(py, string.0).into_any(),
+    }
+}

@@ -1,0 +1,242 @@
+//! Keyword options into a [`DecoderBuilder`].
+
+use crate::catalog::Catalog;
+use crate::errors;
+use crate::export;
+use arrow_schema::{DataType, Field, TimeUnit};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use std::sync::Arc;
+use walrow::{
+    Decoder, DecoderBuilder, Framing, MetadataColumn, OnUnrepresentable, Profile, TableName,
+};
+
+/// The options of `read` and `Decoder`.
+pub(crate) struct Options {
+    pub(crate) builder: DecoderBuilder,
+    pub(crate) framing: Framing,
+    pub(crate) one_table: bool,
+}
+
+impl Options {
+    pub(crate) fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let mut this = Self {
+            builder: DecoderBuilder::new(),
+            framing: Framing::Wire,
+            one_table: false,
+        };
+        let Some(options) = options else {
+            return Ok(this);
+        };
+        let mut prefix = "_".to_owned();
+        if let Some(value) = options.get_item("metadata_prefix")? {
+            prefix = value.extract()?;
+            this.builder = this.builder.with_metadata_prefix(&prefix);
+        }
+        for (name, value) in options.iter() {
+            let name: String = name.extract()?;
+            this.set(py, &name, &value, &prefix)?;
+        }
+        Ok(this)
+    }
+
+    pub(crate) fn decoder(self) -> PyResult<Decoder> {
+        self.builder.build().map_err(|error| errors::raise(&error))
+    }
+
+    fn set(
+        &mut self,
+        py: Python<'_>,
+        name: &str,
+        value: &Bound<'_, PyAny>,
+        prefix: &str,
+    ) -> PyResult<()> {
+        let builder = std::mem::take(&mut self.builder);
+        let none = value.is_none();
+        self.builder = match name {
+            "metadata_prefix" => builder,
+            "table" | "schema" | "types" | "catalog" | "metadata" if none => builder,
+            "table" => {
+                self.one_table = true;
+                builder.with_table(table(value)?)
+            }
+            "schema" => builder.with_schema(Arc::new(export::import_schema(value)?)),
+            "framing" => {
+                self.framing = framing(value)?;
+                builder.with_framing(self.framing)
+            }
+            "profile" => builder.with_profile(match word(value, name)?.as_str() {
+                "arrow" => Profile::Arrow,
+                "spark" => Profile::Spark,
+                "text" => Profile::Text,
+                other => {
+                    let text = format!("profile must be arrow, spark or text, not {other:?}");
+                    return Err(errors::option_error(py, &text));
+                }
+            }),
+            "types" => {
+                let mut builder = builder;
+                for item in value.call_method0("items")?.try_iter()? {
+                    let (key, data_type): (String, Bound<'_, PyAny>) = item?.extract()?;
+                    let data_type = arrow_type(&key, &data_type)?;
+                    builder = builder.with_type(key, data_type);
+                }
+                builder
+            }
+            "unrepresentable" => unrepresentable(builder, value)?,
+            "catalog" => {
+                let catalog = value.cast::<Catalog>().map_err(|_| {
+                    PyTypeError::new_err("catalog must be a walrow.Catalog; see Catalog.from_json")
+                })?;
+                builder.with_catalog(Arc::clone(&catalog.get().0))
+            }
+            "metadata" => builder.with_metadata(metadata(value, prefix)?),
+            "batch_rows" => builder.with_batch_rows(size(value)?),
+            "batch_bytes" => builder.with_batch_bytes(size(value)?),
+            "batch_memory" => builder.with_batch_memory(size(value)?),
+            other => {
+                let text = format!("got an unexpected keyword argument {other:?}");
+                return Err(PyTypeError::new_err(text));
+            }
+        };
+        Ok(())
+    }
+}
+
+/// How the stream is handed over.
+pub(crate) fn framing(value: &Bound<'_, PyAny>) -> PyResult<Framing> {
+    Ok(match word(value, "framing")?.as_str() {
+        "wire" => Framing::Wire,
+        "copydata" => Framing::CopyData,
+        "message" => Framing::Message,
+        other => {
+            let text = format!("framing must be wire, copydata or message, not {other:?}");
+            return Err(errors::option_error(value.py(), &text));
+        }
+    })
+}
+
+pub(crate) fn table(value: &Bound<'_, PyAny>) -> PyResult<TableName> {
+    if let Ok(name) = value.extract::<String>() {
+        return Ok(TableName::Text(name));
+    }
+    let pair: Result<(String, String), _> = value.extract();
+    pair.map(|(schema, name)| TableName::Qualified(schema, name))
+        .map_err(|_| PyTypeError::new_err("table must be a name or a pair of schema and name"))
+}
+
+fn unrepresentable(
+    mut builder: DecoderBuilder,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<DecoderBuilder> {
+    if value.is_instance_of::<PyString>() {
+        return Ok(builder.with_unrepresentable(policy(value)?));
+    }
+    for item in value.call_method0("items")?.try_iter()? {
+        let (key, value): (String, Bound<'_, PyAny>) = item?.extract()?;
+        builder = match key.as_str() {
+            "*" => builder.with_unrepresentable(policy(&value)?),
+            _ => builder.with_column_unrepresentable(key, policy(&value)?),
+        };
+    }
+    Ok(builder)
+}
+
+fn policy(value: &Bound<'_, PyAny>) -> PyResult<OnUnrepresentable> {
+    Ok(match word(value, "unrepresentable")?.as_str() {
+        "error" => OnUnrepresentable::Error,
+        "null" => OnUnrepresentable::Null,
+        "sentinel" => OnUnrepresentable::Sentinel,
+        other => {
+            let text = format!("unrepresentable must be error, null or sentinel, not {other:?}");
+            return Err(errors::option_error(value.py(), &text));
+        }
+    })
+}
+
+fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColumn>> {
+    if value.is_instance_of::<PyString>() {
+        let text = "metadata must be a sequence of names, not one string";
+        return Err(PyTypeError::new_err(text));
+    }
+    let mut columns = Vec::new();
+    for name in value.try_iter()? {
+        let name: String = name?.extract()?;
+        let bare = name.strip_prefix(prefix).unwrap_or(&name);
+        let column = MetadataColumn::from_name(bare).or_else(|| MetadataColumn::from_name(&name));
+        columns.push(column.ok_or_else(|| {
+            let known = MetadataColumn::ALL.map(MetadataColumn::name).join(", ");
+            let text = format!("no metadata column {name:?}, only {known}");
+            errors::option_error(value.py(), &text)
+        })?);
+    }
+    Ok(columns)
+}
+
+fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+    value
+        .extract()
+        .map_err(|_| PyTypeError::new_err(format!("{name} must be a string")))
+}
+
+/// A size; what is none is left to the builder to refuse.
+fn size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    Ok(usize::try_from(value.extract::<i64>()?).unwrap_or(0))
+}
+
+fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
+    if let Ok(text) = value.extract::<String>() {
+        return parse_type(&text).ok_or_else(|| {
+            let text = format!(
+                "types: {text:?} for {key:?} is not an Arrow type that columns can have: string, \
+                 binary, bool, int16, int32, int64, uint32, float32, float64, date32, \
+                 decimal128(p, s), time64[us], timestamp[us], timestamp[us, UTC], uuid, \
+                 list<...>"
+            );
+            errors::option_error(value.py(), &text)
+        });
+    }
+    if !value.hasattr("__arrow_c_schema__")? {
+        let text = format!("types: {key:?} needs the name of an Arrow type, or an Arrow type");
+        return Err(PyTypeError::new_err(text));
+    }
+    export::import_type(value)
+}
+
+fn parse_type(text: &str) -> Option<DataType> {
+    let text = text.trim();
+    Some(match text {
+        "string" | "utf8" => DataType::Utf8,
+        "binary" => DataType::Binary,
+        "bool" => DataType::Boolean,
+        "int16" => DataType::Int16,
+        "int32" => DataType::Int32,
+        "int64" => DataType::Int64,
+        "uint32" => DataType::UInt32,
+        "float32" | "float" => DataType::Float32,
+        "float64" | "double" => DataType::Float64,
+        "date32" | "date32[day]" => DataType::Date32,
+        "time64[us]" => DataType::Time64(TimeUnit::Microsecond),
+        "timestamp[us]" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        "uuid" | "fixed_size_binary[16]" => DataType::FixedSizeBinary(16),
+        _ => {
+            if let Some(zone) = inside(text, "timestamp[us,", "]") {
+                let zone = zone.strip_prefix("tz=").unwrap_or(zone);
+                DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()))
+            } else if let Some(digits) = inside(text, "decimal128(", ")") {
+                let (precision, scale) = digits.split_once(',')?;
+                DataType::Decimal128(precision.trim().parse().ok()?, scale.trim().parse().ok()?)
+            } else {
+                let item = inside(text, "list<", ">")?;
+                let item = item.strip_prefix("item: ").unwrap_or(item);
+                let item = Field::new_list_field(parse_type(item)?, true);
+                DataType::List(Arc::new(item))
+            }
+        }
+    })
+}
+
+fn inside<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    Some(text.strip_prefix(before)?.strip_suffix(after)?.trim())
+}

@@ -1,0 +1,65 @@
+//! Arrow schemas.
+
+use crate::errors;
+use crate::export;
+use crate::options::{self, Options};
+use arrow_schema::SchemaRef;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+use std::collections::BTreeMap;
+
+/// An Arrow schema, for whatever takes `__arrow_c_schema__`.
+#[pyclass(frozen, eq, module = "walrow")]
+#[derive(PartialEq)]
+pub(crate) struct Schema(pub(crate) SchemaRef);
+
+#[pymethods]
+impl Schema {
+    #[getter]
+    pub(crate) fn names(&self) -> Vec<String> {
+        let fields = self.0.fields().iter();
+        fields.map(|field| field.name().clone()).collect()
+    }
+
+    #[getter]
+    fn metadata(&self) -> BTreeMap<String, String> {
+        self.0.metadata.clone().into_iter().collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.fields().len()
+    }
+
+    fn __repr__(&self) -> String {
+        let fields: Vec<String> = self
+            .0
+            .fields()
+            .iter()
+            .map(|field| format!("{}: {}", field.name(), field.data_type()))
+            .collect();
+        format!("<walrow.Schema {}>", fields.join(", "))
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export::schema(py, &self.0)
+    }
+}
+
+/// The schema of a table's batches, from a catalog alone.
+#[pyfunction]
+#[pyo3(signature = (catalog, table, **options), text_signature = "(catalog, table, *, schema=None, profile='arrow', types=None, unrepresentable='error', metadata=None, metadata_prefix='_')")]
+pub(crate) fn catalog_schema(
+    catalog: &Bound<'_, PyAny>,
+    table: &Bound<'_, PyAny>,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Schema> {
+    let py = catalog.py();
+    let all = match options {
+        Some(options) => options.copy()?,
+        None => PyDict::new(py),
+    };
+    all.set_item("catalog", catalog)?;
+    let builder = Options::new(py, Some(&all))?.builder;
+    let schema = builder.schema_of(&options::table(table)?);
+    schema.map(Schema).map_err(|error| errors::raise(&error))
+}

@@ -1,0 +1,504 @@
+"""PostgreSQL's changes as typed columns, live, and proof that nothing is lost: `make demo`.
+
+A server starts, a workload runs, its stream is captured meanwhile; walrow decodes it in
+Python and in Spark, the changes are folded to tables, and these are compared with what
+PostgreSQL holds: every row, every column.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import walrow
+from fold import fold
+from psycopg.conninfo import make_conninfo
+from rich.console import Console
+from rich.table import Table as Grid
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from servers import EmbeddedServer, capture, create_slot, run_sql, wal_end  # noqa: E402
+from servers.recording import PINNED_SETTINGS  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from servers import Captured, Progress
+
+OUTPUT = ROOT / "demo-output"
+SECONDS = float(os.environ.get("DEMO_SECONDS", "5"))
+
+
+@dataclass
+class Outcome:
+    """What is known of one table in the end."""
+
+    rows: int = 0
+    changes: int = 0
+    unsent: int = 0
+    spark_changes: int = 0
+    differences: list[str] = field(default_factory=list)
+
+
+def main() -> int:
+    """Runs the demo and returns the exit code."""
+    # A polite kill cleans up as ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    began = time.monotonic()
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+    OUTPUT.mkdir()
+    stream = OUTPUT / "stream.wire"
+    screen = Screen()
+    try:
+        with screen.step("PostgreSQL: starting a server of its own") as step:
+            server = EmbeddedServer(18)
+            step.done(f"PostgreSQL {server.version} runs, wal_level = logical")
+        with server:
+            captured = _capture(server, stream, screen)
+            with screen.step("PostgreSQL: reading its tables, to compare") as step:
+                truth = _server_tables(server)
+                total = sum(sum(rows.values()) for _, rows in truth.values())
+                step.done(f"PostgreSQL holds {total:,} rows in {len(truth)} tables")
+        outcomes = {table: Outcome() for table in sorted(truth)}
+        speed = _decode(stream, outcomes, screen)
+        _fold_and_compare(stream, truth, outcomes, screen)
+        spark_seconds = _spark(stream, outcomes, screen)
+    except KeyboardInterrupt:
+        screen.console.print("stopped; the server is gone and its files with it")
+        return 130
+    equal = _last_screen(
+        screen.console, outcomes, captured, speed, spark_seconds, began
+    )
+    return 0 if equal else 1
+
+
+def _capture(server: EmbeddedServer, stream: Path, screen: Screen) -> Captured:
+    """Runs the workload and captures its stream meanwhile."""
+    run_sql(server, "CREATE PUBLICATION demo FOR ALL TABLES;")
+    create_slot(server.dsn, "demo")
+    run_sql(server, _TABLES)
+    stop = threading.Event()
+    with (
+        screen.step("capturing the stream while a workload runs") as step,
+        stream.open("wb") as sink,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        workload = pool.submit(_workload, server, stop)
+        end: list[int] = []
+
+        def until() -> int | None:
+            if not workload.done():
+                return None
+            if not end:
+                workload.result()
+                end.append(wal_end(server.dsn))
+            return end[0]
+
+        def progress(now: Progress) -> None:
+            step.update(f"{now.transactions:,} transactions, {now.bytes / 1e6:.1f} MB")
+
+        try:
+            captured = capture(
+                server.dsn,
+                slot="demo",
+                publication="demo",
+                until_lsn=until,
+                sink=sink,
+                progress=progress,
+            )
+        finally:
+            stop.set()
+        step.done(
+            f"captured {captured.transactions:,} transactions,"
+            f" {captured.bytes / 1e6:.1f} MB, live"
+        )
+    return captured
+
+
+def _workload(server: EmbeddedServer, stop: threading.Event) -> None:
+    """Does what applications do, and some things they should not do."""
+    pgbench = server.bin / "pgbench"
+    ours: subprocess.Popen[bytes] | None = None
+    if pgbench.exists():
+        # Keys before rows, so that all changes have one identity.
+        make = [pgbench, "-i", "-I", "dtpg", "-q", server.dsn]
+        subprocess.run(make, check=True, capture_output=True)
+        run = [pgbench, "-n", "-c", "2", "-T", str(max(1, round(SECONDS))), server.dsn]
+        ours = subprocess.Popen(
+            run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    try:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            deadline = time.monotonic() + SECONDS
+            number = 0
+            while time.monotonic() < deadline and not stop.is_set():
+                number += 1
+                for kind, statements in _ROUND.items():
+                    if kind == "sometimes" and number % 10:
+                        continue
+                    with connection.transaction() as transaction:
+                        for statement in statements:
+                            connection.execute(statement, {"n": number})
+                        if kind == "never":
+                            raise psycopg.Rollback(transaction)
+        if ours is not None and ours.wait() != 0 and not stop.is_set():
+            msg = f"pgbench failed with {ours.returncode}"
+            raise RuntimeError(msg)
+    finally:
+        if ours is not None and ours.poll() is None:
+            ours.kill()
+            ours.wait()
+
+
+Truth = dict[str, tuple[list[str], "Counter[tuple[str | None, ...]]"]]
+
+
+def _server_tables(server: EmbeddedServer) -> Truth:
+    """Reads all tables as the server prints them: columns, and rows with their number."""
+    pinned = " ".join(f"-c {k}={v}" for k, v in PINNED_SETTINGS.items())
+    info = make_conninfo(server.dsn, options=pinned, client_encoding="UTF8")
+    tables: Truth = {}
+    with psycopg.connect(info) as connection:
+        names = connection.execute(
+            "SELECT format('%s.%s', schemaname, tablename),"
+            " format('%I.%I', schemaname, tablename) FROM pg_publication_tables"
+        ).fetchall()
+        for name, quoted in names:
+            result = connection.pgconn.exec_(f"SELECT * FROM {quoted}".encode())
+            columns = [(result.fname(i) or b"").decode() for i in range(result.nfields)]
+            rows = Counter(
+                tuple(
+                    None if value is None else bytes(value).decode()
+                    for value in (result.get_value(r, c) for c in range(result.nfields))
+                )
+                for r in range(result.ntuples)
+            )
+            tables[name] = columns, rows
+    return tables
+
+
+def _decode(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
+    """Decodes in Python, to a Parquet file a table; returns MB/s of decoding alone."""
+    with screen.step("Python: walrow.read, one Parquet file a table") as step:
+        began = time.perf_counter()
+        rows = sum(batch.num_rows for batch in walrow.read(stream))
+        seconds = time.perf_counter() - began
+        directory = OUTPUT / "python"
+        directory.mkdir()
+        writers: dict[str, pq.ParquetWriter] = {}
+        try:
+            for batch in walrow.read(stream):
+                records = pa.record_batch(batch)
+                if batch.table not in writers:
+                    file = directory / f"{batch.table}.parquet"
+                    writers[batch.table] = pq.ParquetWriter(file, records.schema)
+                writers[batch.table].write_batch(
+                    records.cast(writers[batch.table].schema)
+                )
+                unsent = records.column("_unsent")
+                outcomes[batch.table].unsent += len(unsent) - unsent.null_count
+        finally:
+            for writer in writers.values():
+                writer.close()
+        speed = stream.stat().st_size / 1e6 / seconds
+        step.done(
+            f"Python: {rows:,} rows to Arrow in {seconds:.2f} s"
+            f" ({speed:,.0f} MB/s, {rows / seconds / 1e6:.1f} M rows/s)"
+        )
+    return speed
+
+
+def _fold_and_compare(
+    stream: Path, truth: Truth, outcomes: dict[str, Outcome], screen: Screen
+) -> None:
+    """Folds the changes and compares with the server's own text."""
+    with screen.step("folding the changes, comparing with PostgreSQL") as step:
+        tables = fold(walrow.read(stream, profile="text"))
+        for name, (columns, rows) in truth.items():
+            outcome = outcomes[name]
+            table = tables.get(name)
+            if table is None:
+                if rows:
+                    outcome.differences.append("is not in the stream")
+                continue
+            outcome.rows, outcome.changes = len(table), table.changes
+            if table.columns != columns:
+                outcome.differences.append("has other columns")
+                continue
+            ours = Counter(tuple(row[c] for c in columns) for row in table.rows())
+            if ours != rows:
+                missing, extra = (rows - ours).total(), (ours - rows).total()
+                outcome.differences.append(f"lacks {missing}, has {extra} too many")
+        for name in tables.keys() - truth.keys():
+            outcomes[name] = Outcome(differences=["is not in PostgreSQL"])
+        folded = sum(outcome.changes for outcome in outcomes.values())
+        step.done(f"{folded:,} changes folded and compared, every row and column")
+
+
+def _spark(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
+    """Decodes in Spark, to a folder of Parquet a table; returns the seconds it took."""
+    with (
+        screen.step("Spark: starting a local session") as step,
+        tempfile.TemporaryDirectory(prefix="walrow-demo-") as scratch,
+        _stderr_to(OUTPUT / "spark.log"),
+    ):
+        spark = _session(scratch)
+        try:
+            began = time.perf_counter()
+            for name, outcome in outcomes.items():
+                if not outcome.changes:
+                    continue
+                step.update(f"mapInArrow: {name}")
+                table = tuple(name.split(".", 1))
+                schema = walrow.spark.schema(stream, table)
+                decode = walrow.spark.decode(table=table, schema=schema)
+                paths = spark.createDataFrame([(str(stream),)], "path string")
+                changes = paths.coalesce(1).mapInArrow(decode, schema)
+                changes.write.parquet(str(OUTPUT / "spark" / name))
+                written = pq.read_table(OUTPUT / "spark" / name)
+                outcome.spark_changes = written.num_rows
+                expected = pa.table(walrow.read(stream, table=table, profile="spark"))
+                if not _same(expected, written):
+                    outcome.differences.append("Spark has other changes")
+            seconds = time.perf_counter() - began
+        finally:
+            spark.stop()
+        step.done(f"Spark {spark.version}: every table by mapInArrow, {seconds:.1f} s")
+    return seconds
+
+
+def _session(scratch: str) -> Any:
+    """Starts a session that keeps all its files in one directory."""
+    java = f"-XX:-UsePerfData -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}"
+    os.environ.update(
+        PYSPARK_PYTHON=sys.executable,
+        SPARK_LAUNCHER_OPTS="-XX:-UsePerfData",
+        SPARK_LOCAL_DIRS=scratch,
+        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_SUBMIT_OPTS=java,
+    )
+    import walrow.spark  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("walrow demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
+        .getOrCreate()
+    )
+
+
+def _same(expected: pa.Table, written: pa.Table) -> bool:
+    """Compares values; what Parquet does to metadata and nullability is not of interest."""
+    if expected.column_names != written.column_names:
+        return False
+    target = pa.schema([pa.field(f.name, f.type) for f in expected.schema])
+    return bool(expected.cast(target).equals(written.cast(target)))
+
+
+def _last_screen(
+    console: Console,
+    outcomes: dict[str, Outcome],
+    captured: Captured,
+    speed: float,
+    spark_seconds: float,
+    began: float,
+) -> bool:
+    grid = Grid(title="PostgreSQL's tables, rebuilt from the stream alone")
+    grid.add_column("table")
+    for heading in ("rows", "changes", "with unsent", "in Spark"):
+        grid.add_column(heading, justify="right")
+    grid.add_column("equal")
+    for name, outcome in outcomes.items():
+        if outcome.spark_changes != outcome.changes:
+            outcome.differences.append("Spark has another number of changes")
+        verdict = "; ".join(outcome.differences)
+        numbers = outcome.rows, outcome.changes, outcome.unsent, outcome.spark_changes
+        grid.add_row(
+            name,
+            *(f"{number:,}" for number in numbers),
+            f"[red]no: {verdict}[/]" if verdict else "[green]yes[/]",
+        )
+    console.print()
+    console.print(grid)
+    equal = not any(outcome.differences for outcome in outcomes.values())
+    console.print(
+        "[bold green]Equal: every row and column.[/]"
+        if equal
+        else "[bold red]Not equal: this is a bug, please report it.[/]"
+    )
+    console.print(
+        f"decoded at {speed:,.0f} MB/s in Python; captured {captured.bytes / 1e6:.1f} MB"
+        f" in {captured.seconds:.1f} s; Spark {spark_seconds:.1f} s;"
+        f" all of it {time.monotonic() - began:.0f} s"
+    )
+    console.print(
+        f"Files: {OUTPUT.name}/python/*.parquet, {OUTPUT.name}/spark/*/,"
+        f" {OUTPUT.name}/stream.wire"
+    )
+    console.print(
+        "Go on: .venv/bin/walrow inspect --count demo-output/stream.wire; examples/fold.py;"
+        " README.md",
+    )
+    return equal
+
+
+class Screen:
+    """Says what is going on: a spinner on a terminal, else a line now and then."""
+
+    def __init__(self) -> None:
+        """Looks whether this is a terminal."""
+        self.console = Console(highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[Step]:
+        """Shows that something is going on until the block ends."""
+        if self.console.is_terminal:
+            with self.console.status(text) as status:
+                step = Step(self.console, text, status.update)
+                yield step
+        else:
+            self.console.print(f"... {text}")
+            step = Step(self.console, text, None)
+            yield step
+        if step.result:
+            self.console.print(f"[green]ok[/]  {step.result}")
+
+
+class Step:
+    """One thing that is going on."""
+
+    def __init__(self, console: Console, text: str, show: Any) -> None:
+        """Begins it."""
+        self.result = ""
+        self._console, self._text, self._show = console, text, show
+        self._shown = time.monotonic()
+
+    def update(self, detail: str) -> None:
+        """Says how far it is."""
+        if self._show is not None:
+            self._show(f"{self._text}: {detail}")
+        elif time.monotonic() - self._shown > _LINE_SECONDS:
+            self._shown = time.monotonic()
+            self._console.print(f"    {detail}")
+
+    def done(self, result: str) -> None:
+        """Says what came of it; shown when the block ends."""
+        self.result = result
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Keeps what the JVM says off the screen, but not from those who look for it."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with path.open("wb") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+_LINE_SECONDS = 2.0
+
+_TABLES = """
+CREATE TABLE customers (id int PRIMARY KEY, name text NOT NULL, email varchar(80),
+    joined date, active bool, balance numeric(12,2), address jsonb);
+CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int,
+    total numeric(12,2), placed timestamptz, token uuid, details jsonb, tags text[],
+    status varchar(20));
+CREATE TABLE events (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamp,
+    payload bytea, reading float8, day date, level int2, clock time, ratio real);
+-- Bodies are kept out of line: an update of the title does not send them.
+CREATE TABLE documents (id int PRIMARY KEY, title text, revision int, body text);
+ALTER TABLE documents ALTER COLUMN body SET STORAGE EXTERNAL;
+-- No key at all, and equal rows: old rows are sent whole.
+CREATE TABLE stock (shelf text, product text, quantity int, note text);
+ALTER TABLE stock REPLICA IDENTITY FULL;
+ALTER TABLE stock ALTER COLUMN note SET STORAGE EXTERNAL;
+INSERT INTO customers SELECT n, 'Customer ' || n || ' Ünïcode ☃',
+    CASE WHEN n % 4 > 0 THEN 'c' || n || '@example.org' END, date '2020-01-01' + n,
+    n % 3 = 0, n * 1.25, jsonb_build_object('city', 'No. ' || n, 'zip', n)
+    FROM generate_series(1, 200) AS n;
+INSERT INTO documents SELECT n, 'Title ' || n, 1, repeat(md5(n::text), 200)
+    FROM generate_series(1, 100) AS n;
+INSERT INTO stock SELECT 'shelf ' || n % 20, 'product ' || n % 50, n % 7,
+    CASE WHEN n % 5 = 0 THEN repeat(md5(n::text), 100) END
+    FROM generate_series(1, 300) AS n;
+"""
+
+# Each a transaction.
+_ROUND: dict[str, list[str]] = {
+    "orders": [
+        """
+        INSERT INTO orders (customer, total, placed, token, details, tags, status)
+        SELECT 1 + (random() * 199)::int, (random() * 10000)::numeric(12,2),
+            clock_timestamp(), gen_random_uuid(),
+            jsonb_build_object('items', n, 'gift', n %% 2 = 0, 'price', 0.1::numeric),
+            CASE n %% 4 WHEN 0 THEN NULL WHEN 1 THEN '{}'::text[]
+                ELSE ARRAY['new', NULL, 'a "quoted" \\ one', 'NULL', 'ü'] END,
+            'open'
+        FROM generate_series(1, 40) AS n, (SELECT %(n)s) AS once
+        """,
+        "UPDATE orders SET status = 'sent' WHERE id > %(n)s * 40 - 80 AND id %% 3 = 0",
+        "DELETE FROM orders WHERE id > %(n)s * 40 - 400 AND id %% 17 = %(n)s %% 17",
+        "UPDATE customers SET balance = balance - 1.01 WHERE id %% 50 = %(n)s %% 50",
+    ],
+    "documents": [
+        "UPDATE documents SET title = 'Title ' || %(n)s::int, revision = revision + 1"
+        " WHERE id %% 10 = %(n)s %% 10",
+        "UPDATE documents SET body = repeat(md5(title), 150) WHERE id = %(n)s %% 100",
+    ],
+    "stock": [
+        "UPDATE stock SET quantity = quantity + 1 WHERE shelf = 'shelf ' || %(n)s %% 20",
+        "DELETE FROM stock WHERE ctid IN"
+        " (SELECT ctid FROM stock WHERE product = 'product ' || %(n)s %% 50 LIMIT 1)",
+        "INSERT INTO stock SELECT 'shelf 1', 'product ' || %(n)s %% 50, 1, NULL"
+        " FROM generate_series(1, 2)",
+    ],
+    "events": [
+        """
+        INSERT INTO events (at, payload, reading, day, level, clock, ratio)
+        SELECT clock_timestamp() AT TIME ZONE 'UTC', decode(md5(n::text), 'hex'),
+            CASE n %% 9 WHEN 0 THEN 'NaN' WHEN 1 THEN '-Infinity' WHEN 2 THEN NULL
+                ELSE random() END,
+            date '0044-03-15 BC' + n * 9999, n, time '00:00' + n * interval '1.000001 s',
+            n / 3.0
+        FROM generate_series(1, 20) AS n, (SELECT %(n)s) AS once
+        """
+    ],
+    "never": ["DELETE FROM customers", "UPDATE orders SET total = %(n)s"],
+    "sometimes": [
+        "TRUNCATE events",
+        # The key itself changes.
+        "UPDATE customers SET id = id + 1000 WHERE id = %(n)s",
+        "UPDATE customers SET id = id - 1000 WHERE id = 1000 + %(n)s / 2",
+    ],
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""Folds changes into tables: what PostgreSQL holds, from nothing but its stream.
+
+    tables = fold(walrow.read("stream.wire"))
+    tables["public.orders"].rows()
+
+Plain Python on purpose: these are the rules, row by row, that any engine has to follow.
+
+1. Changes of a table come in the order of `_commit_lsn` and `_seq`, as batches have them.
+2. A change finds its row by the replica identity: by the old image where there is one
+   (the key changed, or the identity is FULL), else by the new row's key.
+3. A column in `_unsent` has no value in this row: keep what the row had. It is not NULL.
+4. Where `_key_only` is true, only the identity's columns mean something.
+5. A truncate removes all rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import walrow
+
+Row = dict[str, Any]
+
+
+class Table:
+    """One table's rows, found by their identity."""
+
+    def __init__(self) -> None:
+        """Begins with no rows."""
+        self.columns: list[str] = []
+        self.key: list[str] = []
+        self.changes = 0
+        # A list each: without a key equal rows may be there twice, and while a statement
+        # moves keys (id = id + 1) two rows may share one for the time being.
+        self._rows: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
+
+    def rows(self) -> Iterator[Row]:
+        """Yields the rows, in no order."""
+        for rows in self._rows.values():
+            yield from rows
+
+    def __len__(self) -> int:
+        """Counts the rows."""
+        return sum(len(rows) for rows in self._rows.values())
+
+    def apply(self, batch: walrow.Batch) -> None:
+        """Applies the changes of one batch."""
+        records = pa.record_batch(batch)
+        columns = [name for name in records.schema.names if name not in _METADATA]
+        self._describe(columns, list(batch.key_columns) or columns)
+        old: tuple[Any, ...] | None = None
+        for row in records.to_pylist():
+            meta = {name: row.pop(name) for name in _METADATA}
+            self.changes += 1
+            match meta["_change_type"]:
+                case "insert":
+                    self._put(row)
+                case "update_preimage":
+                    # Its new row is the next one.
+                    old = self._identity(row)
+                case "update_postimage":
+                    before = self._take(old or self._identity(row))
+                    for name in meta["_unsent"] or ():
+                        row[name] = before[name]
+                    self._put(row)
+                    old = None
+                case "delete":
+                    self._take(self._identity(row))
+                case "truncate":
+                    self._rows.clear()
+
+    def _describe(self, columns: list[str], key: list[str]) -> None:
+        """Follows ALTER TABLE: columns come and go, and so may the identity."""
+        if (columns, key) == (self.columns, self.key):
+            return
+        rows = [{name: row.get(name) for name in columns} for row in self.rows()]
+        self.columns, self.key = columns, key
+        self._rows.clear()
+        for row in rows:
+            self._put(row)
+
+    def _identity(self, row: Row) -> tuple[Any, ...]:
+        return tuple(_hashable(row[name]) for name in self.key)
+
+    def _put(self, row: Row) -> None:
+        self._rows[self._identity(row)].append(row)
+
+    def _take(self, identity: tuple[Any, ...]) -> Row:
+        """Removes the row with this identity, the oldest if there are several."""
+        rows = self._rows.get(identity)
+        if not rows:
+            msg = "a row is changed that is not there: did the stream begin later?"
+            raise LookupError(msg)
+        row = rows.pop(0)
+        if not rows:
+            del self._rows[identity]
+        return row
+
+
+def fold(batches: Iterable[walrow.Batch]) -> dict[str, Table]:
+    """Returns the tables after all changes, by `schema.name`."""
+    tables: defaultdict[str, Table] = defaultdict(Table)
+    for batch in batches:
+        tables[batch.table].apply(batch)
+    return dict(tables)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_hashable(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((name, _hashable(item)) for name, item in value.items())
+    if isinstance(value, float) and value != value:  # noqa: PLR0124
+        return "NaN"  # which equals itself in PostgreSQL
+    return value
+
+
+_METADATA = (
+    "_change_type",
+    "_commit_lsn",
+    "_seq",
+    "_commit_timestamp",
+    "_xid",
+    "_key_only",
+    "_unsent",
+)

@@ -1,0 +1,28 @@
+"""Decodes captures in Spark: `python examples/spark_map_in_arrow.py`.
+
+Each row of the input names a file; the tasks open and decode them where they run.
+"""
+
+from pathlib import Path
+
+import walrow.spark
+from pyspark.sql import SparkSession
+
+DATA = Path(__file__).resolve().parent.parent / "tests" / "data" / "18"
+captures = [str(DATA / "rows.text.wire"), str(DATA / "rows.binary.wire")]
+
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.session.timeZone", "UTC")
+    .getOrCreate()
+)
+
+# The schema comes from the same code as the rows.
+schema = walrow.spark.schema(captures[0], "public.item")
+paths = spark.createDataFrame([(path,) for path in captures], "path string")
+changes = paths.mapInArrow(
+    walrow.spark.decode(table="public.item", schema=schema), schema
+)
+changes.groupBy("_change_type").count().orderBy("_change_type").show()
+spark.stop()

@@ -1,0 +1,7 @@
+"""`python -m walrow.cli`."""
+
+from __future__ import annotations
+
+from walrow.cli import main
+
+main()

@@ -1,0 +1,78 @@
+"""The commands, and what becomes of what goes wrong in them."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from walrow import __version__
+from walrow.cli.decode import decode
+from walrow.cli.inspect import inspect
+from walrow.errors import Error, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="walrow")
+def cli() -> None:
+    """PostgreSQL's logical replication stream as typed Arrow."""
+
+
+cli.add_command(inspect)
+cli.add_command(decode)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; no error leaves as a traceback."""
+    signal.signal(signal.SIGTERM, _terminated)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name may hold what the terminal's encoding does not.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    code = 0
+    try:
+        cli.main(arguments, prog_name="walrow", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.exceptions.Exit as error:
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever read the output wants no more of it.
+        code = 128 + signal.SIGPIPE
+    except OptionError as error:
+        code = _say(error, 2)
+    except (Error, OSError) as error:
+        code = _say(error, 1)
+    _flush()
+    return code
+
+
+def _terminated(_number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def _say(error: Exception, code: int) -> int:
+    if isinstance(error, OSError) and error.strerror:
+        file = f"{error.filename}: " if error.filename else ""
+        text = f"{file}{error.strerror}"
+    else:
+        text = "; ".join([str(error), *getattr(error, "__notes__", ())])
+    click.echo(f"walrow: {' '.join(text.split())}", err=True)
+    return code
+
+
+def _flush() -> None:
+    """What stdout still holds is lost: that it cannot be written is known by now."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,288 @@
+"""`walrow decode`: a capture's changes as Parquet, Arrow IPC or JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import walrow
+from walrow.cli.source import Source, framing, opened
+from walrow.errors import Error, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walrow.cli.output import Files, Writer
+
+_POLICIES = ("error", "null", "sentinel")
+
+
+@click.command()
+@click.argument("file", type=Source())
+@click.option("--table", metavar="T", help="Only this table: orders or public.orders.")
+@click.option(
+    "--profile",
+    type=click.Choice(("arrow", "spark", "text")),
+    default="arrow",
+    show_default=True,
+    help="Native types, Spark's types, or PostgreSQL's own text.",
+)
+@click.option(
+    "--to",
+    default="-",
+    metavar="OUT",
+    help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (the default: JSON lines).",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("parquet", "arrow", "json")),
+    help="The format, where OUT does not say it; of a DIR/ Parquet by default.",
+)
+@framing
+@click.option(
+    "--types",
+    multiple=True,
+    metavar="COLUMN=TYPE",
+    help="Another Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
+)
+@click.option(
+    "--unrepresentable",
+    multiple=True,
+    metavar="[COLUMN=]POLICY",
+    help="What becomes of values that the Arrow type cannot hold: error (the default), "
+    "null or sentinel, for one column or all. Repeatable.",
+)
+@click.option(
+    "--catalog",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="User-defined types, as walrow.Catalog.to_json writes them.",
+)
+@click.option(
+    "--metadata-prefix",
+    default="_",
+    show_default=True,
+    help="What the metadata columns' names begin with.",
+)
+def decode(
+    *,
+    file: str,
+    table: str | None,
+    profile: str,
+    to: str,
+    form: str | None,
+    framing: str,
+    types: tuple[str, ...],
+    unrepresentable: tuple[str, ...],
+    catalog: Path | None,
+    metadata_prefix: str,
+) -> None:
+    r"""Writes the committed changes of FILE, a capture; - is stdin.
+
+    A file takes one table: --table, or the only one that the capture has changes of. DIR/
+    takes all tables, each in a file of its own, SCHEMA.TABLE.parquet; from where a table's
+    columns change its rows go to SCHEMA.TABLE.2.parquet and so on. In JSON lines each row
+    has its table's name under _table; numbers that JSON cannot hold are strings, bytes are
+    strings of \x and hexadecimal digits.
+
+    Files get their names when they are complete. On an error no file is left behind, and
+    what was there before stays.
+    """
+    _require_pyarrow()
+    form = _format(to, form)
+    options: dict[str, Any] = {
+        "table": table,
+        "profile": profile,
+        "framing": framing,
+        "types": _pairs(types, "--types") or None,
+        "unrepresentable": _policies(unrepresentable),
+        "metadata_prefix": metadata_prefix,
+        "batch_rows": 131_072,  # a row group
+    }
+    if catalog is not None:
+        options["catalog"] = walrow.Catalog(catalog.read_text("utf-8"))
+    quiet = to == "-" and sys.stdout.isatty()
+    with opened(file, framing, show=not quiet) as source:
+        reader = walrow.read(source, **options)
+        batches = _Counted(reader)
+        try:
+            _write(to, form, table, batches)
+        except (Error, OSError) as error:
+            if not isinstance(error, BrokenPipeError):
+                batches.explain(error, written=to == "-")
+            raise
+        _warn(reader, profile)
+
+
+def _write(to: str, form: str, table: str | None, batches: _Counted) -> None:
+    from walrow.cli.output import Files, Json
+
+    if to == "-":
+        writer = Json(sys.stdout.buffer)
+        for batch in batches:
+            writer.write(batch)
+        writer.close()
+        return
+    with Files() as files:
+        if _is_directory(to):
+            _all_tables(Path(to), form, batches, files)
+        else:
+            _one_table(Path(to), form, table, batches, files)
+        files.commit()
+
+
+def _one_table(
+    path: Path, form: str, table: str | None, batches: _Counted, files: Files
+) -> None:
+    import pyarrow as pa
+
+    writer: Writer | None = None
+    name, schema = "", pa.schema([])
+    if table is not None:
+        # With its table given, a file is written even if there are no rows.
+        schema = pa.schema(batches.reader.schema)
+        writer = files.create(path, form, schema)
+    for batch in batches:
+        found = pa.schema(batch.schema)
+        if writer is None:
+            name, schema = batch.table, found
+            writer = files.create(path, form, schema)
+        elif table is None and batch.table != name:
+            text = (
+                f"the capture has changes of {name}, {batch.table} and maybe others, and "
+                f"{path.name} takes one table: choose it with --table, or take all with "
+                f"--to DIR/"
+            )
+            raise click.UsageError(text)
+        elif not found.equals(schema):
+            text = (
+                f"{batch.table}: the table's columns change within the capture; take all "
+                "versions with --to DIR/"
+            )
+            raise SchemaError(text, table=batch.table)
+        writer.write(batch)
+    if writer is None:
+        text = f"the capture has no changes of any table; {path.name} is not written"
+        raise SchemaError(text)
+
+
+def _all_tables(path: Path, form: str, batches: _Counted, files: Files) -> None:
+    import pyarrow as pa
+    from walrow.cli.output import file_name
+
+    path.mkdir(exist_ok=True)
+    current: dict[str, tuple[int, pa.Schema, Writer]] = {}
+    # Names are joined unquoted, so that they alone may not tell tables apart.
+    for batch in batches:
+        key = file_name(batch, 1, form)
+        schema = pa.schema(batch.schema)
+        version, known, writer = current.get(key, (0, None, None))
+        if writer is None or not schema.equals(known):
+            if writer is not None:
+                files.finish(writer)
+            version += 1
+            writer = files.create(path / file_name(batch, version, form), form, schema)
+            current[key] = (version, schema, writer)
+        writer.write(batch)
+
+
+class _Counted:
+    """A reader's batches, and how many rows they had."""
+
+    def __init__(self, reader: walrow.Reader) -> None:
+        self.reader = reader
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[walrow.Batch]:
+        for batch in self.reader:
+            yield batch
+            self.rows += batch.num_rows
+
+    def explain(self, error: Exception, *, written: bool) -> None:
+        rows = f"{self.rows:,} row{'s' * (self.rows != 1)}"
+        done = (
+            "before the error were written" if written else "decoded, nothing written"
+        )
+        note = f"{rows} {done}"
+        if isinstance(error, OSError) and error.strerror:
+            error.strerror = f"{error.strerror}; {note}"
+        else:
+            error.add_note(note)
+
+
+def _warn(reader: walrow.Reader, profile: str) -> None:
+    warnings = []
+    if reader.server_error:
+        warnings.append(
+            f"the server ended the stream with an error (SQLSTATE {reader.server_error})"
+        )
+    if reader.unfinished:
+        warnings.append(
+            "the capture ends inside a frame or transaction; what is incomplete was left out"
+        )
+    if reader.unresolved_types and profile != "text":
+        oids = ", ".join(map(str, reader.unresolved_types))
+        warnings.append(
+            f"types {oids} are unknown and were read as text; --catalog tells of them"
+        )
+    warnings.extend(
+        f"{column}: {count} values became null, as the column's type cannot hold them"
+        for column, count in reader.nulled.items()
+    )
+    for warning in warnings:
+        click.echo(f"walrow: warning: {warning}", err=True)
+
+
+def _require_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        text = "walrow decode needs pyarrow: pip install 'walrow[cli]'"
+        raise click.UsageError(text) from None
+
+
+def _is_directory(to: str) -> bool:
+    return to.endswith("/") or Path(to).is_dir()
+
+
+def _format(to: str, form: str | None) -> str:
+    from walrow.cli.output import FORMATS
+
+    if to == "-":
+        if form not in {None, "json"}:
+            text = f"stdout takes JSON lines; --format {form} needs a file: --to OUT"
+            raise click.UsageError(text)
+        return "json"
+    if form is not None:
+        return form
+    if _is_directory(to):
+        return "parquet"
+    found = FORMATS.get(Path(to).suffix.lower())
+    if found is None:
+        text = f"{to}: neither .parquet, .arrow, .jsonl nor DIR/; say --format"
+        raise click.UsageError(text)
+    return found
+
+
+def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = {}
+    for item in items:
+        # A column's name may hold any character, a type's none of these.
+        key, equals, value = item.rpartition("=")
+        if not (key and equals and value):
+            text = f"{option} {item}: COLUMN=VALUE is wanted"
+            raise click.UsageError(text)
+        pairs[key] = value
+    return pairs
+
+
+def _policies(items: tuple[str, ...]) -> str | dict[str, str]:
+    named = tuple(item if "=" in item else f"*={item}" for item in items)
+    pairs = _pairs(named, "--unrepresentable")
+    for value in pairs.values():
+        if value not in _POLICIES:
+            text = f"--unrepresentable {value}: one of {', '.join(_POLICIES)} is wanted"
+            raise click.UsageError(text)
+    return pairs or "error"

@@ -1,0 +1,294 @@
+"""`walrow inspect`: what is in a capture, frame by frame."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import walrow
+from walrow import _core
+from walrow.cli.source import Source, framing, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@click.command()
+@click.argument("file", type=Source())
+@framing
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help="Only the first N frames."
+)
+def inspect(
+    *, file: str, framing: str, as_json: bool, count: bool, limit: int | None
+) -> None:
+    r"""Shows every frame and message of FILE, a capture; - is stdin.
+
+    Frames are w (XLogData) and k (keepalive) in CopyData, else the letter of the server's
+    message. Values are shortened.
+
+    With --json each line has offset, size, kind, name and fields of a frame, of XLogData
+    also lsn, as text, and message with its kind, name and fields. LSNs in fields are
+    numbers, clocks microseconds since 2000. A value is a string as the server sent it,
+    null, {"unchanged": true}, or {"hex": "..."} where it was sent in binary or is no UTF-8.
+
+    With --count --json there is one object:
+    {"frames": {kind: n}, "messages": {kind: n}, "cells": {"n", "u", "t", "b": n},
+    "bytes": n}.
+    """
+    if count and limit is not None:
+        text = "--limit is not for --count, which counts all"
+        raise click.UsageError(text)
+    if count:
+        _count(file, framing, as_json=as_json)
+    else:
+        _frames(file, framing, limit, as_json=as_json)
+
+
+def _count(file: str, framing: str, *, as_json: bool) -> None:
+    counts = _core.Counts(framing)
+    with opened(file, framing) as source:
+        for block in source:
+            counts.feed(block)
+    result = counts.result() | {"bytes": source.size}
+    if as_json:
+        click.echo(json.dumps(result))
+    else:
+        _count_table(result)
+    if counts.unfinished:
+        _warn_cut()
+
+
+def _warn_cut() -> None:
+    click.echo("walrow: warning: the capture ends inside a frame", err=True)
+
+
+def _count_table(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "kind", "count")
+    table.columns[-1].justify = "right"
+    for what in ("frames", "messages", "cells"):
+        for kind, number in result[what].items():
+            names = _NAMES[what]
+            label = f"{kind} {names[kind]}" if kind in names else kind
+            table.add_row(what, label, f"{number:,}")
+        table.add_section()
+    table.add_row("bytes", "", f"{result['bytes']:,}")
+    Console().print(table)
+
+
+def _frames(file: str, framing: str, limit: int | None, *, as_json: bool) -> None:
+    write = _json_writer() if as_json else _line_writer()
+    end = 0
+    with opened(file, framing, show=not sys.stdout.isatty()) as source:
+        for frame in itertools.islice(
+            walrow.messages(source, framing=framing), limit
+        ):
+            write(frame)
+            end = frame.offset + frame.size
+        if limit is None and end < source.size:
+            _warn_cut()
+
+
+def _json_writer() -> Callable[[walrow.Frame], None]:
+    def write(frame: walrow.Frame) -> None:
+        record: dict[str, Any] = {
+            "offset": frame.offset,
+            "size": frame.size,
+            "kind": frame.kind,
+            "name": frame.name,
+        }
+        fields = frame.fields
+        if frame.kind == "w":
+            record["lsn"] = lsn_text(fields["start"])
+        record["fields"] = plain(fields)
+        message = frame.message
+        if message is not None:
+            record["message"] = {
+                "kind": message.kind,
+                "name": message.name,
+                "fields": plain(message.fields),
+            }
+        sys.stdout.write(json.dumps(record) + "\n")
+
+    return write
+
+
+def plain(value: Any) -> Any:
+    """A field's value as JSON has it."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if value is walrow.UNCHANGED:
+        return {"unchanged": True}
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def _line_writer() -> Callable[[walrow.Frame], None]:
+    columns: dict[int, tuple[str, list[str]]] = {}
+    write = _printer()
+    heading = True
+
+    def line(frame: walrow.Frame) -> None:
+        nonlocal heading
+        if heading:
+            write(f"{'OFFSET':>12}  {'LSN':>12}  {'FRAME':<17} ", "bold", "CONTENTS")
+            heading = False
+        fields = frame.fields
+        message = frame.message
+        if frame.kind == "w":
+            lsn, name = lsn_text(fields["start"]), "XLogData"
+        else:
+            lsn = lsn_text(fields["end"]) if "end" in fields else ""
+            name = frame.name
+        if message is not None:
+            name = message.name
+            style = _STYLES.get(message.kind, "")
+            text = _summary(message, columns)
+        else:
+            style = "dim"
+            shown = (f"{key}={_short(value)}" for key, value in fields.items())
+            text = " ".join(shown)
+        write(f"{frame.offset:>12}  {lsn:>12}  {name:<17} ", style, text)
+
+    return line
+
+
+def _printer() -> Callable[[str, str, str], None]:
+    """Lines in colour on a terminal, plain ones elsewhere."""
+    if not sys.stdout.isatty():
+        return lambda head, _style, text: print(head + text)  # noqa: T201
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+
+    def show(head: str, style: str, text: str) -> None:
+        line = Text.assemble((head, style), text)
+        console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    return show
+
+
+def _summary(message: Any, columns: dict[int, tuple[str, list[str]]]) -> str:
+    """One line that says what a message says; remembers relations for their rows."""
+    fields = message.fields
+    if message.kind == "R":
+        name = f"{_name(fields['namespace'])}.{_name(fields['name'])}"
+        names = [_name(column["name"]) for column in fields["columns"]]
+        columns[fields["oid"]] = (name, names)
+        listed = ", ".join(
+            names[at] + ("*" if column["flags"] & 1 else "")
+            for at, column in enumerate(fields["columns"])
+        )
+        identity = fields["replica_identity"]
+        return f"{name} oid={fields['oid']} identity={identity} ({listed})"
+    if message.kind in "IUD":
+        unknown = (f"relation {fields['relation']}", list[str]())
+        name, names = columns.get(fields["relation"], unknown)
+        parts = [name]
+        if fields.get("xid") is not None:
+            parts.append(f"xid={fields['xid']}")
+        if fields.get("old") is not None:
+            label = "key" if fields["old_kind"] == "K" else "old"
+            parts.append(f"{label}({_row(fields['old'], names)})")
+        if "new" in fields:
+            parts.append(f"new({_row(fields['new'], names)})")
+        return " ".join(parts)
+    shown = []
+    for key, value in fields.items():
+        if value is None:
+            continue
+        if key == "relations":
+            known = [columns[oid][0] if oid in columns else str(oid) for oid in value]
+            shown.append(", ".join(known))
+        elif key == "lsn" or key.endswith("_lsn"):
+            shown.append(f"{key}={lsn_text(value)}")
+        else:
+            shown.append(f"{key}={_short(value)}")
+    return " ".join(shown)
+
+
+def _row(cells: list[Any], names: list[str]) -> str:
+    pairs = itertools.zip_longest(names, cells, fillvalue="?")
+    return ", ".join(f"{name}={_short(cell)}" for name, cell in pairs)
+
+
+def _name(name: str) -> str:
+    # What is not printable could change the terminal's state.
+    return name if name.isprintable() else repr(name)
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if value is walrow.UNCHANGED:
+        return "(unchanged)"
+    if isinstance(value, bytes):
+        text = "\\x" + value[:_SHORT].hex()
+    elif isinstance(value, str):
+        text = repr(value[: _SHORT + 2])
+    else:
+        return ascii(value) if not isinstance(value, int) else str(value)
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+
+
+def lsn_text(lsn: int) -> str:
+    """An LSN as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+_SHORT = 40
+_STYLES = {"I": "green", "U": "yellow", "D": "red", "T": "red", "R": "cyan"}
+_NAMES = {
+    "frames": {
+        "w": "XLogData",
+        "k": "keepalive",
+        "r": "standby status update",
+        "h": "hot standby feedback",
+        "W": "CopyBothResponse",
+        "N": "NoticeResponse",
+        "S": "ParameterStatus",
+        "E": "ErrorResponse",
+        "c": "CopyDone",
+        "C": "CommandComplete",
+        "Z": "ReadyForQuery",
+        "T": "RowDescription",
+        "D": "DataRow",
+        "A": "NotificationResponse",
+    },
+    "messages": {
+        "B": "Begin",
+        "C": "Commit",
+        "O": "Origin",
+        "R": "Relation",
+        "Y": "Type",
+        "I": "Insert",
+        "U": "Update",
+        "D": "Delete",
+        "T": "Truncate",
+        "M": "Message",
+        "S": "Stream Start",
+        "E": "Stream Stop",
+        "c": "Stream Commit",
+        "A": "Stream Abort",
+        "b": "Begin Prepare",
+        "P": "Prepare",
+        "K": "Commit Prepared",
+        "r": "Rollback Prepared",
+        "p": "Stream Prepare",
+    },
+    "cells": {"n": "null", "u": "unchanged", "t": "text", "b": "binary"},
+}

@@ -1,0 +1,226 @@
+r"""Rows as JSON lines.
+
+| in the batch | in JSON |
+|---|---|
+| integers, LSNs | number |
+| floats | number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
+| decimals | string, never with an exponent |
+| bytes | string, `\x` and hexadecimal digits |
+| dates, times, timestamps | ISO 8601 string; years beyond 9999 or before 0 have their sign; |
+| | the sentinels of infinity are `"infinity"` and `"-infinity"` |
+| intervals | `{"months": n, "days": n, "nanoseconds": n}` |
+| uuid | string |
+| json | string with the document as the server wrote it |
+| lists, structs, maps | array, object, object |
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import types
+from walrow.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import walrow
+
+# Made once: json.dumps with options makes an encoder a call.
+_encode = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":")
+).encode
+
+
+def lines(batch: walrow.Batch) -> Iterator[str]:
+    """Yields each row as a line, the table's name under `_table` first."""
+    records = pa.record_batch(batch)
+    names = records.schema.names
+    if "_table" in names:
+        text = (
+            "the table has a column _table itself, the name of the table's name in JSON"
+        )
+        raise SchemaError(text, table=batch.table, column="_table")
+    columns = [values(column) for column in records.columns]
+    for row in range(records.num_rows):
+        record = {"_table": batch.table}
+        for name, column in zip(names, columns, strict=True):
+            record[name] = column[row]
+        yield _encode(record) + "\n"
+
+
+def values(array: pa.Array) -> list[Any]:
+    """Every value as JSON has it."""
+    found = array.type
+    if isinstance(found, pa.BaseExtensionType):
+        if found.extension_name == "arrow.uuid":
+            return _each(
+                array.storage.to_pylist(), lambda raw: str(uuid.UUID(bytes=raw))
+            )
+        return values(array.storage)
+    for fits, convert in _CONVERTERS:
+        if fits(found):
+            return convert(array)
+    # Integers, booleans, strings and nulls are what they are.
+    plain: list[Any] = array.to_pylist()
+    return plain
+
+
+def _each(items: list[Any], convert: Callable[[Any], Any]) -> list[Any]:
+    return [None if item is None else convert(item) for item in items]
+
+
+def _floats(array: pa.Array) -> list[Any]:
+    # Through text, as the shortest digits of a float32 are not those of a float64.
+    texts = array.cast(pa.float32()) if types.is_float16(array.type) else array
+    return _each(texts.cast(pa.string()).to_pylist(), _float)
+
+
+def _float(text: str) -> float | str:
+    return _SPECIAL.get(text) or float(text)
+
+
+_SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def _decimals(array: pa.Array) -> list[Any]:
+    return _each(array.to_pylist(), lambda value: format(value, "f"))
+
+
+def _binary(array: pa.Array) -> list[Any]:
+    return _each(array.to_pylist(), lambda value: "\\x" + value.hex())
+
+
+def _dates(array: pa.Array) -> list[Any]:
+    return _each(
+        array.cast(pa.int32()).to_pylist(),
+        lambda days: _INFINITE_DATES.get(days) or _date(days),
+    )
+
+
+def _times(array: pa.Array) -> list[Any]:
+    nanos = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[array.type.unit]
+    whole = array.cast(pa.int32() if array.type.bit_width == 32 else pa.int64())  # noqa: PLR2004
+    return _each(whole.to_pylist(), lambda value: _time(value * nanos))
+
+
+def _timestamps(array: pa.Array) -> list[Any]:
+    nanos = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[array.type.unit]
+    zone = "" if array.type.tz is None else "+00:00"
+
+    def convert(value: int) -> str:
+        if infinite := _INFINITE_TIMES.get(value):
+            return infinite
+        days, rest = divmod(value * nanos, _DAY)
+        return f"{_date(days)}T{_time(rest)}{zone}"
+
+    return _each(array.cast(pa.int64()).to_pylist(), convert)
+
+
+def _intervals(array: pa.Array) -> list[Any]:
+    return _each(
+        array.to_pylist(),
+        lambda value: {
+            "months": value.months,
+            "days": value.days,
+            "nanoseconds": value.nanoseconds,
+        },
+    )
+
+
+def _durations(array: pa.Array) -> list[Any]:
+    return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _lists(array: pa.Array) -> list[Any]:
+    items = values(array.values)
+    offsets = array.offsets.to_pylist()
+    return [
+        items[offsets[at] : offsets[at + 1]] if valid else None
+        for at, valid in enumerate(array.is_valid().to_pylist())
+    ]
+
+
+def _fixed_lists(array: pa.Array) -> list[Any]:
+    items, size = values(array.values), array.type.list_size
+    start = array.offset
+    return [
+        items[(start + at) * size : (start + at + 1) * size] if valid else None
+        for at, valid in enumerate(array.is_valid().to_pylist())
+    ]
+
+
+def _structs(array: pa.Array) -> list[Any]:
+    names = [field.name for field in array.type]
+    fields = [values(array.field(at)) for at in range(len(names))]
+    return [
+        {name: field[at] for name, field in zip(names, fields, strict=True)}
+        if valid
+        else None
+        for at, valid in enumerate(array.is_valid().to_pylist())
+    ]
+
+
+def _maps(array: pa.Array) -> list[Any]:
+    keys, items = values(array.keys), values(array.items)
+    offsets = array.offsets.to_pylist()
+    spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
+    return [
+        dict(zip(keys[start:end], items[start:end], strict=True)) if valid else None
+        for start, end, valid in spans
+    ]
+
+
+def _dictionaries(array: pa.Array) -> list[Any]:
+    return values(array.dictionary_decode())
+
+
+_CONVERTERS: list[
+    tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list[Any]]]
+] = [
+    (types.is_floating, _floats),
+    (types.is_decimal, _decimals),
+    (types.is_binary, _binary),
+    (types.is_large_binary, _binary),
+    (types.is_binary_view, _binary),
+    (types.is_fixed_size_binary, _binary),
+    (types.is_date32, _dates),
+    (types.is_time, _times),
+    (types.is_timestamp, _timestamps),
+    (types.is_interval, _intervals),
+    (types.is_duration, _durations),
+    (types.is_list, _lists),
+    (types.is_large_list, _lists),
+    (types.is_fixed_size_list, _fixed_lists),
+    (types.is_struct, _structs),
+    (types.is_map, _maps),
+    (types.is_dictionary, _dictionaries),
+]
+
+_DAY = 86_400 * 10**9
+_INFINITE_DATES = {2**31 - 1: "infinity", -(2**31 - 1): "-infinity"}
+_INFINITE_TIMES = {2**63 - 1: "infinity", -(2**63 - 1): "-infinity"}
+
+
+def _date(days: int) -> str:
+    """ISO 8601 of days since 1970, in years that Python's own dates do not reach too."""
+    # Eras of 400 years, each year beginning with March, so that February is its end.
+    era, day = divmod(days + 719_468, 146_097)
+    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    month = month + 3 if month < 10 else month - 9  # noqa: PLR2004
+    year += 400 * era + (month <= 2)  # noqa: PLR2004
+    if 0 <= year <= 9_999:  # noqa: PLR2004
+        return f"{year:04}-{month:02}-{day + 1:02}"
+    return f"{year:+05}-{month:02}-{day + 1:02}"
+
+
+def _time(nanos: int) -> str:
+    seconds, rest = divmod(nanos, 10**9)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{rest:09}".rstrip("0") if rest else text

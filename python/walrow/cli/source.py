@@ -1,0 +1,128 @@
+"""What commands read from: a file, a URL or stdin, with progress on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FRAMINGS = ("wire", "copydata", "message")
+BLOCK = 8 << 20
+
+
+class Source(click.ParamType):
+    """A file's path, a URL, or `-` for stdin."""
+
+    name = "file"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Refuses what cannot be read before anything is done."""
+        if value != "-" and "://" not in value:
+            path = Path(value)
+            if path.is_dir():
+                self.fail(f"{value} is a directory", param, ctx)
+            if not path.exists():
+                self.fail(f"{value} does not exist", param, ctx)
+        return value
+
+
+framing = click.option(
+    "--framing",
+    type=click.Choice(FRAMINGS),
+    default="wire",
+    show_default=True,
+    help="wire: backend messages as on the connection. copydata, message: FILE is one "
+    "CopyData payload or one bare pgoutput message.",
+)
+
+
+@contextlib.contextmanager
+def opened(name: str, framing: str = "wire", *, show: bool = True) -> Iterator[Blocks]:
+    """Opens a source for `walrow.read` and `walrow.messages`: its chunks.
+
+    Args:
+        name: The path, URL or `-`.
+        framing: With other framings than wire, the file is one chunk.
+        show: Whether to show progress, if stderr is a terminal.
+    """
+    with contextlib.ExitStack() as stack:
+        if name == "-":
+            # Unbuffered, so that what is there is shown and not waited with.
+            file: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+            size = None
+        elif "://" in name:
+            file = stack.enter_context(_url(name))
+            size = None
+        else:
+            file = stack.enter_context(Path(name).open("rb", buffering=0))
+            size = Path(name).stat().st_size
+        tell = None
+        if show and sys.stderr.isatty():
+            tell = stack.enter_context(_progress(name, size))
+        yield Blocks(file, BLOCK if framing == "wire" else -1, tell)
+
+
+class Blocks:
+    """What is in a file, block by block.
+
+    Attributes:
+        size: Bytes that were read so far.
+    """
+
+    def __init__(
+        self, file: Any, block: int, tell: Callable[[int], None] | None
+    ) -> None:
+        self.size = 0
+        self._file = file
+        self._block = block
+        self._tell = tell
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Reads on; with a size of -1 the whole file is one block."""
+        while block := self._file.read(self._block):
+            self.size += len(block)
+            if self._tell is not None:
+                self._tell(len(block))
+            yield block
+
+
+def _url(name: str) -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        text = f"{name}: URLs need fsspec: pip install fsspec"
+        raise click.UsageError(text) from None
+    return fsspec.open(name, "rb")
+
+
+@contextlib.contextmanager
+def _progress(name: str, size: int | None) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task(Path(name).name, total=size)
+        yield lambda count: progress.advance(task, count)

@@ -1,0 +1,161 @@
+"""The front doors: from a source to batches, to frames, and from a catalog to a schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow._core import Catalog, Frames, Reader, Schema, catalog_schema
+from walrow.sources import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from walrow._core import (
+        ArrowSchemaExportable,
+        Framing,
+        Policy,
+        Profile,
+        TableName,
+    )
+    from walrow.sources import Source
+
+__all__ = ["messages", "read", "schema"]
+
+
+def read(
+    source: Source,
+    *,
+    table: TableName | None = None,
+    schema: ArrowSchemaExportable | None = None,
+    framing: Framing = "wire",
+    profile: Profile = "arrow",
+    types: Mapping[str, ArrowSchemaExportable | str] | None = None,
+    unrepresentable: Policy | Mapping[str, Policy] = "error",
+    catalog: Catalog | None = None,
+    metadata: Sequence[str] | None = None,
+    metadata_prefix: str = "_",
+    batch_rows: int = 16384,
+    batch_bytes: int = 32 << 20,
+    batch_memory: int = 128 << 20,
+) -> Reader:
+    """Reads the committed rows of a stream, lazily.
+
+    >>> with walrow.read("tests/data/18/rows.text.wire") as reader:
+    ...     for batch in reader:
+    ...         print(batch.table, batch.num_rows)
+    public.item 8
+    public.stock 7
+
+    One table is an Arrow stream, for whatever takes one:
+
+    >>> import pyarrow as pa
+    >>> path = "tests/data/18/rows.text.wire"
+    >>> items = pa.table(walrow.read(path, table="public.item"))
+    >>> items.select(["id", "label", "_change_type", "_seq"]).to_pylist()[0]
+    {'id': 1, 'label': 'one', '_change_type': 'insert', '_seq': 0}
+
+    Args:
+        source: A path, a URL (opened with fsspec), a binary file object, a bytes-like
+            object, or an iterable of chunks.
+        table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`. All
+            batches then have one schema, and the reader is an Arrow stream.
+        schema: With `table`, any Arrow schema that every version of the table is projected
+            onto, by the columns' names. Columns that a version lacks are null and listed
+            in `_unsent`. Without it, a change of the table's columns is a `SchemaError`.
+        framing: `"wire"`, the connection's bytes, cut anywhere; `"copydata"`, each chunk
+            one payload of CopyData, as drivers hand them out; `"message"`, each chunk one
+            bare pgoutput message, or a tuple of LSN, transaction ID and message, as
+            `pg_logical_slot_get_binary_changes` returns them.
+        profile: `"arrow"`, native types; `"spark"`, only types that Spark and table formats
+            take; `"text"`, every column as the text that PostgreSQL writes.
+        types: Arrow types for columns (`"total"`, `"orders.total"`,
+            `"public.orders.total"`) or PostgreSQL types (`"numeric"`, `"_int4"`) that shall
+            have another than the profile gives: `"string"`, `"decimal128(38, 9)"`,
+            `pa.int64()`.
+        unrepresentable: What becomes of a value that its Arrow type cannot hold: `"error"`,
+            `"null"` (counted in `Reader.nulled`), `"sentinel"` (infinite dates and
+            timestamps become the largest or smallest ones); or a policy for each column,
+            with the key `"*"` for all others.
+        catalog: What is known of user-defined types.
+        metadata: Which metadata columns follow the table's own, with or without their
+            prefix: `change_type`, `commit_lsn`, `seq`, `commit_timestamp`, `xid`,
+            `key_only`, `unsent`. None stands for all, `()` for none.
+        metadata_prefix: What the metadata columns' names begin with.
+        batch_rows: How many rows a batch has at most.
+        batch_bytes: After how many bytes of values a batch is full; at most 512 MiB.
+        batch_memory: How many bytes the unfinished batches of all tables hold before the
+            fullest is handed out.
+
+    Raises:
+        OptionError: The options contradict each other or name what there is not.
+        OSError: The file cannot be opened.
+
+    While reading, `DecodeError`, `UnrepresentableError` and `SchemaError` come after all
+    that was before them was handed out; so do the source's own exceptions.
+    """
+    return Reader(
+        blocks(source, framing=framing),
+        table=table,
+        schema=schema,
+        framing=framing,
+        profile=profile,
+        types=types,
+        unrepresentable=unrepresentable,
+        catalog=catalog,
+        metadata=metadata,
+        metadata_prefix=metadata_prefix,
+        batch_rows=batch_rows,
+        batch_bytes=batch_bytes,
+        batch_memory=batch_memory,
+    )
+
+
+def messages(source: Source, *, framing: Framing = "wire") -> Frames:
+    """Gives every frame of a stream, its message and their fields, as they were sent.
+
+    Nothing is left out or put together: messages of transactions that roll back are there.
+
+    >>> path = "tests/data/18/rows.text.wire"
+    >>> for frame in walrow.messages(path):
+    ...     if frame.message and frame.message.kind == "I":
+    ...         print(frame.message.name, frame.message.new)
+    ...         break
+    Insert ['1', 'one', '1.50']
+
+    What is read can be written again, byte for byte:
+
+    >>> data = b"".join(frame.to_bytes() for frame in walrow.messages(path))
+    >>> data == open(path, "rb").read()
+    True
+
+    Args:
+        source: As in `read`.
+        framing: As in `read`.
+
+    Raises:
+        DecodeError: While iterating: bytes that are not the protocol.
+    """
+    return Frames(blocks(source, framing=framing), framing=framing)
+
+
+def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
+    """Gives the schema that `read(table=...)` has, from a catalog's table.
+
+    >>> catalog = walrow.Catalog(
+    ...     '{"tables": [{"schema": "public", "name": "t", "oid": 16400,'
+    ...     ' "columns": [{"name": "id", "type": 23, "key": true}]}]}'
+    ... )
+    >>> walrow.schema(catalog, "t", metadata=["change_type"])
+    <walrow.Schema id: Int32, _change_type: Utf8>
+
+    Args:
+        catalog: A catalog that has the table.
+        table: As in `read`.
+        **options: `schema`, `profile`, `types`, `unrepresentable`, `metadata` and
+            `metadata_prefix`, as in `read`.
+
+    Raises:
+        SchemaError: The catalog has no such table, or several of that name.
+        OptionError: As in `read`.
+    """
+    return catalog_schema(catalog, table, **options)

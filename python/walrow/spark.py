@@ -1,0 +1,329 @@
+"""walrow for PySpark: captures in a DataFrame become typed change rows.
+
+```python
+import walrow.spark
+
+schema = walrow.spark.schema("captures/0001.wire", "public.orders")
+decode = walrow.spark.decode(table="public.orders", schema=schema)
+files = spark.read.format("binaryFile").load("captures/")
+changes = files.select("path").mapInArrow(decode, schema)
+```
+
+Each value is one capture that can be read alone: either its bytes, in a binary column, or
+its path or URL, in a string column, which the task opens itself. Ship the path where the
+executors can open it: that is several times as fast, and no file has to fit in memory.
+
+Spark matches the columns by position and type, never by name, so take the declared schema
+from `schema`: it comes from the same code as the batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
+
+import walrow
+from walrow.errors import DecodeError, Error, OptionError, SchemaError
+from walrow.sources import BLOCK_BYTES, blocks
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["decode", "schema"]
+
+
+def decode(
+    *,
+    table: str | tuple[str, str],
+    schema: Any = None,
+    column: str | None = None,
+    unfinished: Literal["error", "ignore"] = "error",
+    **options: Any,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns a function for `DataFrame.mapInArrow` that decodes one table's changes.
+
+    The function can be pickled and its output depends on nothing but its input, so tasks
+    may be retried and speculated.
+
+    Args:
+        table: The table, as `"orders"`, `"public.orders"` or `("public", "orders")`.
+        schema: What every capture is projected onto, by the columns' names: a `StructType`
+            or any Arrow schema. Columns that a capture lacks are null and listed in
+            `_unsent`; a capture without the table gives no rows. Without it all captures
+            must have the table, and the same columns.
+        column: The column that holds the captures (binary) or their paths (string); by
+            default the only binary column, else the only string column.
+        unfinished: What becomes of a capture that ends inside a frame or a transaction:
+            `"error"`, or `"ignore"` to take the transactions before, where it is known that
+            the rest comes with another capture. A transaction that the server itself broke
+            off with an error is never missed.
+        **options: As `walrow.read` has them, but `framing` and `profile`, which are fixed.
+
+    Raises:
+        OptionError: The options contradict each other or name what there is not.
+        SchemaError: The schema cannot be the table's.
+    """
+    _check(options, unfinished)
+    declared = None if schema is None else _arrow_schema(schema)
+    function = _Decode(table, declared, column, unfinished, options)
+    # The driver, not a task, is told of options that cannot be.
+    function.decoder()
+    return function
+
+
+def schema(
+    source: walrow.Catalog | str | os.PathLike[str] | Any,
+    table: str | tuple[str, str],
+    **options: Any,
+) -> StructType:
+    """Returns the schema that `decode` gives a table's changes, from the same code.
+
+    Args:
+        source: A capture, as `walrow.read` takes it, or a catalog that knows the table.
+        table: The table, as in `decode`.
+        **options: As in `decode`.
+
+    Raises:
+        SchemaError: The table is not in the source.
+    """
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    _check(options)
+    if isinstance(source, walrow.Catalog):
+        found = pa.schema(walrow.schema(source, table, profile="spark", **options))
+        return from_arrow_schema(found, prefer_timestamp_ntz=True)
+    if isinstance(source, str):
+        source = _local(source)
+    with walrow.read(source, table=table, profile="spark", **options) as reader:
+        return from_arrow_schema(pa.schema(reader.schema), prefer_timestamp_ntz=True)
+
+
+@dataclass(frozen=True)
+class _Decode:
+    """What `decode` returns: only plain values, so that it can be pickled."""
+
+    table: str | tuple[str, str]
+    schema: pa.Schema | None
+    column: str | None
+    unfinished: Literal["error", "ignore"]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def decoder(self) -> walrow.Decoder:
+        """A decoder for one capture."""
+        return walrow.Decoder(
+            table=self.table, schema=self.schema, profile="spark", **self.options
+        )
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Decodes all captures of a partition."""
+        import pyarrow as pa
+
+        common = self.schema
+        for place, source in self._sources(batches):
+            try:
+                for batch in self._capture(source):
+                    records = pa.record_batch(batch)
+                    if common is None:
+                        common = records.schema
+                    elif self.schema is None and not records.schema.equals(common):
+                        text = (
+                            "the captures have the table in several versions; give "
+                            "decode the schema= that all of them shall have"
+                        )
+                        raise SchemaError(text, table=batch.table)
+                    yield records
+            except Error as error:
+                error.add_note(f"walrow: in {place}")
+                raise
+
+    def _sources(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[str, str | memoryview]]:
+        """Each capture's bytes or path, and where it stands."""
+        row = 0
+        for batch in batches:
+            name = _choose(batch.schema, self.column)
+            values = batch.column(name)
+            binary = _is_binary(values.type)
+            paths = None
+            if binary and "path" in batch.schema.names:
+                paths = batch.column("path")
+            for index, value in enumerate(values):
+                row += 1
+                place = f"column {name}, row {row} of the task's input"
+                if paths is not None and paths[index].is_valid:
+                    place += f", path {paths[index]}"
+                if not value.is_valid:
+                    text = (
+                        f"NULL in {place}: each value must be a capture or the path of "
+                        f"one; filter NULLs out first"
+                    )
+                    raise DecodeError(text, column=name)
+                if binary:
+                    yield place, memoryview(value.as_buffer())
+                else:
+                    yield f"{place}, path {value}", str(value)
+
+    def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
+        """All batches of one capture."""
+        decoder = self.decoder()
+        size = 0
+        try:
+            for block in _blocks(source):
+                size += len(block)
+                yield from decoder.feed(block)
+            # With a schema, a capture may well do without the table.
+            yield from decoder.finish() if self.schema is None else decoder.flush()
+        except DecodeError as error:
+            if error.offset is not None and error.offset < _FRAME_HEADER:
+                text = f"{_NO_CAPTURE} ({error})"
+                raise DecodeError(text, offset=error.offset) from None
+            raise
+        except SchemaError:
+            # Of a value that is no capture, that it lacks the table is no news.
+            self._complete(decoder, size)
+            raise
+        self._complete(decoder, size)
+
+    def _complete(self, decoder: walrow.Decoder, size: int) -> None:
+        if size == 0:
+            text = f"the value is empty. {_NO_CAPTURE}"
+            raise DecodeError(text)
+        if (
+            self.unfinished == "error"
+            and decoder.unfinished
+            and decoder.server_error is None
+        ):
+            text = (
+                "the capture ends inside a frame or a transaction. It was cut short, or "
+                'the rest is in another value; unfinished="ignore" takes what is '
+                f"complete. Or else {_NO_CAPTURE}"
+            )
+            raise DecodeError(text)
+
+
+def _check(options: dict[str, Any], unfinished: str = "error") -> None:
+    for name in ("framing", "profile"):
+        if name in options:
+            text = f"{name} is fixed in Spark: each value is a capture as the server sent it"
+            raise OptionError(text)
+    if unfinished not in {"error", "ignore"}:
+        text = f'unfinished must be "error" or "ignore", not {unfinished!r}'
+        raise OptionError(text)
+
+
+def _arrow_schema(schema: Any) -> pa.Schema:
+    """Any schema as one that can be pickled."""
+    import pyarrow as pa
+
+    if isinstance(schema, pa.Schema):
+        return schema
+    if hasattr(schema, "__arrow_c_schema__"):
+        return pa.schema(schema)
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    if not isinstance(schema, StructType):
+        text = f"schema must be a StructType or an Arrow schema, not {type(schema).__name__}"
+        raise OptionError(text)
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:
+        # Before 4.2 the parameter did not exist, and the zone was always UTC.
+        return to_arrow_schema(schema)
+
+
+def _choose(columns: pa.Schema, name: str | None) -> str:
+    """The name of the column that holds the captures."""
+    if name is not None:
+        if name not in columns.names:
+            text = (
+                f"no column {name} in the DataFrame, only {', '.join(columns.names)}; "
+                "see column="
+            )
+            raise SchemaError(text, column=name)
+        found = columns.field(name).type
+        if not (_is_binary(found) or _is_string(found)):
+            text = (
+                f"column {name} is {found}; walrow takes captures from a binary column "
+                "and their paths from a string column"
+            )
+            raise SchemaError(text, column=name)
+        return name
+    for kind, fits in (("binary", _is_binary), ("string", _is_string)):
+        names = [column.name for column in columns if fits(column.type)]
+        if len(names) == 1:
+            return names[0]
+        if names:
+            text = (
+                f"the DataFrame has several {kind} columns, {', '.join(names)}; choose "
+                "one with column="
+            )
+            raise SchemaError(text)
+    text = (
+        "the DataFrame has neither a binary column of captures nor a string column of "
+        "their paths"
+    )
+    raise SchemaError(text)
+
+
+def _is_binary(found: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return (
+        types.is_binary(found)
+        or types.is_large_binary(found)
+        or types.is_binary_view(found)
+    )
+
+
+def _is_string(found: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return (
+        types.is_string(found)
+        or types.is_large_string(found)
+        or types.is_string_view(found)
+    )
+
+
+def _blocks(source: str | memoryview) -> Iterable[bytes | memoryview]:
+    """A capture in blocks, so that a large one is never held twice."""
+    if isinstance(source, memoryview):
+        for start in range(0, len(source), BLOCK_BYTES):
+            yield source[start : start + BLOCK_BYTES]
+        return
+    try:
+        yield from blocks(_local(source))
+    except OSError as error:
+        text = f"the capture cannot be read: {error.strerror or type(error).__name__}"
+        raise Error(text) from error
+
+
+def _local(path: str) -> str:
+    """Strips `file:` as Spark's sources write it.
+
+    `binaryFile` gives `file:/tmp/a b`, a path as it is; `input_file_name()` gives
+    `file:///tmp/a%20b`, a URL.
+    """
+    if path.startswith("file://"):
+        _, slash, rest = path.removeprefix("file://").partition("/")
+        return unquote(slash + rest)
+    return path.removeprefix("file:")
+
+
+# The type byte and the length with which every frame of a capture begins.
+_FRAME_HEADER = 5
+_NO_CAPTURE = (
+    "the value is not a capture: each value must be a replication connection's bytes as "
+    "the server sent them, with all that is needed to read them. A lone pgoutput message "
+    "or CopyData payload, as Kafka carries it, cannot be decoded by itself; feed a "
+    'connection\'s payloads in order to walrow.Decoder(framing="copydata"), or store '
+    "them as captures first"
+)

@@ -1,0 +1,68 @@
+"""Runs the command line as a process and inside this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("click", reason="needs click and rich: pip install 'walrow[cli]'")
+pytest.importorskip("rich", reason="needs click and rich: pip install 'walrow[cli]'")
+pytest.importorskip("pyarrow")
+
+from click.testing import CliRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TESTS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TESTS))
+COMMAND = [sys.executable, "-m", "walrow.cli"]
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    return TESTS / "data" / "18"
+
+
+@pytest.fixture
+def run() -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Runs `walrow` with arguments."""
+
+    def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        options = {"capture_output": True, "timeout": 50} | options
+        return subprocess.run(  # noqa: S603
+            [*COMMAND, *map(str, arguments)], check=False, **options
+        )
+
+    return run
+
+
+@pytest.fixture
+def start() -> Callable[..., subprocess.Popen[bytes]]:
+    """Starts `walrow` with arguments and all of its pipes."""
+
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen(  # noqa: S603
+            [*COMMAND, *map(str, arguments)], env=os.environ, **(pipes | options)
+        )
+
+    return start
+
+
+@pytest.fixture
+def invoke() -> Callable[..., str]:
+    """Runs a command in this process and returns its stdout."""
+    from walrow.cli.app import cli
+
+    def invoke(*arguments: Any) -> str:
+        result = CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return invoke

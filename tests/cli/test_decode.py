@@ -1,0 +1,474 @@
+"""`walrow decode`."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import walrow
+from reference import messages
+from reference import reader as r
+from walrow.cli import jsonlines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CAPTURES = sorted((Path(__file__).parent.parent / "data").glob("[0-9]*/*.wire"))
+
+
+def identify(path: Path) -> str:
+    return f"{path.parent.name}/{path.name.removesuffix('.wire')}"
+
+
+def readable(path: Path) -> bool:
+    try:
+        list(walrow.read(path, unrepresentable="null"))
+    except walrow.Error:
+        return False
+    return True
+
+
+READABLE = [path for path in CAPTURES if readable(path)]
+
+
+def test_captures_are_there() -> None:
+    assert len(READABLE) > 100
+
+
+def table_of(path: Path, table: str, **options: Any) -> pa.Table:
+    return pa.table(walrow.read(path, table=table, **options))
+
+
+def refuse(text: str) -> None:
+    pytest.fail(f"{text} is not JSON")
+
+
+# ------------------------------------------------------------------------- JSON lines
+
+
+@pytest.mark.parametrize("path", READABLE, ids=identify)
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_every_row_is_a_line_of_valid_json(
+    path: Path, profile: str, invoke: Callable[..., str]
+) -> None:
+    options = ("--profile", profile, "--unrepresentable", "null")
+    text = invoke("decode", *options, path)
+    lines = [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+    wanted = [
+        {"_table": batch.table} | dict(zip(batch.column_names, row, strict=True))
+        for batch in walrow.read(path, profile=profile, unrepresentable="null")
+        for row in zip(
+            *map(jsonlines.values, pa.record_batch(batch).columns), strict=True
+        )
+    ]
+    assert lines == wanted
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in READABLE if p.name.startswith("types-") and ".text." in p.name],
+    ids=identify,
+)
+def test_text_profile_prints_what_the_server_sent(
+    path: Path, invoke: Callable[..., str]
+) -> None:
+    wanted = [
+        [None if cell.kind == "n" else cell.data.decode() for cell in message.new]
+        for _, message in messages(path.read_bytes())
+        if isinstance(message, r.Insert)
+    ]
+    lines = map(json.loads, invoke("decode", "--profile", "text", path).splitlines())
+    found = [
+        list(line.values())[1 : len(line) - 7]
+        for line in lines
+        if line["_change_type"] == "insert"
+    ]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+def test_json_lines_go_to_a_file_too(
+    data: Path, tmp_path: Path, invoke: Callable[..., str]
+) -> None:
+    path, out = data / "rows.text.wire", tmp_path / "out.jsonl"
+    assert invoke("decode", "--table", "item", "--to", out, path) == ""
+    assert out.read_text() == invoke("decode", "--table", "item", path)
+
+
+# -------------------------------------------------------------------- Parquet and IPC
+
+
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_one_table_reads_back_from_parquet_and_ipc(
+    data: Path, tmp_path: Path, profile: str, invoke: Callable[..., str]
+) -> None:
+    path = data / "rows.text.wire"
+    wanted = table_of(path, "public.item", profile=profile)
+    options = ("--table", "public.item", "--profile", profile)
+    for name, read in (
+        ("out.parquet", pq.read_table),
+        ("out.arrow", lambda file: pa.ipc.open_file(file).read_all()),
+    ):
+        out = tmp_path / name
+        invoke("decode", *options, "--to", out, path)
+        found = read(out)
+        assert found.equals(wanted)
+        assert found.schema.metadata == wanted.schema.metadata
+        assert out.stat().st_mode & 0o777 == 0o666 & ~umask()
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "out.arrow",
+        "out.parquet",
+    ]
+
+
+def umask() -> int:
+    old = os.umask(0)
+    os.umask(old)
+    return old
+
+
+def test_only_table_needs_no_name_and_several_do(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    out = tmp_path / "out.parquet"
+    single = data / "update-toast.text.wire"
+    [table] = {batch.table for batch in walrow.read(single)}
+    assert run("decode", "--to", out, single).returncode == 0
+    assert pq.read_table(out).equals(table_of(single, table))
+    before = out.read_bytes()
+    found = run("decode", "--to", out, data / "rows.text.wire")
+    assert found.returncode == 2
+    assert b"--table" in found.stderr
+    assert b"public.item" in found.stderr
+    assert out.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("path", READABLE, ids=identify)
+def test_directory_takes_every_table_and_version(
+    path: Path, tmp_path: Path, invoke: Callable[..., str]
+) -> None:
+    options = ("--unrepresentable", "null", "--format", "arrow")
+    invoke("decode", *options, "--to", f"{tmp_path}/out/", path)
+    files = sorted((tmp_path / "out").iterdir())
+    found: list[Any] = []
+    for file in files:
+        assert file.suffix == ".arrow"
+        table = pa.ipc.open_file(file).read_all()
+        found.extend(map(repr, table.to_batches() and rows(table)))
+    wanted: list[Any] = []
+    for batch in walrow.read(path, unrepresentable="null"):
+        wanted.extend(map(repr, rows(pa.table(pa.record_batch(batch)))))
+    assert sorted(found) == sorted(wanted)
+
+
+def rows(table: pa.Table) -> list[Any]:
+    return [
+        (*table.column_names, *row)
+        for batch in table.to_batches()
+        for row in zip(*map(jsonlines.values, batch.columns), strict=True)
+    ]
+
+
+def test_directory_files_are_named_by_schema_table_and_version(
+    data: Path, tmp_path: Path, invoke: Callable[..., str]
+) -> None:
+    invoke("decode", "--to", f"{tmp_path}/", data / "rows.text.wire")
+    names = {"public.item.parquet", "public.stock.parquet"}
+    assert {file.name for file in tmp_path.iterdir()} == names
+    found = pq.read_table(tmp_path / "public.item.parquet")
+    assert found.equals(table_of(data / "rows.text.wire", "public.item"))
+    invoke("decode", "--to", f"{tmp_path}/v/", data / "alter-columns.text.wire")
+    files = sorted(file.name for file in (tmp_path / "v").iterdir())
+    assert len(files) > 1
+    assert any(file.endswith(".2.parquet") for file in files)
+    invoke("decode", "--to", f"{tmp_path}/i/", data / "identifiers.text.wire")
+    assert all(file.name.count(".") == 2 for file in (tmp_path / "i").iterdir())
+
+
+def test_changed_columns_do_not_fit_one_file(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    path = data / "alter-columns.text.wire"
+    found = run("decode", "--to", tmp_path / "out.parquet", path)
+    assert found.returncode == 1
+    assert b"columns change" in found.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_types_catalog_and_prefix_are_handed_on(
+    data: Path, tmp_path: Path, invoke: Callable[..., str]
+) -> None:
+    catalog = tmp_path / "catalog.json"
+    catalog.write_text(walrow.Catalog().to_json())
+    lines = invoke(
+        *("decode", "--table", "item", "--types", "amount=string"),
+        *("--catalog", catalog, "--metadata-prefix", "pg_"),
+        data / "rows.text.wire",
+    ).splitlines()
+    first = json.loads(lines[0])
+    assert isinstance(first["amount"], str)
+    assert first["pg_change_type"] == "insert"
+
+
+def test_parquet_says_what_it_cannot_hold(data: Path, tmp_path: Path, run: Any) -> None:
+    out = tmp_path / "out"
+    found = run(
+        *("decode", "--unrepresentable", "null", "--to", f"{out}/"),
+        data / "types-time.text.wire",
+    )
+    if found.returncode:
+        [line] = found.stderr.decode().splitlines()
+        assert "--profile spark" in line
+        assert list(out.iterdir()) == []
+    found = run(
+        *("decode", "--unrepresentable", "null", "--profile", "spark"),
+        *("--to", f"{out}/", data / "types-time.text.wire"),
+    )
+    assert found.returncode == 0
+
+
+# --------------------------------------------------------------------- what goes wrong
+
+
+def test_empty_file_has_no_rows_and_makes_no_file(tmp_path: Path, run: Any) -> None:
+    path = tmp_path / "empty.wire"
+    path.touch()
+    found = run("decode", path)
+    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+    for table in ((), ("--table", "t")):
+        found = run("decode", *table, "--to", tmp_path / "out.parquet", path)
+        assert found.returncode == 1
+        assert len(found.stderr.splitlines()) == 1
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_cut_file_warns_and_keeps_what_is_complete(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    path = tmp_path / "cut.wire"
+    path.write_bytes((data / "rows.text.wire").read_bytes()[:-300])
+    found = run("decode", path)
+    assert found.returncode == 0
+    assert len(found.stdout.splitlines()) == sum(b.num_rows for b in walrow.read(path))
+    assert b"warning: the capture ends inside a frame or transaction" in found.stderr
+
+
+def test_server_error_is_told(data: Path, run: Any) -> None:
+    path = data / "error-binary.binary.wire"
+    found = run("decode", path)
+    assert found.returncode == 0
+    assert b"the server ended the stream with an error (SQLSTATE 4" in found.stderr
+
+
+def test_nulled_values_are_told(data: Path, run: Any) -> None:
+    path = data / "types-infinity.text.wire"
+    found = run("decode", "--unrepresentable", "null", path)
+    assert found.returncode == 0
+    assert b"values became null" in found.stderr
+    found = run("decode", path)
+    assert found.returncode == 1
+    assert b"unrepresentable=" in found.stderr
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
+def test_garbage_leaves_no_file_and_what_was_there(
+    data: Path, tmp_path: Path, run: Any, form: str
+) -> None:
+    path, out = tmp_path / "garbage.wire", tmp_path / f"out.{form}"
+    out.write_bytes(b"before")
+    whole = (data / "rows.text.wire").read_bytes()
+    path.write_bytes(whole + b"\xff" * 100)
+    found = run("decode", "--table", "item", "--to", out, path)
+    assert found.returncode == 1
+    [line] = found.stderr.decode().splitlines()
+    assert line.startswith("walrow: ")
+    assert str(len(whole)) in line
+    assert "rows decoded, nothing written" in line
+    assert out.read_bytes() == b"before"
+    assert set(tmp_path.iterdir()) == {path, out}
+    found = run("decode", path)
+    assert found.returncode == 1
+    lines = len(found.stdout.splitlines())
+    assert lines == sum(b.num_rows for b in walrow.read(whole)) > 0
+    assert f"{lines} rows before the error were written" in found.stderr.decode()
+
+
+def test_wrong_calls_are_usage_errors(data: Path, tmp_path: Path, run: Any) -> None:
+    path = data / "rows.text.wire"
+    for arguments in (
+        (tmp_path / "gone",),
+        (tmp_path,),
+        (),
+        ("--to", tmp_path / "out.csv", path),
+        ("--types", "amount", path),
+        ("--types", "amount=nonsense", path),
+        ("--unrepresentable", "ignore", path),
+        ("--profile", "other", path),
+        ("--catalog", tmp_path / "gone.json", path),
+        ("--format", "parquet", path),
+    ):
+        found = run("decode", *arguments)
+        assert found.returncode == 2, arguments
+        assert b"Traceback" not in found.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_table_is_an_error(data: Path, tmp_path: Path, run: Any) -> None:
+    for to in ("-", tmp_path / "out.parquet"):
+        found = run("decode", "--table", "none", "--to", to, data / "rows.text.wire")
+        assert found.returncode == 1
+        assert b"none" in found.stderr
+        assert len(found.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_broken_catalog_is_one_line(data: Path, tmp_path: Path, run: Any) -> None:
+    catalog = tmp_path / "catalog.json"
+    for content in (b"{", b"\xff"):
+        catalog.write_bytes(content)
+        found = run("decode", "--catalog", catalog, data / "rows.text.wire")
+        assert found.returncode in {1, 2}
+        assert len(found.stderr.splitlines()) == 1
+
+
+def test_file_in_no_directory_is_one_line(data: Path, tmp_path: Path, run: Any) -> None:
+    out = tmp_path / "no" / "out.parquet"
+    found = run("decode", "--table", "item", "--to", out, data / "rows.text.wire")
+    assert found.returncode == 1
+    [line] = found.stderr.decode().splitlines()
+    assert "No such file or directory" in line
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("to", ["out.parquet", "out.arrow", "out.jsonl", "out/"])
+def test_interrupt_leaves_no_file(
+    data: Path, tmp_path: Path, start: Any, to: str, sent: int
+) -> None:
+    out = tmp_path / "there"
+    out.mkdir()
+    target = f"{out}/{to}"
+    process = start("decode", "--table", "item", "--to", target, "-")
+    # A large first block, so that rows are written, and then a wait for the next.
+    process.stdin.write((data / "rows.text.wire").read_bytes() * 6000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 30
+    while not list(out.rglob("*.tmp")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert list(out.rglob("*.tmp"))
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + sent
+    assert errors == b""
+    assert [file for file in out.rglob("*") if file.is_file()] == []
+
+
+def test_full_disk_is_one_line_and_leaves_no_file(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    path = data / "rows.text.wire"
+    with Path("/dev/full").open("wb") as full:
+        options = {"stdout": full, "stderr": -1, "capture_output": False}
+        found = run("decode", path, **options)
+    assert found.returncode == 1
+    [line] = found.stderr.decode().splitlines()
+    assert "No space left on device" in line
+
+    def limit() -> None:
+        # As a full disk does, but for one process: the write fails with EFBIG.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    large = path.read_bytes() * 100
+    for form in ("parquet", "arrow", "jsonl"):
+        out = tmp_path / f"out.{form}"
+        to = ("decode", "--table", "item", "--to", out, "-")
+        found = run(*to, input=large, preexec_fn=limit)
+        assert found.returncode == 1, form
+        [line] = found.stderr.decode().splitlines()
+        assert "File too large" in line
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_closed_pipe_is_quiet(data: Path, start: Any) -> None:
+    process = start("decode", "-")
+    process.stdin.write((data / "rows.text.wire").read_bytes() * 3000)
+    process.stdin.close()
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(30) == 141
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("missing", ["click", "rich", "pyarrow"])
+def test_missing_extra_says_what_to_install(data: Path, run: Any, missing: str) -> None:
+    del run
+    import subprocess
+
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None; "
+        f"sys.argv = ['walrow', 'decode', {str(data / 'rows.text.wire')!r}]; "
+        "from walrow.cli import main; main()"
+    )
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=50
+    )
+    assert found.returncode == 2
+    text = found.stderr.decode()
+    assert f"needs {missing}: pip install 'walrow[cli]'" in text
+    assert "Traceback" not in text
+    if missing != "pyarrow":
+        assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("missing", ["pyarrow"])
+def test_inspect_needs_no_pyarrow(data: Path, missing: str) -> None:
+    import subprocess
+
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None; "
+        f"sys.argv = ['walrow', 'inspect', {str(data / 'rows.text.wire')!r}]; "
+        "from walrow.cli import main; main()"
+    )
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=50
+    )
+    assert found.returncode == 0
+    assert found.stdout
+
+
+def test_progress_is_shown_only_on_a_terminal(data: Path, tmp_path: Path) -> None:
+    import pty
+    import subprocess
+
+    master, slave = pty.openpty()
+    path = tmp_path / "large.wire"
+    path.write_bytes((data / "rows.text.wire").read_bytes() * 2000)
+    command = [sys.executable, "-m", "walrow.cli", "decode", "--table", "item"]
+    process = subprocess.Popen(  # noqa: S603
+        [*command, "--to", str(tmp_path / "out.parquet"), str(path)],
+        stderr=slave,
+        stdout=subprocess.DEVNULL,
+    )
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            block = os.read(master, 4096)
+        except OSError:
+            break
+        if not block:
+            break
+        shown += block
+    os.close(master)
+    assert process.wait(30) == 0
+    assert b"large.wire" in shown

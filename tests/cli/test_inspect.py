@@ -1,0 +1,222 @@
+"""`walrow inspect`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from reference import counts, messages
+from reference import reader as r
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CAPTURES = sorted((Path(__file__).parent.parent / "data").glob("[0-9]*/*.wire"))
+
+
+def identify(path: Path) -> str:
+    return f"{path.parent.name}/{path.name.removesuffix('.wire')}"
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=identify)
+def test_counts_are_the_reference_readers(
+    path: Path, invoke: Callable[..., str]
+) -> None:
+    found = json.loads(invoke("inspect", "--count", "--json", path))
+    wanted = counts(path.read_bytes(), physical=".physical." in path.name)
+    assert found == wanted
+    assert list(found) == ["frames", "messages", "cells", "bytes"]
+    assert list(found["cells"]) == ["n", "u", "t", "b"]
+
+
+def test_captures_are_there() -> None:
+    assert len(CAPTURES) > 200
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in CAPTURES if ".physical." not in p.name], ids=identify
+)
+def test_json_lines_tell_of_every_frame_and_message(
+    path: Path, invoke: Callable[..., str]
+) -> None:
+    lines = [
+        json.loads(line) for line in invoke("inspect", "--json", path).splitlines()
+    ]
+    wanted = list(messages(path.read_bytes()))
+    assert len(lines) == len(wanted)
+    for line, (frame, message) in zip(lines, wanted, strict=True):
+        assert line["kind"] == frame.kind
+        assert line["offset"] == frame.offset
+        assert ("lsn" in line) == (frame.kind == "w")
+        assert ("message" in line) == (message is not None)
+        if message is None:
+            continue
+        assert line["message"]["kind"] == chr(frame.payload[0])
+        fields = line["message"]["fields"]
+        if isinstance(message, r.Insert):
+            assert fields["relation"] == message.relation
+            assert fields["new"] == [cell(c) for c in message.new]
+        if isinstance(message, r.Relation):
+            names = [column["name"] for column in fields["columns"]]
+            assert names == [column.name for column in message.columns]
+    assert sum(line["size"] for line in lines) == path.stat().st_size
+
+
+def cell(found: r.Cell) -> Any:
+    match found.kind:
+        case "n":
+            return None
+        case "u":
+            return {"unchanged": True}
+        case "t":
+            return found.data.decode()
+        case _:
+            return {"hex": found.data.hex()}
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in CAPTURES if ".physical." not in p.name], ids=identify
+)
+def test_table_has_a_printable_line_for_every_frame(
+    path: Path, invoke: Callable[..., str]
+) -> None:
+    text = invoke("inspect", path)
+    lines = text.split("\n")
+    assert len(lines) == len(list(messages(path.read_bytes()))) + 2
+    assert all(line.isprintable() for line in lines)
+
+
+def test_table_shows_relation_names_columns_and_values(
+    data: Path, invoke: Callable[..., str]
+) -> None:
+    text = invoke("inspect", data / "rows.text.wire")
+    assert "OFFSET" in text.splitlines()[0]
+    assert "public.item" in text
+    assert "label='uno'" in text
+    assert "NULL" in text
+
+
+def test_long_values_are_shortened(data: Path, invoke: Callable[..., str]) -> None:
+    text = invoke("inspect", data / "update-toast.text.wire")
+    assert "(unchanged)" in text
+    assert "…" in text
+    assert max(map(len, text.splitlines())) < 1000
+
+
+def test_limit_ends_early(data: Path, invoke: Callable[..., str]) -> None:
+    path = data / "rows.text.wire"
+    assert len(invoke("inspect", "--limit", 3, path).splitlines()) == 4
+    assert len(invoke("inspect", "--limit", 3, "--json", path).splitlines()) == 3
+    assert invoke("inspect", "--limit", 0, "--json", path) == ""
+
+
+def test_count_table_is_for_people(data: Path, invoke: Callable[..., str]) -> None:
+    text = invoke("inspect", "--count", data / "rows.text.wire")
+    assert "Insert" in text
+    assert "1,852" in text
+
+
+def test_stdin_and_single_payloads_are_read(data: Path, run: Any) -> None:
+    path = data / "rows.text.wire"
+    found = run("inspect", "--count", "--json", "-", input=path.read_bytes())
+    assert json.loads(found.stdout) == counts(path.read_bytes())
+    payload = b"w" + bytes(24) + b"I\0\0\x40\0N\0\x01n"
+    for framing, chunk in (("copydata", payload), ("message", payload[25:])):
+        found = run("inspect", "--json", "--framing", framing, "-", input=chunk)
+        assert json.loads(found.stdout)["message"]["name"] == "Insert"
+        count = ("inspect", "--count", "--json", "--framing", framing, "-")
+        assert json.loads(run(*count, input=chunk).stdout) == {
+            "frames": {"w": 1},
+            "messages": {"I": 1},
+            "cells": {"n": 1, "u": 0, "t": 0, "b": 0},
+            "bytes": len(chunk),
+        }
+
+
+def test_empty_file_has_nothing(tmp_path: Path, run: Any) -> None:
+    path = tmp_path / "empty.wire"
+    path.touch()
+    found = run("inspect", path)
+    assert (found.returncode, found.stderr) == (0, b"")
+    found = run("inspect", "--count", "--json", path)
+    assert json.loads(found.stdout) == {
+        "frames": {},
+        "messages": {},
+        "cells": {"n": 0, "u": 0, "t": 0, "b": 0},
+        "bytes": 0,
+    }
+
+
+@pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
+def test_cut_file_warns_and_shows_what_is_whole(
+    data: Path, tmp_path: Path, run: Any, mode: tuple[str, ...]
+) -> None:
+    path = tmp_path / "cut.wire"
+    path.write_bytes((data / "rows.text.wire").read_bytes()[:-3])
+    found = run("inspect", *mode, path)
+    assert found.returncode == 0
+    assert found.stdout
+    assert found.stderr == b"walrow: warning: the capture ends inside a frame\n"
+
+
+@pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
+def test_garbage_is_one_line_of_error(
+    data: Path, tmp_path: Path, run: Any, mode: tuple[str, ...]
+) -> None:
+    path = tmp_path / "garbage.wire"
+    whole = (data / "rows.text.wire").read_bytes()
+    path.write_bytes(whole + b"\xff" * 100)
+    found = run("inspect", *mode, path)
+    assert found.returncode == 1
+    [line] = found.stderr.decode().splitlines()
+    assert line.startswith("walrow: ")
+    assert str(len(whole)) in line
+    if mode != ("--count",):
+        frames = len(list(messages(whole)))
+        assert len(found.stdout.splitlines()) == frames + (mode == ())
+
+
+def test_wrong_calls_are_usage_errors(tmp_path: Path, run: Any) -> None:
+    missing = run("inspect", tmp_path / "gone")
+    assert missing.returncode == 2
+    assert b"does not exist" in missing.stderr
+    directory = run("inspect", tmp_path)
+    assert directory.returncode == 2
+    assert b"is a directory" in directory.stderr
+    assert run("inspect").returncode == 2
+    assert run("inspect", "--count", "--limit", 1, "-", input=b"").returncode == 2
+    assert run("inspect", "--framing", "x", "-", input=b"").returncode == 2
+    assert run("nothing").returncode == 2
+
+
+def test_closed_pipe_is_quiet(data: Path, tmp_path: Path, start: Any) -> None:
+    path = tmp_path / "large.wire"
+    path.write_bytes((data / "rows.text.wire").read_bytes() * 500)
+    process = start("inspect", "--json", path)
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(30) == 141
+    process.stderr.close()
+    process.stdin.close()
+
+
+@pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
+def test_full_disk_is_one_line_of_error(
+    data: Path, run: Any, mode: tuple[str, ...]
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        options = {"stdout": full, "stderr": -1, "capture_output": False}
+        found = run("inspect", *mode, data / "rows.text.wire", **options)
+    assert found.returncode == 1
+    assert found.stderr == b"walrow: No space left on device\n"
+
+
+def test_help_and_version(run: Any) -> None:
+    for command in ((), ("inspect",), ("decode",)):
+        found = run(*command, "--help")
+        assert found.returncode == 0
+        assert b"Usage: walrow" in found.stdout
+    assert run("--version").stdout.startswith(b"walrow")

@@ -1,0 +1,371 @@
+"""`walrow.spark` in Spark: golden captures through `mapInArrow`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark==4.3.0")
+
+import walrow  # noqa: E402
+import walrow.spark  # noqa: E402
+from pyspark.errors import PythonException  # noqa: E402
+from pyspark.sql.types import StructType  # noqa: E402
+from walrow.cli import jsonlines  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "18"
+
+
+def _readable() -> list[Any]:
+    """Each table of each capture that the spark profile reads under one schema."""
+    found = []
+    for path in sorted(DATA.glob("*.text.wire")):
+        try:
+            tables = {batch.table for batch in walrow.read(path, profile="spark")}
+            for table in sorted(tables):
+                list(walrow.read(path, table=table, profile="spark"))
+                name = f"{path.name.partition('.')[0]}-{table}"
+                found.append(pytest.param(path, table, id=name))
+        except walrow.Error:
+            continue
+    return found
+
+
+READABLE = _readable()
+
+
+def test_captures_are_read() -> None:
+    assert len(READABLE) > 40
+
+
+def expected(path: Path, table: str, **options: Any) -> list[list[Any]]:
+    return [
+        list(row)
+        for batch in walrow.read(path, table=table, profile="spark", **options)
+        for row in zip(
+            *map(jsonlines.values, pa.record_batch(batch).columns), strict=True
+        )
+    ]
+
+
+def collected(frame: DataFrame) -> list[list[Any]]:
+    """Rows as JSON has them; instants in UTC, whatever the session's zone is."""
+    table = frame.toArrow()
+    columns = []
+    for column in table.columns:
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            column = column.cast(pa.timestamp("us", "UTC"))  # noqa: PLW2901
+        columns.append([v for chunk in column.chunks for v in jsonlines.values(chunk)])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def same(found: list[list[Any]], wanted: list[list[Any]]) -> None:
+    # repr tells -0.0 from 0.0 and 1 from 1.0.
+    assert list(map(repr, found)) == list(map(repr, wanted))
+
+
+class Cases:
+    """What holds under every configuration: subclasses set it and run all again."""
+
+    conf: ClassVar[dict[str, str]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _configured(self, spark: SparkSession) -> Iterator[None]:
+        before = {name: spark.conf.get(name) for name in self.conf}
+        for name, value in self.conf.items():
+            spark.conf.set(name, value)
+        yield
+        for name, old in before.items():
+            spark.conf.set(name, old)
+
+    @pytest.mark.parametrize(("path", "table"), READABLE)
+    def test_binary_column_and_path_column_give_what_read_gives(
+        self, spark: SparkSession, path: Path, table: str
+    ) -> None:
+        schema = walrow.spark.schema(path, table)
+        decode = walrow.spark.decode(table=table, schema=schema)
+        wanted = expected(path, table)
+        content = spark.createDataFrame([(1, path.read_bytes())], "n int, c binary")
+        paths = spark.createDataFrame([(1, str(path))], "n int, p string")
+        # Only the path's has a schema of its own.
+        for frame, function in (
+            (content, decode),
+            (paths, walrow.spark.decode(table=table)),
+        ):
+            changes = frame.mapInArrow(function, schema)
+            assert changes.schema == schema
+            same(collected(changes), wanted)
+
+    def test_binary_file_source_by_content_and_by_path(
+        self, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        capture = DATA / "rows.text.wire"
+        for name in ("a b.wire", "c%20d.wire", "é.wire"):
+            (tmp_path / name).write_bytes(capture.read_bytes())
+        files = spark.read.format("binaryFile").load(str(tmp_path))
+        schema = walrow.spark.schema(capture, "item")
+        decode = walrow.spark.decode(table="item", schema=schema)
+        wanted = sorted(expected(capture, "item") * 3, key=repr)
+        for frame in (
+            files,
+            files.select("path"),
+            files.select("content"),
+            files.selectExpr("_metadata.file_path as p"),
+            files.selectExpr("input_file_name() as p"),
+        ):
+            found = collected(frame.mapInArrow(decode, schema))
+            same(sorted(found, key=repr), wanted)
+
+    def test_several_captures_in_any_partitioning_and_again(
+        self, spark: SparkSession
+    ) -> None:
+        capture = DATA / "rows.text.wire"
+        schema = walrow.spark.schema(capture, "public.item")
+        decode = walrow.spark.decode(table="public.item", schema=schema)
+        wanted = sorted(expected(capture, "public.item") * 7, key=repr)
+        frame = spark.createDataFrame([(str(capture),)] * 7, "p string")
+        for partitions in (1, 2, 5):
+            changes = frame.repartition(partitions).mapInArrow(decode, schema)
+            for _ in range(2):
+                same(sorted(collected(changes), key=repr), wanted)
+
+    def test_metadata_columns_are_counted_and_ordered_by_spark(
+        self, spark: SparkSession
+    ) -> None:
+        capture = DATA / "rows.text.wire"
+        schema = walrow.spark.schema(capture, "item")
+        decode = walrow.spark.decode(table="item", schema=schema)
+        changes = spark.createDataFrame([(str(capture),)], "p string").mapInArrow(
+            decode, schema
+        )
+        found = {
+            row["_change_type"]: row["count"]
+            for row in changes.groupBy("_change_type").count().collect()
+        }
+        place = schema.names.index("_change_type")
+        kinds = [row[place] for row in expected(capture, "item")]
+        assert found == {kind: kinds.count(kind) for kind in set(kinds)}
+
+    def test_schema_evolution_is_projected(self, spark: SparkSession) -> None:
+        capture = DATA / "alter-columns.text.wire"
+        batches = [pa.record_batch(b) for b in walrow.read(capture, profile="spark")]
+        wanted = pa.unify_schemas([b.schema.remove_metadata() for b in batches])
+        table = next(iter(walrow.read(capture))).table
+        struct = StructType.fromJson(_struct(wanted).jsonValue())
+        decode = walrow.spark.decode(table=table, schema=struct)
+        frame = spark.createDataFrame([(capture.read_bytes(),)], "c binary")
+        changes = frame.mapInArrow(decode, struct)
+        same(collected(changes), expected(capture, table, schema=wanted))
+        assert changes.filter("size(_unsent) > 0").count() > 0
+
+
+def _struct(schema: pa.Schema) -> StructType:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+class TestDefaults(Cases):
+    """Spark as it comes, in UTC."""
+
+
+class TestSmallBatches(Cases):
+    """Inputs of three rows."""
+
+    conf: ClassVar = {"spark.sql.execution.arrow.maxRecordsPerBatch": "3"}
+
+
+class TestNewYork(Cases):
+    """A session whose zone has hours that happen twice."""
+
+    conf: ClassVar = {"spark.sql.session.timeZone": "America/New_York"}
+
+
+# ------------------------------------------------------------------ against PostgreSQL
+
+
+def _plain(path: Path) -> bool:
+    meta = json.loads(
+        path.with_name(f"{path.name.split('.')[0]}.meta.json").read_text()
+    )
+    return bool(meta["foldable"])
+
+
+@pytest.mark.parametrize(
+    ("path", "table"),
+    [case for case in READABLE if _plain(case.values[0])],
+)
+def test_folded_changes_are_the_table_that_postgresql_has(
+    spark: SparkSession, path: Path, table: str
+) -> None:
+    name = path.name.split(".")[0]
+    tables = json.loads(path.with_name(f"{name}.tables.json").read_text())
+    if table not in tables:
+        pytest.skip("the table was gone at the end")
+    golden = tables[table]
+    schema = walrow.spark.schema(path, table)
+    # Of what PostgreSQL and Spark write alike.
+    plain = [
+        column["name"]
+        for column in golden["columns"]
+        if schema[column["name"]].dataType.simpleString().split("(")[0]
+        in {"int", "smallint", "bigint", "string", "decimal"}
+    ]
+    names = [column["name"] for column in golden["columns"]]
+    decode = walrow.spark.decode(table=table, schema=schema)
+    frame = spark.createDataFrame([(str(path),)], "p string")
+    changes = frame.mapInArrow(decode, schema).orderBy("_commit_lsn", "_seq")
+    rows: list[dict[str, Any]] = []
+    before: dict[str, Any] | None = None
+    for change in collected_dicts(changes, schema):
+        key = golden["key"] or names
+        match change["_change_type"]:
+            case "insert":
+                rows.append({n: change[n] for n in names})
+            case "truncate":
+                rows.clear()
+            case "update_preimage":
+                before = change
+            case "update_postimage":
+                old = before or change
+                row = next(r for r in rows if all(r[n] == old[n] for n in key))
+                row.update(
+                    {n: change[n] for n in names if n not in (change["_unsent"] or ())}
+                )
+                before = None
+            case "delete":
+                rows.remove(
+                    next(r for r in rows if all(r[n] == change[n] for n in key))
+                )
+    places = [names.index(name) for name in plain]
+    wanted = [[row[at] for at in places] for row in golden["rows"]]
+    found = [[None if row[n] is None else str(row[n]) for n in plain] for row in rows]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+def collected_dicts(frame: DataFrame, schema: StructType) -> Iterator[dict[str, Any]]:
+    for row in collected(frame):
+        yield dict(zip(schema.names, row, strict=True))
+
+
+# ------------------------------------------------------------------------- wrong input
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([b"I\0\0\x40\0N\0\x01t\0\0\0\x06secret"], "the value is not a capture"),
+        ([b""], "the value is empty"),
+        ([None], "NULL in column c, row 1 of the task's input"),
+        (["cut"], "the capture ends inside a frame or a transaction"),
+    ],
+    ids=["message", "empty", "null", "cut"],
+)
+def test_wrong_input_reaches_the_driver_in_walrows_words(
+    spark: SparkSession, values: list[Any], message: str
+) -> None:
+    capture = DATA / "rows.text.wire"
+    if values == ["cut"]:
+        values = [capture.read_bytes()[:-300]]
+    schema = walrow.spark.schema(capture, "item")
+    frame = spark.createDataFrame([(value,) for value in values], "c binary")
+    decode = walrow.spark.decode(table="item", schema=schema)
+    with pytest.raises(PythonException) as caught:
+        frame.mapInArrow(decode, schema).collect()
+    text = str(caught.value)
+    assert "walrow.errors.DecodeError" in text
+    assert message in text
+    assert "column c, row 1 of the task's input" in text
+    assert "secret" not in text
+
+
+def test_value_that_spark_cannot_hold_reaches_the_driver_with_the_way_out(
+    spark: SparkSession,
+) -> None:
+    capture = DATA / "types-infinity.text.wire"
+    with pytest.raises(walrow.UnrepresentableError) as local:
+        for table in {b.table for b in walrow.read(capture, profile="text")}:
+            list(walrow.read(capture, table=table, profile="spark"))
+    table = local.value.table
+    schema = walrow.spark.schema(capture, table, unrepresentable="null")
+    frame = spark.createDataFrame([(str(capture),)], "p string")
+    decode = walrow.spark.decode(table=table, schema=schema)
+    with pytest.raises(PythonException) as caught:
+        frame.mapInArrow(decode, schema).collect()
+    assert str(local.value) in str(caught.value)
+    assert str(capture) in str(caught.value)
+    decode = walrow.spark.decode(table=table, schema=schema, unrepresentable="null")
+    wanted = expected(capture, table, unrepresentable="null")
+    same(collected(frame.mapInArrow(decode, schema)), wanted)
+
+
+def test_missing_table_and_file_reach_the_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    capture = DATA / "rows.text.wire"
+    schema = walrow.spark.schema(capture, "item")
+    frame = spark.createDataFrame([(str(capture),)], "p string")
+    with pytest.raises(PythonException, match="no table nothing in the stream"):
+        frame.mapInArrow(walrow.spark.decode(table="nothing"), schema).collect()
+    gone = spark.createDataFrame([(str(tmp_path / "gone"),)], "p string")
+    with pytest.raises(PythonException, match="the capture cannot be read"):
+        gone.mapInArrow(walrow.spark.decode(table="item"), schema).collect()
+
+
+# ------------------------------------------------------------------------------ schema
+
+
+def test_schema_keeps_nullability_and_types() -> None:
+    schema = walrow.spark.schema(DATA / "rows.text.wire", "public.item")
+    assert {field.name: field.dataType.simpleString() for field in schema} == {
+        "id": "int",
+        "label": "string",
+        "amount": "decimal(12,2)",
+        "_change_type": "string",
+        "_commit_lsn": "bigint",
+        "_seq": "bigint",
+        "_commit_timestamp": "timestamp",
+        "_xid": "bigint",
+        "_key_only": "boolean",
+        "_unsent": "array<string>",
+    }
+    nullable = {field.name for field in schema if field.nullable}
+    assert nullable == {"id", "label", "amount", "_unsent"}
+
+
+def test_schema_follows_the_options() -> None:
+    schema = walrow.spark.schema(
+        DATA / "rows.text.wire",
+        "item",
+        metadata=["seq"],
+        metadata_prefix="pg_",
+        types={"amount": "string"},
+    )
+    names = {field.name: field.dataType.simpleString() for field in schema}
+    assert names == {
+        "id": "int",
+        "label": "string",
+        "amount": "string",
+        "pg_seq": "bigint",
+    }
+
+
+def test_naive_timestamps_are_timestamp_ntz(spark: SparkSession) -> None:
+    capture = DATA / "types-time.text.wire"
+    seen = set()
+    for table in {batch.table for batch in walrow.read(capture, profile="text")}:
+        schema = walrow.spark.schema(capture, table, unrepresentable="null")
+        seen |= {field.dataType.simpleString() for field in schema}
+    assert {"timestamp_ntz", "timestamp", "date", "time(6)"} <= seen
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"

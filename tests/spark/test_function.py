@@ -1,0 +1,263 @@
+"""The function that `decode` returns, called as a task calls it, without Spark."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+import walrow  # noqa: E402
+import walrow.spark  # noqa: E402
+from walrow.cli import jsonlines  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ITEM = "public.item"
+
+
+def binary(*values: bytes | None) -> pa.RecordBatch:
+    return pa.record_batch({"capture": pa.array(values, pa.binary())})
+
+
+def run(function: Callable, *batches: pa.RecordBatch) -> list[list]:
+    """The rows as JSON has them, which tells -0 from 0 and NaN from nothing else."""
+    found = list(function(iter(batches)))
+    assert all(type(batch) is pa.RecordBatch for batch in found)
+    return [
+        list(row)
+        for batch in found
+        for row in zip(*map(jsonlines.values, batch.columns), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def rows(data: Path) -> bytes:
+    return (data / "rows.text.wire").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def expected(rows: bytes) -> list[list]:
+    batches = walrow.read(rows, table=ITEM, profile="spark")
+    found = run(lambda _: map(pa.record_batch, batches))
+    assert len(found) > 4
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.binary(), pa.large_binary(), pa.binary_view()], ids=str
+)
+def test_binary_columns_of_every_kind_are_read(
+    rows: bytes, expected: list[list], kind: pa.DataType
+) -> None:
+    batch = pa.record_batch({"n": pa.array([1, 2]), "c": pa.array([rows, rows], kind)})
+    assert run(walrow.spark.decode(table=ITEM), batch) == expected * 2
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str
+)
+def test_paths_are_read_with_and_without_scheme(
+    rows: bytes, expected: list[list], kind: pa.DataType, tmp_path: Path
+) -> None:
+    path = tmp_path / "a %20 b#?ü.wire"
+    path.write_bytes(rows)
+    paths = [str(path), f"file:{path}", path.as_uri()]
+    batch = pa.record_batch({"path": pa.array(paths, kind)})
+    assert run(walrow.spark.decode(table=ITEM), batch) == expected * 3
+
+
+def test_schema_option_takes_every_kind_of_schema(rows: bytes) -> None:
+    types = pytest.importorskip("pyspark.sql.types")
+    struct = walrow.spark.schema(rows, ITEM)
+    assert isinstance(struct, types.StructType)
+    arrow = pa.schema(walrow.read(rows, table=ITEM, profile="spark").schema)
+    found = [
+        run(walrow.spark.decode(table=ITEM, schema=schema), binary(rows))
+        for schema in (
+            None,
+            struct,
+            arrow,
+            walrow.read(rows, table=ITEM, profile="spark").schema,
+        )
+    ]
+    assert found[0]
+    assert all(rows == found[0] for rows in found)
+
+
+def test_function_survives_pickling(rows: bytes, expected: list[list]) -> None:
+    function = walrow.spark.decode(
+        table=("public", "item"),
+        schema=walrow.read(rows, table=ITEM, profile="spark").schema,
+        catalog=walrow.Catalog(),
+        types={"label": pa.string()},
+        batch_rows=2,
+    )
+    copy = pickle.loads(pickle.dumps(function))
+    assert run(copy, binary(rows)) == expected
+
+
+def test_same_input_gives_the_same_output_every_time(rows: bytes) -> None:
+    function = walrow.spark.decode(table=ITEM)
+    first = [batch.serialize() for batch in function(iter([binary(rows, rows)]))]
+    again = [batch.serialize() for batch in function(iter([binary(rows, rows)]))]
+    assert first == again
+
+
+def test_abandoned_task_leaves_the_function_as_it_was(
+    rows: bytes, expected: list[list]
+) -> None:
+    function = walrow.spark.decode(table=ITEM, batch_rows=1)
+    next(iter(function(iter([binary(rows)]))))
+    assert run(function, binary(rows)) == expected
+
+
+# What Kafka carries: one payload or one message of a connection a value.
+PAYLOAD = b"w" + bytes(24) + b"B" + bytes(20)
+LONE = {
+    "XLogData": PAYLOAD,
+    "keepalive": b"k" + bytes(17),
+    "Begin": b"B\0\0\0\0\x01\x92\x3a\x28\0\x02\xf1\x2c\xc5\x5b\xb3\x40\0\0\x02\xe1",
+    "Commit": b"C\0\0\0\0\0\x01\x92\x3a\x28\0\0\0\0\x01\x92\x3a\x58" + bytes(8),
+    "Origin": b"O\0\0\0\0\x01\x92\x3a\x28name\0",
+    "Relation": b"R\0\0\x40\0public\0t\0d\0\0",
+    "Type": b"Y\0\0\x40\0public\0t\0",
+    "Insert": b"I\0\0\x40\0N\0\x01n",
+    "Update": b"U\0\0\x40\0N\0\x01n",
+    "Delete": b"D\0\0\x40\0K\0\x01n",
+    "Truncate": b"T\0\0\0\x01\0\0\0\x40\0",
+    "Message": b"M\0\0\0\0\0\x01\x92\x3a\x28p\0\0\0\0\x01x",
+    "Stream Start": b"S\0\0\x02\xe1\x01",
+    "Stream Stop": b"E",
+    "Stream Commit": b"c\0\0\x02\xe1\0" + bytes(24),
+    "Stream Abort": b"A\0\0\x02\xe1\0\0\x02\xe1",
+    "JSON": b'{"op": "c", "secret": 1}',
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("value", LONE.values(), ids=LONE)
+@pytest.mark.parametrize("with_schema", [True, False])
+def test_lone_message_is_refused_with_a_remedy(
+    rows: bytes, value: bytes, *, with_schema: bool
+) -> None:
+    schema = walrow.read(rows, table=ITEM, profile="spark").schema
+    function = walrow.spark.decode(table=ITEM, schema=schema if with_schema else None)
+    with pytest.raises(walrow.DecodeError) as caught:
+        run(function, binary(rows, value))
+    assert "the value is not a capture" in str(caught.value)
+    assert 'framing="copydata"' in str(caught.value)
+    assert caught.value.__notes__ == [
+        "walrow: in column capture, row 2 of the task's input"
+    ]
+    assert "secret" not in str(caught.value)
+
+
+def test_null_names_its_column(rows: bytes) -> None:
+    with pytest.raises(walrow.DecodeError, match="NULL in column capture, row 2") as e:
+        run(walrow.spark.decode(table=ITEM), binary(rows, None))
+    assert e.value.column == "capture"
+
+
+def test_rows_before_a_wrong_value_come_first(
+    rows: bytes, expected: list[list]
+) -> None:
+    found = walrow.spark.decode(table=ITEM)(iter([binary(rows, b"x")]))
+    assert next(found).num_rows == len(expected)
+    with pytest.raises(walrow.DecodeError):
+        next(found)
+
+
+def test_cut_capture_is_refused_unless_that_is_known(rows: bytes) -> None:
+    cut = rows[:-300]
+    with pytest.raises(walrow.DecodeError, match=r'unfinished="ignore"'):
+        run(walrow.spark.decode(table=ITEM), binary(cut))
+    found = run(walrow.spark.decode(table=ITEM, unfinished="ignore"), binary(cut))
+    reader = walrow.read(cut, table=ITEM, profile="spark")
+    assert len(found) == sum(batch.num_rows for batch in reader) > 0
+    assert reader.unfinished
+
+
+def test_missing_file_says_which(tmp_path: Path) -> None:
+    path = str(tmp_path / "gone.wire")
+    with pytest.raises(walrow.Error, match="cannot be read: No such file") as caught:
+        run(walrow.spark.decode(table=ITEM), pa.record_batch({"path": [path]}))
+    assert path in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "column", "message"),
+    [
+        ({"a": [1]}, None, "neither a binary column"),
+        ({"a": [b"x"], "b": [b"x"]}, None, "several binary columns, a, b"),
+        ({"a": ["x"], "b": ["x"]}, None, "several string columns, a, b"),
+        ({"a": [b"x"]}, "b", "no column b in the DataFrame, only a"),
+        ({"a": [1]}, "a", "column a is int64"),
+    ],
+)
+def test_column_that_is_not_clear_is_refused(
+    columns: dict[str, list], column: str | None, message: str
+) -> None:
+    function = walrow.spark.decode(table=ITEM, column=column)
+    with pytest.raises(walrow.SchemaError, match=message):
+        run(function, pa.record_batch(columns))
+
+
+def test_column_option_chooses_among_several(rows: bytes, expected: list[list]) -> None:
+    batch = pa.record_batch({"a": [b"x"], "b": [rows], "path": ["x"]})
+    assert run(walrow.spark.decode(table=ITEM, column="b"), batch) == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"framing": "copydata"},
+        {"profile": "arrow"},
+        {"unfinished": "maybe"},
+        {"unrepresentable": "sentinel"},
+        {"batch_rows": 0},
+        {"schema": 7},
+    ],
+    ids=str,
+)
+def test_impossible_options_are_refused_at_once(options: dict) -> None:
+    with pytest.raises(ValueError, match=r".+") as caught:
+        walrow.spark.decode(table=ITEM, **options)
+    assert isinstance(caught.value, walrow.Error)
+
+
+def test_table_that_a_capture_lacks(rows: bytes, data: Path) -> None:
+    other = (data / "types-integer.text.wire").read_bytes()
+    with pytest.raises(walrow.SchemaError, match="public.item"):
+        run(walrow.spark.decode(table=ITEM), binary(other))
+    schema = walrow.read(rows, table=ITEM, profile="spark").schema
+    assert run(walrow.spark.decode(table=ITEM, schema=schema), binary(other)) == []
+
+
+def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
+    capture = (data / "alter-columns.text.wire").read_bytes()
+    tables = {batch.table for batch in walrow.read(capture)}
+    table = tables.pop()
+    versions = [pa.schema(b.schema) for b in walrow.read(capture, profile="spark")]
+    assert not tables
+    assert len({tuple(version.names) for version in versions}) > 1
+    with pytest.raises(walrow.SchemaError):
+        run(walrow.spark.decode(table=table), binary(capture))
+    wanted = pa.unify_schemas([version.remove_metadata() for version in versions])
+    found = list(
+        walrow.spark.decode(table=table, schema=wanted)(iter([binary(capture)]))
+    )
+    names = set(wanted.names)
+    rows = 0
+    for batch in found:
+        assert batch.schema.equals(wanted)
+        for row, unsent in enumerate(batch["_unsent"].to_pylist()):
+            assert set(unsent or ()) <= names
+            for name in unsent or ():
+                assert not batch[name][row].is_valid
+            rows += bool(unsent)
+    assert rows > 0
