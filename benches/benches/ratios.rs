@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use walrow_benches::captures::{Capture, captures};
-use walrow_benches::{floor, walk};
+use walrow_benches::{decode, floor, walk};
 
 /// The best of so many turns counts: noise only ever adds.
 const TURNS: usize = 30;
@@ -18,7 +18,7 @@ fn main() {
     } else {
         1
     };
-    println!("capture         MB   what      floor      walrow    ratio");
+    println!("capture         MB   what      floor      walrow    ratio    MB/s");
     for capture in captures() {
         let messages = floor::walk(&capture.bytes).messages;
 
@@ -28,12 +28,12 @@ fn main() {
             messages,
             turns,
             floor::walk,
-            Some(&walk::walk),
+            &walk::walk,
         );
 
         let floor = |bytes: &[u8]| floor::rows(bytes, |table| drop(black_box(table)));
         let rows = floor(&capture.bytes);
-        row(&capture, "row", rows, turns, floor, None::<&fn(&[u8])>);
+        row(&capture, "row", rows, turns, floor, &decode::rows);
     }
 }
 
@@ -44,27 +44,25 @@ fn row<A, B>(
     count: usize,
     turns: usize,
     floor: impl Fn(&[u8]) -> A,
-    walrow: Option<&impl Fn(&[u8]) -> B>,
+    walrow: &impl Fn(&[u8]) -> B,
 ) {
     let (mut low, mut own) = (Duration::MAX, Duration::MAX);
     for _ in 0..turns {
         low = low.min(time(&capture.bytes, &floor));
-        if let Some(walrow) = walrow {
-            own = own.min(time(&capture.bytes, walrow));
-        }
+        own = own.min(time(&capture.bytes, walrow));
     }
     let nanos = |time: Duration| time.as_nanos() as f64 / count as f64;
     let kind = if capture.real { ' ' } else { '*' };
     let megabytes = capture.bytes.len() as f64 / 1e6;
-    print!(
-        "{:<8}{kind} {megabytes:>8.1}   {what:<8} {:>6.1} ns",
+    let rate = capture.bytes.len() as f64 * 1e3 / own.as_nanos() as f64;
+    println!(
+        "{:<8}{kind} {megabytes:>8.1}   {what:<8} {:>6.1} ns  {:>7.1} ns  {:>6.2} {rate:>7.0}{}",
         capture.name,
-        nanos(low)
+        nanos(low),
+        nanos(own),
+        nanos(own) / nanos(low),
+        if capture.real { "" } else { "   (*: made up)" }
     );
-    if walrow.is_some() {
-        print!("  {:>7.1} ns  {:>6.2}", nanos(own), nanos(own) / nanos(low));
-    }
-    println!("{}", if capture.real { "" } else { "   (*: made up)" });
 }
 
 fn time<T>(bytes: &[u8], call: &impl Fn(&[u8]) -> T) -> Duration {

@@ -6,5 +6,6 @@
 //! of one machine.
 
 pub mod captures;
+pub mod decode;
 pub mod floor;
 pub mod walk;
