@@ -10,7 +10,7 @@ fn benches(criterion: &mut Criterion) {
         let count = decode::rows(&capture.bytes).map_or(0, |rows| rows as u64);
         group.throughput(Throughput::Elements(count));
         group.bench_function("walrow", |b| {
-            b.iter(|| decode::rows(black_box(&capture.bytes)))
+            b.iter(|| decode::rows(black_box(&capture.bytes)));
         });
         group.finish();
     }

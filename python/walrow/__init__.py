@@ -3,7 +3,7 @@
 >>> import walrow
 >>> for batch in walrow.read("tests/data/18/rows.text.wire"):
 ...     print(batch.table, batch.num_rows)
-public.item 8
+public.item 10
 public.stock 7
 
 - `read` turns a capture into batches, `Decoder` a stream as it comes in.

@@ -10,14 +10,14 @@ from walrow.sources import blocks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walrow._core import (
+    from walrow.typing import (
         ArrowSchemaExportable,
         Framing,
         Policy,
         Profile,
+        Source,
         TableName,
     )
-    from walrow.sources import Source
 
 __all__ = ["messages", "read", "schema"]
 
@@ -40,10 +40,11 @@ def read(
 ) -> Reader:
     """Reads the committed rows of a stream, lazily.
 
+    >>> import walrow
     >>> with walrow.read("tests/data/18/rows.text.wire") as reader:
     ...     for batch in reader:
     ...         print(batch.table, batch.num_rows)
-    public.item 8
+    public.item 10
     public.stock 7
 
     One table is an Arrow stream, for whatever takes one:
@@ -115,6 +116,7 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
 
     Nothing is left out or put together: messages of transactions that roll back are there.
 
+    >>> import walrow
     >>> path = "tests/data/18/rows.text.wire"
     >>> for frame in walrow.messages(path):
     ...     if frame.message and frame.message.kind == "I":
@@ -124,8 +126,9 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
 
     What is read can be written again, byte for byte:
 
+    >>> from pathlib import Path
     >>> data = b"".join(frame.to_bytes() for frame in walrow.messages(path))
-    >>> data == open(path, "rb").read()
+    >>> data == Path(path).read_bytes()
     True
 
     Args:
@@ -141,6 +144,7 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
 def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
     """Gives the schema that `read(table=...)` has, from a catalog's table.
 
+    >>> import walrow
     >>> catalog = walrow.Catalog(
     ...     '{"tables": [{"schema": "public", "name": "t", "oid": 16400,'
     ...     ' "columns": [{"name": "id", "type": 23, "key": true}]}]}'

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
-__all__ = ["BLOCK_BYTES", "BinaryFile", "Buffer", "Source", "blocks"]
+    from walrow.typing import Source
 
+__all__ = ["BLOCK_BYTES", "blocks"]
 
-class BinaryFile(Protocol):
-    """What can be read like a binary file."""
-
-    def read(self, size: int, /) -> bytes | None:
-        """Gives at most so many bytes, and none at the end."""
-
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-#: What a source may be.
-Source: TypeAlias = (
-    str | os.PathLike[str] | BinaryFile | IO[bytes] | Buffer | Iterable[Any]
-)
 
 #: Files are read in blocks of this many bytes: large ones keep most transactions in one
 #: piece, and memory stays bounded, which a mapped file's would not.
@@ -70,7 +59,7 @@ def _file_blocks(source: Any) -> _File:
     if isinstance(source, str) and "://" in source:
         return _File(_open_url(source), own=True)
     if isinstance(source, str | os.PathLike):
-        return _File(open(source, "rb", buffering=0), own=True)  # noqa: PTH123, SIM115
+        return _File(open(source, "rb", buffering=0), own=True)  # noqa: PTH123
     return _File(source, own=False)
 
 

@@ -178,18 +178,16 @@ class _Decode:
             for block in _blocks(source):
                 size += len(block)
                 yield from decoder.feed(block)
-            # With a schema, a capture may well do without the table.
-            yield from decoder.finish() if self.schema is None else decoder.flush()
+            yield from decoder.flush()
         except DecodeError as error:
             if error.offset is not None and error.offset < _FRAME_HEADER:
                 text = f"{_NO_CAPTURE} ({error})"
                 raise DecodeError(text, offset=error.offset) from None
             raise
-        except SchemaError:
-            # Of a value that is no capture, that it lacks the table is no news.
-            self._complete(decoder, size)
-            raise
         self._complete(decoder, size)
+        if self.schema is None:
+            # Raises if the table never appeared, which with a schema is no fault.
+            yield from decoder.finish()
 
     def _complete(self, decoder: walrow.Decoder, size: int) -> None:
         if size == 0:
@@ -222,10 +220,8 @@ def _arrow_schema(schema: Any) -> pa.Schema:
     """Any schema as one that can be pickled."""
     import pyarrow as pa
 
-    if isinstance(schema, pa.Schema):
-        return schema
     if hasattr(schema, "__arrow_c_schema__"):
-        return pa.schema(schema)
+        return _named_alike(pa.schema(schema))
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
@@ -233,10 +229,27 @@ def _arrow_schema(schema: Any) -> pa.Schema:
         text = f"schema must be a StructType or an Arrow schema, not {type(schema).__name__}"
         raise OptionError(text)
     try:
-        return to_arrow_schema(schema, timezone="UTC")
+        arrow = to_arrow_schema(schema, timezone="UTC")
     except TypeError:
         # Before 4.2 the parameter did not exist, and the zone was always UTC.
-        return to_arrow_schema(schema)
+        arrow = to_arrow_schema(schema)
+    return _named_alike(arrow)
+
+
+def _named_alike(schema: pa.Schema) -> pa.Schema:
+    """The items of lists under the name that walrow gives them: to Spark it is free."""
+    import pyarrow as pa
+
+    def renamed(field: pa.Field) -> pa.Field:
+        found = field.type
+        if pa.types.is_list(found):
+            item = renamed(found.value_field.with_name("item"))
+            return field.with_type(pa.list_(item))
+        if pa.types.is_struct(found):
+            return field.with_type(pa.struct([renamed(part) for part in found]))
+        return field
+
+    return pa.schema([renamed(field) for field in schema], schema.metadata)
 
 
 def _choose(columns: pa.Schema, name: str | None) -> str:

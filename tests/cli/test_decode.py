@@ -336,7 +336,7 @@ def test_broken_catalog_is_one_line(data: Path, tmp_path: Path, run: Any) -> Non
     for content in (b"{", b"\xff"):
         catalog.write_bytes(content)
         found = run("decode", "--catalog", catalog, data / "rows.text.wire")
-        assert found.returncode in {1, 2}
+        assert found.returncode == 2
         assert len(found.stderr.splitlines()) == 1
 
 
@@ -365,7 +365,8 @@ def test_interrupt_leaves_no_file(
         time.sleep(0.01)
     assert list(out.rglob("*.tmp"))
     process.send_signal(sent)
-    _, errors = process.communicate(timeout=30)
+    with process:
+        _, errors = process.communicate(timeout=30)
     assert process.returncode == 128 + sent
     assert errors == b""
     assert [file for file in out.rglob("*") if file.is_file()] == []
@@ -398,9 +399,10 @@ def test_full_disk_is_one_line_and_leaves_no_file(
         assert list(tmp_path.iterdir()) == []
 
 
-def test_closed_pipe_is_quiet(data: Path, start: Any) -> None:
-    process = start("decode", "-")
-    process.stdin.write((data / "rows.text.wire").read_bytes() * 3000)
+def test_closed_pipe_is_quiet(data: Path, tmp_path: Path, start: Any) -> None:
+    path = tmp_path / "large.wire"
+    path.write_bytes((data / "rows.text.wire").read_bytes() * 3000)
+    process = start("decode", path)
     process.stdin.close()
     process.stdout.readline()
     process.stdout.close()

@@ -115,8 +115,14 @@ impl Decoder {
     }
 
     /// Makes batches of all rows so far, that is, of everything up to the last commit.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
     pub fn flush(&mut self) -> Result<(), Error> {
-        self.tables.flush()
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        self.tables.flush().map_err(|error| self.fail(error))
     }
 
     /// Ends the stream: as [`Decoder::flush`], and refuses more input no more than before.
@@ -124,10 +130,7 @@ impl Decoder {
     /// # Errors
     /// A chosen table that never appeared is [`ErrorKind::Schema`].
     pub fn finish(&mut self) -> Result<(), Error> {
-        if let Some(error) = &self.failure {
-            return Err(error.clone());
-        }
-        self.tables.flush()?;
+        self.flush()?;
         match (&self.tables.options.table, &self.tables.selected) {
             (Some(name), None) => {
                 let text = format!("no table {name} in the stream");
@@ -194,6 +197,8 @@ struct Tables {
     current: Current,
     /// The end of the last transaction that is complete.
     last_end: Lsn,
+    /// Up to where everything was handed out before the first row that could not be.
+    lost: Option<Lsn>,
     /// The chosen table, once it has appeared: `schema.name`, its schema, its layout's origin.
     selected: Option<(String, SchemaRef)>,
     unresolved: BTreeSet<Oid>,
@@ -218,6 +223,7 @@ impl Tables {
             bytes: 0,
             current: Current::default(),
             last_end: Lsn::INVALID,
+            lost: None,
             selected: None,
             unresolved: BTreeSet::new(),
             server_error: None,
@@ -392,7 +398,14 @@ impl Tables {
             && let Some(floor) = table.floor()
         {
             self.bytes = self.bytes.saturating_sub(table.bytes());
-            self.ready.push_back((table.finish(full)?, floor));
+            match table.finish(full) {
+                Ok(batch) => self.ready.push_back((batch, floor)),
+                Err(error) => {
+                    // Its rows are gone: nothing from the first of them on was handed out.
+                    self.lost = Some(self.lost.map_or(floor, |lost| lost.min(floor)));
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
@@ -416,7 +429,11 @@ impl Tables {
             _ => None,
         });
         let ready = self.ready.iter().map(|(_, floor)| *floor);
-        unfinished.chain(ready).min().unwrap_or(self.last_end)
+        unfinished
+            .chain(ready)
+            .chain(self.lost)
+            .min()
+            .unwrap_or(self.last_end)
     }
 
     /// Sees a relation version for the first time.

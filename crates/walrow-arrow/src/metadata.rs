@@ -219,7 +219,7 @@ impl Metadata {
                 }
                 MetadataColumn::KeyOnly => {
                     let key_only = self.change_types.iter().map(|kind| kind.key_only);
-                    Arc::new(BooleanArray::new(BooleanBuffer::from_iter(key_only), None))
+                    Arc::new(BooleanArray::new(key_only.collect::<BooleanBuffer>(), None))
                 }
                 MetadataColumn::Unsent => self.unsent_lists(always, names),
             });

@@ -113,12 +113,12 @@ impl Table {
                     // The old row has it where the replica identity covers the column.
                     let skip = usize::saturating_sub(place, old_at);
                     old_at = place.saturating_add(1);
-                    match old.as_mut().and_then(|cells| cells.nth(skip)) {
-                        Some(cell @ (Cell::Text(_) | Cell::Binary(_))) => cell,
-                        _ => {
-                            unsent.push(place);
-                            Cell::Null
-                        }
+                    let old = old.as_mut().and_then(|cells| cells.nth(skip));
+                    if let Some(cell @ (Cell::Text(_) | Cell::Binary(_))) = old {
+                        cell
+                    } else {
+                        unsent.push(place);
+                        Cell::Null
                     }
                 }
                 cell => cell,

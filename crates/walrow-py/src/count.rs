@@ -58,7 +58,11 @@ impl Counts {
 
     /// Counts a block; `wire` may be cut anywhere.
     fn feed(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
-        py.detach(|| self.state()?.feed(data).map_err(|error| errors::raise(&error.into())))
+        py.detach(|| {
+            self.state()?
+                .feed(data)
+                .map_err(|error| errors::raise(&error.into()))
+        })
     }
 
     /// Whether the input ended inside a frame.
@@ -135,7 +139,11 @@ impl State {
         }
         let payload =
             CopyData::parse(frame.body).map_err(|error| self.error(error, Frame::HEADER))?;
-        add(&mut self.frames, frame.body.first().copied().unwrap_or(b'd'), 1);
+        add(
+            &mut self.frames,
+            frame.body.first().copied().unwrap_or(b'd'),
+            1,
+        );
         let CopyData::XLogData(data) = payload else {
             return Ok(());
         };

@@ -6,7 +6,10 @@ use std::error::Error;
 use walrow::{Decoder, DecoderBuilder};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/18/rows.text.wire");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/data/18/rows.text.wire"
+    );
     let path = std::env::args().nth(1).unwrap_or_else(|| sample.to_owned());
     let capture = std::fs::read(path)?;
 

@@ -36,7 +36,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     code = 0
     try:
-        cli.main(arguments, prog_name="walrow", standalone_mode=False)
+        if "_WALROW_COMPLETE" in os.environ:
+            cli.main(prog_name="walrow")
+        # Not by main, which has answers of its own to interrupts and closed pipes.
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        with cli.make_context("walrow", words) as context:
+            cli.invoke(context)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import walrow
 from walrow.cli.source import Source, framing, opened
-from walrow.errors import Error, SchemaError
+from walrow.errors import Error, OptionError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +102,11 @@ def decode(
         "batch_rows": 131_072,  # a row group
     }
     if catalog is not None:
-        options["catalog"] = walrow.Catalog(catalog.read_text("utf-8"))
+        try:
+            options["catalog"] = walrow.Catalog(catalog.read_text("utf-8"))
+        except ValueError as error:
+            text = f"{catalog}: not a catalog: {error}"
+            raise OptionError(text) from error
     quiet = to == "-" and sys.stdout.isatty()
     with opened(file, framing, show=not quiet) as source:
         reader = walrow.read(source, **options)

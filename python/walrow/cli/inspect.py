@@ -201,11 +201,11 @@ def _summary(message: Any, columns: dict[int, tuple[str, list[str]]]) -> str:
         parts = [name]
         if fields.get("xid") is not None:
             parts.append(f"xid={fields['xid']}")
-        if fields.get("old") is not None:
-            label = "key" if fields["old_kind"] == "K" else "old"
-            parts.append(f"{label}({_row(fields['old'], names)})")
-        if "new" in fields:
-            parts.append(f"new({_row(fields['new'], names)})")
+        parts += [
+            f"{key}({_row(fields[key], names)})"
+            for key in ("key", "old", "new")
+            if fields.get(key) is not None
+        ]
         return " ".join(parts)
     shown = []
     for key, value in fields.items():

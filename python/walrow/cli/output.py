@@ -38,6 +38,9 @@ class Writer(Protocol):
     def close(self) -> None:
         """Writes the file's end."""
 
+    def abandon(self) -> None:
+        """Lets go of a file that is not wanted any more."""
+
 
 class Files:
     """Files under temporary names that get their own names together, or are removed."""
@@ -61,8 +64,8 @@ class Files:
 
     def finish(self, writer: Writer) -> None:
         """Writes a file's end; more of it will not come."""
-        self._writers.remove(writer)
         writer.close()
+        self._writers.remove(writer)
 
     def commit(self) -> None:
         """Completes all files, then gives them their names."""
@@ -83,8 +86,10 @@ class Files:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        for writer in self._writers:
+            writer.abandon()
         for temporary, _, file in self._files:
-            # On a full disk closing fails too, and a writer's end is of no use.
+            # On a full disk closing fails too.
             with contextlib.suppress(OSError):
                 file.close()
             with contextlib.suppress(OSError):
@@ -125,6 +130,12 @@ class _Parquet:
     def close(self) -> None:
         self._writer.close()
 
+    def abandon(self) -> None:
+        # Else it would write the file's end when it is collected.
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        self._writer.is_open = False
+
 
 class _Arrow:
     def __init__(self, file: Any, path: Path, schema: pa.Schema) -> None:
@@ -136,6 +147,10 @@ class _Arrow:
 
     def close(self) -> None:
         self._writer.close()
+
+    def abandon(self) -> None:
+        with contextlib.suppress(Exception):
+            self._writer.close()
 
 
 class Json:
@@ -153,6 +168,9 @@ class Json:
     def close(self) -> None:
         """Leaves the file to its owner."""
         self._file.flush()
+
+    def abandon(self) -> None:
+        """Leaves the file to its owner."""
 
 
 _WRITERS: dict[str, Any] = {"parquet": _Parquet, "arrow": _Arrow, "json": Json}

@@ -1,0 +1,95 @@
+"""The golden captures, for tests to choose from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What one server sent of one history, in one way.
+
+    Attributes:
+        major: The server's version.
+        name: The scenario.
+        record: `text`, `binary`, `v1` or `physical`.
+    """
+
+    major: int
+    name: str
+    record: str
+
+    def __str__(self) -> str:
+        return f"{self.major}-{self.name}-{self.record}"
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.name}.{self.record}.wire"
+
+    @property
+    def folder(self) -> Path:
+        return DATA / str(self.major)
+
+    @property
+    def data(self) -> bytes:
+        return self.path.read_bytes()
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return _json(self.folder / f"{self.name}.meta.json")
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        return _json(self.folder / f"{self.name}.tables.json")
+
+    @property
+    def plain(self) -> bool:
+        """Whether all its transactions come whole, at their commit."""
+        options = self.meta["records"].get(self.record, {})
+        return self.record != "physical" and not (
+            options.get("streaming") or options.get("two_phase")
+        )
+
+    def beside(self, record: str) -> Capture:
+        """The same history, recorded in another way."""
+        return Capture(self.major, self.name, record)
+
+
+@cache
+def _json(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
+
+
+def capture(name: str, record: str = "text", major: int = 18) -> Capture:
+    """One capture by its name."""
+    return Capture(major, name, record)
+
+
+def captures(*records: str) -> list[Capture]:
+    """All captures of these records, of every record if none is named."""
+    found = []
+    for path in sorted(DATA.glob("*/*.wire")):
+        name, record, _ = path.name.split(".")
+        if not records or record in records:
+            found.append(Capture(int(path.parent.name), name, record))
+    if not found:
+        msg = f"no captures in {DATA}"
+        raise LookupError(msg)
+    return found
+
+
+def plain_captures(*records: str) -> list[Capture]:
+    """The captures whose transactions all come whole."""
+    return [each for each in captures(*records) if each.plain]
+
+
+def cut(data: bytes, size: int) -> list[bytes]:
+    """The data in pieces of this size."""
+    return [data[at : at + size] for at in range(0, len(data), size)]

@@ -1,0 +1,205 @@
+"""The push decoder: chunks, framings, flush and finish, nothing lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from captures import Capture, capture, captures, cut, plain_captures
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows import Outcome, decode, outcome
+
+import walrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pa = pytest.importorskip("pyarrow")
+
+ROWS = capture("rows")
+
+
+def split(data: bytes) -> tuple[list[bytes], list[tuple[int, int, bytes]]]:
+    """CopyData payloads, and rows of the SQL function, of what a connection carried."""
+    payloads, changes = [], []
+    for frame in walrow.messages(data):
+        if frame.kind in "wk":
+            payloads.append(frame.to_bytes()[5:])
+        if frame.kind == "w":
+            changes.append((frame.fields["start"], 0, frame.to_bytes()[30:]))
+    return payloads, changes
+
+
+@pytest.mark.parametrize("capture", captures(), ids=str)
+def test_no_cut_changes_the_outcome(capture: Capture) -> None:
+    data = capture.data
+    expected = outcome(walrow.read(data))
+    for size in (1, 7, 1000):
+        assert outcome(decode(walrow.Decoder(), cut(data, size))) == expected
+        assert outcome(walrow.read(cut(data, size))) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_no_cuts_at_all_change_the_outcome(data: st.DataObject) -> None:
+    chosen = data.draw(st.sampled_from(["rows", "alter-transaction", "sessions"]))
+    stream = capture(chosen).data
+    places = data.draw(st.lists(st.integers(0, len(stream)), max_size=12).map(sorted))
+    pieces = [
+        stream[a:b]
+        for a, b in zip([0, *places], [*places, len(stream)], strict=True)
+    ]
+    rows = data.draw(st.integers(1, 30))
+    expected = outcome(walrow.read(stream, batch_rows=rows))
+    decoder = walrow.Decoder(batch_rows=rows)
+    assert outcome(decode(decoder, pieces)) == expected
+
+
+@pytest.mark.parametrize("capture", plain_captures("text", "binary"), ids=str)
+def test_all_framings_give_the_same_batches(capture: Capture) -> None:
+    if capture.name in {"sessions", "error-binary"}:
+        pytest.skip("only wire tells where a session begins")
+    payloads, changes = split(capture.data)
+    expected = outcome(walrow.read(capture.data))
+    if expected.error is not None:
+        # The text tells the offset, which counts what was fed.
+        expected.error = (expected.error[0], "")
+
+    def compare(result: Outcome) -> None:
+        if result.error is not None:
+            result.error = (result.error[0], "")
+        assert result == expected
+
+    compare(outcome(walrow.read(payloads, framing="copydata")))
+    compare(outcome(decode(walrow.Decoder(framing="copydata"), payloads)))
+    compare(outcome(decode(walrow.Decoder(framing="copydata"), [payloads])))
+    compare(outcome(walrow.read(changes, framing="message")))
+    compare(outcome(decode(walrow.Decoder(framing="message"), changes)))
+    texts = [(f"{a >> 32:X}/{a & 0xFFFFFFFF:X}", b, c) for a, b, c in changes]
+    compare(outcome(walrow.read(texts, framing="message")))
+    bare = [memoryview(message) for _, _, message in changes]
+    compare(outcome(walrow.read(bare, framing="message")))
+
+
+def test_flush_gives_what_is_committed_and_position_follows() -> None:
+    commits = [
+        (frame.offset + frame.size, frame.message.end_lsn)
+        for frame in walrow.messages(ROWS.data)
+        if frame.message is not None and frame.message.kind == "C"
+    ]
+    decoder = walrow.Decoder()
+    at, rows = 0, 0
+    for end, lsn in commits:
+        assert list(decoder.feed(ROWS.data[at : end - 1])) == []
+        assert decoder.unfinished
+        before = decoder.position
+        assert list(decoder.flush()) == []
+        assert decoder.position == before
+        assert list(decoder.feed(ROWS.data[end - 1 : end])) == []
+        batches = list(decoder.flush())
+        rows += sum(batch.num_rows for batch in batches)
+        assert decoder.position == lsn
+        assert not decoder.unfinished
+        at = end
+    assert rows == sum(batch.num_rows for batch in walrow.read(ROWS.data))
+
+
+@pytest.mark.parametrize(
+    "go_on",
+    [
+        lambda decoder: decoder.feed(b""),
+        lambda decoder: decoder.flush(),
+        lambda decoder: decoder.finish(),
+        lambda decoder: decoder.feed([]),
+    ],
+)
+def test_dropped_iterator_loses_nothing(go_on: Callable[[Any], Any]) -> None:
+    expected = outcome(walrow.read(ROWS.data, batch_rows=1))
+    decoder = walrow.Decoder(batch_rows=1)
+    batches = []
+    iterator = decoder.feed(cut(ROWS.data, 500))
+    batches.append(next(iterator))
+    del iterator
+    batches.append(next(go_on(decoder)))
+    decoder.flush()
+    batches.extend(decoder.finish())
+    assert outcome(batches).tables() == expected.tables()
+
+
+def test_input_that_no_one_iterated_over_is_kept() -> None:
+    decoder = walrow.Decoder()
+    for piece in cut(ROWS.data, 100):
+        decoder.feed(piece)
+    assert decoder.position == 0
+    assert outcome(decoder.finish()) == outcome(walrow.read(ROWS.data))
+
+
+def test_mutable_buffers_are_taken_as_they_were() -> None:
+    buffer = bytearray(ROWS.data)
+    decoder = walrow.Decoder()
+    iterator = decoder.feed(buffer)
+    buffer[:] = bytes(len(buffer))
+    batches = [*iterator, *decoder.finish()]
+    assert outcome(batches) == outcome(walrow.read(ROWS.data))
+
+
+def test_new_session_drops_what_was_open() -> None:
+    decoder = walrow.Decoder()
+    list(decoder.feed(ROWS.data[:-60]))
+    assert decoder.unfinished
+    decoder.new_session()
+    list(decoder.feed(b""))
+    assert not decoder.unfinished
+    before = list(decoder.flush())
+    batches = [*decoder.feed(ROWS.data), *decoder.finish()]
+    assert sum(batch.num_rows for batch in before) > 0
+    assert outcome(batches) == outcome(walrow.read(ROWS.data))
+
+
+def test_schema_is_there_when_the_table_is() -> None:
+    decoder = walrow.Decoder(table="item")
+    assert decoder.schema is None
+    list(decoder.feed(ROWS.data))
+    assert decoder.schema is not None
+    assert decoder.schema.names[:2] == ["id", "label"]
+    assert decoder.schema == walrow.read(ROWS.data, table="item").schema
+
+
+def test_exception_of_an_iterable_leaves_the_decoder_usable() -> None:
+    def chunks() -> Any:
+        yield ROWS.data[:1000]
+        msg = "later"
+        raise TimeoutError(msg)
+
+    decoder = walrow.Decoder()
+    with pytest.raises(TimeoutError, match="later"):
+        list(decoder.feed(chunks()))
+    batches = [*decoder.feed(ROWS.data[1000:]), *decoder.finish()]
+    assert outcome(batches) == outcome(walrow.read(ROWS.data))
+
+
+@pytest.mark.parametrize("wrong", [5, None, "text", ["text"], [5]])
+def test_what_is_not_bytes_is_a_type_error(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="bytes-like"):
+        list(walrow.Decoder().feed(wrong))
+
+
+def test_unfinished_batches_are_bounded_in_memory() -> None:
+    batches = list(walrow.read(ROWS.data, batch_memory=1))
+    assert outcome(batches).tables() == outcome(walrow.read(ROWS.data)).tables()
+    assert len(batches) > 2
+
+
+def test_unresolved_types_are_listed() -> None:
+    user = capture("types-user")
+    reader = walrow.read(user.path)
+    batches = outcome(reader).batches
+    assert reader.unresolved_types
+    for oid in reader.unresolved_types:
+        fields = [field for batch in batches for field in batch.records.schema]
+        named = [f for f in fields if (f.metadata or {}).get(b"pg.oid") == b"%d" % oid]
+        assert named
+        # An opaque type, where pyarrow knows these.
+        types = {getattr(field.type, "storage_type", field.type) for field in named}
+        assert types == {pa.string()}

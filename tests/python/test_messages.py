@@ -1,0 +1,219 @@
+"""`walrow.messages`: every frame, its message, and the way back to bytes."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from typing import Any
+
+import pytest
+import reference
+from captures import Capture, capture, captures, cut
+
+import walrow
+from walrow._core import Counts
+
+ROWS = capture("rows")
+LOGICAL = [each for each in captures() if each.record != "physical"]
+#: The other reader's names for the manual's fields.
+RENAMED = {
+    "Origin": {"commit_lsn": "lsn"},
+    "Relation": {"namespace": "schema"},
+    "Type": {"namespace": "schema"},
+}
+
+
+@pytest.mark.parametrize("capture", LOGICAL, ids=str)
+def test_counts_are_those_of_another_reader(capture: Capture) -> None:
+    frames: Counter[str] = Counter()
+    messages: Counter[str] = Counter()
+    for frame in walrow.messages(capture.path):
+        frames[frame.kind] += 1
+        if frame.message is not None:
+            messages[frame.message.kind] += 1
+    expected = reference.counts(capture.data)
+    assert frames == expected["frames"]
+    assert messages == expected["messages"]
+    counted = Counts()
+    for piece in cut(capture.data, 77):
+        counted.feed(piece)
+    assert not counted.unfinished
+    result = counted.result()
+    assert result["frames"] == frames
+    assert result["messages"] == messages
+    cells = {kind: n for kind, n in result["cells"].items() if n}
+    assert cells == {k: n for k, n in expected["cells"].items() if n}
+
+
+@pytest.mark.parametrize("capture", captures(), ids=str)
+def test_frames_encode_to_the_bytes_they_came_in(capture: Capture) -> None:
+    data = capture.data
+    for source in (data, cut(data, 11)):
+        frames = walrow.messages(source)
+        at = 0
+        for frame in frames:
+            encoded = frame.to_bytes()
+            assert (frame.offset, frame.size) == (at, len(encoded))
+            assert encoded == data[at : at + len(encoded)]
+            at += frame.size
+        assert at == len(data)
+        assert not frames.unfinished  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("capture", LOGICAL, ids=str)
+def test_fields_are_those_of_another_reader(capture: Capture) -> None:
+    others = reference.messages(capture.data)
+    for frame, (other_frame, other) in zip(
+        walrow.messages(capture.path), others, strict=True
+    ):
+        assert (frame.kind, frame.offset) == (other_frame.kind, other_frame.offset)
+        if frame.kind == "w":
+            assert frame.name == "XLogData"
+            assert frame.fields == {
+                "start": other_frame.start,
+                "end": other_frame.end,
+                "clock": other_frame.time,
+            }
+        if frame.message is None:
+            assert other is None
+            continue
+        assert frame.message.name.replace(" ", "") == type(other).__name__
+        renamed = RENAMED.get(frame.message.name, {})
+        if hasattr(other, "old"):
+            row = [_cell(cell) for cell in other.old] if other.old_kind else None
+            assert frame.message.key == (row if other.old_kind == "K" else None)
+            assert frame.message.old == (row if other.old_kind == "O" else None)
+        for name, value in frame.message.fields.items():
+            other_name = renamed.get(name, name)
+            if name != "old" and hasattr(other, other_name):
+                assert value == _plain(name, getattr(other, other_name)), name
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "new":
+        return [_cell(cell) for cell in value]
+    if name in {"first", "transactional"}:
+        return bool(value)
+    if name == "replica_identity":
+        return {"d": "default", "n": "nothing", "f": "full", "i": "index"}[value]
+    if name == "columns":
+        return [
+            {
+                "flags": int(column.key),
+                "name": column.name,
+                "type_oid": column.type_oid,
+                "type_modifier": column.typmod,
+            }
+            for column in value
+        ]
+    if isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+def _cell(cell: Any) -> Any:
+    match cell.kind:
+        case "n":
+            return None
+        case "u":
+            return walrow.UNCHANGED
+        case "t":
+            return cell.data.decode()
+        case _:
+            return cell.data
+
+
+def test_old_rows_say_whether_they_are_keys() -> None:
+    for name, field, other in (("rows", "key", "old"), ("identity-full", "old", "key")):
+        found = [
+            frame.message
+            for frame in walrow.messages(capture(name).path)
+            if frame.message is not None and frame.message.kind == "D"
+        ]
+        assert found
+        assert all(message.fields[field] is not None for message in found)
+        assert all(message.fields[other] is None for message in found)
+
+
+def test_fields_are_attributes() -> None:
+    messages = {
+        frame.message.kind: frame.message
+        for frame in walrow.messages(ROWS.path)
+        if frame.message is not None
+    }
+    begin, insert = messages["B"], messages["I"]
+    assert begin.xid == begin.fields["xid"]
+    assert insert.relation == insert.fields["relation"]
+    assert {"xid", "relation", "new", "kind", "name", "fields"} <= set(dir(insert))
+    with pytest.raises(AttributeError, match="Insert has no field"):
+        _ = insert.nothing
+    assert not hasattr(insert, "nothing")
+    assert "Insert" in repr(insert)
+
+
+def test_frames_are_frozen() -> None:
+    frame = next(iter(walrow.messages(ROWS.path)))
+    with pytest.raises(AttributeError):
+        frame.kind = "x"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        frame.other = 1  # type: ignore[attr-defined]
+    assert frame.name == "CopyBothResponse"
+    assert frame.fields == {"format": 0, "columns": []}
+
+
+def test_unchanged_is_one_of_its_kind() -> None:
+    cells = [
+        cell
+        for frame in walrow.messages(capture("update-toast").path)
+        if frame.message is not None and frame.message.kind == "U"
+        for cell in frame.message.new
+    ]
+    assert any(cell is walrow.UNCHANGED for cell in cells)
+    assert repr(walrow.UNCHANGED) == "UNCHANGED"
+    assert pickle.loads(pickle.dumps(walrow.UNCHANGED)) is walrow.UNCHANGED
+
+
+def test_frames_of_a_physical_stream_have_no_message() -> None:
+    frames = list(walrow.messages(capture("physical", "physical").path))
+    assert any(frame.kind == "w" for frame in frames)
+    assert all(frame.message is None for frame in frames)
+
+
+def test_server_errors_have_their_fields() -> None:
+    frames = {frame.kind: frame for frame in walrow.messages(capture("error-terminated").path)}
+    assert frames["E"].name == "ErrorResponse"
+    assert frames["E"].fields["C"] == "57P01"
+
+
+def test_other_framings_encode_to_their_chunks() -> None:
+    frames = list(walrow.messages(ROWS.data))
+    payloads = [frame.to_bytes()[5:] for frame in frames if frame.kind in "wk"]
+    again = list(walrow.messages(payloads, framing="copydata"))
+    assert [frame.to_bytes() for frame in again] == payloads
+    assert [frame.size for frame in again] == [len(payload) for payload in payloads]
+    changes = [
+        (frame.fields["start"], 0, frame.to_bytes()[30:])
+        for frame in frames
+        if frame.kind == "w"
+    ]
+    again = list(walrow.messages(changes, framing="message"))
+    assert [frame.to_bytes() for frame in again] == [change[2] for change in changes]
+    assert [frame.fields["start"] for frame in again] == [c[0] for c in changes]
+
+
+def test_broken_frame_comes_after_the_whole_ones() -> None:
+    frames = walrow.messages(ROWS.data + b"x")
+    expected = len(list(walrow.messages(ROWS.data)))
+    found = []
+    for _ in range(2):
+        with pytest.raises(walrow.DecodeError) as caught:
+            for frame in frames:
+                found.append(frame)
+        assert caught.value.offset == len(ROWS.data)
+    assert len(found) == expected
+
+
+def test_cut_frame_is_unfinished() -> None:
+    frames = walrow.messages(ROWS.data[:-1])
+    list(frames)
+    assert frames.unfinished  # type: ignore[attr-defined]

@@ -1,0 +1,295 @@
+"""`walrow.read`: kinds of sources, the choice of a table, its schema, its ends."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from captures import capture, cut
+from rows import outcome
+
+import walrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pa = pytest.importorskip("pyarrow")
+
+ROWS = capture("rows")
+
+
+class OnlyReadInto:
+    """A file that can do nothing but fill a buffer."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def readinto(self, buffer: Any) -> int:
+        return self._file.readinto(buffer)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ROWS.path,
+        lambda: str(ROWS.path),
+        lambda: ROWS.path.as_uri(),
+        lambda: io.BytesIO(ROWS.data),
+        lambda: OnlyReadInto(ROWS.data),
+        lambda: ROWS.data,
+        lambda: bytearray(ROWS.data),
+        lambda: memoryview(ROWS.data),
+        lambda: memoryview(ROWS.data + ROWS.data)[: len(ROWS.data)],
+        lambda: cut(ROWS.data, 100),
+        lambda: iter(cut(ROWS.data, 1)),
+        lambda: (bytearray(piece) for piece in cut(ROWS.data, 33)),
+    ],
+    ids=[
+        "path",
+        "string",
+        "url",
+        "file",
+        "readinto",
+        "bytes",
+        "bytearray",
+        "memoryview",
+        "slice",
+        "list",
+        "iterator",
+        "generator",
+    ],
+)
+def test_every_source_gives_the_same_batches(make: Callable[[], Any]) -> None:
+    expected = outcome(walrow.read(ROWS.data))
+    assert expected.batches
+    assert outcome(walrow.read(make())) == expected
+
+
+def test_missing_file_is_told_of_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        walrow.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize("source", [5, None, object()])
+def test_what_is_no_source_is_refused_at_once(source: Any) -> None:
+    with pytest.raises(TypeError):
+        walrow.read(source)
+
+
+def test_text_file_is_refused_with_a_hint() -> None:
+    with pytest.raises(TypeError, match="binary mode"):
+        list(walrow.read(io.StringIO("text")))  # type: ignore[arg-type]
+
+
+def test_file_without_data_yet_is_not_its_end() -> None:
+    class Empty(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, _buffer: Any) -> None:
+            return None
+
+    with pytest.raises(BlockingIOError):
+        list(walrow.read(Empty()))
+
+
+def test_other_framings_want_chunks() -> None:
+    with pytest.raises(walrow.OptionError, match="chunks"):
+        walrow.read(ROWS.path, framing="copydata")
+
+
+def test_empty_source_has_no_batches() -> None:
+    reader = walrow.read(b"")
+    assert list(reader) == []
+    assert reader.position == 0
+    assert not reader.unfinished
+
+
+@pytest.mark.parametrize("table", ["public.item", "item", ("public", "item")])
+def test_table_is_chosen_by_name(table: Any) -> None:
+    batches = list(walrow.read(ROWS.path, table=table))
+    assert [batch.table for batch in batches] == ["public.item"]
+    assert (batches[0].schema_name, batches[0].table_name) == ("public", "item")
+    assert batches[0].num_rows == len(batches[0]) == 10
+    assert batches[0].column_names[:4] == ["id", "label", "amount", "_change_type"]
+    assert batches[0].num_columns == 10
+    assert batches[0].key_columns == ["id"]
+    assert batches[0].replica_identity == "default"
+    assert batches[0].relation_oid == ROWS.tables["public.item"]["oid"]
+
+
+def test_name_in_two_schemas_is_refused() -> None:
+    schemas = capture("schemas")
+    names = {batch.table_name for batch in walrow.read(schemas.path)}
+    ambiguous = [
+        name
+        for name in names
+        if len({b.table for b in walrow.read(schemas.path) if b.table_name == name}) > 1
+    ]
+    assert ambiguous, "the capture has one name in two schemas"
+    with pytest.raises(walrow.SchemaError, match="both meant"):
+        list(walrow.read(schemas.path, table=ambiguous[0]))
+
+
+def test_table_that_never_appears_is_an_error() -> None:
+    with pytest.raises(walrow.SchemaError, match="no table public.none in the stream"):
+        list(walrow.read(ROWS.path, table="public.none"))
+    with pytest.raises(walrow.SchemaError, match="no table"):
+        _ = walrow.read(ROWS.path, table="public.none").schema
+    reader = walrow.read(ROWS.path, table="public.none")
+    for _ in range(2):
+        with pytest.raises(walrow.SchemaError, match="no table"):
+            next(reader)
+
+
+def test_change_of_columns_stops_with_the_table_named() -> None:
+    altered = capture("alter-columns")
+    tables = {batch.table for batch in walrow.read(altered.path)}
+    table = next(iter(tables))
+    reader = walrow.read(altered.path, table=table)
+    batches = []
+    with pytest.raises(walrow.SchemaError, match="columns changed") as caught:
+        batches.extend(reader)
+    assert caught.value.table == table
+
+
+def test_every_version_fits_a_given_schema() -> None:
+    altered = capture("alter-columns")
+    versions = [pa.schema(batch.schema) for batch in walrow.read(altered.path)]
+    assert len({tuple(version.names) for version in versions}) > 1
+    table = next(iter(walrow.read(altered.path))).table
+    fields = {field.name: field.type for version in versions for field in version}
+    fields["never"] = pa.int32()
+    schema = pa.schema(list(fields.items()))
+
+    found = pa.table(walrow.read(altered.path, table=table, schema=schema))
+
+    assert found.schema.names == schema.names
+    assert found.num_rows == sum(b.num_rows for b in walrow.read(altered.path))
+    for row in found.to_pylist():
+        assert row["never"] is None
+        if row["_change_type"] != "truncate":
+            assert "never" in row["_unsent"]
+        for name in row["_unsent"] or ():
+            assert row[name] is None
+
+
+def test_schema_needs_a_table() -> None:
+    with pytest.raises(walrow.OptionError, match="say which"):
+        walrow.read(b"", schema=pa.schema([]))
+
+
+def test_a_schema_that_forbids_null_loses_no_row_in_silence() -> None:
+    fields = [pa.field("id", pa.int32()), pa.field("label", pa.string(), nullable=False)]
+    reader = walrow.read(ROWS.path, table="item", schema=pa.schema(fields))
+    for _ in range(2):
+        with pytest.raises(walrow.SchemaError, match="label"):
+            list(reader)
+    assert reader.position == 0
+
+
+def test_position_follows_what_was_handed_out() -> None:
+    reader = walrow.read(ROWS.path, batch_rows=1)
+    positions = [0]
+    last = 0
+    for batch in reader:
+        lsn = pa.record_batch(batch).column("_commit_lsn")[0].as_py()
+        assert reader.position >= positions[-1]
+        positions.append(reader.position)
+        last = max(last, lsn)
+    assert reader.position > last
+    ends = [
+        frame.message.end_lsn
+        for frame in walrow.messages(ROWS.path)
+        if frame.message is not None and frame.message.kind == "C"
+    ]
+    assert reader.position == max(ends)
+
+
+def test_cut_source_is_unfinished() -> None:
+    reader = walrow.read(ROWS.data[:-60])
+    list(reader)
+    assert reader.unfinished
+    whole = walrow.read(ROWS.data)
+    list(whole)
+    assert not whole.unfinished
+
+
+def test_server_error_is_told() -> None:
+    reader = walrow.read(capture("error-terminated").path)
+    list(reader)
+    assert reader.server_error == "57P01"
+    assert walrow.read(b"").server_error is None
+
+
+def test_closed_reader_gives_nothing_more() -> None:
+    with walrow.read(ROWS.path, batch_rows=1) as reader:
+        next(reader)
+    with pytest.raises(ValueError, match="closed"):
+        next(reader)
+    reader.close()
+
+
+def test_own_file_is_closed_others_are_not(recwarn: pytest.WarningsRecorder) -> None:
+    file = io.BytesIO(ROWS.data)
+    with walrow.read(file) as reader:
+        list(reader)
+    assert not file.closed
+    del reader
+    next(walrow.read(ROWS.path))
+    assert [str(w.message) for w in recwarn] == []
+
+
+def test_exception_of_the_source_comes_after_what_was_complete() -> None:
+    def chunks() -> Any:
+        yield ROWS.data
+        yield ROWS.data[:3]
+        msg = "the disk is gone"
+        raise OSError(msg)
+
+    reader = walrow.read(chunks())
+    batches = []
+    for _ in range(2):
+        with pytest.raises(OSError, match="the disk is gone"):
+            batches.extend(reader)
+    assert outcome(batches) == outcome(walrow.read(ROWS.data))
+
+
+def test_catalog_gives_the_schema_that_reading_gives() -> None:
+    table = ROWS.tables["public.item"]
+    catalog = _catalog(ROWS.tables)
+    assert catalog.tables() == [("public", "item"), ("public", "stock")]
+    for options in ({}, {"profile": "spark"}, {"profile": "text", "metadata": ()}):
+        read: Any = walrow.read(ROWS.path, table="item", **options).schema
+        ours: Any = walrow.schema(catalog, "item", **options)
+        assert pa.schema(ours).equals(pa.schema(read), check_metadata=False)
+        for one, other in zip(pa.schema(ours), pa.schema(read), strict=True):
+            assert one.equals(other, check_metadata=True)
+    assert ours.metadata["pg.relation_oid"] == str(table["oid"])
+    with pytest.raises(walrow.SchemaError, match="no table none in the catalog"):
+        walrow.schema(catalog, "none")
+
+
+def _catalog(tables: dict[str, Any]) -> walrow.Catalog:
+    import json
+
+    entries = [
+        {
+            "schema": table["schema"],
+            "name": table["name"],
+            "oid": table["oid"],
+            "columns": [
+                {
+                    "name": column["name"],
+                    "type": column["oid"],
+                    "type_modifier": column["typmod"],
+                    "key": column["name"] in table["key"],
+                }
+                for column in table["columns"]
+            ],
+        }
+        for table in tables.values()
+    ]
+    return walrow.Catalog(json.dumps({"tables": entries}))
