@@ -1,0 +1,123 @@
+//! The assembler against a slow and plain one, on histories that nobody wrote.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use proptest::prelude::*;
+use walrow_stream::{Assembler, ErrorKind, Item, Row};
+use walrow_testkit::reference::committed;
+use walrow_testkit::strategy::arbitrary;
+use walrow_testkit::{History, captures, in_chunks};
+
+/// A committed transaction as far as both assemblers tell it: xid, LSNs, time, and of each change
+/// its seq, its kind and its relations' numbers of columns.
+type Told = (
+    u32,
+    u64,
+    u64,
+    i64,
+    Option<String>,
+    Vec<(u64, u8, Vec<usize>)>,
+);
+
+fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>, ErrorKind> {
+    let mut assembler = Assembler::default();
+    let mut told: Vec<Told> = Vec::new();
+    let mut complete = 0;
+    for piece in pieces {
+        let mut rest = piece;
+        while let Some(item) = assembler.next(&mut rest).map_err(|error| error.kind)? {
+            match item {
+                Item::Begin(transaction) => told.push((
+                    transaction.xid,
+                    transaction.commit_lsn.0,
+                    transaction.end_lsn.0,
+                    transaction.commit_time.0,
+                    transaction.origins.last().map(|origin| origin.name.clone()),
+                    Vec::new(),
+                )),
+                Item::Change(change) => {
+                    let of_one = vec![change.relation.columns.len()];
+                    let (kind, columns) = match &change.row {
+                        Row::Insert { .. } => (b'I', of_one),
+                        Row::Update { .. } => (b'U', of_one),
+                        Row::Delete { .. } => (b'D', of_one),
+                        Row::Truncate { relations, .. } => {
+                            (b'T', relations.iter().map(|r| r.columns.len()).collect())
+                        }
+                        other => panic!("{other:?}"),
+                    };
+                    told.last_mut().unwrap().5.push((change.seq, kind, columns));
+                }
+                Item::Message(message) if message.transactional => {
+                    told.last_mut()
+                        .unwrap()
+                        .5
+                        .push((message.seq, b'M', Vec::new()));
+                }
+                Item::Commit(_) => complete += 1,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(complete, told.len(), "what began was committed");
+    Ok(told)
+}
+
+fn expected(bytes: &[u8]) -> Vec<Told> {
+    let transactions = committed(bytes).unwrap().transactions;
+    let told = transactions.into_iter().map(|transaction| {
+        let changes = transaction.changes.iter().map(|change| {
+            let kind = change.message.bytes().first().copied().unwrap();
+            (change.seq, kind, change.columns.clone())
+        });
+        (
+            transaction.xid,
+            transaction.commit_lsn,
+            transaction.end_lsn,
+            transaction.commit_time,
+            transaction
+                .origin
+                .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()),
+            changes.collect(),
+        )
+    });
+    told.collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn random_histories_come_out_whole_in_any_cut(
+        history in arbitrary::<History>(2_000),
+        sizes in prop::collection::vec(1_usize..300, 1..4),
+    ) {
+        let bytes = history.whole().bytes();
+        match assembled([&*bytes]) {
+            Ok(told) => {
+                prop_assert_eq!(&told, &expected(&bytes));
+                prop_assert_eq!(assembled(in_chunks(&bytes, &sizes)), Ok(told));
+            }
+            // Arbitrary names may be in no encoding.
+            Err(error) => {
+                prop_assert!(matches!(error, ErrorKind::InvalidUtf8 { .. }), "{error:?}");
+                prop_assert_eq!(assembled(in_chunks(&bytes, &sizes)), Err(error));
+            }
+        }
+    }
+}
+
+#[test]
+fn captures_come_out_as_the_plain_reading_has_them() {
+    let mut seen = 0;
+    for capture in captures().iter().filter(|capture| !capture.is_physical()) {
+        match assembled([&*capture.bytes]) {
+            Ok(told) => {
+                assert_eq!(told, expected(&capture.bytes), "{}", capture.name);
+                seen += 1;
+            }
+            Err(ErrorKind::NotYet { .. }) => {}
+            Err(other) => panic!("{}: {other:?}", capture.name),
+        }
+    }
+    assert!(seen > 150, "{seen} plain captures");
+}
