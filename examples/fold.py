@@ -105,10 +105,14 @@ class Table:
 
 def fold(batches: Iterable[walrow.Batch]) -> dict[str, Table]:
     """Returns the tables after all changes, by `schema.name`."""
-    tables: defaultdict[str, Table] = defaultdict(Table)
+    # By OID: a renamed table is the same one, a table made again under its name is not.
+    tables: defaultdict[int, Table] = defaultdict(Table)
+    names: dict[str, int] = {}
     for batch in batches:
-        tables[batch.table].apply(batch)
-    return dict(tables)
+        tables[batch.relation_oid].apply(batch)
+        names = {name: oid for name, oid in names.items() if oid != batch.relation_oid}
+        names[batch.table] = batch.relation_oid
+    return {name: tables[oid] for name, oid in names.items()}
 
 
 def _hashable(value: Any) -> Any:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 import walrow
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data" / "18"

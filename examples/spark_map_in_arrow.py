@@ -3,14 +3,19 @@
 Each row of the input names a file; the tasks open and decode them where they run.
 """
 
+import os
+import sys
 from pathlib import Path
 
-import walrow.spark
 from pyspark.sql import SparkSession
+
+import walrow.spark
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data" / "18"
 captures = [str(DATA / "rows.text.wire"), str(DATA / "rows.binary.wire")]
 
+# Tasks run the Python that has walrow.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.ui.enabled", "false")

@@ -20,6 +20,7 @@ from `schema`: it comes from the same code as the batches.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
@@ -270,7 +271,7 @@ def _choose(columns: pa.Schema, name: str | None) -> str:
             raise SchemaError(text, column=name)
         return name
     for kind, fits in (("binary", _is_binary), ("string", _is_string)):
-        names = [column.name for column in columns if fits(column.type)]
+        names: list[str] = [column.name for column in columns if fits(column.type)]
         if len(names) == 1:
             return names[0]
         if names:
@@ -289,21 +290,15 @@ def _choose(columns: pa.Schema, name: str | None) -> str:
 def _is_binary(found: pa.DataType) -> bool:
     from pyarrow import types
 
-    return (
-        types.is_binary(found)
-        or types.is_large_binary(found)
-        or types.is_binary_view(found)
-    )
+    kinds = (types.is_binary, types.is_large_binary, types.is_binary_view)
+    return any(fits(found) for fits in kinds)
 
 
 def _is_string(found: pa.DataType) -> bool:
     from pyarrow import types
 
-    return (
-        types.is_string(found)
-        or types.is_large_string(found)
-        or types.is_string_view(found)
-    )
+    kinds = (types.is_string, types.is_large_string, types.is_string_view)
+    return any(fits(found) for fits in kinds)
 
 
 def _blocks(source: str | memoryview) -> Iterable[bytes | memoryview]:
@@ -322,13 +317,25 @@ def _blocks(source: str | memoryview) -> Iterable[bytes | memoryview]:
 def _local(path: str) -> str:
     """Strips `file:` as Spark's sources write it.
 
-    `binaryFile` gives `file:/tmp/a b`, a path as it is; `input_file_name()` gives
-    `file:///tmp/a%20b`, a URL.
+    Both `binaryFile`'s path `file:/tmp/a b`, which is written as it is, and a URL's
+    `file:/tmp/a%20b`, of `input_file_name()` and `_metadata.file_path`, have one slash.
     """
-    if path.startswith("file://"):
-        _, slash, rest = path.removeprefix("file://").partition("/")
+    if not path.startswith("file:"):
+        return path
+    plain = path.removeprefix("file:")
+    if plain.startswith("//"):
+        _, slash, rest = plain.removeprefix("//").partition("/")
         return unquote(slash + rest)
-    return path.removeprefix("file:")
+    decoded = unquote(plain)
+    if decoded == plain or not Path(decoded).exists():
+        return plain
+    if Path(plain).exists():
+        text = (
+            "the path can mean two files that both exist, one with % in its name and one "
+            "without; give the path without file: before it"
+        )
+        raise Error(text)
+    return decoded
 
 
 # The type byte and the length with which every frame of a capture begins.

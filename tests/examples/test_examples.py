@@ -10,15 +10,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 # The demo is a target of its own; fold is a module, and tested below.
 NOT_SCRIPTS = {"demo.py", "fold.py"}
-SCRIPTS = [p for p in sorted((ROOT / "examples").glob("*.py")) if p.name not in NOT_SCRIPTS]
+SCRIPTS = [
+    p for p in sorted((ROOT / "examples").glob("*.py")) if p.name not in NOT_SCRIPTS
+]
 SAID = {
-    "python_read.py": ["public.item 9", "public.stock", "complete up to 0x"],
+    "python_read.py": ["public.item 10", "public.stock", "complete up to 0x"],
     "spark_map_in_arrow.py": ["insert", "update_postimage", "delete"],
 }
 
 
 def run(*command: str | Path) -> str:
-    result = subprocess.run(
+    result = subprocess.run(  # noqa: S603
         [str(word) for word in command],
         capture_output=True,
         check=False,
@@ -40,7 +42,9 @@ def test_python_example_runs(script: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_rust_example_runs() -> None:
-    said = run("cargo", "run", "--quiet", "--locked", "-p", "walrow", "--example", "read")
+    said = run(
+        "cargo", "run", "--quiet", "--locked", "-p", "walrow", "--example", "read"
+    )
     assert "public.item: " in said
     assert "complete up to 0/" in said
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import walrow
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -25,7 +26,9 @@ def scenarios() -> list[Path]:
         plain = "v1" if "v1" in told["records"] else "text"
         options = told["records"].get(plain, {})
         if told["foldable"] and options.get("proto_version") == 1:
-            found.append(meta.with_name(meta.name.replace("meta.json", f"{plain}.wire")))
+            found.append(
+                meta.with_name(meta.name.replace("meta.json", f"{plain}.wire"))
+            )
     return found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from captures import Capture, capture, captures, cut, plain_captures
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import Outcome, decode, outcome
 
 import walrow
+from captures import Capture, capture, captures, cut, plain_captures
+from rows import Outcome, decode, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +47,7 @@ def test_no_cuts_at_all_change_the_outcome(data: st.DataObject) -> None:
     stream = capture(chosen).data
     places = data.draw(st.lists(st.integers(0, len(stream)), max_size=12).map(sorted))
     pieces = [
-        stream[a:b]
-        for a, b in zip([0, *places], [*places, len(stream)], strict=True)
+        stream[a:b] for a, b in zip([0, *places], [*places, len(stream)], strict=True)
     ]
     rows = data.draw(st.integers(1, 30))
     expected = outcome(walrow.read(stream, batch_rows=rows))

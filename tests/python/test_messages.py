@@ -7,10 +7,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import reference
-from captures import Capture, capture, captures, cut
 
+import reference
 import walrow
+from captures import Capture, capture, captures, cut
 from walrow._core import Counts
 
 ROWS = capture("rows")
@@ -180,7 +180,9 @@ def test_frames_of_a_physical_stream_have_no_message() -> None:
 
 
 def test_server_errors_have_their_fields() -> None:
-    frames = {frame.kind: frame for frame in walrow.messages(capture("error-terminated").path)}
+    frames = {
+        frame.kind: frame for frame in walrow.messages(capture("error-terminated").path)
+    }
     assert frames["E"].name == "ErrorResponse"
     assert frames["E"].fields["C"] == "57P01"
 
@@ -204,11 +206,10 @@ def test_other_framings_encode_to_their_chunks() -> None:
 def test_broken_frame_comes_after_the_whole_ones() -> None:
     frames = walrow.messages(ROWS.data + b"x")
     expected = len(list(walrow.messages(ROWS.data)))
-    found = []
+    found: list[walrow.Frame] = []
     for _ in range(2):
         with pytest.raises(walrow.DecodeError) as caught:
-            for frame in frames:
-                found.append(frame)
+            found.extend(frames)
         assert caught.value.offset == len(ROWS.data)
     assert len(found) == expected
 

@@ -6,10 +6,10 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from captures import capture, cut
-from rows import outcome
 
 import walrow
+from captures import capture, cut
+from rows import outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class OnlyReadInto:
     [
         lambda: ROWS.path,
         lambda: str(ROWS.path),
-        lambda: ROWS.path.as_uri(),
+        ROWS.path.as_uri,
         lambda: io.BytesIO(ROWS.data),
         lambda: OnlyReadInto(ROWS.data),
         lambda: ROWS.data,
@@ -134,7 +134,9 @@ def test_name_in_two_schemas_is_refused() -> None:
 
 
 def test_table_that_never_appears_is_an_error() -> None:
-    with pytest.raises(walrow.SchemaError, match="no table public.none in the stream"):
+    with pytest.raises(
+        walrow.SchemaError, match=r"no table public\.none in the stream"
+    ):
         list(walrow.read(ROWS.path, table="public.none"))
     with pytest.raises(walrow.SchemaError, match="no table"):
         _ = walrow.read(ROWS.path, table="public.none").schema
@@ -182,7 +184,10 @@ def test_schema_needs_a_table() -> None:
 
 
 def test_a_schema_that_forbids_null_loses_no_row_in_silence() -> None:
-    fields = [pa.field("id", pa.int32()), pa.field("label", pa.string(), nullable=False)]
+    fields = [
+        pa.field("id", pa.int32()),
+        pa.field("label", pa.string(), nullable=False),
+    ]
     reader = walrow.read(ROWS.path, table="item", schema=pa.schema(fields))
     for _ in range(2):
         with pytest.raises(walrow.SchemaError, match="label"):

@@ -189,6 +189,16 @@ def test_missing_file_says_which(tmp_path: Path) -> None:
     assert path in caught.value.__notes__[0]
 
 
+def test_path_that_means_two_files_is_refused(rows: bytes, tmp_path: Path) -> None:
+    for name in ("a b", "a%20b"):
+        (tmp_path / name).write_bytes(rows)
+    function = walrow.spark.decode(table=ITEM)
+    path = f"{tmp_path}/a%20b"
+    assert run(function, pa.record_batch({"path": [path]}))
+    with pytest.raises(walrow.Error, match="can mean two files"):
+        run(function, pa.record_batch({"path": [f"file:{path}"]}))
+
+
 @pytest.mark.parametrize(
     ("columns", "column", "message"),
     [
@@ -232,7 +242,7 @@ def test_impossible_options_are_refused_at_once(options: dict) -> None:
 
 def test_table_that_a_capture_lacks(rows: bytes, data: Path) -> None:
     other = (data / "types-integer.text.wire").read_bytes()
-    with pytest.raises(walrow.SchemaError, match="public.item"):
+    with pytest.raises(walrow.SchemaError, match=r"public\.item"):
         run(walrow.spark.decode(table=ITEM), binary(other))
     schema = walrow.read(rows, table=ITEM, profile="spark").schema
     assert run(walrow.spark.decode(table=ITEM, schema=schema), binary(other)) == []
@@ -247,7 +257,9 @@ def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
     assert len({tuple(version.names) for version in versions}) > 1
     with pytest.raises(walrow.SchemaError):
         run(walrow.spark.decode(table=table), binary(capture))
-    wanted = pa.unify_schemas([version.remove_metadata() for version in versions])
+    # Every column that there ever was, under its latest type.
+    fields = {field.name: field for version in versions for field in version}
+    wanted = pa.schema(list(fields.values()))
     found = list(
         walrow.spark.decode(table=table, schema=wanted)(iter([binary(capture)]))
     )

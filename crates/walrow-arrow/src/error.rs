@@ -58,14 +58,20 @@ impl Error {
         }))
     }
 
-    /// A cell that did not become a value.
+    /// A cell that did not become a value, nor can become text where `text_is_lost`.
     #[cold]
-    pub(crate) fn cell(error: CellError, size: usize, table: &str, column: &str) -> Self {
+    pub(crate) fn cell(
+        error: CellError,
+        size: usize,
+        table: &str,
+        column: &str,
+        text_is_lost: bool,
+    ) -> Self {
         let kind = match error {
             CellError::Malformed(expected) => ErrorKind::Malformed { expected, size },
             CellError::Unrepresentable(reason) => ErrorKind::Unrepresentable {
                 reason: reason.to_string(),
-                option: way_out(reason, &format!("{table}.{column}")),
+                option: way_out(reason, &format!("{table}.{column}"), text_is_lost),
             },
         };
         Self::new(kind).in_table(table).in_column(column)
@@ -120,15 +126,16 @@ impl Error {
 }
 
 /// The option that lets such a value through.
-fn way_out(reason: Unrepresentable, column: &str) -> String {
+fn way_out(reason: Unrepresentable, column: &str, text_is_lost: bool) -> String {
     let column = column.escape_default();
+    let other = if text_is_lost { "binary" } else { "string" };
     match reason {
         Unrepresentable::BinaryCell | Unrepresentable::InvalidUtf8 => {
             format!("types={{\"{column}\": \"binary\"}}")
         }
         Unrepresentable::TooLarge => format!("unrepresentable={{\"{column}\": \"null\"}}"),
         _ => format!(
-            "types={{\"{column}\": \"string\"}} or unrepresentable={{\"{column}\": \"null\"}}"
+            "types={{\"{column}\": \"{other}\"}} or unrepresentable={{\"{column}\": \"null\"}}"
         ),
     }
 }

@@ -182,6 +182,11 @@ impl Layout {
             .collect()
     }
 
+    /// Whether the relation's column at this place becomes lists.
+    pub(crate) fn is_list(&self, place: usize) -> bool {
+        matches!(self.plans.get(place), Some(Some((Plan::List(_), _))))
+    }
+
     /// Bytes that the table takes before it has rows.
     pub(crate) fn base_bytes(&self) -> usize {
         self.plans.len().saturating_mul(COLUMN_BYTES)

@@ -187,7 +187,9 @@ impl Table {
             Cell::Text(bytes) | Cell::Binary(bytes) => bytes.len(),
             _ => 0,
         };
-        Error::cell(error, size, &self.layout.table, name)
+        // The text of a list is there only where the server sent it.
+        let text_is_lost = matches!(cell, Cell::Binary(_)) && self.layout.is_list(place);
+        Error::cell(error, size, &self.layout.table, name, text_is_lost)
     }
 
     fn truncate(&mut self, rows: usize) {

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import click
+
 from walrow import __version__
 from walrow.cli.decode import decode
 from walrow.cli.inspect import inspect

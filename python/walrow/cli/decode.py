@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
 import walrow
-from walrow.cli.source import Source, framing, opened
+from walrow.cli import source
 from walrow.errors import Error, OptionError, SchemaError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _POLICIES = ("error", "null", "sentinel")
 
 
 @click.command()
-@click.argument("file", type=Source())
+@source.file
 @click.option("--table", metavar="T", help="Only this table: orders or public.orders.")
 @click.option(
     "--profile",
@@ -41,7 +42,7 @@ _POLICIES = ("error", "null", "sentinel")
     type=click.Choice(("parquet", "arrow", "json")),
     help="The format, where OUT does not say it; of a DIR/ Parquet by default.",
 )
-@framing
+@source.framing
 @click.option(
     "--types",
     multiple=True,
@@ -73,7 +74,7 @@ def decode(
     profile: str,
     to: str,
     form: str | None,
-    framing: str,
+    framing: source.Framing,
     types: tuple[str, ...],
     unrepresentable: tuple[str, ...],
     catalog: Path | None,
@@ -108,8 +109,8 @@ def decode(
             text = f"{catalog}: not a catalog: {error}"
             raise OptionError(text) from error
     quiet = to == "-" and sys.stdout.isatty()
-    with opened(file, framing, show=not quiet) as source:
-        reader = walrow.read(source, **options)
+    with source.opened(file, framing, show=not quiet) as blocks:
+        reader = walrow.read(blocks, **options)
         batches = _Counted(reader)
         try:
             _write(to, form, table, batches)
@@ -174,6 +175,7 @@ def _one_table(
 
 def _all_tables(path: Path, form: str, batches: _Counted, files: Files) -> None:
     import pyarrow as pa
+
     from walrow.cli.output import file_name
 
     path.mkdir(exist_ok=True)

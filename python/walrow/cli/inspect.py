@@ -8,24 +8,25 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+
 import walrow
 from walrow import _core
-from walrow.cli.source import Source, framing, opened
+from walrow.cli import source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 @click.command()
-@click.argument("file", type=Source())
-@framing
+@source.file
+@source.framing
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
 @click.option(
     "--limit", type=click.IntRange(min=0), metavar="N", help="Only the first N frames."
 )
 def inspect(
-    *, file: str, framing: str, as_json: bool, count: bool, limit: int | None
+    *, file: str, framing: source.Framing, as_json: bool, count: bool, limit: int | None
 ) -> None:
     r"""Shows every frame and message of FILE, a capture; - is stdin.
 
@@ -50,12 +51,12 @@ def inspect(
         _frames(file, framing, limit, as_json=as_json)
 
 
-def _count(file: str, framing: str, *, as_json: bool) -> None:
+def _count(file: str, framing: source.Framing, *, as_json: bool) -> None:
     counts = _core.Counts(framing)
-    with opened(file, framing) as source:
-        for block in source:
+    with source.opened(file, framing) as blocks:
+        for block in blocks:
             counts.feed(block)
-    result = counts.result() | {"bytes": source.size}
+    result = counts.result() | {"bytes": blocks.size}
     if as_json:
         click.echo(json.dumps(result))
     else:
@@ -84,16 +85,17 @@ def _count_table(result: dict[str, Any]) -> None:
     Console().print(table)
 
 
-def _frames(file: str, framing: str, limit: int | None, *, as_json: bool) -> None:
+def _frames(
+    file: str, framing: source.Framing, limit: int | None, *, as_json: bool
+) -> None:
     write = _json_writer() if as_json else _line_writer()
     end = 0
-    with opened(file, framing, show=not sys.stdout.isatty()) as source:
-        for frame in itertools.islice(
-            walrow.messages(source, framing=framing), limit
-        ):
+    with source.opened(file, framing, show=not sys.stdout.isatty()) as blocks:
+        frames = walrow.messages(blocks, framing=framing)
+        for frame in itertools.islice(frames, limit):
             write(frame)
             end = frame.offset + frame.size
-        if limit is None and end < source.size:
+        if limit is None and end < blocks.size:
             _warn_cut()
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import types
+
 from walrow.errors import SchemaError
 
 if TYPE_CHECKING:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
+
 from walrow.cli import jsonlines
 from walrow.errors import SchemaError
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -58,7 +59,7 @@ class Files:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         file = os.fdopen(descriptor, "wb")
         self._files.append((temporary, path, file))
-        writer = _WRITERS[form](file, path, schema)
+        writer: Writer = _WRITERS[form](file, path, schema)
         self._writers.append(writer)
         return writer
 

@@ -5,38 +5,35 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FRAMINGS = ("wire", "copydata", "message")
+Framing: TypeAlias = Literal["wire", "copydata", "message"]
 BLOCK = 8 << 20
 
 
-class Source(click.ParamType):
-    """A file's path, a URL, or `-` for stdin."""
-
-    name = "file"
-
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        """Refuses what cannot be read before anything is done."""
-        if value != "-" and "://" not in value:
-            path = Path(value)
-            if path.is_dir():
-                self.fail(f"{value} is a directory", param, ctx)
-            if not path.exists():
-                self.fail(f"{value} does not exist", param, ctx)
-        return value
+def _readable(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """Refuses what cannot be read before anything is done."""
+    if value != "-" and "://" not in value:
+        path = Path(value)
+        if path.is_dir():
+            text = f"{value} is a directory"
+            raise click.BadParameter(text)
+        if not path.exists():
+            text = f"{value} does not exist"
+            raise click.BadParameter(text)
+    return value
 
 
+#: A file's path, a URL, or `-` for stdin.
+file = click.argument("file", callback=_readable)
 framing = click.option(
     "--framing",
-    type=click.Choice(FRAMINGS),
+    type=click.Choice(("wire", "copydata", "message")),
     default="wire",
     show_default=True,
     help="wire: backend messages as on the connection. copydata, message: FILE is one "
@@ -45,7 +42,9 @@ framing = click.option(
 
 
 @contextlib.contextmanager
-def opened(name: str, framing: str = "wire", *, show: bool = True) -> Iterator[Blocks]:
+def opened(
+    name: str, framing: Framing = "wire", *, show: bool = True
+) -> Iterator[Blocks]:
     """Opens a source for `walrow.read` and `walrow.messages`: its chunks.
 
     Args:
@@ -56,18 +55,18 @@ def opened(name: str, framing: str = "wire", *, show: bool = True) -> Iterator[B
     with contextlib.ExitStack() as stack:
         if name == "-":
             # Unbuffered, so that what is there is shown and not waited with.
-            file: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+            stream: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
             size = None
         elif "://" in name:
-            file = stack.enter_context(_url(name))
+            stream = stack.enter_context(_url(name))
             size = None
         else:
-            file = stack.enter_context(Path(name).open("rb", buffering=0))
+            stream = stack.enter_context(Path(name).open("rb", buffering=0))
             size = Path(name).stat().st_size
         tell = None
         if show and sys.stderr.isatty():
             tell = stack.enter_context(_progress(name, size))
-        yield Blocks(file, BLOCK if framing == "wire" else -1, tell)
+        yield Blocks(stream, BLOCK if framing == "wire" else -1, tell)
 
 
 class Blocks:

@@ -1,0 +1,9 @@
+"""Settings for all tests."""
+
+from __future__ import annotations
+
+import hypothesis
+
+# A slow machine is no failure.
+hypothesis.settings.register_profile("walrow", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("walrow")

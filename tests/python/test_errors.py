@@ -1,0 +1,176 @@
+"""Errors: what they say, that they can be pickled, that they hold no values."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+import walrow
+from captures import capture
+
+ROWS = capture("rows")
+ATTRIBUTES = {
+    "offset": 7,
+    "lsn": 0x1_0000_0000,
+    "message": "Insert",
+    "field": "cell kind",
+    "table": "public.t",
+    "column": "c",
+}
+ALL: list[tuple[type[walrow.Error], dict[str, Any]]] = [
+    (walrow.Error, {}),
+    (walrow.DecodeError, ATTRIBUTES),
+    (walrow.UnrepresentableError, ATTRIBUTES | {"option": "types={}"}),
+    (walrow.SchemaError, {"table": "public.t", "column": "c"}),
+    (walrow.OptionError, {}),
+    (walrow.LogError, {}),
+    (walrow.ReplicationError, {"sqlstate": "57P01"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "attributes"), ALL)
+def test_errors_can_be_pickled(kind: type[walrow.Error], attributes: Any) -> None:
+    error = kind("what is wrong", **attributes)
+    error.add_note("where")
+    for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(other) is kind
+        assert str(other) == "what is wrong"
+        for name, value in attributes.items():
+            assert getattr(other, name) == value
+        assert other.__notes__ == ["where"]
+
+
+def test_tree_of_errors() -> None:
+    for kind, _ in ALL:
+        assert issubclass(kind, walrow.Error)
+    for kind in (walrow.DecodeError, walrow.SchemaError, walrow.OptionError):
+        assert issubclass(kind, ValueError)
+    assert issubclass(walrow.UnrepresentableError, walrow.DecodeError)
+
+
+def broken(data: bytes, kind: str, at: int, byte: int) -> tuple[bytes, int, int]:
+    """The capture with a byte of its first message of this kind changed."""
+    for frame in walrow.messages(data):
+        if frame.message is not None and frame.message.kind == kind:
+            place = frame.offset + 30 + at
+            changed = data[:place] + bytes([byte]) + data[place + 1 :]
+            return changed, place, frame.fields["start"]
+    raise LookupError(kind)
+
+
+def test_decode_error_says_where() -> None:
+    # The marker of an Insert's tuple.
+    data, place, lsn = broken(ROWS.data, "I", 5, ord("X"))
+    with pytest.raises(walrow.DecodeError) as caught:
+        list(walrow.read(data))
+    error = caught.value
+    assert error.offset == place
+    assert error.lsn == lsn
+    assert (error.message, error.field) == ("Insert", "tuple marker")
+    assert str(error) == (
+        f"Insert: tuple marker is not N (byte {place} of the stream, "
+        f"lsn {lsn >> 32:X}/{lsn & 0xFFFFFFFF:X})"
+    )
+
+
+@pytest.mark.parametrize("framing", ["copydata", "message"])
+def test_offsets_count_what_was_handed_over(framing: Any) -> None:
+    data, place, _ = broken(ROWS.data, "I", 5, ord("X"))
+    header = 5 if framing == "copydata" else 30
+    chunks, fed = [], None
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at + 1 : at + 5], "big") + 1
+        if data[at : at + 1] == b"d" and data[at + 5 : at + 6] == b"w":
+            if at < place < at + size:
+                fed = sum(len(chunk) for chunk in chunks) + place - at - header
+            chunks.append(data[at + header : at + size])
+        at += size
+    with pytest.raises(walrow.DecodeError) as caught:
+        list(walrow.read(chunks, framing=framing))
+    assert caught.value.offset == fed
+
+
+def test_cell_error_names_table_and_column_and_never_the_value() -> None:
+    secret = b"12345.67secret"
+    data = ROWS.data.replace(b"t\0\0\0\x04" + b"1.50", b"t\0\0\0\x04" + b"1x50", 1)
+    assert data != ROWS.data
+    with pytest.raises(walrow.DecodeError) as caught:
+        list(walrow.read(data))
+    error = caught.value
+    assert (error.table, error.column) == ("public.item", "amount")
+    assert error.offset is not None
+    assert error.lsn is not None
+    assert "1x50" not in str(error)
+    assert "public.item.amount" in str(error)
+    assert secret not in pickle.dumps(error)
+    assert b"1x50" not in pickle.dumps(error)
+
+
+@pytest.mark.parametrize("name", ["types-infinity", "types-nan", "types-array-shape"])
+def test_unrepresentable_error_names_the_way_out(name: str) -> None:
+    with pytest.raises(walrow.UnrepresentableError) as caught:
+        list(walrow.read(capture(name).path))
+    error = caught.value
+    assert error.table is not None
+    assert error.column is not None
+    assert error.lsn is not None
+    assert error.option is not None
+    assert f'types={{"{error.table}.{error.column}": "string"}}' in error.option
+    assert error.option in str(error)
+
+
+def test_batches_before_an_error_come_first_then_it_is_repeated() -> None:
+    whole = sum(len(batch) for batch in walrow.read(ROWS.data))
+    data = ROWS.data + b"x"
+    decoder = walrow.Decoder()
+    iterator = decoder.feed(data)
+    batches: list[walrow.Batch] = []
+    with pytest.raises(walrow.DecodeError) as caught:
+        batches.extend(iterator)
+    assert sum(len(batch) for batch in batches) == whole
+    assert caught.value.offset == len(ROWS.data)
+    for again in (decoder.feed(b""), decoder.flush(), decoder.finish(), iterator):
+        with pytest.raises(walrow.DecodeError) as repeated:
+            next(again)
+        assert str(repeated.value) == str(caught.value)
+    assert decoder.position > 0
+
+
+def test_nothing_of_a_broken_transaction_is_handed_out() -> None:
+    data, _, _ = broken(ROWS.data, "D", 5, ord("X"))
+    commits = [
+        frame.message.end_lsn
+        for frame in walrow.messages(ROWS.data)
+        if frame.message is not None and frame.message.kind == "C"
+    ]
+    reader = walrow.read(data, batch_rows=1)
+    batches = []
+    with pytest.raises(walrow.DecodeError):
+        batches.extend(reader)
+    assert batches
+    assert reader.position == commits[0]
+    assert [len(batch) for batch in batches] == [1] * len(batches)
+
+
+def test_wrong_catalog_is_an_option_error() -> None:
+    with pytest.raises(walrow.OptionError, match="not a catalog"):
+        walrow.Catalog("{")
+    with pytest.raises(walrow.OptionError, match="not a catalog"):
+        walrow.Catalog.from_json('{"other": []}')
+
+
+def test_catalogs_are_values() -> None:
+    text = (
+        '{"types": [{"oid": 16400, "schema": "public", "name": "t", "kind": "base"}]}'
+    )
+    catalog = walrow.Catalog(text)
+    assert catalog == walrow.Catalog.from_json(catalog.to_json())
+    assert catalog != walrow.Catalog()
+    assert hash(catalog) == hash(walrow.Catalog(text))
+    assert pickle.loads(pickle.dumps(catalog)) == catalog
+    assert copy.deepcopy(catalog) == catalog
+    assert walrow.Catalog().tables() == []

@@ -1,0 +1,84 @@
+"""What `import walrow` imports, and what it does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import walrow
+from captures import capture
+
+OPTIONAL = [
+    "pyarrow",
+    "pyspark",
+    "psycopg",
+    "polars",
+    "duckdb",
+    "fsspec",
+    "click",
+    "rich",
+]
+
+
+def run(code: str) -> str:
+    """Runs code in a new interpreter and gives what it prints."""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_needs_nothing_else() -> None:
+    code = f"""
+import sys, walrow
+batches = list(walrow.read({str(capture("rows").path)!r}))
+assert batches and [b.__arrow_c_array__() for b in batches]
+assert list(walrow.messages({str(capture("rows").path)!r}))
+print(*[name for name in {OPTIONAL} if name in sys.modules])
+"""
+    assert run(code) == ""
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_all_works_where_it_is_not_installed(name: str) -> None:
+    code = f"""
+import sys
+sys.modules[{name!r}] = None
+import walrow
+print(sum(batch.num_rows for batch in walrow.read({str(capture("rows").path)!r})))
+"""
+    assert int(run(code)) > 0
+
+
+def test_url_without_fsspec_is_told() -> None:
+    code = """
+import sys
+sys.modules["fsspec"] = None
+import walrow
+try:
+    walrow.read("s3://bucket/key")
+except walrow.OptionError as error:
+    print(error)
+"""
+    assert "pip install fsspec" in run(code)
+
+
+def test_public_names_are_there_and_documented() -> None:
+    assert walrow.__version__.count(".") == 2
+    for name in walrow.__all__:
+        value = getattr(walrow, name)
+        if name not in {"__version__", "UNCHANGED"}:
+            assert value.__doc__, name
+
+
+def test_errors_in_the_module_are_all_exported() -> None:
+    from walrow import errors
+
+    assert set(errors.__all__) <= set(walrow.__all__)

@@ -1,0 +1,290 @@
+"""Options: types, what cannot be held, metadata, and those that cannot be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import walrow
+from captures import Capture, capture, plain_captures
+from rows import outcome
+
+pa = pytest.importorskip("pyarrow")
+
+ROWS = capture("rows")
+NAMES = [
+    "change_type",
+    "commit_lsn",
+    "seq",
+    "commit_timestamp",
+    "xid",
+    "key_only",
+    "unsent",
+]
+
+
+def column(name: str, field: str, **options: Any) -> Any:
+    """The type of a column of a capture's first table."""
+    batch = next(walrow.read(capture(name).path, **options))
+    return pa.schema(batch.schema).field(field).type
+
+
+@pytest.mark.parametrize(
+    "key", ["amount", "item.amount", "public.item.amount", "numeric"]
+)
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("string", pa.string()),
+        ("utf8", pa.string()),
+        ("binary", pa.binary()),
+        ("decimal128(38, 9)", pa.decimal128(38, 9)),
+        (pa.decimal128(20, 4), pa.decimal128(20, 4)),
+        (pa.string(), pa.string()),
+    ],
+)
+def test_types_are_chosen_by_column_or_type(
+    key: str, wanted: Any, expected: Any
+) -> None:
+    assert column("rows", "amount", types={key: wanted}) == expected
+
+
+def test_longest_key_wins() -> None:
+    types = {"amount": "binary", "item.amount": "string", "numeric": "decimal128(9, 2)"}
+    assert column("rows", "amount", types=types) == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("pg_type", "names"),
+    [
+        ("bool", ["bool"]),
+        ("int2", ["int16", "int32", "int64"]),
+        ("int8", ["int64"]),
+        ("oid", ["uint32", "int64"]),
+        ("float4", ["float32", "float64", "float", "double"]),
+        ("date", ["date32", "date32[day]"]),
+        ("time", ["time64[us]"]),
+        ("timestamp", ["timestamp[us]"]),
+        ("timestamptz", ["timestamp[us, UTC]", "timestamp[us, tz=UTC]"]),
+        ("uuid", ["uuid", "fixed_size_binary[16]"]),
+        ("_int4", ["list<int32>", "list<int64>", "list<item: int64>"]),
+    ],
+)
+def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
+    for name in names:
+        walrow.Decoder(types={pg_type: name})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"types": {"a": "int"}}, walrow.OptionError, "not an Arrow type"),
+        ({"types": {"a": "list<"}}, walrow.OptionError, "not an Arrow type"),
+        ({"types": {"a": "decimal128(1)"}}, walrow.OptionError, "not an Arrow type"),
+        ({"types": {"int4": "int16"}}, walrow.OptionError, "int4 cannot become"),
+        ({"types": {"int4": pa.date32()}}, walrow.OptionError, "int4 cannot become"),
+        ({"types": {"a": 5}}, TypeError, "Arrow type"),
+        ({"profile": "pandas"}, walrow.OptionError, "arrow, spark or text"),
+        ({"profile": 5}, TypeError, "profile must be a string"),
+        ({"framing": "tcp"}, walrow.OptionError, "wire, copydata or message"),
+        ({"unrepresentable": "drop"}, walrow.OptionError, "error, null or sentinel"),
+        ({"unrepresentable": {"a": "x"}}, walrow.OptionError, "error, null or"),
+        ({"metadata": ["lsn"]}, walrow.OptionError, "no metadata column"),
+        ({"metadata": ["xid", "_xid"]}, walrow.OptionError, "chosen twice"),
+        ({"metadata": "xid"}, TypeError, "not one string"),
+        ({"batch_rows": 0}, walrow.OptionError, "batch_rows"),
+        ({"batch_rows": -1}, walrow.OptionError, "batch_rows"),
+        ({"batch_bytes": 1 << 30}, walrow.OptionError, "batch_bytes"),
+        ({"batch_memory": 0}, walrow.OptionError, "batch_memory"),
+        ({"schema": pa.schema([])}, walrow.OptionError, "say which"),
+        ({"catalog": "{}"}, TypeError, "walrow.Catalog"),
+        ({"table": 5}, TypeError, "table"),
+        ({"table": ("a", "b", "c")}, TypeError, "table"),
+        ({"nonsense": 1}, TypeError, "nonsense"),
+        (
+            {"profile": "spark", "unrepresentable": "sentinel"},
+            walrow.OptionError,
+            "sentinel",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(
+    options: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        walrow.Decoder(**options)
+
+
+def test_a_column_that_cannot_become_its_type_is_a_schema_error() -> None:
+    with pytest.raises(walrow.SchemaError, match="cannot become") as caught:
+        list(walrow.read(ROWS.path, types={"label": "int64"}))
+    assert (caught.value.table, caught.value.column) == ("public.item", "label")
+
+
+UNREPRESENTABLE = [
+    each
+    for each in plain_captures("text", "binary")
+    if (error := outcome(walrow.read(each.path)).error) is not None
+    and issubclass(error[0], walrow.UnrepresentableError)
+]
+
+
+@pytest.mark.parametrize("capture", UNREPRESENTABLE, ids=str)
+def test_the_way_out_that_an_error_names_is_one(capture: Capture) -> None:
+    """Each error's option, applied to the letter, lets the value through."""
+    for choice in (0, -1):
+        options: dict[str, dict[str, str]] = {"types": {}, "unrepresentable": {}}
+        seen: set[str] = set()
+        while True:
+            found = walrow.read(capture.path, **options)  # type: ignore[arg-type]
+            error = _error(found)
+            if error is None:
+                break
+            assert error.option is not None
+            assert error.option in str(error)
+            assert error.column is not None
+            assert error.column not in seen, "the way out led nowhere"
+            seen.add(error.column)
+            given = error.option.split(" or ")[choice]
+            for name, value in eval(f"dict({given})").items():  # noqa: S307
+                options[name] |= value
+        assert seen
+
+
+def _error(reader: walrow.Reader) -> walrow.UnrepresentableError | None:
+    try:
+        list(reader)
+    except walrow.UnrepresentableError as error:
+        return error
+    return None
+
+
+def test_there_are_values_that_cannot_be_held() -> None:
+    names = {each.name for each in UNREPRESENTABLE}
+    assert {
+        "types-infinity",
+        "types-nan",
+        "types-midnight",
+        "types-array-shape",
+    } <= names
+
+
+def test_null_is_counted() -> None:
+    infinity = capture("types-infinity").path
+    reader = walrow.read(infinity, unrepresentable="null")
+    batches = list(reader)
+    nulled = {
+        f"{batch.table}.{name}": count
+        for batch in batches
+        for name, count in batch.nulled.items()
+    }
+    assert nulled
+    assert reader.nulled == nulled
+    values = outcome(batches).batches
+    texts = outcome(walrow.read(infinity, profile="text")).batches
+    for batch, text in zip(values, texts, strict=True):
+        for name in text.records.schema.names:
+            nulls = (each.records.column(name).null_count for each in (batch, text))
+            gone = reader.nulled.get(f"{batch.table}.{name}", 0)
+            assert next(nulls) - next(nulls) == gone
+
+
+def test_sentinels_are_the_ends_of_the_range() -> None:
+    infinity = capture("types-infinity").path
+    # A year too far away is no infinity: it stays an error, after the rows before it.
+    found = outcome(walrow.read(infinity, unrepresentable="sentinel"))
+    assert found.error is not None
+    texts = outcome(walrow.read(infinity, profile="text")).batches[0].records
+    records = found.batches[0].records
+    seen = 0
+    for name, bits in (("a", 32), ("b", 64), ("c", 64)):
+        number = pa.int32() if bits == 32 else pa.int64()
+        values = records.column(name).cast(number).to_pylist()
+        top = (1 << (bits - 1)) - 1
+        for value, text in zip(values, texts.column(name).to_pylist(), strict=False):
+            if text in {"infinity", "-infinity"}:
+                seen += 1
+                assert value == (top if text == "infinity" else -top), name
+    assert seen == 6
+
+
+def test_policy_of_a_column_goes_before_the_default() -> None:
+    infinity = capture("types-infinity").path
+    with pytest.raises(walrow.UnrepresentableError) as caught:
+        list(walrow.read(infinity, unrepresentable={"*": "null", "a": "error"}))
+    assert caught.value.column == "a"
+
+
+@pytest.mark.parametrize("prefix", ["_", "", "meta."])
+def test_metadata_columns_are_chosen_and_named(prefix: str) -> None:
+    def names(**options: Any) -> list[str]:
+        batch = next(
+            walrow.read(
+                ROWS.path, table="stock", metadata_prefix=prefix or "m_", **options
+            )
+        )
+        return batch.column_names[3:]
+
+    prefix = prefix or "m_"
+    assert names() == [prefix + name for name in NAMES]
+    assert names(metadata=()) == []
+    assert names(metadata=["xid", f"{prefix}seq"]) == [f"{prefix}xid", f"{prefix}seq"]
+
+
+def test_metadata_column_of_the_tables_own_name_is_refused() -> None:
+    with pytest.raises(walrow.SchemaError, match="metadata_prefix") as caught:
+        # Without a prefix, as with any other: `id` is the table's, `xid` is ours.
+        list(walrow.read(_with_column("_seq")))
+    assert caught.value.column == "_seq"
+    assert caught.value.table == "public.item"
+    assert list(walrow.read(_with_column("_seq"), metadata=["xid"]))
+    assert list(walrow.read(_with_column("_seq"), metadata_prefix="$"))
+
+
+def _with_column(name: str) -> bytes:
+    """The capture with `label`, of five letters, under another name."""
+    old = b"label\0"
+    new = name.encode() + b"\0"
+    out = []
+    for frame in walrow.messages(ROWS.data):
+        data = frame.to_bytes()
+        if old in data and frame.message is not None and frame.message.kind == "R":
+            size = len(data) - 1 + len(new) - len(old)
+            data = data[:1] + size.to_bytes(4, "big") + data[5:].replace(old, new)
+        out.append(data)
+    return b"".join(out)
+
+
+def test_catalog_resolves_domains() -> None:
+    user = capture("types-user").path
+    batch = next(walrow.read(user))
+    field = pa.schema(batch.schema).field("d")
+    catalog = walrow.Catalog(
+        json.dumps(
+            {
+                "types": [
+                    {
+                        "oid": int(field.metadata[b"pg.oid"]),
+                        "schema": "public",
+                        "name": "price",
+                        "kind": "domain",
+                        "base": 1700,
+                        "type_modifier": (6 << 16 | 2) + 4,
+                    }
+                ]
+            }
+        )
+    )
+    assert field.type == pa.string()
+    typed = next(walrow.read(user, catalog=catalog))
+    assert pa.schema(typed.schema).field("d").type == pa.decimal128(6, 2)
+
+
+def test_batch_sizes_bound_batches() -> None:
+    for rows in (1, 3):
+        batches = list(walrow.read(ROWS.path, batch_rows=rows))
+        assert max(len(batch) for batch in batches) == rows
+    small = list(walrow.read(ROWS.path, batch_bytes=1))
+    assert max(len(batch) for batch in small) == 1

@@ -1,0 +1,151 @@
+"""Threads: one decoder is used by one at a time, and decoding lets others run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import walrow
+from captures import capture, cut
+
+ROWS = capture("rows")
+#: A session begins again at each copy.
+LONG = ROWS.data * 3000
+
+
+def rows(batches: Any) -> int:
+    return sum(batch.num_rows for batch in batches)
+
+
+EXPECTED = rows(walrow.read(ROWS.data))
+
+
+def test_two_threads_on_one_decoder_meet_in_a_clean_error() -> None:
+    decoder = walrow.Decoder(batch_rows=64)
+    barrier = threading.Barrier(2, timeout=10)
+    total = 0
+    refused: list[Exception] = []
+    lock = threading.Lock()
+
+    def work() -> None:
+        nonlocal total
+        barrier.wait()
+        for piece in cut(LONG, 1 << 18):
+            # Fed whole, whichever thread then decodes it.
+            while True:
+                try:
+                    batches = decoder.feed(ROWS.data)
+                    break
+                except RuntimeError as error:
+                    refused.append(error)
+            while True:
+                try:
+                    batch = next(batches, None)
+                except RuntimeError as error:
+                    refused.append(error)
+                    continue
+                if batch is None:
+                    break
+                with lock:
+                    total += batch.num_rows
+            assert piece
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    total += rows(decoder.finish())
+    copies = 2 * len(cut(LONG, 1 << 18))
+    assert total == copies * EXPECTED
+    assert {str(error) for error in refused} <= {"already in use by another thread"}
+
+
+def test_a_thread_that_finds_the_decoder_in_use_is_told() -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    def chunks() -> Any:
+        started.set()
+        assert go_on.wait(10)
+        yield ROWS.data
+
+    decoder = walrow.Decoder()
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(lambda: rows(decoder.feed(chunks())))
+        assert started.wait(10)
+        uses: list[Any] = [
+            lambda: decoder.position,
+            lambda: decoder.feed(b""),
+            decoder.new_session,
+        ]
+        for use in uses:
+            with pytest.raises(RuntimeError, match="in use by another thread"):
+                use()
+        go_on.set()
+        assert result.result(10) == 0
+    assert rows(decoder.finish()) == EXPECTED
+
+
+def test_many_threads_have_each_their_own() -> None:
+    barrier = threading.Barrier(8, timeout=10)
+
+    def work(_: int) -> int:
+        barrier.wait()
+        return sum(rows(walrow.read(ROWS.data * 50)) for _ in range(5))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == [5 * 50 * EXPECTED] * 8
+
+
+def test_others_run_while_bytes_are_decoded() -> None:
+    done = threading.Event()
+    result: list[int] = []
+
+    def work() -> None:
+        # Nothing is full, so all of it is one call.
+        result.append(
+            rows(walrow.read(LONG, table=("public", "none_of_these"), schema=EMPTY))
+        )
+
+    def guarded() -> None:
+        try:
+            work()
+        except walrow.SchemaError:
+            result.append(0)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=guarded)
+    turns, longest, last = 0, 0.0, time.perf_counter()
+    begin = last
+    thread.start()
+    while not done.is_set():
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+        turns += 1
+    took = time.perf_counter() - begin
+    thread.join(10)
+    assert result == [0]
+    assert turns > 100
+    assert longest < took / 2
+
+
+class _Empty:
+    """An Arrow schema without fields."""
+
+    def __arrow_c_schema__(self) -> object:
+        return walrow.schema(_catalog(), "t", metadata=()).__arrow_c_schema__()
+
+
+def _catalog() -> walrow.Catalog:
+    return walrow.Catalog(
+        '{"tables": [{"schema": "s", "name": "t", "oid": 1, "columns": []}]}'
+    )
+
+
+EMPTY = _Empty()
