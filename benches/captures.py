@@ -76,7 +76,7 @@ def _make(server: EmbeddedServer, table: str, files: dict[str, Path]) -> None:
             )
         partial.rename(path)
         drop_slot(server.dsn, slots[name])
-        print(  # noqa: T201
+        print(
             f"{path.name}: {result.bytes / 1e6:.1f} MB, {result.frames} frames,"
             f" {result.transactions} transactions in {result.seconds:.1f} s"
         )
@@ -160,4 +160,4 @@ if __name__ == "__main__":
     parser.add_argument("directory", type=Path, help="where the captures are kept")
     began = time.monotonic()
     make_captures(parser.parse_args().directory)
-    print(f"done in {time.monotonic() - began:.1f} s")  # noqa: T201
+    print(f"done in {time.monotonic() - began:.1f} s")

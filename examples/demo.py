@@ -140,9 +140,17 @@ def _workload(server: EmbeddedServer, stop: threading.Event) -> None:
     ours: subprocess.Popen[bytes] | None = None
     if pgbench.exists():
         # Keys before rows, so that all changes have one identity.
-        make = [pgbench, "-i", "-I", "dtpg", "-q", server.dsn]
+        make = [str(pgbench), "-i", "-I", "dtpg", "-q", server.dsn]
         subprocess.run(make, check=True, capture_output=True)  # noqa: S603
-        run = [pgbench, "-n", "-c", "2", "-T", str(max(1, round(SECONDS))), server.dsn]
+        run = [
+            str(pgbench),
+            "-n",
+            "-c",
+            "2",
+            "-T",
+            str(max(1, round(SECONDS))),
+            server.dsn,
+        ]
         ours = subprocess.Popen(  # noqa: S603
             run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -267,7 +275,8 @@ def _spark(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
             changed = [name for name, o in outcomes.items() if o.changes]
 
             def decode(name: str) -> tuple[str, int, bool]:
-                table = (*name.split(".", 1),)
+                space, _, own = name.partition(".")
+                table = (space, own)
                 schema = walrow.spark.schema(stream, table)
                 function = walrow.spark.decode(table=table, schema=schema)
                 paths = spark.createDataFrame([(str(stream),)], "path string")

@@ -11,20 +11,20 @@ from walrow.typing import (
 )
 
 __all__ = [
+    "UNCHANGED",
     "Batch",
+    "BatchIterator",
     "Catalog",
     "Counts",
-    "BatchIterator",
     "Decoder",
     "Frame",
     "Frames",
     "Message",
-    "Unchanged",
     "Reader",
     "Schema",
-    "catalog_schema",
+    "Unchanged",
     "__version__",
-    "UNCHANGED",
+    "catalog_schema",
 ]
 
 UNCHANGED: Unchanged

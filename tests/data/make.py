@@ -35,6 +35,7 @@ sys.path.insert(0, str(HERE.parent))
 
 import psycopg  # noqa: E402
 from psycopg import sql as compose  # noqa: E402
+
 from servers import (  # noqa: E402
     EmbeddedServer,
     create_slot,

@@ -116,7 +116,7 @@ def test_flush_gives_what_is_committed_and_position_follows() -> None:
 def test_dropped_iterator_loses_nothing(go_on: Callable[[Any], Any]) -> None:
     expected = outcome(walrow.read(ROWS.data, batch_rows=1))
     decoder = walrow.Decoder(batch_rows=1)
-    batches = []
+    batches: list[walrow.Batch] = []
     iterator = decoder.feed(cut(ROWS.data, 500))
     batches.append(next(iterator))
     del iterator

@@ -80,7 +80,8 @@ def test_decode_error_says_where() -> None:
 def test_offsets_count_what_was_handed_over(framing: Any) -> None:
     data, place, _ = broken(ROWS.data, "I", 5, ord("X"))
     header = 5 if framing == "copydata" else 30
-    chunks, fed = [], None
+    chunks: list[bytes] = []
+    fed: int | None = None
     at = 0
     while at < len(data):
         size = int.from_bytes(data[at + 1 : at + 5], "big") + 1
@@ -148,7 +149,7 @@ def test_nothing_of_a_broken_transaction_is_handed_out() -> None:
         if frame.message is not None and frame.message.kind == "C"
     ]
     reader = walrow.read(data, batch_rows=1)
-    batches = []
+    batches: list[walrow.Batch] = []
     with pytest.raises(walrow.DecodeError):
         batches.extend(reader)
     assert batches

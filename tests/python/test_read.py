@@ -151,7 +151,7 @@ def test_change_of_columns_stops_with_the_table_named() -> None:
     tables = {batch.table for batch in walrow.read(altered.path)}
     table = next(iter(tables))
     reader = walrow.read(altered.path, table=table)
-    batches = []
+    batches: list[walrow.Batch] = []
     with pytest.raises(walrow.SchemaError, match="columns changed") as caught:
         batches.extend(reader)
     assert caught.value.table == table
@@ -255,7 +255,7 @@ def test_exception_of_the_source_comes_after_what_was_complete() -> None:
         raise OSError(msg)
 
     reader = walrow.read(chunks())
-    batches = []
+    batches: list[walrow.Batch] = []
     for _ in range(2):
         with pytest.raises(OSError, match="the disk is gone"):
             batches.extend(reader)

@@ -17,7 +17,6 @@ TESTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS))
 
 from reference import frames, messages  # noqa: E402
-
 from servers import (  # noqa: E402
     EmbeddedServer,
     Progress,

@@ -199,11 +199,15 @@ class TestNewYork(Cases):
 # ------------------------------------------------------------------ against PostgreSQL
 
 
+# The key at the end is not the key of the first changes; tests/python folds these, where
+# each batch tells its own key.
+IDENTITY_CHANGES = {"identity-change", "partitions-leaf"}
+
+
 def _plain(path: Path) -> bool:
-    meta = json.loads(
-        path.with_name(f"{path.name.split('.')[0]}.meta.json").read_text()
-    )
-    return bool(meta["foldable"])
+    name = path.name.split(".")[0]
+    meta = json.loads(path.with_name(f"{name}.meta.json").read_text())
+    return bool(meta["foldable"]) and name not in IDENTITY_CHANGES
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""Runs the README's code, as a reader would who copies it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_python_block_runs(number: int) -> None:
+    # As a user's, tasks of Spark run `python3` of the active environment.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", blocks("python")[number]],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "insert" in result.stdout or "public.item" in result.stdout
+
+
+def test_rust_block_is_the_examples() -> None:
+    (block,) = blocks("rust")
+    example = (ROOT / "crates/walrow/examples/read.rs").read_text()
+    known = {line.partition("//")[0].strip() for line in example.splitlines()}
+    for line in block.splitlines():
+        assert line.partition("//")[0].strip() in known, line
+
+
+def test_links_lead_somewhere() -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    assert targets
+    for target in targets:
+        assert (ROOT / target).exists(), target
+
+
+def test_there_are_blocks_to_run() -> None:
+    assert len(blocks("python")) >= 2
