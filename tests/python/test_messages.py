@@ -57,7 +57,7 @@ def test_frames_encode_to_the_bytes_they_came_in(capture: Capture) -> None:
             assert encoded == data[at : at + len(encoded)]
             at += frame.size
         assert at == len(data)
-        assert not frames.unfinished  # type: ignore[attr-defined]
+        assert not frames.unfinished
 
 
 @pytest.mark.parametrize("capture", LOGICAL, ids=str)
@@ -156,7 +156,7 @@ def test_frames_are_frozen() -> None:
     with pytest.raises(AttributeError):
         frame.kind = "x"  # type: ignore[misc]
     with pytest.raises(AttributeError):
-        frame.other = 1  # type: ignore[attr-defined]
+        frame.other = 1
     assert frame.name == "CopyBothResponse"
     assert frame.fields == {"format": 0, "columns": []}
 
@@ -217,4 +217,4 @@ def test_broken_frame_comes_after_the_whole_ones() -> None:
 def test_cut_frame_is_unfinished() -> None:
     frames = walrow.messages(ROWS.data[:-1])
     list(frames)
-    assert frames.unfinished  # type: ignore[attr-defined]
+    assert frames.unfinished

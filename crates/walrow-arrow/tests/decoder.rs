@@ -386,7 +386,6 @@ fn position_never_passes_a_row_that_is_still_inside() {
         .insert(T + 1, &[text("2")])
         .commit();
     let third = second
-        .clone()
         .begin(0x3000, 702)
         .insert(T, &[text("3")])
         .insert(T, &[text("4")]);

@@ -330,6 +330,10 @@ impl Counts {
 }
 
 /// Raises what Ctrl-C raises.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method is of one lifetime only"
+)]
 fn interrupted() -> Result<(), Failure> {
     match Python::try_attach(|py| py.check_signals()) {
         Some(Err(error)) => Err(Failure::Python(error)),

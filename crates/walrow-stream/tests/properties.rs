@@ -1,5 +1,10 @@
 //! The assembler against a slow and plain one, on histories that nobody wrote.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
 
 use proptest::prelude::*;
 use walrow_stream::{Assembler, ErrorKind, Item, Row};

@@ -1,9 +1,5 @@
 //! Plain streams, message by message: what comes out, and when nothing may.
-#![expect(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "a panic is how a test fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use walrow_stream::{Assembler, ErrorKind, Item, Row};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};

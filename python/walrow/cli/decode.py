@@ -92,6 +92,8 @@ def decode(
     what was there before stays.
     """
     _require_pyarrow()
+    from walrow.cli.output import GROUP_ROWS
+
     form = _format(to, form)
     options: dict[str, Any] = {
         "table": table,
@@ -100,7 +102,7 @@ def decode(
         "types": _pairs(types, "--types") or None,
         "unrepresentable": _policies(unrepresentable),
         "metadata_prefix": metadata_prefix,
-        "batch_rows": 131_072,  # a row group
+        "batch_rows": GROUP_ROWS,
     }
     if catalog is not None:
         try:

@@ -27,14 +27,19 @@ FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
+#: Rows of a Parquet row group or an Arrow batch.
+GROUP_ROWS = 131_072
+_GROUP_BYTES = 32 << 20
+# Over all files.
+_MOST_HELD = 128 << 20
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "json": ".jsonl"}
 
 
 class Writer(Protocol):
     """Writes one file's batches."""
 
-    def write(self, batch: walrow.Batch) -> None:
-        """Adds a batch."""
+    def write(self, batch: Any) -> None:
+        """Adds a batch: anything with `__arrow_c_array__`."""
 
     def close(self) -> None:
         """Writes the file's end."""
@@ -49,6 +54,7 @@ class Files:
     def __init__(self) -> None:
         self._files: list[tuple[Path, Path, Any]] = []
         self._writers: list[Writer] = []
+        self._held = 0
 
     def __enter__(self) -> Self:
         return self
@@ -60,8 +66,18 @@ class Files:
         file = os.fdopen(descriptor, "wb")
         self._files.append((temporary, path, file))
         writer: Writer = _WRITERS[form](file, path, schema)
+        if form != "json":
+            writer = _Gathered(writer, self)
         self._writers.append(writer)
         return writer
+
+    def gathered(self, size: int) -> None:
+        """Counts what writers hold back, and lets them write when it is too much."""
+        self._held += size
+        if self._held > _MOST_HELD:
+            for writer in self._writers:
+                if isinstance(writer, _Gathered):
+                    writer.flush()
 
     def finish(self, writer: Writer) -> None:
         """Writes a file's end; more of it will not come."""
@@ -109,11 +125,48 @@ def _quoted(name: str) -> str:
     return quote(name, safe=" ").replace(".", "%2E")
 
 
+class _Gathered:
+    """Puts small batches together: a stream may change from table to table all the time."""
+
+    def __init__(self, writer: Writer, files: Files) -> None:
+        self._writer = writer
+        self._files = files
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def write(self, batch: Any) -> None:
+        records = pa.record_batch(batch).replace_schema_metadata()
+        self._batches.append(records)
+        self._rows += records.num_rows
+        self._bytes += records.nbytes
+        self._files.gathered(records.nbytes)
+        if self._rows >= GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what was held back."""
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches)
+        size, self._batches, self._rows, self._bytes = self._bytes, [], 0, 0
+        self._files.gathered(-size)
+        for records in table.combine_chunks().to_batches():
+            self._writer.write(records)
+
+    def close(self) -> None:
+        self.flush()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        self._writer.abandon()
+
+
 class _Parquet:
     def __init__(self, file: Any, path: Path, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
 
-        self._schema = schema
+        self._metadata = schema.metadata
         try:
             self._writer = pq.ParquetWriter(file, schema, compression="zstd")
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
@@ -123,9 +176,9 @@ class _Parquet:
             )
             raise SchemaError(text) from error
 
-    def write(self, batch: walrow.Batch) -> None:
-        # Metadata of a later version may differ, which Parquet's writer refuses.
-        records = pa.record_batch(batch).replace_schema_metadata(self._schema.metadata)
+    def write(self, batch: Any) -> None:
+        # The schema must be the file's to the last bit of metadata.
+        records = pa.record_batch(batch).replace_schema_metadata(self._metadata)
         self._writer.write_batch(records)
 
     def close(self) -> None:
@@ -143,7 +196,7 @@ class _Arrow:
         del path
         self._writer = pa.ipc.new_file(file, schema)
 
-    def write(self, batch: walrow.Batch) -> None:
+    def write(self, batch: Any) -> None:
         self._writer.write_batch(pa.record_batch(batch))
 
     def close(self) -> None:
@@ -161,8 +214,8 @@ class Json:
         del path, schema
         self._file = file
 
-    def write(self, batch: walrow.Batch) -> None:
-        """Adds a line for each row."""
+    def write(self, batch: Any) -> None:
+        """Adds a line for each row of a `walrow.Batch`."""
         for line in jsonlines.lines(batch):
             self._file.write(line.encode())
 

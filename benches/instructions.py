@@ -1,0 +1,74 @@
+"""Instructions a row, walrow's beside the floor's: instructions.py [DIR].
+
+Counted by valgrind, so the same on a busy machine as on a quiet one; says so and ends
+where there is no valgrind.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import walrow
+
+
+def main() -> None:
+    """Prints a line a capture."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        print("no valgrind: instructions are not counted")
+        return
+    root = Path(__file__).resolve().parent.parent
+    directory = Path(sys.argv[1] if len(sys.argv) > 1 else root / "target/bench-data")
+    build = [
+        "cargo",
+        "build",
+        "-q",
+        "--release",
+        "-p",
+        "walrow-benches",
+        "--bin",
+        "once",
+    ]
+    subprocess.run(build, cwd=root, check=True)  # noqa: S603
+    metadata = ["cargo", "metadata", "--format-version", "1", "--no-deps"]
+    listed = subprocess.run(  # noqa: S603
+        metadata, cwd=root, check=True, capture_output=True, text=True
+    ).stdout
+    found = re.search(r'"target_directory":"([^"]+)"', listed)
+    once = Path(found.group(1) if found else root / "target") / "release/once"
+    print(
+        f"{'capture':<10}{'floor':>10}{'walrow':>10}{'ratio':>8}   instructions a row"
+    )
+    for name in ("narrow", "wide", "mixed"):
+        path = directory / f"{name}.wire"
+        if not path.exists():
+            continue
+        rows = sum(len(batch) for batch in walrow.read(path))
+        floor, own = (
+            count(valgrind, once, reader, path) / rows for reader in ("floor", "walrow")
+        )
+        print(f"{name:<10}{floor:>10.0f}{own:>10.0f}{own / floor:>8.2f}")
+
+
+def count(valgrind: str, once: Path, reader: str, path: Path) -> int:
+    """Instructions of one run."""
+    command = [valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    out = subprocess.run(  # noqa: S603
+        [*command, str(once), reader, str(path)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stderr
+    found = re.search(r"Collected\s*:\s*(\d+)", out)
+    if found is None:
+        message = "valgrind told no count"
+        raise RuntimeError(message)
+    return int(found.group(1))
+
+
+if __name__ == "__main__":
+    main()
