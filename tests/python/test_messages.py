@@ -156,7 +156,7 @@ def test_frames_are_frozen() -> None:
     with pytest.raises(AttributeError):
         frame.kind = "x"  # type: ignore[misc]
     with pytest.raises(AttributeError):
-        frame.other = 1
+        frame.other = 1  # type: ignore[attr-defined]
     assert frame.name == "CopyBothResponse"
     assert frame.fields == {"format": 0, "columns": []}
 
