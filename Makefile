@@ -146,7 +146,8 @@ print(*(r.replace(' ', '') for r in tomllib.load(open('pyproject.toml', 'rb'))['
 
 $(VENV)/.built: $(VENV)/.installed $(RUST_SOURCES)
 	@echo 'building walrow'
-	@maturin develop --release --quiet --locked
+	@mkdir -p target; maturin develop --release --locked > target/build.log 2>&1 || \
+		{ cat target/build.log; exit 1; }
 	@touch $@
 
 target/tools/bin/cargo-fuzz:

@@ -102,6 +102,8 @@ def test_json_lines_go_to_a_file_too(
     path, out = data / "rows.text.wire", tmp_path / "out.jsonl"
     assert invoke("decode", "--table", "item", "--to", out, path) == ""
     assert out.read_text() == invoke("decode", "--table", "item", path)
+    invoke("decode", "--to", out, path)
+    assert out.read_text() == invoke("decode", path)
 
 
 # -------------------------------------------------------------------- Parquet and IPC
@@ -179,6 +181,18 @@ def rows(table: pa.Table) -> list[Any]:
     ]
 
 
+def test_small_batches_become_large_groups(
+    data: Path, tmp_path: Path, invoke: Callable[..., str]
+) -> None:
+    # Each session sends its relations anew, so that no batch holds rows of two.
+    path = tmp_path / "sessions.wire"
+    path.write_bytes((data / "rows.text.wire").read_bytes() * 50)
+    invoke("decode", "--table", "item", "--to", tmp_path / "out.parquet", path)
+    found = pq.ParquetFile(tmp_path / "out.parquet")
+    assert found.num_row_groups == 1
+    assert found.read().equals(table_of(path, "item").combine_chunks())
+
+
 def test_directory_files_are_named_by_schema_table_and_version(
     data: Path, tmp_path: Path, invoke: Callable[..., str]
 ) -> None:
@@ -245,6 +259,10 @@ def test_empty_file_has_no_rows_and_makes_no_file(tmp_path: Path, run: Any) -> N
     path.touch()
     found = run("decode", path)
     assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+    out = tmp_path / "out.jsonl"
+    assert run("decode", "--to", out, path).returncode == 0
+    assert out.read_bytes() == b""
+    out.unlink()
     for table in ((), ("--table", "t")):
         found = run("decode", *table, "--to", tmp_path / "out.parquet", path)
         assert found.returncode == 1

@@ -5,7 +5,9 @@ use crate::column::{CellError, Column};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{Layout, Source};
 use crate::metadata::{ChangeType, Commit, Metadata};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, ListArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::{Cell, Lsn, OldTuple, Tuple};
@@ -253,10 +255,10 @@ impl Table {
             .collect::<Result<Vec<Option<ArrayRef>>, _>>()
             .map_err(arrow)?;
         let mut arrays = Vec::with_capacity(layout.sources.len());
-        for source in &layout.sources {
+        for (source, field) in layout.sources.iter().zip(layout.schema.fields()) {
             arrays.push(match source {
                 Source::Column(place) => columns.get_mut(*place).and_then(Option::take),
-                Source::Metadata(place) => metadata.get(*place).map(Arc::clone),
+                Source::Metadata(place) => metadata.get(*place).map(|array| named(array, field)),
                 Source::Nothing(data_type) => Some(new_null_array(data_type, rows)),
             });
         }
@@ -275,4 +277,15 @@ impl Table {
             dropped_bounds,
         })
     }
+}
+
+/// The array under its field's type: a given schema may call a list's items by another name.
+fn named(array: &ArrayRef, field: &Field) -> ArrayRef {
+    if let (Some(list), DataType::List(item)) = (array.as_list_opt::<i32>(), field.data_type()) {
+        let (_, offsets, items, nulls) = list.clone().into_parts();
+        if let Ok(list) = ListArray::try_new(Arc::clone(item), offsets, items, nulls) {
+            return Arc::new(list);
+        }
+    }
+    Arc::clone(array)
 }

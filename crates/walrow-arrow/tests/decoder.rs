@@ -562,7 +562,8 @@ fn one_table_has_one_schema() {
         Field::new("b", DataType::Boolean, true),
         Field::new("_change_type", DataType::Utf8, false),
         Field::new("id", DataType::Int64, true),
-        Field::new("_unsent", DataType::new_list(DataType::Utf8, true), true),
+        // Spark calls a list's items so.
+        Field::new_list("_unsent", Field::new("element", DataType::Utf8, true), true),
     ]));
     let projected = builder()
         .with_table("public.t".into())

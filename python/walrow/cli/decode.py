@@ -82,10 +82,10 @@ def decode(
 ) -> None:
     r"""Writes the committed changes of FILE, a capture; - is stdin.
 
-    A file takes one table: --table, or the only one that the capture has changes of. DIR/
-    takes all tables, each in a file of its own, SCHEMA.TABLE.parquet; from where a table's
-    columns change its rows go to SCHEMA.TABLE.2.parquet and so on. In JSON lines each row
-    has its table's name under _table; numbers that JSON cannot hold are strings, bytes are
+    A file of Parquet or Arrow takes one table: --table, or the only one that the capture
+    has changes of. DIR/ takes all tables, each in a file of its own, SCHEMA.TABLE.parquet; from where a table's
+    columns change its rows go to SCHEMA.TABLE.2.parquet and so on. JSON lines take all
+    tables too: each row has its table's name under _table; numbers that JSON cannot hold are strings, bytes are
     strings of \x and hexadecimal digits.
 
     Files get their names when they are complete. On an error no file is left behind, and
@@ -135,6 +135,10 @@ def _write(to: str, form: str, table: str | None, batches: _Counted) -> None:
     with Files() as files:
         if _is_directory(to):
             _all_tables(Path(to), form, batches, files)
+        elif form == "json":
+            lines = files.create(Path(to), form, None)
+            for batch in batches:
+                lines.write(batch)
         else:
             _one_table(Path(to), form, table, batches, files)
         files.commit()
@@ -145,18 +149,19 @@ def _one_table(
 ) -> None:
     import pyarrow as pa
 
-    writer: Writer | None = None
-    name, schema = "", pa.schema([])
     if table is not None:
-        # With its table given, a file is written even if there are no rows.
-        schema = pa.schema(batches.reader.schema)
-        writer = files.create(path, form, schema)
+        only = files.create(path, form, pa.schema(batches.reader.schema))
+        for batch in batches:
+            only.write(batch)
+        return
+    name, schema = "", pa.schema([])
+    writer: Writer | None = None
     for batch in batches:
         found = pa.schema(batch.schema)
         if writer is None:
             name, schema = batch.table, found
             writer = files.create(path, form, schema)
-        elif table is None and batch.table != name:
+        elif batch.table != name:
             text = (
                 f"the capture has changes of {name}, {batch.table} and maybe others, and "
                 f"{path.name} takes one table: choose it with --table, or take all with "
