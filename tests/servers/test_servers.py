@@ -94,7 +94,9 @@ def test_committed_rows_outlive_a_restart(mode: Shutdown) -> None:
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_server_goes_with_its_owner(sign: signal.Signals) -> None:
     program = (
-        f"import sys, time; sys.path.insert(0, {str(TESTS)!r})\n"
+        f"import signal, sys, time; sys.path.insert(0, {str(TESTS)!r})\n"
+        # Where the tests run in the background, a shell has turned Ctrl-C off for all below it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from servers import EmbeddedServer\n"
         "with EmbeddedServer() as server:\n"
         "    print(server.socket_directory, flush=True)\n"
