@@ -36,6 +36,7 @@ from walrow.errors import (
     OptionError,
     ReplicationError,
     SchemaError,
+    SpoolError,
     UnrepresentableError,
 )
 from walrow.reading import messages, read, schema
@@ -55,6 +56,7 @@ __all__ = [
     "ReplicationError",
     "Schema",
     "SchemaError",
+    "SpoolError",
     "UnrepresentableError",
     "__version__",
     "messages",

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, final
 
@@ -146,6 +147,13 @@ class Decoder:
         batch_rows: int = 16384,
         batch_bytes: int = 33554432,
         batch_memory: int = 134217728,
+        side_tables: Sequence[str] = (),
+        envelope: bool = False,
+        start: int | str | None = None,
+        late_start: bool = False,
+        spool_memory: int = 67108864,
+        spool_directory: str | os.PathLike[str] | None = None,
+        message_limit: int | None = None,
     ) -> Self: ...
     def feed(self, data: Buffer | Iterable[Any]) -> BatchIterator:
         """Queues a block, or an iterable of chunks; gives the batches that get full.
@@ -166,7 +174,36 @@ class Decoder:
         """Ends the stream: as `flush`; a chosen table that never came is a SchemaError."""
 
     def new_session(self) -> None:
-        """Begins a new server session: open transactions and relations are dropped."""
+        """Begins a new server session: open transactions and relations are dropped.
+
+        What is prepared stays.
+        """
+
+    @property
+    def prepared(self) -> list[dict[str, Any]]:
+        """The prepared transactions whose end the stream did not tell yet.
+
+        Of each `gid`, `xid`, `prepare_lsn` and `prepare_end_lsn`.
+        """
+
+    def prepared_state(self) -> bytes:
+        """Gives them as bytes, for `restore_prepared` of another decoder.
+
+        They belong to `position`: from there on a stream tells how they end, and their
+        rows only if it lies before their prepare. So `flush` before, and take all batches.
+
+        Raises:
+            RuntimeError: What was fed is not worked off.
+            OptionError: Rows were not handed out.
+            SpoolError: They cannot be read from disk.
+        """
+
+    def restore_prepared(self, state: bytes) -> None:
+        """Takes in what `prepared_state` gave.
+
+        Raises:
+            DecodeError: The bytes are no such state, or cut short; none of it is taken in.
+        """
 
     @property
     def schema(self) -> Schema | None:
@@ -221,6 +258,13 @@ class Reader:
         batch_rows: int = 16384,
         batch_bytes: int = 33554432,
         batch_memory: int = 134217728,
+        side_tables: Sequence[str] = (),
+        envelope: bool = False,
+        start: int | str | None = None,
+        late_start: bool = False,
+        spool_memory: int = 67108864,
+        spool_directory: str | os.PathLike[str] | None = None,
+        message_limit: int | None = None,
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch: ...
@@ -389,6 +433,7 @@ def catalog_schema(
     unrepresentable: Policy | Mapping[str, Policy] = "error",
     metadata: Sequence[str] | None = None,
     metadata_prefix: str = "_",
+    envelope: bool = False,
 ) -> Schema: ...
 
 @final

@@ -6,6 +6,7 @@ Error
 │   └── UnrepresentableError        a value that the column's Arrow type cannot hold
 ├── SchemaError (ValueError)        a table, column or type is not what was asked for
 ├── OptionError (ValueError)        options that contradict each other
+├── SpoolError                      open transactions found no place on disk
 ├── LogError                        a log of segments
 └── ReplicationError                the server refused, with its SQLSTATE
 ```
@@ -24,6 +25,7 @@ __all__ = [
     "OptionError",
     "ReplicationError",
     "SchemaError",
+    "SpoolError",
     "UnrepresentableError",
 ]
 
@@ -130,6 +132,24 @@ class SchemaError(Error, ValueError):
 
 class OptionError(Error, ValueError):
     """Options that contradict each other or name what there is not."""
+
+
+class SpoolError(Error):
+    """Open transactions found no place on disk, or could not be read from there.
+
+    What was handed out before stays valid, and `position` says how far that is.
+
+    Attributes:
+        errno: The operating system's number for it: `errno.ENOSPC` of a full disk.
+    """
+
+    errno: int | None
+
+    def __init__(
+        self, text: str = "", *, errno: int | None = None, **attributes: Any
+    ) -> None:
+        """Keeps the operating system's number."""
+        super().__init__(text, errno=errno, **attributes)
 
 
 class LogError(Error):

@@ -8,6 +8,7 @@ from walrow._core import Catalog, Frames, Reader, Schema, catalog_schema
 from walrow.sources import blocks
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
     from walrow.typing import (
@@ -37,6 +38,13 @@ def read(
     batch_rows: int = 16384,
     batch_bytes: int = 32 << 20,
     batch_memory: int = 128 << 20,
+    side_tables: Sequence[str] = (),
+    envelope: bool = False,
+    start: int | str | None = None,
+    late_start: bool = False,
+    spool_memory: int = 64 << 20,
+    spool_directory: str | os.PathLike[str] | None = None,
+    message_limit: int | None = None,
 ) -> Reader:
     """Reads the committed rows of a stream, lazily.
 
@@ -59,7 +67,9 @@ def read(
         source: A path, a URL (opened with fsspec), a binary file object, a bytes-like
             object, or an iterable of chunks.
         table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`. All
-            batches then have one schema, and the reader is an Arrow stream.
+            batches then have one schema, and the reader is an Arrow stream. What else the
+            stream tells are tables too: `"walrow.transactions"`, `"walrow.messages"`,
+            `"walrow.relations"`, `"walrow.truncates"`.
         schema: With `table`, any Arrow schema that every version of the table is projected
             onto, by the columns' names. Columns that a version lacks are null and listed
             in `_unsent`. Without it, a change of the table's columns is a `SchemaError`.
@@ -86,12 +96,28 @@ def read(
         batch_bytes: After how many bytes of values a batch is full; at most 512 MiB.
         batch_memory: How many bytes the unfinished batches of all tables hold before the
             fullest is handed out.
+        side_tables: Side tables whose batches come along with the others:
+            `["transactions", "messages"]`.
+        envelope: Gives all tables, or the chosen one, one schema: `schema_name`,
+            `table_name`, `key` and `data` as maps of column names to PostgreSQL's own text,
+            then the metadata columns. The reader is an Arrow stream then.
+        start: Leaves out what was delivered before: transactions that end, and
+            non-transactional messages that lie, at this LSN or before it. A number, or as
+            PostgreSQL writes it: `"0/1A2B"`.
+        late_start: Leaves out transactions whose begin the stream lacks, where they are
+            errors otherwise.
+        spool_memory: How many bytes of memory open and prepared transactions take over all;
+            beyond it they wait in files.
+        spool_directory: Where these files are; the system's directory for temporary files
+            by default. They have no name and vanish by themselves.
+        message_limit: The largest message that is taken, in bytes; by default the 1 GiB that
+            PostgreSQL never passes.
 
     Raises:
         OptionError: The options contradict each other or name what there is not.
         OSError: The file cannot be opened.
 
-    While reading, `DecodeError`, `UnrepresentableError` and `SchemaError` come after all
+    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError` and `SpoolError` come after all
     that was before them was handed out; so do the source's own exceptions.
     """
     return Reader(
@@ -108,6 +134,13 @@ def read(
         batch_rows=batch_rows,
         batch_bytes=batch_bytes,
         batch_memory=batch_memory,
+        side_tables=side_tables,
+        envelope=envelope,
+        start=start,
+        late_start=late_start,
+        spool_memory=spool_memory,
+        spool_directory=spool_directory,
+        message_limit=message_limit,
     )
 
 
@@ -155,8 +188,8 @@ def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
     Args:
         catalog: A catalog that has the table.
         table: As in `read`.
-        **options: `schema`, `profile`, `types`, `unrepresentable`, `metadata` and
-            `metadata_prefix`, as in `read`.
+        **options: `schema`, `profile`, `types`, `unrepresentable`, `metadata`,
+            `metadata_prefix` and `envelope`, as in `read`.
 
     Raises:
         SchemaError: The catalog has no such table, or several of that name.

@@ -52,7 +52,9 @@ def decode(
     may be retried and speculated.
 
     Args:
-        table: The table, as `"orders"`, `"public.orders"` or `("public", "orders")`.
+        table: The table, as `"orders"`, `"public.orders"` or `("public", "orders")`. Name
+            its schema: a task refuses captures that have the bare name in different schemas,
+            but it sees no other task's captures.
         schema: What every capture is projected onto, by the columns' names: a `StructType`
             or any Arrow schema. Columns that a capture lacks are null and listed in
             `_unsent`; a capture without the table gives no rows. Without it all captures
@@ -126,9 +128,19 @@ class _Decode:
         import pyarrow as pa
 
         common = self.schema
+        found: tuple[str, str] | None = None
         for place, source in self._sources(batches):
             try:
                 for batch in self._capture(source):
+                    name = (batch.schema_name, batch.table_name)
+                    if found is None:
+                        found = name
+                    elif name != found:
+                        text = (
+                            f"the captures have several tables that {self.table!r} means, "
+                            f"{found} and {name}; name one with its schema, as a pair"
+                        )
+                        raise SchemaError(text, table=batch.table)
                     records = pa.record_batch(batch)
                     if common is None:
                         common = records.schema

@@ -179,6 +179,27 @@ def test_garbage_is_one_line_of_error(
         assert len(found.stdout.splitlines()) == frames + (mode == ())
 
 
+@pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
+def test_corrupt_message_is_no_physical_replication(
+    data: Path, run: Any, mode: tuple[str, ...]
+) -> None:
+    whole = (data / "rows.text.wire").read_bytes()
+    # As a page of WAL begins, and with the LSNs of one.
+    garbage = (
+        b"w" + bytes(7) + b"\x10" + bytes(7) + b"\x20" + bytes(8) + b"?\xd0garbage"
+    )
+    frame = b"d" + (len(garbage) + 4).to_bytes(4, "big") + garbage
+    for corrupt in (frame, frame.replace(b"\x20", b"\x10")):
+        found = run("inspect", *mode, "-", input=whole + corrupt + whole)
+        assert found.returncode == 1
+        [line] = found.stderr.decode().splitlines()
+        assert "kind 0x3F is not one of the protocol's" in line
+        assert str(len(whole) + 5 + 25) in line
+        if mode != ("--count",):
+            frames = len(list(messages(whole)))
+            assert len(found.stdout.splitlines()) == frames + (mode == ())
+
+
 def test_wrong_calls_are_usage_errors(tmp_path: Path, run: Any) -> None:
     missing = run("inspect", tmp_path / "gone")
     assert missing.returncode == 2

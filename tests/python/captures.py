@@ -48,14 +48,6 @@ class Capture:
     def tables(self) -> dict[str, Any]:
         return _json(self.folder / f"{self.name}.tables.json")
 
-    @property
-    def plain(self) -> bool:
-        """Whether all its transactions come whole, at their commit."""
-        options = self.meta["records"].get(self.record, {})
-        return self.record != "physical" and not (
-            options.get("streaming") or options.get("two_phase")
-        )
-
     def beside(self, record: str) -> Capture:
         """The same history, recorded in another way."""
         return Capture(self.major, self.name, record)
@@ -83,11 +75,6 @@ def captures(*records: str) -> list[Capture]:
         msg = f"no captures in {DATA}"
         raise LookupError(msg)
     return found
-
-
-def plain_captures(*records: str) -> list[Capture]:
-    """The captures whose transactions all come whole."""
-    return [each for each in captures(*records) if each.plain]
 
 
 def cut(data: bytes, size: int) -> list[bytes]:

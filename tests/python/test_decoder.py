@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import walrow
-from captures import Capture, capture, captures, cut, plain_captures
+from captures import Capture, capture, captures, cut
 from rows import Outcome, decode, outcome
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_no_cuts_at_all_change_the_outcome(data: st.DataObject) -> None:
     assert outcome(decode(decoder, pieces)) == expected
 
 
-@pytest.mark.parametrize("capture", plain_captures("text", "binary"), ids=str)
+@pytest.mark.parametrize("capture", captures("text", "binary"), ids=str)
 def test_all_framings_give_the_same_batches(capture: Capture) -> None:
     if capture.name in {"sessions", "error-binary"}:
         pytest.skip("only wire tells where a session begins")

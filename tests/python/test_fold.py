@@ -7,18 +7,14 @@ from typing import Any
 import pytest
 
 import walrow
-from captures import Capture, captures, plain_captures
+from captures import Capture, captures
 from rows import Outcome, outcome
 
 pa = pytest.importorskip("pyarrow")
 
-FOLDABLE = [
-    capture for capture in plain_captures("text", "v1") if capture.meta["foldable"]
-]
+FOLDABLE = [capture for capture in captures("text", "v1") if capture.meta["foldable"]]
 PAIRS = [
-    capture
-    for capture in plain_captures("binary")
-    if capture.beside("text").path.exists()
+    capture for capture in captures("binary") if capture.beside("text").path.exists()
 ]
 METADATA = {
     "_change_type",
@@ -169,11 +165,7 @@ def test_text_and_binary_give_identical_batches(capture: Capture, profile: Any) 
         assert one == other
 
 
-@pytest.mark.parametrize(
-    "capture",
-    [c for c in captures("v1") if c.beside("text").plain],
-    ids=str,
-)
+@pytest.mark.parametrize("capture", captures("v1"), ids=str)
 def test_protocols_give_the_same_rows(capture: Capture) -> None:
     expected = outcome(walrow.read(capture.path)).tables()
     assert outcome(walrow.read(capture.beside("text").path)).tables() == expected

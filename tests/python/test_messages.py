@@ -179,6 +179,52 @@ def test_frames_of_a_physical_stream_have_no_message() -> None:
     assert all(frame.message is None for frame in frames)
 
 
+def _data(start: int, end: int, message: bytes) -> bytes:
+    lsns = start.to_bytes(8, "big") + end.to_bytes(8, "big")
+    payload = b"w" + lsns + bytes(8) + message
+    return b"d" + (len(payload) + 4).to_bytes(4, "big") + payload
+
+
+@pytest.mark.parametrize(
+    "message", [b"?\xd0garbage", b"\xd1\x13", b"\x13\xd1\x05\0", b"\0\0\0\0"]
+)
+@pytest.mark.parametrize("end", [0, 0x1000, 0x2000])
+def test_corrupt_message_is_no_wal(message: bytes, end: int) -> None:
+    corrupt = ROWS.data + _data(0x1000, end, message) + ROWS.data
+    whole = len(list(walrow.messages(ROWS.data)))
+    frames = walrow.messages(corrupt)
+    found: list[walrow.Frame] = []
+    with pytest.raises(walrow.DecodeError, match="kind 0x") as caught:
+        found.extend(frames)
+    assert caught.value.offset == len(ROWS.data) + 5 + 25
+    assert len(found) == whole
+    assert any(frame.message is not None for frame in found)
+    counts, expected = Counts(), Counts()
+    expected.feed(ROWS.data)
+    with pytest.raises(walrow.DecodeError, match="kind 0x"):
+        counts.feed(corrupt)
+    assert counts.result()["messages"] == expected.result()["messages"]
+    assert counts.result()["cells"] == expected.result()["cells"]
+
+
+def test_first_data_of_a_session_tell_physical_from_logical() -> None:
+    physical = capture("physical", "physical").data
+    for data in (physical + ROWS.data, ROWS.data + physical):
+        kinds = [
+            frame.message.kind
+            for frame in walrow.messages(data)
+            if frame.message is not None
+        ]
+        assert Counter(kinds) == reference.counts(ROWS.data)["messages"]
+        counts = Counts()
+        for piece in cut(data, 1000):
+            counts.feed(piece)
+        assert counts.result()["messages"] == Counter(kinds)
+    # Corrupt from the first is not physical: the LSNs say so.
+    with pytest.raises(walrow.DecodeError, match="kind 0x3F"):
+        list(walrow.messages(_data(0x1000, 0x1000, b"?\xd0garbage")))
+
+
 def test_server_errors_have_their_fields() -> None:
     frames = {
         frame.kind: frame for frame in walrow.messages(capture("error-terminated").path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import walrow
-from captures import Capture, capture, plain_captures
+from captures import Capture, capture, captures
 from rows import outcome
 
 pa = pytest.importorskip("pyarrow")
@@ -83,8 +83,27 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"types": {"a": "int"}}, walrow.OptionError, "not an Arrow type"),
         ({"types": {"a": "list<"}}, walrow.OptionError, "not an Arrow type"),
         ({"types": {"a": "decimal128(1)"}}, walrow.OptionError, "not an Arrow type"),
-        ({"types": {"int4": "int16"}}, walrow.OptionError, "int4 cannot become"),
-        ({"types": {"int4": pa.date32()}}, walrow.OptionError, "int4 cannot become"),
+        ({"types": {"a": pa.int8()}}, walrow.OptionError, "nor can any column"),
+        (
+            {"types": {"a": pa.list_(pa.field("item", pa.int32(), nullable=False))}},
+            walrow.OptionError,
+            "items may be null",
+        ),
+        (
+            {"profile": "spark", "types": {"oid": "uint32"}},
+            walrow.OptionError,
+            "Spark does not take",
+        ),
+        (
+            {"profile": "spark", "types": {"uuid": "uuid"}},
+            walrow.OptionError,
+            "Spark does not take",
+        ),
+        (
+            {"profile": "spark", "types": {"time": "time64[us]"}},
+            walrow.OptionError,
+            "Spark does not take",
+        ),
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
         ({"profile": "pandas"}, walrow.OptionError, "arrow, spark or text"),
         ({"profile": 5}, TypeError, "profile must be a string"),
@@ -123,9 +142,49 @@ def test_a_column_that_cannot_become_its_type_is_a_schema_error() -> None:
     assert (caught.value.table, caught.value.column) == ("public.item", "label")
 
 
+def test_key_is_a_type_where_no_column_has_its_name() -> None:
+    """What a type cannot become is the option's fault, and told by a column of it."""
+    walrow.Decoder(types={"int4": "int16"})
+    with pytest.raises(walrow.OptionError, match="types: int4 cannot become Int16"):
+        list(walrow.read(ROWS.path, types={"int4": "int16"}))
+    # `label`, of five letters and text, as a column by the name of another type.
+    dates = _with_column("dates")
+    assert list(walrow.read(dates, types={"dates": "binary", "date": "int64"}))
+    named = _with_column("int4")
+    batch = next(walrow.read(named, metadata=(), types={"int4": "binary"}))
+    assert pa.schema(batch.schema).field("int4").type == pa.binary()
+
+
+@pytest.mark.parametrize("profile", ["arrow", "spark"])
+def test_time_of_nanoseconds_and_rounded_numeric(profile: Any) -> None:
+    times = capture("types-time").path
+    types = {"time": pa.time64("ns")}
+    batch = next(
+        walrow.read(times, profile=profile, types=types, unrepresentable="null")
+    )
+    found = {field.type for field in pa.schema(batch.schema)}
+    assert pa.time64("ns") in found
+    numbers = column("rows", "amount", profile=profile, types={"numeric": "float64"})
+    assert numbers == pa.float64()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pa.field("id", pa.int32(), nullable=False),
+        pa.field("none", pa.string(), nullable=False),
+    ],
+)
+def test_schema_cannot_forbid_null_in_a_tables_own_columns(field: Any) -> None:
+    with pytest.raises(walrow.SchemaError, match="nullable") as caught:
+        list(walrow.read(ROWS.path, table="public.item", schema=pa.schema([field])))
+    assert caught.value.table == "public.item"
+    assert caught.value.column == field.name
+
+
 UNREPRESENTABLE = [
     each
-    for each in plain_captures("text", "binary")
+    for each in captures("text", "binary")
     if (error := outcome(walrow.read(each.path)).error) is not None
     and issubclass(error[0], walrow.UnrepresentableError)
 ]

@@ -133,6 +133,50 @@ def test_name_in_two_schemas_is_refused() -> None:
         list(walrow.read(schemas.path, table=ambiguous[0]))
 
 
+def test_name_with_a_dot_is_told_from_a_schema() -> None:
+    names = {b"public\0item\0": b"a.b\0c\0", b"public\0stock\0": b"a\0b.c\0"}
+    data = _renamed(names)
+    with pytest.raises(walrow.SchemaError, match=r'"a\.b"\."c".*both meant'):
+        list(walrow.read(data, table="a.b.c"))
+    (batch,) = walrow.read(data, table=("a", "b.c"))
+    assert (batch.schema_name, batch.table_name) == ("a", "b.c")
+
+
+def _renamed(names: dict[bytes, bytes]) -> bytes:
+    """The capture with other names in its Relation messages."""
+    out = []
+    for frame in walrow.messages(ROWS.data):
+        data = frame.to_bytes()
+        for old, new in names.items():
+            if old in data and frame.message is not None and frame.message.kind == "R":
+                size = len(data) - 1 + len(new) - len(old)
+                data = data[:1] + size.to_bytes(4, "big") + data[5:].replace(old, new)
+        out.append(data)
+    return b"".join(out)
+
+
+@pytest.mark.parametrize("size", [50, 1000, 1 << 20])
+@pytest.mark.parametrize("framing", ["wire", "copydata", "message"])
+def test_stream_that_ends_with_a_commit_is_complete(framing: Any, size: int) -> None:
+    """Nothing that comes after the last Commit is needed to decode it."""
+    frames = [frame.to_bytes() for frame in walrow.messages(ROWS.data)]
+    data = [frame for frame in frames if frame[:1] == b"d" and frame[5:6] == b"w"]
+    while data[-1][30:31] != b"C":
+        data.pop()
+    chunks = {
+        "wire": cut(b"".join(data), size),
+        "copydata": [frame[5:] for frame in data],
+        "message": [frame[30:] for frame in data],
+    }[framing]
+    rows = sum(len(batch) for batch in walrow.read(ROWS.data))
+    reader = walrow.read(chunks, framing=framing, batch_rows=2)
+    assert sum(len(batch) for batch in reader) == rows
+    assert not reader.unfinished
+    decoder = walrow.Decoder(framing=framing, batch_rows=2)
+    found = sum(len(batch) for chunk in chunks for batch in decoder.feed([chunk]))
+    assert found + sum(len(batch) for batch in decoder.finish()) == rows
+
+
 def test_table_that_never_appears_is_an_error() -> None:
     with pytest.raises(
         walrow.SchemaError, match=r"no table public\.none in the stream"

@@ -248,6 +248,27 @@ def test_table_that_a_capture_lacks(rows: bytes, data: Path) -> None:
     assert run(walrow.spark.decode(table=ITEM, schema=schema), binary(other)) == []
 
 
+def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
+    out = []
+    for frame in walrow.messages(rows):
+        data = frame.to_bytes()
+        if frame.message is not None and frame.message.kind == "R":
+            # A schema of as many letters.
+            data = data.replace(b"public\0item\0", b"secret\0item\0")
+        out.append(data)
+    other = b"".join(out)
+    schema = pa.schema([("id", pa.int32())])
+    for options in ({}, {"schema": schema}):
+        function = walrow.spark.decode(table="item", **options)
+        assert run(function, binary(rows, rows))
+        assert run(function, binary(other))
+        with pytest.raises(walrow.SchemaError, match="as a pair") as caught:
+            run(function, binary(rows, other))
+        assert caught.value.table == "secret.item"
+        function = walrow.spark.decode(table=("public", "item"), schema=schema)
+        assert run(function, binary(rows, other)) == run(function, binary(rows))
+
+
 def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
     capture = (data / "alter-columns.text.wire").read_bytes()
     tables = {batch.table for batch in walrow.read(capture)}

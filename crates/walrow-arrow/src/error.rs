@@ -1,7 +1,7 @@
 //! What stops a decoder, and where.
 
 use crate::column::{CellError, Unrepresentable};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use walrow_wire::Lsn;
 
 /// Why decoding stopped: what, at which byte, LSN, table and column.
@@ -93,6 +93,14 @@ impl Error {
         self
     }
 
+    /// Whether a cell was at fault, so that its row was not appended.
+    pub(crate) fn is_of_a_cell(&self) -> bool {
+        matches!(
+            self.0.kind,
+            ErrorKind::Malformed { .. } | ErrorKind::Unrepresentable { .. }
+        )
+    }
+
     /// What is wrong.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
@@ -127,7 +135,7 @@ impl Error {
 
 /// The option that lets such a value through.
 fn way_out(reason: Unrepresentable, column: &str, text_is_lost: bool) -> String {
-    let column = column.escape_default();
+    let column = python(column);
     let other = if text_is_lost { "binary" } else { "string" };
     match reason {
         Unrepresentable::BinaryCell | Unrepresentable::InvalidUtf8 => {
@@ -138,6 +146,25 @@ fn way_out(reason: Unrepresentable, column: &str, text_is_lost: bool) -> String 
             "types={{\"{column}\": \"{other}\"}} or unrepresentable={{\"{column}\": \"null\"}}"
         ),
     }
+}
+
+/// What stands for the text between the quotes of a Python string.
+fn python(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // All below U+0100.
+            c if c.is_control() => {
+                let _ = write!(out, "\\x{:02x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 impl From<walrow_stream::Error> for Error {
@@ -171,12 +198,12 @@ impl fmt::Display for Error {
         }
         match kind {
             ErrorKind::Malformed { expected, size } => {
-                write!(f, "expected {expected}, found another cell of {size} bytes")?;
+                write!(f, "expected {expected} in a cell of {size} bytes")?;
             }
             ErrorKind::Unrepresentable { reason, option } => {
                 write!(
                     f,
-                    "{reason} has no place in the column's type; let it through by {option}"
+                    "the column's type cannot hold {reason}; let it through by {option}"
                 )?;
             }
             ErrorKind::Schema(text) | ErrorKind::Options(text) => f.write_str(text)?,

@@ -31,6 +31,8 @@ pub(crate) struct Layout {
     pub(crate) expanding: Vec<usize>,
     /// Types that nothing told of.
     pub(crate) unresolved: Vec<Oid>,
+    /// Bytes that the schema takes, if it is this layout's own.
+    schema_bytes: usize,
 }
 
 /// What fills a field.
@@ -46,8 +48,6 @@ pub(crate) enum Source {
 
 /// What metadata takes of a row.
 const METADATA_BYTES: usize = 48;
-/// What a column takes before it has rows.
-const COLUMN_BYTES: usize = 256;
 
 impl Layout {
     pub(crate) fn new(options: &DecoderBuilder, relation: &Relation) -> Result<Self, Error> {
@@ -82,6 +82,8 @@ impl Layout {
             this.metadata.push(*metadata);
             fields.push(Arc::new(field));
         }
+        let bytes = fields.iter().map(|field: &Arc<Field>| field_bytes(field));
+        this.schema_bytes = bytes.fold(0, usize::saturating_add);
         this.schema = Arc::new(Schema::new_with_metadata(fields, schema_metadata(relation)));
         Ok(this)
     }
@@ -115,6 +117,7 @@ impl Layout {
                     let column = relation.columns.get(place).ok_or_else(|| {
                         Error::new(ErrorKind::Schema("no such column".to_owned()))
                     })?;
+                    check_nullable(field).map_err(|error| error.in_table(&this.table))?;
                     let wanted = field.data_type();
                     let resolved = resolve::column(options, relation, column, Some(wanted))?;
                     if let Some(plan) = plans.get_mut(place) {
@@ -124,9 +127,13 @@ impl Layout {
                         }
                         *plan = Some(resolved.plan);
                     }
+                    if resolved.unresolved {
+                        this.unresolved.push(column.type_oid);
+                    }
                     Source::Column(place)
                 }
                 (None, None) => {
+                    check_nullable(field).map_err(|error| error.in_table(&this.table))?;
                     this.missing.push(field.name().clone());
                     Source::Nothing(field.data_type().clone())
                 }
@@ -151,6 +158,7 @@ impl Layout {
             row_bytes: METADATA_BYTES,
             expanding: Vec::new(),
             unresolved: Vec::new(),
+            schema_bytes: 0,
         }
     }
 
@@ -182,15 +190,52 @@ impl Layout {
             .collect()
     }
 
-    /// Whether the relation's column at this place becomes lists.
-    pub(crate) fn is_list(&self, place: usize) -> bool {
-        matches!(self.plans.get(place), Some(Some((Plan::List(_), _))))
+    /// Takes a schema of the same columns that others have too.
+    pub(crate) fn share_schema(&mut self, schema: &SchemaRef) {
+        self.schema = Arc::clone(schema);
+        self.schema_bytes = 0;
     }
 
-    /// Bytes that the table takes before it has rows.
-    pub(crate) fn base_bytes(&self) -> usize {
-        self.plans.len().saturating_mul(COLUMN_BYTES)
+    /// Bytes of memory that a layout of the relation takes at most.
+    pub(crate) fn most_bytes(relation: &Relation) -> usize {
+        let columns = relation.columns.iter().map(|column| {
+            let name = column.type_name.as_ref();
+            let name = name.map_or(0, |it| it.namespace.len().saturating_add(it.name.len()));
+            (PLAN_BYTES.saturating_add(FIELD_BYTES))
+                .saturating_add(column.name.len())
+                .saturating_add(name.saturating_mul(2))
+        });
+        columns.fold(LAYOUT_BYTES, usize::saturating_add)
     }
+
+    /// Bytes of memory that it takes, and the relation that it is of.
+    pub(crate) fn bytes(&self) -> usize {
+        let columns = self.plans.len().saturating_mul(PLAN_BYTES);
+        columns
+            .saturating_add(self.schema_bytes)
+            .saturating_add(LAYOUT_BYTES)
+    }
+}
+
+/// What a column's field takes at most, beside the names.
+const FIELD_BYTES: usize = 1024;
+/// What a table takes without its columns.
+const LAYOUT_BYTES: usize = 2048;
+/// What a column takes of its plans and of the relation.
+const PLAN_BYTES: usize = 256;
+
+fn field_bytes(field: &Field) -> usize {
+    // Each entry is two strings and its place in a hash table that is half full.
+    let entry = |(key, value): (&String, &String)| {
+        160_usize
+            .saturating_add(key.len())
+            .saturating_add(value.len())
+    };
+    let metadata = field.metadata().iter().map(entry);
+    metadata.fold(
+        256_usize.saturating_add(field.name().len()),
+        usize::saturating_add,
+    )
 }
 
 /// Refuses a metadata column whose name is a column of the table's own.
@@ -209,6 +254,21 @@ fn clash(options: &DecoderBuilder, relation: &Relation, name: &str) -> Result<()
     Ok(())
 }
 
+/// Refuses what no batch can keep: a table's own columns may all be null, in old rows of which
+/// only the key was sent, in truncates and where a version lacks them.
+fn check_nullable(field: &Field) -> Result<(), Error> {
+    let text = if !field.is_nullable() {
+        "the schema says that it is never null, but changes leave columns null that are NOT NULL \
+         in the table; make it nullable"
+    } else if !resolve::has_nullable_items(field.data_type()) {
+        "the schema says that its items are never null, which PostgreSQL promises of no array; \
+         make them nullable"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Schema(text.to_owned())).in_column(field.name()))
+}
+
 fn check_metadata(
     options: &DecoderBuilder,
     field: &Field,
@@ -220,6 +280,10 @@ fn check_metadata(
         (DataType::List(ours), DataType::List(theirs)) => ours.data_type() == theirs.data_type(),
         (ours, theirs) => ours == theirs,
     };
+    if same && ours.is_nullable() && !field.is_nullable() {
+        let text = "is null where all columns were sent, the schema says never; make it nullable";
+        return Err(Error::new(ErrorKind::Schema(text.to_owned())).in_column(field.name()));
+    }
     if same {
         return Ok(());
     }

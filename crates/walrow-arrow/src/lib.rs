@@ -7,16 +7,20 @@
 mod batch;
 mod column;
 mod decoder;
+mod envelope;
 mod error;
 mod layout;
 mod metadata;
 mod options;
 mod pg_type;
 mod resolve;
+mod side;
 mod table;
+mod tables;
 
 pub use batch::Batch;
 pub use decoder::Decoder;
 pub use error::{Error, ErrorKind};
 pub use metadata::MetadataColumn;
 pub use options::{DecoderBuilder, OnUnrepresentable, Profile, TableName};
+pub use side::SideTable;

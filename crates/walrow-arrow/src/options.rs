@@ -1,15 +1,18 @@
 //! How a decoder is set up.
 
 use crate::decoder::Decoder;
+use crate::envelope;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::metadata::MetadataColumn;
 use crate::resolve;
+use crate::side::SideTable;
+use crate::tables::both_meant;
 use arrow_schema::{DataType, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
-use walrow_stream::{Catalog, Relation};
-use walrow_wire::Framing;
+use walrow_stream::{Catalog, Relation, Spool};
+use walrow_wire::{Framing, Lsn};
 
 /// Which Arrow types columns get where several could hold them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,6 +67,20 @@ impl TableName {
     }
 }
 
+impl TableName {
+    /// The side table that is meant: `walrow.transactions`.
+    pub(crate) fn side_table(&self) -> Option<SideTable> {
+        let name = match self {
+            Self::Qualified(schema, name) if schema == SideTable::SCHEMA => name,
+            Self::Qualified(..) => return None,
+            Self::Text(text) => text.strip_prefix(SideTable::SCHEMA)?.strip_prefix('.')?,
+        };
+        SideTable::ALL
+            .into_iter()
+            .find(|table| table.name() == name)
+    }
+}
+
 impl std::fmt::Display for TableName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -101,6 +118,13 @@ pub struct DecoderBuilder {
     pub(crate) batch_memory: usize,
     pub(crate) table: Option<TableName>,
     pub(crate) schema: Option<SchemaRef>,
+    pub(crate) side_tables: Vec<SideTable>,
+    pub(crate) envelope: bool,
+    pub(crate) start: Lsn,
+    pub(crate) late_start: bool,
+    pub(crate) spool: Option<Arc<dyn Spool>>,
+    pub(crate) spool_memory: usize,
+    pub(crate) message_limit: usize,
 }
 
 impl Default for DecoderBuilder {
@@ -119,6 +143,13 @@ impl Default for DecoderBuilder {
             batch_memory: 128 << 20,
             table: None,
             schema: None,
+            side_tables: Vec::new(),
+            envelope: false,
+            start: Lsn::INVALID,
+            late_start: false,
+            spool: None,
+            spool_memory: 64 << 20,
+            message_limit: usize::MAX,
         }
     }
 }
@@ -150,7 +181,13 @@ impl DecoderBuilder {
     /// Gives columns another Arrow type than the profile does.
     ///
     /// `key` is a column (`total`, `orders.total`, `public.orders.total`) or else a PostgreSQL
-    /// type by its name in `pg_type` (`numeric`, `_int4`); the longest key that fits wins.
+    /// type by its name in `pg_type` (`numeric`, `_int4`); the longest key that fits wins. A key
+    /// that is both, such as `date`, means a column of that name where a table has one, and the
+    /// type of all other columns. So what a type cannot become is told when a column of it comes:
+    /// [`ErrorKind::Options`], and [`ErrorKind::Schema`] where the key names the column.
+    ///
+    /// Values are never changed, but for `numeric` as `Float64`, which rounds to the nearest. A
+    /// `time` of 64 bits has microseconds or nanoseconds; of the Spark profile only the latter.
     #[must_use]
     pub fn with_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
         self.types.insert(key.into(), data_type);
@@ -203,14 +240,17 @@ impl DecoderBuilder {
         self
     }
 
-    /// After how many bytes of values a batch is full; one row may go past it.
+    /// After how many bytes of rows a batch is full; one row may go past it.
     #[must_use]
     pub fn with_batch_bytes(mut self, bytes: usize) -> Self {
         self.batch_bytes = bytes;
         self
     }
 
-    /// How many bytes all tables' unfinished batches hold before the fullest is handed out.
+    /// How many bytes all tables' unfinished batches hold before the fullest are handed out.
+    ///
+    /// It counts the memory that builders take, empty ones of wide tables too, as near as can be
+    /// told without looking at each.
     #[must_use]
     pub fn with_batch_memory(mut self, bytes: usize) -> Self {
         self.batch_memory = bytes;
@@ -219,7 +259,8 @@ impl DecoderBuilder {
 
     /// Decodes one table only, all batches under one schema.
     ///
-    /// Without [`DecoderBuilder::with_schema`] a change of its columns is an error.
+    /// Without [`DecoderBuilder::with_schema`] a change of its columns' names or Arrow types is an
+    /// error; batches have the first version's schema.
     #[must_use]
     pub fn with_table(mut self, table: TableName) -> Self {
         self.table = Some(table);
@@ -228,7 +269,8 @@ impl DecoderBuilder {
 
     /// Projects every version of the table onto this schema's columns, by name.
     ///
-    /// Columns that a version lacks are null and listed in `_unsent`. Metadata columns that the
+    /// Columns that a version lacks are null and listed in `_unsent`, so that only metadata columns
+    /// may be declared never null. Metadata columns that the
     /// schema names, with their prefix, are filled; others are left out.
     #[must_use]
     pub fn with_schema(mut self, schema: SchemaRef) -> Self {
@@ -236,11 +278,66 @@ impl DecoderBuilder {
         self
     }
 
+    /// Hands out batches of these side tables along with the others.
+    ///
+    /// One of them alone is [`DecoderBuilder::with_table`] of its name, `walrow.transactions`.
+    #[must_use]
+    pub fn with_side_tables(mut self, tables: impl Into<Vec<SideTable>>) -> Self {
+        self.side_tables = tables.into();
+        self
+    }
+
+    /// Gives all tables' changes one schema: schema and table name, `key` and `data` as maps of
+    /// column names to PostgreSQL's own text, then the metadata columns.
+    #[must_use]
+    pub fn with_envelope(mut self, envelope: bool) -> Self {
+        self.envelope = envelope;
+        self
+    }
+
+    /// Leaves out what was delivered before: transactions that end at this LSN or before it.
+    #[must_use]
+    pub fn with_start(mut self, lsn: Lsn) -> Self {
+        self.start = lsn;
+        self
+    }
+
+    /// Says that the stream begins late: transactions whose begin it lacks are left out, where
+    /// they are errors otherwise.
+    #[must_use]
+    pub fn with_late_start(mut self, late: bool) -> Self {
+        self.late_start = late;
+        self
+    }
+
+    /// Where open transactions go that have no place in memory.
+    #[must_use]
+    pub fn with_spool(mut self, spool: Arc<dyn Spool>) -> Self {
+        self.spool = Some(spool);
+        self
+    }
+
+    /// How many bytes of memory open and prepared transactions take, 64 MiB by default. More of
+    /// them is an error without [`DecoderBuilder::with_spool`].
+    #[must_use]
+    pub fn with_spool_memory(mut self, bytes: usize) -> Self {
+        self.spool_memory = bytes;
+        self
+    }
+
+    /// The largest message that is taken, in bytes; 1 GiB by default, which PostgreSQL never
+    /// passes. A larger one is an error.
+    #[must_use]
+    pub fn with_message_limit(mut self, bytes: usize) -> Self {
+        self.message_limit = bytes;
+        self
+    }
+
     /// Builds the decoder.
     ///
     /// # Errors
-    /// Options that contradict each other or name what there is not; a type that the PostgreSQL
-    /// type it is for cannot become.
+    /// Options that contradict each other or name what there is not; a type that no column can
+    /// become, or that the profile does not have.
     pub fn build(self) -> Result<Decoder, Error> {
         self.check()?;
         Ok(Decoder::new(self))
@@ -255,6 +352,12 @@ impl DecoderBuilder {
     /// No such table in the catalog, or several; options that its columns cannot follow.
     pub fn schema_of(&self, name: &TableName) -> Result<SchemaRef, Error> {
         self.check()?;
+        if let Some(side) = name.side_table() {
+            return Ok(side.schema(self.profile));
+        }
+        if self.envelope {
+            return Ok(envelope::schema(self));
+        }
         let schema_error = |text: String| Error::new(ErrorKind::Schema(text));
         let mut found = self
             .catalog
@@ -265,9 +368,9 @@ impl DecoderBuilder {
             return Err(schema_error(format!("no table {name} in the catalog")));
         };
         if let Some(other) = found.next() {
-            return Err(schema_error(format!(
-                "{}.{} and {}.{} are both meant; name one with its schema, as a pair",
-                table.schema, table.name, other.schema, other.name
+            return Err(schema_error(both_meant(
+                (&table.schema, &table.name),
+                (&other.schema, &other.name),
             )));
         }
         let mut schema = Arc::unwrap_or_clone(Layout::new(self, &Relation::from(table))?.schema);
@@ -295,6 +398,29 @@ impl DecoderBuilder {
                 let name = column.name();
                 return Err(options(&format!("metadata column {name} is chosen twice")));
             }
+        }
+        if self.message_limit == 0 {
+            return Err(options("message_limit must be at least 1"));
+        }
+        for (index, table) in self.side_tables.iter().enumerate() {
+            let rest = self.side_tables.get(index.saturating_add(1)..);
+            if rest.is_some_and(|rest| rest.contains(table)) {
+                let name = table.name();
+                return Err(options(&format!("side table {name} is chosen twice")));
+            }
+        }
+        let side = self.table.as_ref().and_then(TableName::side_table);
+        if self.envelope && !self.types.is_empty() {
+            return Err(options("an envelope holds text: types= is not for it"));
+        }
+        if self.schema.is_some() && (self.envelope || side.is_some()) {
+            let text = "envelopes and side tables have a schema of their own";
+            return Err(options(text));
+        }
+        if side.is_some() && (self.envelope || !self.side_tables.is_empty()) {
+            let text = "one side table alone is table=, several are side_tables=, without an \
+                        envelope";
+            return Err(options(text));
         }
         if self.schema.is_some() && self.table.is_none() {
             return Err(options("a schema is for one table: say which"));

@@ -3,7 +3,9 @@
 //! The field follows from OID, type modifier, type name, catalog and options alone; never from
 //! values or from the format they come in.
 
-use crate::column::{BytesForm, Decimal128, Integer, ListPlan, NumericTypmod, Plan, TextForm};
+use crate::column::{
+    BytesForm, Decimal128, Float, Integer, ListPlan, NumericTypmod, Plan, TextForm,
+};
 use crate::error::{Error, ErrorKind};
 use crate::options::{DecoderBuilder, Profile};
 use crate::pg_type;
@@ -75,19 +77,29 @@ pub(crate) fn column(
         MAX_DEPTH,
     );
     let (schema, type_name) = name_of(catalog, column);
-    let requested = requested
-        .or_else(|| DecoderBuilder::for_column(&options.types, relation, &column.name))
-        .or_else(|| type_name.as_ref().and_then(|name| options.types.get(name)));
-    let plan = match requested {
+    let of_column =
+        requested.or_else(|| DecoderBuilder::for_column(&options.types, relation, &column.name));
+    let of_type = || type_name.as_ref().and_then(|name| options.types.get(name));
+    let plan = match of_column.or_else(of_type) {
         None => profile_plan(&pg_type, options.profile),
-        Some(data_type) => requested_plan(&pg_type, data_type).ok_or_else(|| {
-            let pg = type_name
-                .clone()
-                .unwrap_or_else(|| column.type_oid.to_string());
-            Error::new(ErrorKind::Schema(impossible(&pg, data_type, &pg_type)))
-                .in_table(&relation.to_string())
-                .in_column(&column.name)
-        })?,
+        Some(data_type) => {
+            let plan = requested_plan(&pg_type, data_type);
+            let plan = plan.filter(|_| can_be(data_type, options.profile));
+            plan.ok_or_else(|| {
+                let pg = type_name
+                    .clone()
+                    .unwrap_or_else(|| column.type_oid.to_string());
+                let text = impossible(&pg, data_type, &pg_type, options.profile);
+                // A key that names the type is no word on this column.
+                let kind = match of_column {
+                    Some(_) => ErrorKind::Schema(text),
+                    None => ErrorKind::Options(format!("types: {text}")),
+                };
+                Error::new(kind)
+                    .in_table(&relation.to_string())
+                    .in_column(&column.name)
+            })?
+        }
     };
     let mut metadata = HashMap::from([
         ("pg.oid".to_owned(), column.type_oid.to_string()),
@@ -110,49 +122,89 @@ pub(crate) fn column(
     })
 }
 
-/// Refuses `types` whose key is a built-in type that cannot become what is asked for.
+/// Refuses `types` that nothing can become.
 ///
-/// A key that names a column cannot be judged before the relation is there.
+/// Any key can be a column's name, that of a built-in type too: whether this type can become that
+/// one is judged when a column comes.
 pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
     let mut keys: Vec<_> = options.types.iter().collect();
     keys.sort_by_key(|(key, _)| *key);
     for (key, data_type) in keys {
-        let Some((entry, is_array)) = pg_type::by_name(key) else {
+        if can_be(data_type, options.profile) {
             continue;
-        };
-        let oid = if is_array { entry.array } else { entry.oid };
-        let (pg_type, _) = lookup(&options.catalog, oid, -1, None, MAX_DEPTH);
-        if requested_plan(&pg_type, data_type).is_none() {
-            return Err(Error::new(ErrorKind::Options(impossible(
-                key, data_type, &pg_type,
-            ))));
         }
+        let text = if options.profile == Profile::Spark && can_be(data_type, Profile::Arrow) {
+            format!("types: {key} cannot become {data_type}, which Spark does not take")
+        } else if !has_nullable_items(data_type) {
+            format!("types: {key} cannot become {data_type}: a list's items may be null")
+        } else {
+            format!("types: {key} cannot become {data_type}, nor can any column")
+        };
+        return Err(Error::new(ErrorKind::Options(text)));
     }
     Ok(())
 }
 
-fn impossible(pg: &str, data_type: &DataType, pg_type: &PgType) -> String {
+/// Whether any column can become this type.
+fn can_be(data_type: &DataType, profile: Profile) -> bool {
+    let spark = profile == Profile::Spark;
+    match data_type {
+        DataType::Utf8
+        | DataType::Binary
+        | DataType::Boolean
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Date32
+        | DataType::Time64(TimeUnit::Nanosecond)
+        | DataType::Timestamp(TimeUnit::Microsecond, None) => true,
+        DataType::UInt32
+        | DataType::FixedSizeBinary(16)
+        | DataType::Time64(TimeUnit::Microsecond) => !spark,
+        DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) => &**zone == "UTC",
+        DataType::Decimal128(precision, scale) => {
+            u8::try_from(*scale).is_ok_and(|scale| Decimal128::new(*precision, scale).is_some())
+        }
+        DataType::List(item) => item.is_nullable() && can_be(item.data_type(), profile),
+        _ => false,
+    }
+}
+
+/// Whether no list in this type says that its items are never null.
+pub(crate) fn has_nullable_items(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(item) => item.is_nullable() && has_nullable_items(item.data_type()),
+        _ => true,
+    }
+}
+
+fn impossible(pg: &str, data_type: &DataType, pg_type: &PgType, profile: Profile) -> String {
     format!(
         "{pg} cannot become {data_type}; it can become {}",
-        choices(pg_type)
+        choices(pg_type, profile)
     )
 }
 
-fn choices(pg_type: &PgType) -> &'static str {
+fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
+    let spark = profile == Profile::Spark;
     match pg_type {
         PgType::Bool => "Boolean, Utf8 or Binary",
         PgType::Integer(Integer::Int2) => "Int16, Int32, Int64, Utf8 or Binary",
         PgType::Integer(Integer::Int4) => "Int32, Int64, Utf8 or Binary",
         PgType::Integer(Integer::Int8) => "Int64, Utf8 or Binary",
+        PgType::Integer(Integer::Oid) if spark => "Int64, Utf8 or Binary",
         PgType::Integer(Integer::Oid) => "UInt32, Int64, Utf8 or Binary",
         PgType::Float4 => "Float32, Float64, Utf8 or Binary",
         PgType::Float8 => "Float64, Utf8 or Binary",
         PgType::Numeric { type_modifier: _ } => {
-            "Decimal128 with 0 <= scale <= precision <= 38, Utf8 or Binary"
+            "Decimal128 with 0 <= scale <= precision <= 38, Float64, Utf8 or Binary"
         }
-        PgType::Uuid => "FixedSizeBinary(16), Utf8 or Binary",
+        PgType::Uuid if !spark => "FixedSizeBinary(16), Utf8 or Binary",
         PgType::Date => "Date32, Utf8 or Binary",
-        PgType::Time => "Time64(µs), Utf8 or Binary",
+        PgType::Time if spark => "Time64(ns), Utf8 or Binary",
+        PgType::Time => "Time64(µs), Time64(ns), Utf8 or Binary",
         PgType::Timestamp { zone: false } => "Timestamp(µs), Utf8 or Binary",
         PgType::Timestamp { zone: true } => "Timestamp(µs, \"UTC\"), Utf8 or Binary",
         PgType::Array {
@@ -163,6 +215,7 @@ fn choices(pg_type: &PgType) -> &'static str {
         PgType::Bytea => "Binary or Utf8",
         PgType::Text
         | PgType::Char
+        | PgType::Uuid
         | PgType::Json
         | PgType::Jsonb
         | PgType::TimeTz
@@ -296,7 +349,7 @@ fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
         PgType::Integer(Integer::Oid) if spark => Plan::Int64(Integer::Oid),
         PgType::Integer(Integer::Oid) => Plan::UInt32,
         PgType::Float4 => Plan::Float32,
-        PgType::Float8 => Plan::Float64 { single: false },
+        PgType::Float8 => Plan::Float64(Float::Double),
         PgType::Numeric { type_modifier } => {
             match NumericTypmod::from_typmod(*type_modifier).and_then(NumericTypmod::decimal128) {
                 Some(decimal) => Plan::Decimal(decimal),
@@ -306,7 +359,7 @@ fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
         PgType::Bytea => Plan::Binary(BytesForm::Bytea),
         PgType::Uuid if !spark => Plan::Uuid,
         PgType::Date => Plan::Date,
-        PgType::Time if !spark => Plan::Time,
+        PgType::Time if !spark => Plan::Time(TimeUnit::Microsecond),
         PgType::Timestamp { zone } => Plan::Timestamp { zone: *zone },
         PgType::Array {
             element,
@@ -357,14 +410,18 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType) -> Option<Plan> {
         (PgType::Integer(from), DataType::Int64) => Plan::Int64(*from),
         (PgType::Integer(Integer::Oid), DataType::UInt32) => Plan::UInt32,
         (PgType::Float4, DataType::Float32) => Plan::Float32,
-        (PgType::Float4, DataType::Float64) => Plan::Float64 { single: true },
-        (PgType::Float8, DataType::Float64) => Plan::Float64 { single: false },
+        (PgType::Float4, DataType::Float64) => Plan::Float64(Float::Single),
+        (PgType::Float8, DataType::Float64) => Plan::Float64(Float::Double),
+        // Rounded to the nearest: asked for, never chosen.
+        (PgType::Numeric { type_modifier: _ }, DataType::Float64) => Plan::Float64(Float::Numeric),
         (PgType::Numeric { type_modifier: _ }, DataType::Decimal128(precision, scale)) => {
             Plan::Decimal(Decimal128::new(*precision, u8::try_from(*scale).ok()?)?)
         }
         (PgType::Uuid, DataType::FixedSizeBinary(16)) => Plan::Uuid,
         (PgType::Date, DataType::Date32) => Plan::Date,
-        (PgType::Time, DataType::Time64(TimeUnit::Microsecond)) => Plan::Time,
+        (PgType::Time, DataType::Time64(unit @ (TimeUnit::Microsecond | TimeUnit::Nanosecond))) => {
+            Plan::Time(*unit)
+        }
         (PgType::Timestamp { zone: false }, DataType::Timestamp(TimeUnit::Microsecond, None)) => {
             Plan::Timestamp { zone: false }
         }

@@ -16,12 +16,21 @@ use walrow_wire::{Cell, Lsn, OldTuple, Tuple};
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) relation: Arc<Relation>,
-    pub(crate) layout: Layout,
+    /// There is one when the first row comes; what rows need of it after that is here too.
+    layout: Option<Box<Layout>>,
     /// In the relation's order; empty while there are no rows.
     columns: Vec<Option<Column>>,
     metadata: Metadata,
     rows: usize,
+    /// Bytes of the rows.
     bytes: usize,
+    /// Bytes that were taken before there were rows, and room for rows that was.
+    base: usize,
+    reserved: usize,
+    /// Bytes that a row takes at least.
+    row_bytes: usize,
+    /// Columns whose values can be much larger than their cells.
+    expanding: Vec<usize>,
     /// Room for so many rows was needed last time.
     expected_rows: usize,
     /// Up to where everything was in earlier batches when the first row came.
@@ -30,6 +39,11 @@ pub(crate) struct Table {
     transaction: u64,
     before_transaction: usize,
 }
+
+/// What a column takes once it has a row, beside the row: itself, its values and, most of it, the
+/// bits of its nulls, which are aligned; and what a table takes.
+const COLUMN_BYTES: usize = 384;
+const TABLE_BYTES: usize = 1024;
 
 /// One row, as it is appended.
 #[derive(Debug)]
@@ -56,11 +70,15 @@ impl Table {
     pub(crate) fn new(relation: Arc<Relation>, layout: Layout) -> Self {
         Self {
             relation,
-            layout,
+            row_bytes: layout.row_bytes,
+            expanding: layout.expanding.clone(),
+            layout: Some(Box::new(layout)),
             columns: Vec::new(),
             metadata: Metadata::new(0),
             rows: 0,
             bytes: 0,
+            base: 0,
+            reserved: 0,
             expected_rows: 0,
             floor: Lsn::INVALID,
             transaction: 0,
@@ -72,8 +90,29 @@ impl Table {
         self.rows
     }
 
+    /// Bytes of the rows.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of memory that the rows take: a vector that grows has room for as much again.
+    pub(crate) fn held(&self) -> usize {
+        self.base
+            .saturating_add(self.bytes)
+            .saturating_add(self.bytes.max(self.reserved))
+    }
+
+    pub(crate) const fn has_layout(&self) -> bool {
+        self.layout.is_some()
+    }
+
+    pub(crate) fn set_layout(&mut self, layout: Layout) {
+        self.layout = Some(Box::new(layout));
+    }
+
+    /// Drops the layout, which is needed again to finish, and says what it took.
+    pub(crate) fn drop_layout(&mut self) -> usize {
+        self.layout.take().map_or(0, |layout| layout.bytes())
     }
 
     /// The position before the oldest row that is still here.
@@ -86,9 +125,15 @@ impl Table {
     fn enter(&mut self, current: &Current) {
         if self.rows == 0 {
             self.floor = current.floor;
-            self.columns = self.layout.columns(self.expected_rows);
+            if let Some(layout) = &self.layout {
+                self.columns = layout.columns(self.expected_rows);
+            }
             self.metadata = Metadata::new(self.expected_rows);
-            self.bytes = self.layout.base_bytes();
+            self.bytes = 0;
+            self.base = COLUMN_BYTES
+                .saturating_mul(self.columns.len())
+                .saturating_add(TABLE_BYTES);
+            self.reserved = self.expected_rows.saturating_mul(self.row_bytes);
         } else if self.transaction == current.ordinal {
             return;
         }
@@ -153,9 +198,9 @@ impl Table {
         self.bytes = self
             .bytes
             .saturating_add(cells)
-            .saturating_add(self.layout.row_bytes);
-        if !self.layout.expanding.is_empty() {
-            let sizes = self.layout.expanding.iter().filter_map(|place| {
+            .saturating_add(self.row_bytes);
+        if !self.expanding.is_empty() {
+            let sizes = self.expanding.iter().filter_map(|place| {
                 self.columns
                     .get(*place)?
                     .as_ref()
@@ -173,7 +218,7 @@ impl Table {
         }
         self.metadata.append(ChangeType::Truncate, seq, false);
         self.rows = self.rows.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(self.layout.row_bytes);
+        self.bytes = self.bytes.saturating_add(self.row_bytes);
     }
 
     /// Takes back the columns of a row that failed.
@@ -190,8 +235,9 @@ impl Table {
             _ => 0,
         };
         // The text of a list is there only where the server sent it.
-        let text_is_lost = matches!(cell, Cell::Binary(_)) && self.layout.is_list(place);
-        Error::cell(error, size, &self.layout.table, name, text_is_lost)
+        let is_list = matches!(self.columns.get(place), Some(Some(column)) if column.is_list());
+        let text_is_lost = matches!(cell, Cell::Binary(_)) && is_list;
+        Error::cell(error, size, &self.relation.to_string(), name, text_is_lost)
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -202,6 +248,15 @@ impl Table {
         }
         self.metadata.truncate(rows);
         self.rows = rows;
+    }
+
+    /// Takes back the last row, if there is one.
+    pub(crate) fn take_back_row(&mut self) -> bool {
+        let rows = self.rows.checked_sub(1);
+        if let Some(rows) = rows {
+            self.truncate(rows);
+        }
+        rows.is_some()
     }
 
     /// Takes back all rows of this transaction.
@@ -216,11 +271,14 @@ impl Table {
         let columns = std::mem::take(&mut self.columns);
         let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
         let rows = std::mem::take(&mut self.rows);
-        self.bytes = 0;
+        (self.bytes, self.base, self.reserved) = (0, 0, 0);
         self.expected_rows = if full { rows } else { 0 };
         // The transaction goes on in a new batch.
         self.before_transaction = 0;
-        let layout = &self.layout;
+        let Some(layout) = &self.layout else {
+            let error = Error::new(ErrorKind::Arrow("no layout".to_owned()));
+            return Err(error.in_table(&self.relation.to_string()));
+        };
 
         let counts = |count: fn(&Column) -> u64| {
             let names = self
@@ -266,10 +324,7 @@ impl Table {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let records =
             RecordBatch::try_new_with_options(Arc::clone(&layout.schema), arrays, &options)
-                .map_err(|error| {
-                    // Ours fit their fields; a given schema may say NOT NULL.
-                    Error::new(ErrorKind::Schema(error.to_string())).in_table(&layout.table)
-                })?;
+                .map_err(arrow)?;
         Ok(Batch {
             relation: Arc::clone(&self.relation),
             records,

@@ -15,8 +15,8 @@ use walrow_arrow::{
     TableName,
 };
 use walrow_stream::Catalog;
-use walrow_testkit::{OwnedCell, Stream, binary, null, text, unchanged};
-use walrow_wire::{Lsn, ReplicaIdentity};
+use walrow_testkit::{OwnedCell, OwnedMessage, Stream, binary, null, text, unchanged};
+use walrow_wire::{Framing, Lsn, ReplicaIdentity};
 
 const T: u32 = 16_384;
 const BOOL: u32 = 16;
@@ -603,12 +603,24 @@ fn options_that_cannot_be_are_refused_when_the_decoder_is_built() {
             .with_profile(Profile::Spark)
             .with_unrepresentable(OnUnrepresentable::Sentinel),
     );
-    let text = options(builder().with_type("uuid", DataType::Int32));
-    assert_eq!(
-        text,
-        "uuid cannot become Int32; it can become FixedSizeBinary(16), Utf8 or Binary"
-    );
     options(builder().with_type("numeric", DataType::Decimal128(10, -2)));
+    // What nothing can become, and what Spark does not take.
+    options(builder().with_type("a", DataType::Int8));
+    options(builder().with_type("a", DataType::LargeUtf8));
+    let list =
+        |item: DataType, nullable| DataType::List(Arc::new(Field::new("item", item, nullable)));
+    options(builder().with_type("a", list(DataType::Int32, false)));
+    for data_type in [
+        DataType::UInt32,
+        DataType::FixedSizeBinary(16),
+        DataType::Time64(TimeUnit::Microsecond),
+        list(DataType::UInt32, true),
+    ] {
+        builder().with_type("a", data_type.clone()).build().unwrap();
+        let spark = builder().with_profile(Profile::Spark);
+        let text = options(spark.with_type("a", data_type));
+        assert!(text.contains("Spark"), "{text}");
+    }
     // A column's type is judged when it appears.
     let bytes = inserts(&[("id", INT4, -1, true)], &[&[text_cell()]]);
     let error = run(builder().with_type("id", DataType::Date32), &bytes)
@@ -802,4 +814,471 @@ fn timestamps_keep_their_zone_in_the_type() {
     assert_eq!(value(1), value(0) - 19_800_000_000);
     let zone = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     assert_eq!(batch.schema().field(1).data_type(), &zone);
+}
+
+/// A committed transaction that the input ends with is decoded to its end, however many batches it
+/// makes and wherever the input is cut.
+#[test]
+fn a_stream_that_ends_with_a_commit_is_complete() {
+    let mut stream = described(&[("id", INT4, -1, true)]);
+    for n in 0..10 {
+        stream = stream.insert(T, &[text(n.to_string())]);
+    }
+    let stream = stream.commit();
+    let (wire, payloads, messages) = (stream.bytes(), stream.payloads(), stream.messages());
+    let expected: Vec<_> = (0..10).map(Some).collect();
+    let all = |batches: &[Batch]| -> Vec<_> {
+        let rows = batches.iter().flat_map(|b| ints(b.records(), "id"));
+        rows.collect()
+    };
+    for rows in 1..=3 {
+        let small = || builder().with_batch_rows(rows);
+        for place in 0..=wire.len() {
+            // Whoever goes on while batches come, and whoever stops with the input.
+            for patient in [true, false] {
+                let mut decoder = small().build().unwrap();
+                let mut batches = Vec::new();
+                for piece in [&wire[..place], &wire[place..]] {
+                    let mut rest = piece;
+                    while !rest.is_empty() || (patient && decoder.has_batch()) {
+                        batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+                        let consumed = decoder.decode(rest).unwrap();
+                        rest = &rest[consumed..];
+                    }
+                }
+                assert!(!patient || !decoder.is_mid_transaction());
+                decoder.finish().unwrap();
+                batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+                assert_eq!(all(&batches), expected, "cut at {place}");
+                assert_eq!(decoder.position(), Lsn(0x1030));
+            }
+        }
+        let chunks = [
+            (
+                Framing::CopyData,
+                payloads
+                    .iter()
+                    .map(|data| (Lsn(0), *data))
+                    .collect::<Vec<_>>(),
+            ),
+            (
+                Framing::Message,
+                messages
+                    .iter()
+                    .map(|(lsn, data)| (Lsn(*lsn), *data))
+                    .collect(),
+            ),
+        ];
+        for (framing, chunks) in chunks {
+            let mut decoder = small().with_framing(framing).build().unwrap();
+            let mut batches = Vec::new();
+            for (lsn, data) in chunks {
+                let mut frames = Vec::new();
+                framing.append(data, lsn, &mut frames);
+                let (more, end) = feed(&mut decoder, &frames);
+                end.unwrap();
+                batches.extend(more);
+            }
+            decoder.flush().unwrap();
+            batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+            assert_eq!(all(&batches), expected, "{framing:?}");
+        }
+    }
+}
+
+#[test]
+fn a_new_session_keeps_what_was_committed() {
+    let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
+    let row = |id: &str, date: &str| [text(id), text(date)];
+    let stream = |date: &str| {
+        inserts(
+            &columns,
+            &[
+                &row("1", "2024-02-29"),
+                &row("2", "2024-03-01"),
+                &row("3", date),
+            ],
+        )
+    };
+    let read = |bytes: &[u8]| {
+        let mut decoder = builder().with_batch_rows(1).build().unwrap();
+        // Cut, so that the transaction lies with the decoder when the session ends.
+        decoder.decode(&bytes[..bytes.len() - 1]).unwrap();
+        decoder.decode(&bytes[bytes.len() - 1..]).unwrap();
+        decoder.new_session();
+        decoder
+    };
+    let mut decoder = read(&stream("2024-03-02"));
+    decoder.finish().unwrap();
+    assert_eq!(std::iter::from_fn(|| decoder.next_batch()).count(), 3);
+    // It has no result: the next call says what was wrong.
+    let mut decoder = read(&stream("infinity"));
+    assert_eq!(std::iter::from_fn(|| decoder.next_batch()).count(), 2);
+    let error = decoder.decode(&[]).unwrap_err();
+    assert_eq!(error.column(), Some("d"));
+    assert_eq!(decoder.finish().unwrap_err(), error);
+}
+
+#[test]
+fn tables_are_told_apart_by_schema_and_name() {
+    let id = [("id", INT4, -1, true)];
+    let bytes = Stream::new()
+        .session()
+        .begin(0x1000, 700)
+        .relation(T, "a.b", "c", ReplicaIdentity::Default, &id)
+        .relation(T + 1, "a", "b.c", ReplicaIdentity::Default, &id)
+        .insert(T, &[text("1")])
+        .insert(T + 1, &[text("2")])
+        .insert(T, &[text("3")])
+        .commit()
+        .bytes();
+    let error = run(builder().with_table("a.b.c".into()), &bytes)
+        .1
+        .unwrap_err();
+    assert_eq!(
+        error.to_string().split(';').next().unwrap(),
+        r#""a.b"."c" and "a"."b.c" are both meant"#
+    );
+    let pair = TableName::Qualified("a.b".to_owned(), "c".to_owned());
+    let (batches, end) = run(builder().with_table(pair), &bytes);
+    end.unwrap();
+    assert_eq!(ints(only(&batches), "id"), [Some(1), Some(3)]);
+    // Neither follows the other.
+    let (batches, end) = run(builder(), &bytes);
+    end.unwrap();
+    let rows: Vec<_> = batches.iter().map(|b| ints(b.records(), "id")).collect();
+    assert_eq!(rows, [vec![Some(1), Some(3)], vec![Some(2)]]);
+}
+
+/// What batches cannot keep is told before there is one.
+#[test]
+fn a_given_schema_may_forbid_null_in_metadata_only() {
+    let columns = [("id", INT4, -1, true), ("l", 1007, -1, false)];
+    let bytes = inserts(&columns, &[&[text("1"), text("{1}")]]);
+    let read = |fields: Vec<Field>| {
+        let schema = Arc::new(Schema::new(fields));
+        run(builder().with_table("t".into()).with_schema(schema), &bytes)
+    };
+    let list = |item_nullable| {
+        let item = Field::new("item", DataType::Int32, item_nullable);
+        Field::new_list("l", item, true)
+    };
+    let id = |nullable| Field::new("id", DataType::Int32, nullable);
+    let kind = Field::new("_change_type", DataType::Utf8, false);
+    read(vec![id(true), list(true), kind]).1.unwrap();
+    let unsent = Field::new_list("_unsent", Field::new("item", DataType::Utf8, false), false);
+    for (fields, column) in [
+        (vec![id(false)], "id"),
+        (vec![list(false)], "l"),
+        (vec![Field::new("none", DataType::Utf8, false)], "none"),
+        (vec![unsent], "_unsent"),
+    ] {
+        let (batches, end) = read(fields);
+        let error = end.unwrap_err();
+        assert!(batches.is_empty());
+        assert!(matches!(error.kind(), ErrorKind::Schema(_)), "{error}");
+        assert_eq!(
+            (error.table(), error.column()),
+            (Some("public.t"), Some(column)),
+            "{error}"
+        );
+    }
+}
+
+/// A key that names a type may name a column, too.
+#[test]
+fn a_key_is_a_column_before_it_is_a_type() {
+    const NAME: u32 = 19;
+    let named = [("name", INT4, -1, true), ("date", 1114, -1, false)];
+    let bytes = inserts(&named, &[&[text("1"), text("2024-01-01 00:00:00")]]);
+    let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
+    let decoder = || {
+        builder()
+            .with_type("name", DataType::Int64)
+            .with_type("date", timestamp.clone())
+    };
+    let (batches, end) = run(decoder(), &bytes);
+    end.unwrap();
+    let schema = only(&batches).schema();
+    assert_eq!(schema.field(0).data_type(), &DataType::Int64);
+    assert_eq!(schema.field(1).data_type(), &timestamp);
+    // For a column of that type and another name it is the type, and the option is at fault.
+    let bytes = inserts(&[("x", NAME, -1, true)], &[&[text("1")]]);
+    let error = run(decoder(), &bytes).1.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("types: name cannot become Int64; it can become Utf8 or Binary"),
+        "{error}"
+    );
+}
+
+#[test]
+fn times_and_numerics_become_what_is_asked_for() {
+    let columns = [
+        ("t", 1083, -1, false),
+        ("n", 1700, -1, false),
+        ("l", 1231, -1, false),
+    ];
+    // 12.5 as PostgreSQL sends it: two groups, the first of weight 0, one digit shown.
+    let number = [0, 2, 0, 0, 0, 0, 0, 1, 0, 12, 0x13, 0x88];
+    let time = 3_600_000_001_i64.to_be_bytes();
+    let rows: [&[OwnedCell]; 3] = [
+        &[text("01:00:00.000001"), text("12.5"), text("{0.1,NaN}")],
+        &[binary(time), binary(number), null()],
+        &[text("23:59:59.999999"), text("-Infinity"), null()],
+    ];
+    let list = DataType::List(Arc::new(Field::new("item", DataType::Float64, true)));
+    let decoder = || {
+        builder()
+            .with_type("time", DataType::Time64(TimeUnit::Nanosecond))
+            .with_type("numeric", DataType::Float64)
+            .with_type("_numeric", list.clone())
+    };
+    for profile in [Profile::Arrow, Profile::Spark] {
+        let (batches, end) = run(decoder().with_profile(profile), &inserts(&columns, &rows));
+        end.unwrap();
+        let batch = only(&batches);
+        let times = batch
+            .column(0)
+            .as_primitive::<arrow_array::types::Time64NanosecondType>();
+        assert_eq!(
+            times.values()[..],
+            [3_600_000_001_000, 3_600_000_001_000, 86_399_999_999_000]
+        );
+        let numbers = batch
+            .column(1)
+            .as_primitive::<arrow_array::types::Float64Type>();
+        assert_eq!(numbers.values()[..], [12.5, 12.5, f64::NEG_INFINITY]);
+        let lists = batch.column(2).as_list::<i32>();
+        let items = lists.values();
+        let items = items.as_primitive::<arrow_array::types::Float64Type>();
+        assert!(items.value(0).to_bits() == 0.1_f64.to_bits() && items.value(1).is_nan());
+    }
+    // A number beyond all floats is not made infinite, nor one near zero nothing.
+    for number in ["1".repeat(400), format!("0.{}1", "0".repeat(400))] {
+        let bytes = inserts(&columns, &[&[null(), text(&number), null()]]);
+        let error = run(decoder(), &bytes).1.unwrap_err();
+        let ErrorKind::Unrepresentable { reason, .. } = error.kind() else {
+            panic!("{error}")
+        };
+        assert_eq!(reason, "a number beyond the range of 64-bit floats");
+    }
+}
+
+#[test]
+fn what_metadata_cannot_hold_matters_where_it_is_wanted() {
+    let columns = [("id", INT4, -1, true)];
+    let head = described(&columns).insert(T, &[text("1")]).commit().bytes();
+    let first = |message: OwnedMessage, oid: u32| {
+        let stream = Stream::new().message(message);
+        let stream = stream.insert(oid, &[text("2")]);
+        (stream.clone(), stream.frames()[0].len())
+    };
+    let begin = |final_lsn: u64, commit_time: i64| OwnedMessage::Begin {
+        final_lsn,
+        commit_time,
+        xid: 701,
+    };
+    let commit = |commit_lsn: u64, commit_time: i64| OwnedMessage::Commit {
+        commit_lsn,
+        end_lsn: commit_lsn + 8,
+        commit_time,
+    };
+    for (lsn, time, profile, column) in [
+        (
+            0x2000,
+            i64::MAX,
+            Profile::Arrow,
+            MetadataColumn::CommitTimestamp,
+        ),
+        (1 << 63, 0, Profile::Spark, MetadataColumn::CommitLsn),
+    ] {
+        let (stream, begin_size) = first(begin(lsn, time), T);
+        let tail = stream.message(commit(lsn, time)).bytes();
+        let bytes = [&head[..], &tail].concat();
+        let builder = || builder().with_profile(profile);
+        let (batches, end) = run(builder(), &bytes);
+        assert_eq!(ints(only(&batches), "id"), [Some(1)]);
+        let error = end.unwrap_err();
+        let ErrorKind::Unrepresentable { option, .. } = error.kind() else {
+            panic!("{error}")
+        };
+        assert_eq!(error.table(), Some("public.t"));
+        let name = format!("_{}", column.name());
+        assert_eq!(error.column(), Some(&*name), "{error}");
+        let row = (head.len() + begin_size) as u64;
+        assert_eq!(error.offset(), Some(row), "{error}");
+        assert!(
+            !option.contains(column.name()) && option.contains("\"xid\""),
+            "{option}"
+        );
+        // Without the column there is no fault, nor without a row.
+        let others: Vec<_> = MetadataColumn::ALL
+            .into_iter()
+            .filter(|other| *other != column)
+            .collect();
+        let (batches, end) = run(builder().with_metadata(others), &bytes);
+        end.unwrap();
+        assert_eq!(ints(only(&batches), "id"), [Some(1), Some(2)]);
+        let (_, end) = run(builder().with_table("public.t".into()), &head);
+        end.unwrap();
+    }
+}
+
+#[test]
+fn the_way_out_is_written_as_python_writes_it() {
+    let bytes = inserts(
+        &[("né\"\\\n\u{7f}\u{85}名", DATE, -1, true)],
+        &[&[text("infinity")]],
+    );
+    let error = run(builder(), &bytes).1.unwrap_err();
+    let ErrorKind::Unrepresentable { option, .. } = error.kind() else {
+        panic!("{error}")
+    };
+    assert!(
+        option.starts_with(r#"types={"public.t.né\"\\\n\x7f\x85名": "string"}"#),
+        "{option}"
+    );
+}
+
+#[test]
+fn another_length_is_no_other_schema() {
+    let stream = |typmod| {
+        described(&[("v", 1043, typmod, true)])
+            .insert(T, &[text("a")])
+            .commit()
+    };
+    let bytes = [stream(14).bytes(), stream(24).bytes()].concat();
+    let (batches, end) = run(builder().with_table("t".into()), &bytes);
+    end.unwrap();
+    let schemas: Vec<_> = batches.iter().map(|b| b.records().schema()).collect();
+    assert_eq!(schemas.len(), 2);
+    assert_eq!(schemas[0], schemas[1], "the first version's");
+    assert_eq!(schemas[0].field(0).metadata()["pg.typmod"], "14");
+}
+
+/// Whichever image fills a batch, an update is delivered whole or not at all.
+#[test]
+fn half_an_update_is_taken_back() {
+    let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
+    let row = |id: &str, date: &str| [text(id), text(date)];
+    let bytes = described(&columns)
+        .insert(T, &row("1", "2024-01-01"))
+        .update_full(T, &row("1", "2024-01-01"), &row("2", "infinity"))
+        .commit()
+        .bytes();
+    for rows in 1..=3 {
+        let (batches, end) = run(builder().with_batch_rows(rows), &bytes);
+        end.unwrap_err();
+        assert_eq!(strings(only(&batches), "_change_type"), some(&["insert"]));
+    }
+    // Alone in its batch.
+    let bytes = described(&columns)
+        .update_full(T, &row("1", "2024-01-01"), &row("2", "infinity"))
+        .commit()
+        .bytes();
+    for rows in 1..=2 {
+        let mut decoder = builder().with_batch_rows(rows).build().unwrap();
+        let (batches, end) = feed(&mut decoder, &bytes);
+        end.unwrap_err();
+        assert!(batches.is_empty() && !decoder.has_batch());
+        assert_eq!(decoder.position(), Lsn(0));
+    }
+}
+
+/// Empty builders count for memory, and not as rows.
+#[test]
+fn wide_tables_fill_batches_as_their_rows_do() {
+    let names: Vec<&'static str> = (0..300)
+        .map(|n| &*Box::leak(format!("c{n}").into_boxed_str()))
+        .collect();
+    let columns: Vec<Col> = names.iter().map(|name| (*name, INT4, -1, false)).collect();
+    let row = vec![text("1"); columns.len()];
+    let rows: Vec<&[OwnedCell]> = (0..50).map(|_| &row[..]).collect();
+    let bytes = inserts(&columns, &rows);
+    let sizes = |builder| -> Vec<usize> {
+        let (batches, end) = run(builder, &bytes);
+        end.unwrap();
+        batches.iter().map(|b| b.records().num_rows()).collect()
+    };
+    // Less than 4 KiB a row.
+    let by_bytes = sizes(builder().with_batch_bytes(64 << 10));
+    assert!(by_bytes[0] >= 16, "{by_bytes:?}");
+    assert_eq!(sizes(builder().with_batch_memory(64 << 10)), [1; 50]);
+}
+
+#[test]
+fn unresolved_types_are_told_with_a_schema_too() {
+    let bytes = inserts(&[("m", 20_000, -1, false)], &[&[text("happy")]]);
+    let schema = Schema::new(vec![Field::new("m", DataType::Utf8, true)]);
+    let mut decoder = builder()
+        .with_table("t".into())
+        .with_schema(Arc::new(schema))
+        .build()
+        .unwrap();
+    feed(&mut decoder, &bytes).1.unwrap();
+    assert_eq!(decoder.unresolved_types().collect::<Vec<_>>(), [20_000]);
+}
+
+#[test]
+fn errors_are_sentences() {
+    let columns = [("t", 1083, -1, false)];
+    let error = |cell: &str| {
+        let bytes = inserts(&columns, &[&[text(cell)]]);
+        run(builder(), &bytes).1.unwrap_err().to_string()
+    };
+    assert!(
+        error("24:00:00").starts_with(
+            "public.t.t: the column's type cannot hold 24:00:00, which is not within a day; let it \
+             through by types="
+        ),
+        "{}",
+        error("24:00:00")
+    );
+    assert!(
+        error("noon").starts_with("public.t.t: expected a time of day in a cell of 4 bytes (byte "),
+        "{}",
+        error("noon")
+    );
+}
+
+/// A table's versions come back in a stream's order, and its schema with them, however many other
+/// tables there are between.
+#[test]
+fn forgotten_layouts_are_built_again() {
+    let wide: Vec<&'static str> = (0..1000)
+        .map(|n| &*Box::leak(format!("c{n}").into_boxed_str()))
+        .collect();
+    let columns: Vec<Col> = wide.iter().map(|name| (*name, INT4, -1, false)).collect();
+    let row = vec![null(); columns.len()];
+    let mut stream = Stream::new().session().begin(0x1000, 700);
+    for table in 0..40 {
+        let name = format!("t{table}");
+        stream = stream.relation(
+            T + table,
+            "public",
+            &name,
+            ReplicaIdentity::Default,
+            &columns,
+        );
+    }
+    for _ in 0..3 {
+        for table in 0..40 {
+            stream = stream.insert(T + table, &row);
+        }
+    }
+    let bytes = stream.commit().bytes();
+    let (whole, end) = run(builder(), &bytes);
+    end.unwrap();
+    assert_eq!(whole.len(), 40);
+    assert!(whole.iter().all(|batch| batch.records().num_rows() == 3));
+    let (single, end) = run(builder().with_batch_rows(1), &bytes);
+    end.unwrap();
+    assert_eq!(single.len(), 120);
+    for batch in &single {
+        let version = batch.relation().version as usize;
+        assert_eq!(batch.records().schema(), whole[version].records().schema());
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::engine::lock;
 use crate::errors;
+use crate::messages::Session;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Mutex;
@@ -17,9 +18,7 @@ pub(crate) struct Counts(Mutex<State>);
 #[derive(Debug)]
 struct State {
     framing: Framing,
-    in_stream: bool,
-    /// Physical replication, of which only frames are counted.
-    physical: bool,
+    session: Session,
     /// Bytes of whole frames.
     offset: u64,
     /// The frame that the last block cut.
@@ -46,8 +45,7 @@ impl Counts {
         };
         Ok(Self(Mutex::new(State {
             framing,
-            in_stream: false,
-            physical: false,
+            session: Session::default(),
             offset: 0,
             partial: Vec::new(),
             frames: [0; 256],
@@ -132,8 +130,9 @@ impl State {
 
     fn frame(&mut self, frame: Frame<'_>) -> Result<(), stream::Error> {
         if frame.tag != b'd' {
-            // A new session: whatever stream was open is gone.
-            self.in_stream &= frame.tag != b'W';
+            if frame.tag == b'W' {
+                self.session = Session::default();
+            }
             add(&mut self.frames, frame.tag, 1);
             return Ok(());
         }
@@ -147,16 +146,9 @@ impl State {
         let CopyData::XLogData(data) = payload else {
             return Ok(());
         };
-        if self.physical {
-            return Ok(());
-        }
-        match data.message(self.in_stream) {
-            Ok(message) => self.message(&message),
-            Err(error) if error.kind == wire::ErrorKind::PhysicalStream => {
-                self.physical = true;
-                self.messages = [0; 256];
-                self.cells = [0; 4];
-            }
+        match self.session.message(&data) {
+            Ok(Some(message)) => self.message(&message),
+            Ok(None) => {}
             Err(error) => return Err(self.error(error, Frame::HEADER)),
         }
         Ok(())
@@ -173,8 +165,6 @@ impl State {
                 self.tuple(update.new);
             }
             Message::Delete(delete) => self.tuple(delete.old.tuple()),
-            Message::StreamStart(_) => self.in_stream = true,
-            Message::StreamStop => self.in_stream = false,
             _ => {}
         }
     }

@@ -2,10 +2,13 @@
 
 use crate::batch::Batch;
 use crate::engine::{self, Engine, lock};
+use crate::errors;
 use crate::options::Options;
 use crate::schema::Schema;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict};
 use std::sync::Mutex;
 
 /// Turns a stream into batches as its bytes come in.
@@ -15,7 +18,7 @@ pub(crate) struct Decoder(Mutex<Engine>);
 #[pymethods]
 impl Decoder {
     #[new]
-    #[pyo3(signature = (**options), text_signature = "(*, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728)")]
+    #[pyo3(signature = (**options), text_signature = "(*, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728, side_tables=(), envelope=False, start=None, late_start=False, spool_memory=67108864, spool_directory=None, message_limit=None)")]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(py, options)?;
         let framing = options.framing;
@@ -44,6 +47,44 @@ impl Decoder {
     fn new_session(&self) -> PyResult<()> {
         lock(&self.0)?.new_session();
         Ok(())
+    }
+
+    /// The prepared transactions that the stream did not tell the end of yet.
+    #[getter]
+    fn prepared<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let engine = lock(&self.0)?;
+        let prepared = engine.decoder.prepared().map(|(xid, prepared)| {
+            let dict = PyDict::new(py);
+            dict.set_item("gid", &prepared.gid)?;
+            dict.set_item("xid", xid)?;
+            dict.set_item("prepare_lsn", prepared.prepare_lsn.0)?;
+            dict.set_item("prepare_end_lsn", prepared.prepare_end_lsn.0)?;
+            Ok(dict)
+        });
+        prepared.collect()
+    }
+
+    /// The prepared transactions as bytes, for `restore_prepared` of another decoder.
+    fn prepared_state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut engine = lock(&self.0)?;
+        let engine = &mut *engine;
+        if !engine.is_idle() {
+            let text = "what was fed is not worked off: take all batches before saving";
+            return Err(PyRuntimeError::new_err(text));
+        }
+        let mut state = Vec::new();
+        py.detach(|| engine.decoder.save_prepared(&mut state))
+            .map_err(|error| errors::raise(&error))?;
+        Ok(PyBytes::new(py, &state))
+    }
+
+    /// Takes in the prepared transactions of another decoder.
+    fn restore_prepared(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<()> {
+        let state: PyBackedBytes = state.extract()?;
+        let mut engine = lock(&self.0)?;
+        let engine = &mut *engine;
+        py.detach(|| engine.decoder.restore_prepared(&mut &*state))
+            .map_err(|error| errors::raise(&error))
     }
 
     #[getter]

@@ -188,6 +188,13 @@ impl Engine {
                 self.counts.add(&batch);
                 return Ok(Some(batch));
             }
+            if self.failure.is_none()
+                && let Some(error) = self.decoder.failure()
+            {
+                // A batch that could not be made: the others were handed out before.
+                let failure = Failure::Walrow(error.clone());
+                self.fail(failure);
+            }
             if !self.advance()? {
                 return Ok(None);
             }
@@ -204,14 +211,13 @@ impl Engine {
             Some(Step::Block(bytes, at)) => {
                 let rest = bytes.get().get(*at..).unwrap_or_default();
                 let slice = rest.get(..SLICE).unwrap_or(rest);
-                if slice.is_empty() {
-                    self.steps.pop_front();
-                    return Ok(true);
-                }
                 match self.decoder.decode(slice) {
                     Ok(consumed) => {
                         *at = at.saturating_add(consumed);
-                        if consumed == SLICE {
+                        // Batches may be left in a transaction of which all bytes were taken.
+                        if slice.is_empty() && !self.decoder.has_batch() {
+                            self.steps.pop_front();
+                        } else if consumed == SLICE {
                             interrupted()?;
                         }
                         Ok(())
@@ -405,7 +411,8 @@ fn is_change(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(tuple.len() == 3 && buffer(&tuple.get_item(0)?)?.is_none())
 }
 
-fn lsn(value: &Bound<'_, PyAny>) -> PyResult<Lsn> {
+/// An LSN as a number or as PostgreSQL writes it.
+pub(crate) fn lsn(value: &Bound<'_, PyAny>) -> PyResult<Lsn> {
     if let Ok(number) = value.extract::<u64>() {
         return Ok(Lsn(number));
     }

@@ -26,6 +26,13 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let fields = PyDict::new(py);
     let mut class = "DecodeError";
     match error.kind() {
+        ErrorKind::Stream(walrow::stream::Error {
+            kind: walrow::stream::ErrorKind::Spool { code, .. },
+            ..
+        }) => {
+            class = "SpoolError";
+            fields.set_item("errno", *code)?;
+        }
         ErrorKind::Stream(stream) => {
             fields.set_item("message", stream.message())?;
             fields.set_item("field", stream.field())?;
@@ -43,7 +50,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         fields.set_item("offset", error.offset())?;
         fields.set_item("lsn", error.lsn().map(|lsn| lsn.0))?;
     }
-    if class != "OptionError" && class != "Error" {
+    if !matches!(class, "OptionError" | "Error" | "SpoolError") {
         fields.set_item("table", error.table())?;
         fields.set_item("column", error.column())?;
     }

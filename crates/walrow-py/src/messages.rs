@@ -26,9 +26,7 @@ struct State {
     at: usize,
     /// Bytes of all frames handed out.
     offset: u64,
-    in_stream: bool,
-    /// Physical replication, of which only frames are read.
-    physical: bool,
+    session: Session,
     failure: Option<stream::Error>,
 }
 
@@ -43,8 +41,7 @@ impl Frames {
             buffer: Vec::new(),
             at: 0,
             offset: 0,
-            in_stream: false,
-            physical: false,
+            session: Session::default(),
             failure: None,
         })))
     }
@@ -108,19 +105,13 @@ impl State {
         let Some((frame, size)) = wire::Frame::parse(rest).map_err(|e| self.error(e))? else {
             return Ok(None);
         };
-        let (mut in_stream, mut physical) = (self.in_stream, self.physical);
         let message = BackendMessage::parse(frame).map_err(|e| self.error(e))?;
+        let in_stream = self.session.in_stream;
         match &message {
-            // A new session: whatever stream was open is gone.
-            BackendMessage::CopyBothResponse(_) => in_stream = false,
-            BackendMessage::CopyData(CopyData::XLogData(data)) if !physical => {
-                match data.message(in_stream) {
-                    Ok(wire::Message::StreamStart(_)) => in_stream = true,
-                    Ok(wire::Message::StreamStop) => in_stream = false,
-                    Ok(_) => {}
-                    Err(error) if error.kind == wire::ErrorKind::PhysicalStream => physical = true,
-                    Err(error) => return Err(self.error(error.at(wire::Frame::HEADER))),
-                }
+            BackendMessage::CopyBothResponse(_) => self.session = Session::default(),
+            BackendMessage::CopyData(CopyData::XLogData(data)) => {
+                let message = self.session.message(data);
+                message.map_err(|error| self.error(error.at(wire::Frame::HEADER)))?;
             }
             _ => {}
         }
@@ -128,12 +119,11 @@ impl State {
             bytes: rest.get(..size).unwrap_or_default().into(),
             framing: self.framing,
             offset: self.offset,
-            in_stream: self.in_stream,
-            physical,
+            in_stream,
+            physical: self.session.holds == Holds::Wal,
         };
         self.at = self.at.saturating_add(size);
         self.offset = self.offset.saturating_add(frame.size() as u64);
-        (self.in_stream, self.physical) = (in_stream, physical);
         Ok(Some(frame))
     }
 
@@ -144,6 +134,56 @@ impl State {
             offset: self.offset.saturating_add(inside as u64),
             kind: ErrorKind::Wire(error),
             lsn: None,
+        }
+    }
+}
+
+/// What the frames of a session so far say of the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Session {
+    in_stream: bool,
+    holds: Holds,
+}
+
+/// What the data of a session are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Holds {
+    /// None have come.
+    #[default]
+    Unknown,
+    Pgoutput,
+    /// Physical replication, of which only frames are read.
+    Wal,
+}
+
+impl Session {
+    /// The message of the session's next data; none in physical replication.
+    pub(crate) fn message<'a>(
+        &mut self,
+        data: &XLogData<'a>,
+    ) -> Result<Option<wire::Message<'a>>, wire::Error> {
+        let parsed = match self.holds {
+            Holds::Wal => return Ok(None),
+            // A session does not turn from pgoutput to WAL: what does not parse is corrupt.
+            Holds::Pgoutput => wire::Message::parse(data.message, self.in_stream)
+                .map_err(|error| error.at(XLogData::HEADER)),
+            Holds::Unknown => data.message(self.in_stream),
+        };
+        match parsed {
+            Ok(message) => {
+                self.holds = Holds::Pgoutput;
+                match message {
+                    wire::Message::StreamStart(_) => self.in_stream = true,
+                    wire::Message::StreamStop => self.in_stream = false,
+                    _ => {}
+                }
+                Ok(Some(message))
+            }
+            Err(error) if error.kind == wire::ErrorKind::PhysicalStream => {
+                self.holds = Holds::Wal;
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     }
 }

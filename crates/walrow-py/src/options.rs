@@ -1,15 +1,18 @@
 //! Keyword options into a [`DecoderBuilder`].
 
 use crate::catalog::Catalog;
+use crate::engine;
 use crate::errors;
 use crate::export;
 use arrow_schema::{DataType, Field, TimeUnit};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
-    Decoder, DecoderBuilder, Framing, MetadataColumn, OnUnrepresentable, Profile, TableName,
+    Decoder, DecoderBuilder, FileSpool, Framing, MetadataColumn, OnUnrepresentable, Profile,
+    SideTable, TableName,
 };
 
 /// The options of `read` and `Decoder`.
@@ -22,7 +25,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut this = Self {
-            builder: DecoderBuilder::new(),
+            builder: DecoderBuilder::new().with_spool(Arc::new(FileSpool::default())),
             framing: Framing::Wire,
             one_table: false,
         };
@@ -56,7 +59,12 @@ impl Options {
         let none = value.is_none();
         self.builder = match name {
             "metadata_prefix" => builder,
-            "table" | "schema" | "types" | "catalog" | "metadata" if none => builder,
+            "table" | "schema" | "types" | "catalog" | "metadata" | "start" | "spool_directory"
+            | "message_limit"
+                if none =>
+            {
+                builder
+            }
             "table" => {
                 self.one_table = true;
                 builder.with_table(table(value)?)
@@ -95,6 +103,20 @@ impl Options {
             "batch_rows" => builder.with_batch_rows(size(value)?),
             "batch_bytes" => builder.with_batch_bytes(size(value)?),
             "batch_memory" => builder.with_batch_memory(size(value)?),
+            "side_tables" => builder.with_side_tables(side_tables(value)?),
+            "envelope" => {
+                let envelope = value.extract()?;
+                self.one_table |= envelope;
+                builder.with_envelope(envelope)
+            }
+            "start" => builder.with_start(engine::lsn(value)?),
+            "late_start" => builder.with_late_start(value.extract()?),
+            "spool_memory" => builder.with_spool_memory(value.extract()?),
+            "spool_directory" => {
+                let directory: PathBuf = value.extract()?;
+                builder.with_spool(Arc::new(FileSpool::new(directory)))
+            }
+            "message_limit" => builder.with_message_limit(size(value)?),
             other => {
                 let text = format!("got an unexpected keyword argument {other:?}");
                 return Err(PyTypeError::new_err(text));
@@ -174,6 +196,23 @@ fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColu
     Ok(columns)
 }
 
+fn side_tables(value: &Bound<'_, PyAny>) -> PyResult<Vec<SideTable>> {
+    if value.is_instance_of::<PyString>() {
+        let text = "side_tables must be a sequence of names, not one string";
+        return Err(PyTypeError::new_err(text));
+    }
+    let mut tables = Vec::new();
+    for name in value.try_iter()? {
+        let name: String = name?.extract()?;
+        tables.push(SideTable::from_name(&name).ok_or_else(|| {
+            let known = SideTable::ALL.map(SideTable::name).join(", ");
+            let text = format!("no side table {name:?}, only {known}");
+            errors::option_error(value.py(), &text)
+        })?);
+    }
+    Ok(tables)
+}
+
 fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
     value
         .extract()
@@ -191,7 +230,7 @@ fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
             let text = format!(
                 "types: {text:?} for {key:?} is not an Arrow type that columns can have: string, \
                  binary, bool, int16, int32, int64, uint32, float32, float64, date32, \
-                 decimal128(p, s), time64[us], timestamp[us], timestamp[us, UTC], uuid, \
+                 decimal128(p, s), time64[us], time64[ns], timestamp[us], timestamp[us, UTC], uuid, \
                  list<...>"
             );
             errors::option_error(value.py(), &text)
@@ -218,6 +257,7 @@ fn parse_type(text: &str) -> Option<DataType> {
         "float64" | "double" => DataType::Float64,
         "date32" | "date32[day]" => DataType::Date32,
         "time64[us]" => DataType::Time64(TimeUnit::Microsecond),
+        "time64[ns]" => DataType::Time64(TimeUnit::Nanosecond),
         "timestamp[us]" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "uuid" | "fixed_size_binary[16]" => DataType::FixedSizeBinary(16),
         _ => {

@@ -47,7 +47,7 @@ impl Schema {
 
 /// The schema of a table's batches, from a catalog alone.
 #[pyfunction]
-#[pyo3(signature = (catalog, table, **options), text_signature = "(catalog, table, *, schema=None, profile='arrow', types=None, unrepresentable='error', metadata=None, metadata_prefix='_')")]
+#[pyo3(signature = (catalog, table, **options), text_signature = "(catalog, table, *, schema=None, profile='arrow', types=None, unrepresentable='error', metadata=None, metadata_prefix='_', envelope=False)")]
 pub(crate) fn catalog_schema(
     catalog: &Bound<'_, PyAny>,
     table: &Bound<'_, PyAny>,

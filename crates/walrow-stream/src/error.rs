@@ -1,7 +1,7 @@
 //! What is wrong with a stream, and where.
 
 use std::fmt;
-use walrow_wire::{Lsn, Oid};
+use walrow_wire::{Lsn, Oid, Xid};
 
 /// A stream that cannot be read on: what, at which byte, near which LSN.
 ///
@@ -59,13 +59,56 @@ pub enum ErrorKind {
         /// The field.
         field: &'static str,
     },
-    /// A message of a streamed or prepared transaction, which are not read yet.
-    NotYet {
+    /// A message of a streamed transaction whose first chunk is not here.
+    MissingBegin {
         /// The message, by the manual's name.
         message: &'static str,
-        /// The option of `START_REPLICATION` to leave off.
-        option: &'static str,
+        /// The top-level transaction.
+        xid: Xid,
     },
+    /// A first chunk of a transaction that is open already: another session's.
+    StreamRestarted {
+        /// The top-level transaction.
+        xid: Xid,
+    },
+    /// A Prepare that is not of the transaction that Begin Prepare announced.
+    PrepareMismatch {
+        /// The transaction announced.
+        xid: Xid,
+    },
+    /// A Commit Prepared of a transaction that was prepared in a session that is not here.
+    MissingPrepared {
+        /// The transaction.
+        xid: Xid,
+    },
+    /// A message larger than the limit that was set.
+    TooLarge {
+        /// Its bytes.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Open transactions could not be put to the spool, or not be read from there.
+    Spool {
+        /// What kind of failure.
+        kind: std::io::ErrorKind,
+        /// The operating system's number for it.
+        code: Option<i32>,
+        /// The failure in words.
+        text: String,
+    },
+    /// Bytes that are no state of prepared transactions.
+    NotPreparedState,
+}
+
+impl From<std::io::Error> for ErrorKind {
+    fn from(error: std::io::Error) -> Self {
+        Self::Spool {
+            kind: error.kind(),
+            code: error.raw_os_error(),
+            text: error.to_string(),
+        }
+    }
 }
 
 impl Error {
@@ -82,8 +125,18 @@ impl Error {
                 found: _,
             }
             | ErrorKind::InvalidUtf8 { message, field: _ }
-            | ErrorKind::NotYet { message, option: _ } => message,
+            | ErrorKind::MissingBegin { message, xid: _ } => message,
             ErrorKind::CommitMismatch { begin: _ } => "Commit",
+            ErrorKind::StreamRestarted { xid: _ } => "Stream Start",
+            ErrorKind::PrepareMismatch { xid: _ } => "Prepare",
+            ErrorKind::MissingPrepared { xid: _ } => "Commit Prepared",
+            ErrorKind::TooLarge { size: _, limit: _ } => "frame",
+            ErrorKind::Spool {
+                kind: _,
+                code: _,
+                text: _,
+            } => "spool",
+            ErrorKind::NotPreparedState => "prepared state",
         }
     }
 
@@ -100,14 +153,21 @@ impl Error {
                 found: _,
             } => Some("number of columns"),
             ErrorKind::InvalidUtf8 { message: _, field } => Some(field),
+            ErrorKind::TooLarge { size: _, limit: _ } => Some("length"),
+            ErrorKind::MissingBegin { message: _, xid: _ }
+            | ErrorKind::StreamRestarted { xid: _ }
+            | ErrorKind::MissingPrepared { xid: _ } => Some("transaction ID"),
+            ErrorKind::PrepareMismatch { xid: _ } => Some("prepare LSN"),
             ErrorKind::UnexpectedMessage {
                 message: _,
                 place: _,
             }
-            | ErrorKind::NotYet {
-                message: _,
-                option: _,
-            } => None,
+            | ErrorKind::Spool {
+                kind: _,
+                code: _,
+                text: _,
+            }
+            | ErrorKind::NotPreparedState => None,
         }
     }
 }
@@ -147,10 +207,38 @@ impl fmt::Display for Error {
                 f,
                 "{message}: {field} is not UTF-8 (the walsender's client_encoding must be UTF8)"
             )?,
-            ErrorKind::NotYet { message, option } => write!(
+            ErrorKind::MissingBegin { message, xid } => write!(
                 f,
-                "{message}: not supported yet; start replication with {option}"
+                "{message}: transaction {xid} began before the stream does; read from where its \
+                 session begins, or say that the stream starts late (late_start)"
             )?,
+            ErrorKind::StreamRestarted { xid } => write!(
+                f,
+                "Stream Start: transaction {xid} begins again while it is open; a new session's \
+                 bytes must be announced (new_session)"
+            )?,
+            ErrorKind::PrepareMismatch { xid } => write!(
+                f,
+                "Prepare: not of transaction {xid}, which Begin Prepare announced"
+            )?,
+            ErrorKind::MissingPrepared { xid } => write!(
+                f,
+                "Commit Prepared: transaction {xid} was prepared before the stream begins; restore \
+                 the prepared transactions of the session before, or say that the stream starts \
+                 late (late_start)"
+            )?,
+            ErrorKind::TooLarge { size, limit } => write!(
+                f,
+                "a message of {size} bytes is larger than message_limit, {limit} bytes"
+            )?,
+            ErrorKind::Spool { text, .. } => write!(
+                f,
+                "the bytes of open transactions cannot be spooled: {text}; choose another \
+                 spool_directory or more spool_memory"
+            )?,
+            ErrorKind::NotPreparedState => {
+                return f.write_str("not a whole state of prepared transactions");
+            }
         }
         write!(f, " (byte {} of the stream", self.offset)?;
         if let Some(lsn) = self.lsn {

@@ -12,6 +12,18 @@ pub(crate) struct Frames {
     /// The bytes so far of a frame that the end of the input cut, or that frame, once `whole`.
     partial: Vec<u8>,
     whole: bool,
+    /// The largest frame that is taken.
+    limit: Limit,
+}
+
+/// Bytes of a frame, the protocol's own limit unless a smaller one is set.
+#[derive(Clone, Copy, Debug)]
+struct Limit(usize);
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self(usize::MAX)
+    }
 }
 
 /// Where a frame that was taken lies.
@@ -39,6 +51,18 @@ impl Frames {
         }
     }
 
+    pub(crate) fn set_limit(&mut self, bytes: usize) {
+        self.limit = Limit(bytes);
+    }
+
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit.0
+    }
+
+    pub(crate) const fn framing(&self) -> Framing {
+        self.framing
+    }
+
     pub(crate) const fn offset(&self) -> u64 {
         self.offset
     }
@@ -56,6 +80,14 @@ impl Frames {
 
     /// Forgets the frame that the end of the input cut.
     pub(crate) fn drop_partial(&mut self) {
+        if !self.whole {
+            // Its bytes were fed all the same.
+            self.skip(self.fed(self.partial.len()));
+        }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
         self.partial.clear();
         self.whole = false;
     }
@@ -84,38 +116,57 @@ impl Frames {
     /// Takes all of the input, the first bytes of a frame.
     pub(crate) fn keep(&mut self, input: &mut &[u8]) {
         if self.whole {
-            self.drop_partial();
+            self.forget();
         }
         self.partial.extend_from_slice(input);
         *input = &[];
+    }
+
+    /// The size of the first frame of `input`, which begins at `offset` in the stream, if all of
+    /// it is there.
+    #[inline]
+    pub(crate) fn peek(&self, input: &[u8], offset: u64) -> Result<Option<usize>, Error> {
+        match Frame::size(input) {
+            Ok(Some(size)) if size > self.limit.0 => Err(self.too_large(size, offset)),
+            Ok(size) => Ok(size.filter(|size| *size <= input.len())),
+            Err(error) => Err(self.error(error, offset)),
+        }
+    }
+
+    #[cold]
+    fn too_large(&self, size: usize, offset: u64) -> Error {
+        let limit = self.limit.0;
+        Error {
+            kind: ErrorKind::TooLarge { size, limit },
+            offset,
+            lsn: None,
+        }
     }
 
     /// Takes the next frame, or all of the input.
     #[inline]
     pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Taken<'a>>, Error> {
         if self.whole {
-            self.drop_partial();
+            self.forget();
         }
         if !self.partial.is_empty() {
             return self.complete(input);
         }
-        match Frame::parse(input) {
-            Ok(Some((_, size))) => {
-                let (frame, rest) = input.split_at_checked(size).unwrap_or((input, &[]));
-                *input = rest;
-                Ok(Some(self.taken(Place::Input(frame), size)))
-            }
-            Ok(None) => {
-                self.keep(input);
-                Ok(None)
-            }
-            Err(error) => Err(self.error(error, self.offset)),
-        }
+        let Some(size) = self.peek(input, self.offset)? else {
+            self.keep(input);
+            return Ok(None);
+        };
+        let (frame, rest) = input.split_at_checked(size).unwrap_or((input, &[]));
+        *input = rest;
+        Ok(Some(self.taken(Place::Input(frame), size)))
     }
 
     fn complete<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Taken<'a>>, Error> {
         loop {
             let size = Frame::size(&self.partial).map_err(|e| self.error(e, self.offset))?;
+            if let Some(size) = size.filter(|size| *size > self.limit.0) {
+                return Err(self.too_large(size, self.offset));
+            }
             let wanted = size
                 .unwrap_or(Frame::HEADER)
                 .saturating_sub(self.partial.len());

@@ -25,8 +25,12 @@ mod assembler;
 mod catalog;
 mod error;
 mod frames;
+mod look;
+mod prepared;
 mod relation;
+mod spool;
 mod transaction;
+mod undecided;
 
 pub use assembler::Assembler;
 pub use catalog::{
@@ -34,4 +38,5 @@ pub use catalog::{
 };
 pub use error::{Error, ErrorKind};
 pub use relation::{Column, Relation, TypeName};
-pub use transaction::{Change, Item, Message, Origin, Row, Transaction};
+pub use spool::{Spool, SpoolFile};
+pub use transaction::{Change, Item, Message, Origin, Prepared, Row, Transaction};

@@ -17,6 +17,21 @@ pub struct Transaction {
     pub commit_time: Timestamp,
     /// Where it came from, if it was replicated itself. The last one counts.
     pub origins: Vec<Origin>,
+    /// How it was prepared, if the stream brought it at its prepare (`two_phase`).
+    pub prepared: Option<Prepared>,
+}
+
+/// How a transaction was prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// The name that PREPARE TRANSACTION gave it; used again by others, in time.
+    pub gid: String,
+    /// Where the prepare record starts.
+    pub prepare_lsn: Lsn,
+    /// Where it ends.
+    pub prepare_end_lsn: Lsn,
+    /// When it was prepared.
+    pub prepare_time: Timestamp,
 }
 
 /// Where a transaction came from.
@@ -28,13 +43,20 @@ pub struct Origin {
     pub commit_lsn: Lsn,
 }
 
-/// One thing a stream tells. Changes and transactional messages lie between their transaction's
-/// Begin and Commit, in order.
+/// One thing a stream tells. Changes, transactional messages and relation versions lie between
+/// their transaction's Begin and Commit, in order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Item<'a> {
     /// A committed transaction begins.
     Begin(&'a Transaction),
+    /// A relation version that is seen for the first time.
+    Relation {
+        /// The version.
+        relation: &'a Arc<Relation>,
+        /// The seq of the change that follows.
+        seq: u64,
+    },
     /// A row change of it.
     Change(Change<'a>),
     /// A logical message; a non-transactional one stands outside transactions.

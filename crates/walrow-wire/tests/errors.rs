@@ -327,21 +327,20 @@ fn message_of_xlog_data_counts_from_the_payload() {
 #[test]
 fn wal_is_told_from_pgoutput() {
     let physical = Err(error(ErrorKind::PhysicalStream, 25, "XLogData", "data"));
-    // A page of WAL by a little-endian server, and by a big-endian one.
-    assert_eq!(
-        data(0x1000, 0x1000, b"\x13\xD1\x05\0").message(false),
-        physical
-    );
-    assert_eq!(
-        data(0x1000, 0x1000, b"\xD1\x13\0\x05").message(false),
-        physical
-    );
-    // Not the beginning of a page; but the server's WAL ends elsewhere.
-    assert_eq!(data(0x1000, 0x2000, b"\0\0\0\0").message(false), physical);
-    // Garbage of a logical stream stays garbage.
-    let kind = ErrorKind::UnknownKind(0);
-    let garbage = Err(error(kind, 25, "message", "kind"));
-    assert_eq!(data(0x1000, 0x1000, b"\0\0\0\0").message(false), garbage);
+    // A page of WAL by a little-endian server, by a big-endian one, and the midst of a page.
+    for wal in [b"\x13\xD1\x05\0", b"\xD1\x13\0\x05", b"\0\0\0\0"] {
+        assert_eq!(data(0x1000, 0x2000, wal).message(false), physical);
+    }
+    // Garbage of a logical stream stays garbage, whatever its bytes look like.
+    for garbage in [b"\0\0\0\0", b"?\xD0ab", b"\xD1\x13\0\x05"] {
+        let kind = ErrorKind::UnknownKind(garbage[0]);
+        assert_eq!(
+            data(0x1000, 0x1000, garbage).message(false),
+            Err(error(kind, 25, "message", "kind"))
+        );
+        assert!(data(0, 0, garbage).message(false) != physical);
+        assert!(data(0, 0x2000, garbage).message(false) != physical);
+    }
 }
 
 #[test]

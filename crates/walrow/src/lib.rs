@@ -11,12 +11,13 @@
 //! ))?;
 //! let mut decoder = DecoderBuilder::new().with_profile(Profile::Spark).build()?;
 //! let mut rest = capture.as_slice();
-//! while !rest.is_empty() {
-//!     let consumed = decoder.decode(rest)?;
-//!     rest = &rest[consumed..];
+//! // A transaction may go on after the last byte was taken: until no more batches come.
+//! while !rest.is_empty() || decoder.has_batch() {
 //!     while let Some(batch) = decoder.next_batch() {
 //!         println!("{}: {} rows", batch.relation(), batch.records().num_rows());
 //!     }
+//!     let consumed = decoder.decode(rest)?;
+//!     rest = &rest[consumed..];
 //! }
 //! decoder.finish()?;
 //! while let Some(batch) = decoder.next_batch() {
@@ -34,8 +35,9 @@
 
 pub use walrow_arrow::{
     Batch, Decoder, DecoderBuilder, Error, ErrorKind, MetadataColumn, OnUnrepresentable, Profile,
-    TableName,
+    SideTable, TableName,
 };
+pub use walrow_log::FileSpool;
 pub use walrow_stream as stream;
 pub use walrow_stream::Catalog;
 pub use walrow_wire as wire;

@@ -17,9 +17,11 @@ def main() -> None:
         import click  # noqa: F401
         import rich  # noqa: F401
     except ImportError as error:
-        sys.stderr.write(
-            f"walrow: the command line needs {error.name}: pip install 'walrow[cli]'\n"
-        )
+        if sys.stderr is not None:
+            sys.stderr.write(
+                f"walrow: the command line needs {error.name}: pip install "
+                "'walrow[cli]'\n"
+            )
         raise SystemExit(2) from None
     from walrow.cli import app
 

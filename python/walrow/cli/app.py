@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -32,6 +33,7 @@ cli.add_command(decode)
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; no error leaves as a traceback."""
     signal.signal(signal.SIGTERM, _terminated)
+    _reopen()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name may hold what the terminal's encoding does not.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -66,9 +68,27 @@ def _terminated(_number: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + signal.SIGTERM)
 
 
+def _reopen() -> None:
+    """Puts something in the place of standard streams that were closed before we began.
+
+    Files opened later would get their numbers, and Python has None for them. Reading and
+    writing these is the error that it is on a closed one; only what is said on stderr goes
+    nowhere.
+    """
+    # In this order, as each takes the lowest number that is free: its own.
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY), "r")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
 def _say(error: Exception, code: int) -> int:
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
+        if error.errno == errno.EBADF and not file:
+            file = "stdin or stdout: "
         text = f"{file}{error.strerror}"
     else:
         text = "; ".join([str(error), *getattr(error, "__notes__", ())])

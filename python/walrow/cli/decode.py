@@ -89,7 +89,8 @@ def decode(
     strings of \x and hexadecimal digits.
 
     Files get their names when they are complete. On an error no file is left behind, and
-    what was there before stays.
+    what was there before stays. DIR/ must hold no files of an earlier run. A pipe or
+    device is written at once.
     """
     _require_pyarrow()
     from walrow.cli.output import GROUP_ROWS
@@ -118,7 +119,7 @@ def decode(
             _write(to, form, table, batches)
         except (Error, OSError) as error:
             if not isinstance(error, BrokenPipeError):
-                batches.explain(error, written=to == "-")
+                batches.explain(error)
             raise
         _warn(reader, profile)
 
@@ -127,6 +128,7 @@ def _write(to: str, form: str, table: str | None, batches: _Counted) -> None:
     from walrow.cli.output import Files, Json
 
     if to == "-":
+        batches.direct = True
         writer = Json(sys.stdout.buffer)
         for batch in batches:
             writer.write(batch)
@@ -137,6 +139,7 @@ def _write(to: str, form: str, table: str | None, batches: _Counted) -> None:
             _all_tables(Path(to), form, batches, files)
         elif form == "json":
             lines = files.create(Path(to), form, None)
+            batches.direct = files.direct
             for batch in batches:
                 lines.write(batch)
         else:
@@ -183,9 +186,18 @@ def _one_table(
 def _all_tables(path: Path, form: str, batches: _Counted, files: Files) -> None:
     import pyarrow as pa
 
-    from walrow.cli.output import file_name
+    from walrow.cli.output import allow_open_files, file_name, is_file_name
 
-    path.mkdir(exist_ok=True)
+    files.directory(path)
+    # Whoever reads all of the directory would take two runs for one.
+    if held := sorted(file.name for file in path.iterdir() if is_file_name(file.name)):
+        more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+        text = (
+            f"{path} holds files of an earlier run, {held[0]}{more}: remove them, or "
+            "choose another directory"
+        )
+        raise click.UsageError(text)
+    allow_open_files()
     current: dict[str, tuple[int, pa.Schema, Writer]] = {}
     # Names are joined unquoted, so that they alone may not tell tables apart.
     for batch in batches:
@@ -202,21 +214,28 @@ def _all_tables(path: Path, form: str, batches: _Counted, files: Files) -> None:
 
 
 class _Counted:
-    """A reader's batches, and how many rows they had."""
+    """A reader's batches, and how many rows they had.
+
+    Attributes:
+        direct: Whether rows are written for good before the last has come.
+    """
 
     def __init__(self, reader: walrow.Reader) -> None:
         self.reader = reader
         self.rows = 0
+        self.direct = False
 
     def __iter__(self) -> Iterator[walrow.Batch]:
         for batch in self.reader:
             yield batch
             self.rows += batch.num_rows
 
-    def explain(self, error: Exception, *, written: bool) -> None:
+    def explain(self, error: Exception) -> None:
         rows = f"{self.rows:,} row{'s' * (self.rows != 1)}"
         done = (
-            "before the error were written" if written else "decoded, nothing written"
+            "before the error were written"
+            if self.direct
+            else "decoded, nothing written"
         )
         note = f"{rows} {done}"
         if isinstance(error, OSError) and error.strerror:
@@ -243,6 +262,11 @@ def _warn(reader: walrow.Reader, profile: str) -> None:
     warnings.extend(
         f"{column}: {count} values became null, as the column's type cannot hold them"
         for column, count in reader.nulled.items()
+    )
+    warnings.extend(
+        f"{column}: {count} arrays lost their subscripts, which began with another than 1; "
+        "--profile text keeps them"
+        for column, count in reader.dropped_bounds.items()
     )
     for warning in warnings:
         click.echo(f"walrow: warning: {warning}", err=True)
@@ -282,13 +306,29 @@ def _format(to: str, form: str | None) -> str:
 def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
     pairs = {}
     for item in items:
-        # A column's name may hold any character, a type's none of these.
-        key, equals, value = item.rpartition("=")
+        at = _equals(item)
+        key, equals, value = item[:at], item[at : at + 1], item[at + 1 :]
         if not (key and equals and value):
             text = f"{option} {item}: COLUMN=VALUE is wanted"
             raise click.UsageError(text)
         pairs[key] = value
     return pairs
+
+
+def _equals(item: str) -> int:
+    """Where the `=` is that ends a column's name, which may hold others.
+
+    It is the last one, but for those inside of a type's brackets: `timestamp[us, tz=UTC]`.
+    """
+    depth = 0
+    for at in range(len(item) - 1, -1, -1):
+        if item[at] in "])>}":
+            depth += 1
+        elif item[at] in "[(<{":
+            depth -= 1
+        elif item[at] == "=" and depth <= 0:
+            return at
+    return len(item)
 
 
 def _policies(items: tuple[str, ...]) -> str | dict[str, str]:

@@ -5,7 +5,10 @@
 use super::array::{array_from_binary, array_from_text};
 use super::bool::{bool_from_binary, bool_from_text};
 use super::bytes::{bytea_from_text, bytea_text_from_binary};
-use super::float::{f32_from_binary, f32_from_text, f64_from_binary, f64_from_text};
+use super::float::{
+    f32_from_binary, f32_from_text, f64_from_binary, f64_from_numeric_binary,
+    f64_from_numeric_text, f64_from_text,
+};
 use super::int::{
     i16_from_binary, i16_from_text, i32_from_binary, i32_from_text, i64_from_binary, i64_from_text,
     u32_from_binary, u32_from_text, u64_from_binary,
@@ -26,7 +29,7 @@ use crate::options::OnUnrepresentable;
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    Time64MicrosecondType, TimestampMicrosecondType, UInt32Type,
+    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, UInt32Type,
 };
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray,
@@ -35,7 +38,7 @@ use arrow_array::{
 use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 use std::sync::Arc;
-use walrow_wire::Oid;
+use walrow_wire::{Cell, Oid};
 
 /// How the cells of one PostgreSQL type become the values of one Arrow type.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,16 +49,13 @@ pub(crate) enum Plan {
     Int64(Integer),
     UInt32,
     Float32,
-    /// Whether the cells are of float4.
-    Float64 {
-        single: bool,
-    },
+    Float64(Float),
     Decimal(Decimal128),
     Utf8(TextForm),
     Binary(BytesForm),
     Uuid,
     Date,
-    Time,
+    Time(TimeUnit),
     /// Whether the cells carry a zone.
     Timestamp {
         zone: bool,
@@ -70,6 +70,14 @@ pub(crate) enum Integer {
     Int4,
     Int8,
     Oid,
+}
+
+/// The type of the cells of a column of 64-bit floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Float {
+    Single,
+    Double,
+    Numeric,
 }
 
 /// What a binary cell's text is; a text cell is its own.
@@ -124,7 +132,7 @@ impl Plan {
             Self::Int64(_) => DataType::Int64,
             Self::UInt32 => DataType::UInt32,
             Self::Float32 => DataType::Float32,
-            Self::Float64 { single: _ } => DataType::Float64,
+            Self::Float64(_) => DataType::Float64,
             Self::Decimal(decimal) => {
                 // At most 38.
                 DataType::Decimal128(decimal.precision(), decimal.scale().cast_signed())
@@ -133,7 +141,7 @@ impl Plan {
             Self::Binary(_) => DataType::Binary,
             Self::Uuid => DataType::FixedSizeBinary(UUID_BYTES),
             Self::Date => DataType::Date32,
-            Self::Time => DataType::Time64(TimeUnit::Microsecond),
+            Self::Time(unit) => DataType::Time64(*unit),
             Self::Timestamp { zone } => {
                 DataType::Timestamp(TimeUnit::Microsecond, zone.then(|| "UTC".into()))
             }
@@ -147,7 +155,7 @@ impl Plan {
             Self::Bool => 1,
             Self::Int16 => 2,
             Self::Int32(_) | Self::UInt32 | Self::Float32 | Self::Date => 4,
-            Self::Int64(_) | Self::Float64 { single: _ } | Self::Time => 8,
+            Self::Int64(_) | Self::Float64(_) | Self::Time(_) => 8,
             Self::Timestamp { zone: _ } => 8,
             Self::Decimal(_) | Self::Uuid => 16,
             Self::Utf8(_) | Self::Binary(_) | Self::List(_) => 4,
@@ -186,13 +194,13 @@ enum Values {
     Int64(Vec<i64>, Integer),
     UInt32(Vec<u32>),
     Float32(Vec<f32>),
-    Float64(Vec<f64>, bool),
+    Float64(Vec<f64>, Float),
     Decimal(Vec<i128>, Decimal128),
     Utf8(Bytes, TextForm),
     Binary(Bytes, BytesForm),
     Uuid(Vec<u8>),
     Date(Vec<i32>),
-    Time(Vec<i64>),
+    Time(Vec<i64>, TimeUnit),
     Timestamp(Vec<i64>, bool),
     List(Box<List>),
 }
@@ -224,13 +232,13 @@ impl Column {
             Plan::Int64(integer) => Values::Int64(Vec::with_capacity(rows), *integer),
             Plan::UInt32 => Values::UInt32(Vec::with_capacity(rows)),
             Plan::Float32 => Values::Float32(Vec::with_capacity(rows)),
-            Plan::Float64 { single } => Values::Float64(Vec::with_capacity(rows), *single),
+            Plan::Float64(form) => Values::Float64(Vec::with_capacity(rows), *form),
             Plan::Decimal(decimal) => Values::Decimal(Vec::with_capacity(rows), *decimal),
             Plan::Utf8(form) => Values::Utf8(Bytes::new(rows), *form),
             Plan::Binary(form) => Values::Binary(Bytes::new(rows), *form),
             Plan::Uuid => Values::Uuid(Vec::with_capacity(rows.saturating_mul(16))),
             Plan::Date => Values::Date(Vec::with_capacity(rows)),
-            Plan::Time => Values::Time(Vec::with_capacity(rows)),
+            Plan::Time(unit) => Values::Time(Vec::with_capacity(rows), *unit),
             Plan::Timestamp { zone } => Values::Timestamp(Vec::with_capacity(rows), *zone),
             Plan::List(list) => Values::List(Box::new(List {
                 plan: (**list).clone(),
@@ -251,6 +259,10 @@ impl Column {
 
     pub(crate) fn len(&self) -> usize {
         self.nulls.len()
+    }
+
+    pub(crate) const fn is_list(&self) -> bool {
+        matches!(self.values, Values::List(_))
     }
 
     /// Values that the policy made null since the column began.
@@ -355,7 +367,14 @@ impl Column {
             Values::Float32(values) => primitive::<Float32Type>(values, nulls)?,
             Values::Float64(values, _) => primitive::<Float64Type>(values, nulls)?,
             Values::Date(values) => primitive::<Date32Type>(values, nulls)?,
-            Values::Time(values) => primitive::<Time64MicrosecondType>(values, nulls)?,
+            Values::Time(mut values, TimeUnit::Nanosecond) => {
+                for value in &mut values {
+                    // At most a day of microseconds.
+                    *value = value.saturating_mul(1000);
+                }
+                primitive::<Time64NanosecondType>(values, nulls)?
+            }
+            Values::Time(values, _) => primitive::<Time64MicrosecondType>(values, nulls)?,
             Values::Decimal(values, decimal) => Arc::new(
                 PrimitiveArray::<Decimal128Type>::try_new(values.into(), nulls)?
                     .with_precision_and_scale(decimal.precision(), decimal.scale().cast_signed())?,
@@ -436,7 +455,7 @@ impl Values {
             Self::Bool(values) => values.append(false),
             Self::Int16(values) => values.push(0),
             Self::Int32(values, _) | Self::Date(values) => values.push(0),
-            Self::Int64(values, _) | Self::Time(values) | Self::Timestamp(values, _) => {
+            Self::Int64(values, _) | Self::Time(values, _) | Self::Timestamp(values, _) => {
                 values.push(0);
             }
             Self::UInt32(values) => values.push(0),
@@ -459,8 +478,9 @@ impl Values {
             Self::Int64(values, integer) => values.push(integer.parse_text(cell)?),
             Self::UInt32(values) => values.push(u32_from_text(cell)?),
             Self::Float32(values) => values.push(f32_from_text(cell)?),
-            Self::Float64(values, true) => values.push(f32_from_text(cell)?.into()),
-            Self::Float64(values, false) => values.push(f64_from_text(cell)?),
+            Self::Float64(values, Float::Double) => values.push(f64_from_text(cell)?),
+            Self::Float64(values, Float::Single) => values.push(f32_from_text(cell)?.into()),
+            Self::Float64(values, Float::Numeric) => values.push(f64_from_numeric_text(cell)?),
             Self::Decimal(values, decimal) => values.push(decimal128_from_text(cell, *decimal)?),
             Self::Utf8(values, _) => {
                 check_utf8(cell)?;
@@ -473,7 +493,7 @@ impl Values {
             }
             Self::Uuid(values) => values.extend_from_slice(&uuid_from_text(cell)?),
             Self::Date(values) => values.push(date_from_text(cell)?),
-            Self::Time(values) => values.push(time_from_text(cell)?),
+            Self::Time(values, _) => values.push(time_from_text(cell)?),
             Self::Timestamp(values, false) => values.push(timestamp_from_text(cell)?),
             Self::Timestamp(values, true) => values.push(timestamptz_from_text(cell)?),
             Self::List(list) => list.push_text(cell, dropped_bounds)?,
@@ -491,8 +511,11 @@ impl Values {
             Self::Int64(values, integer) => values.push(integer.parse_binary(cell)?),
             Self::UInt32(values) => values.push(u32_from_binary(cell)?),
             Self::Float32(values) => values.push(f32_from_binary(cell)?),
-            Self::Float64(values, true) => values.push(f32_from_binary(cell)?.into()),
-            Self::Float64(values, false) => values.push(f64_from_binary(cell)?),
+            Self::Float64(values, Float::Double) => values.push(f64_from_binary(cell)?),
+            Self::Float64(values, Float::Single) => values.push(f32_from_binary(cell)?.into()),
+            Self::Float64(values, Float::Numeric) => {
+                values.push(f64_from_numeric_binary(cell)?);
+            }
             Self::Decimal(values, decimal) => {
                 values.push(decimal128_from_binary(cell, *decimal)?);
             }
@@ -500,7 +523,7 @@ impl Values {
             Self::Binary(values, _) => values.push(cell)?,
             Self::Uuid(values) => values.extend_from_slice(&uuid_from_binary(cell)?),
             Self::Date(values) => values.push(date_from_binary(cell)?),
-            Self::Time(values) => values.push(time_from_binary(cell)?),
+            Self::Time(values, _) => values.push(time_from_binary(cell)?),
             Self::Timestamp(values, _) => values.push(timestamp_from_binary(cell)?),
             Self::List(list) => list.push_binary(cell, dropped_bounds)?,
         }
@@ -512,7 +535,7 @@ impl Values {
             Self::Bool(values) => values.truncate(rows),
             Self::Int16(values) => values.truncate(rows),
             Self::Int32(values, _) | Self::Date(values) => values.truncate(rows),
-            Self::Int64(values, _) | Self::Time(values) | Self::Timestamp(values, _) => {
+            Self::Int64(values, _) | Self::Time(values, _) | Self::Timestamp(values, _) => {
                 values.truncate(rows);
             }
             Self::UInt32(values) => values.truncate(rows),
@@ -571,35 +594,7 @@ impl Bytes {
 
     #[inline]
     fn push_rendered(&mut self, cell: &[u8], form: TextForm) -> Result<(), CellError> {
-        let out = &mut self.bytes;
-        match form {
-            TextForm::Raw => {
-                check_utf8(cell)?;
-                return self.push(cell);
-            }
-            TextForm::Jsonb => {
-                let text = jsonb_from_binary(cell)?;
-                check_utf8(text)?;
-                return self.push(text);
-            }
-            TextForm::Bool => out.push(if bool_from_binary(cell)? { b't' } else { b'f' }),
-            TextForm::Integer(integer) => {
-                out.extend_from_slice(integer.parse_binary(cell)?.to_string().as_bytes());
-            }
-            TextForm::Numeric => numeric_text_from_binary(cell, out)?,
-            TextForm::Char => char_text_from_binary(cell, out)?,
-            TextForm::Bytea => bytea_text_from_binary(cell, out),
-            TextForm::Uuid => out.extend_from_slice(&uuid_to_text(uuid_from_binary(cell)?)),
-            TextForm::Date => date_text_from_binary(cell, out)?,
-            TextForm::Time => time_text_from_binary(cell, out)?,
-            TextForm::TimeTz => timetz_text_from_binary(cell, out)?,
-            TextForm::Xid8 => {
-                out.extend_from_slice(u64_from_binary(cell)?.to_string().as_bytes());
-            }
-            TextForm::Timestamp { zone: false } => timestamp_text_from_binary(cell, out)?,
-            TextForm::Timestamp { zone: true } => timestamptz_text_from_binary(cell, out)?,
-            TextForm::Unknown => return Err(Unrepresentable::BinaryCell.into()),
-        }
+        render_binary(form, cell, &mut self.bytes)?;
         self.close()
     }
 
@@ -614,6 +609,59 @@ impl Bytes {
             Buffer::from_vec(self.bytes),
         )
     }
+}
+
+/// Appends a cell's text, as PostgreSQL's output function writes it.
+///
+/// # Errors
+/// The cell has no text; what was appended of it is to be taken back.
+pub(crate) fn render_text(
+    form: TextForm,
+    cell: Cell<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    match cell {
+        Cell::Binary(cell) => render_binary(form, cell, out),
+        Cell::Text(cell) => {
+            check_utf8(cell)?;
+            out.extend_from_slice(cell);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[inline]
+fn render_binary(form: TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+    match form {
+        TextForm::Raw => {
+            check_utf8(cell)?;
+            out.extend_from_slice(cell);
+        }
+        TextForm::Jsonb => {
+            let text = jsonb_from_binary(cell)?;
+            check_utf8(text)?;
+            out.extend_from_slice(text);
+        }
+        TextForm::Bool => out.push(if bool_from_binary(cell)? { b't' } else { b'f' }),
+        TextForm::Integer(integer) => {
+            out.extend_from_slice(integer.parse_binary(cell)?.to_string().as_bytes());
+        }
+        TextForm::Numeric => numeric_text_from_binary(cell, out)?,
+        TextForm::Char => char_text_from_binary(cell, out)?,
+        TextForm::Bytea => bytea_text_from_binary(cell, out),
+        TextForm::Uuid => out.extend_from_slice(&uuid_to_text(uuid_from_binary(cell)?)),
+        TextForm::Date => date_text_from_binary(cell, out)?,
+        TextForm::Time => time_text_from_binary(cell, out)?,
+        TextForm::TimeTz => timetz_text_from_binary(cell, out)?,
+        TextForm::Xid8 => {
+            out.extend_from_slice(u64_from_binary(cell)?.to_string().as_bytes());
+        }
+        TextForm::Timestamp { zone: false } => timestamp_text_from_binary(cell, out)?,
+        TextForm::Timestamp { zone: true } => timestamptz_text_from_binary(cell, out)?,
+        TextForm::Unknown => return Err(Unrepresentable::BinaryCell.into()),
+    }
+    Ok(())
 }
 
 impl List {

@@ -36,6 +36,14 @@ pub(crate) enum Unrepresentable {
     BinaryCell,
     /// More than the 2 GiB that a batch can hold of a column.
     TooLarge,
+    /// A number too large or too small for a floating-point number.
+    FloatRange,
+}
+
+impl CellError {
+    pub(crate) const fn too_large() -> Self {
+        Self::Unrepresentable(Unrepresentable::TooLarge)
+    }
 }
 
 impl From<Unrepresentable> for CellError {
@@ -58,15 +66,16 @@ impl fmt::Display for Unrepresentable {
         f.write_str(match self {
             Self::PositiveInfinity => "infinity",
             Self::NegativeInfinity => "negative infinity",
-            Self::NotANumber => "not a number",
-            Self::OutOfRange => "beyond 64 bits of microseconds around 1970",
-            Self::EndOfDay => "24:00:00 is not within a day",
-            Self::Scale => "more fraction digits than the scale",
-            Self::Precision => "more digits than the precision",
+            Self::NotANumber => "NaN",
+            Self::OutOfRange => "a moment beyond 64 bits of microseconds around 1970",
+            Self::EndOfDay => "24:00:00, which is not within a day",
+            Self::Scale => "more fraction digits than its scale",
+            Self::Precision => "more digits than its precision",
             Self::MultiDimensional => "an array of more than one dimension",
             Self::InvalidUtf8 => "text that is not UTF-8",
-            Self::BinaryCell => "a binary cell in a text column",
-            Self::TooLarge => "more than the 2 GiB that a batch holds of a column",
+            Self::BinaryCell => "the binary form of a type that is not read, only its text",
+            Self::FloatRange => "a number beyond the range of 64-bit floats",
+            Self::TooLarge => "more than 2 GiB in one batch",
         })
     }
 }
@@ -82,6 +91,9 @@ mod tests {
             "expected 4 bytes"
         );
         let unrepresentable = CellError::from(Unrepresentable::EndOfDay);
-        assert_eq!(unrepresentable.to_string(), "24:00:00 is not within a day");
+        assert_eq!(
+            unrepresentable.to_string(),
+            "24:00:00, which is not within a day"
+        );
     }
 }

@@ -5,7 +5,8 @@
 
 use std::str::FromStr;
 
-use super::CellError;
+use super::numeric::numeric_text_from_binary;
+use super::{CellError, Unrepresentable};
 
 /// Parses a `real`.
 #[inline]
@@ -35,6 +36,24 @@ pub(crate) fn f64_from_text(cell: &[u8]) -> Result<f64, CellError> {
             _ => Err(NOT_A_FLOAT),
         },
     }
+}
+
+/// Parses a `numeric` into the nearest number, which is why it must be asked for.
+pub(crate) fn f64_from_numeric_text(cell: &[u8]) -> Result<f64, CellError> {
+    if cell.contains(&b'e') && cell != b"Infinity" {
+        return Err(NOT_A_FLOAT);
+    }
+    f64_from_text(cell).map_err(|error| match error {
+        OUT_OF_RANGE => Unrepresentable::FloatRange.into(),
+        error => error,
+    })
+}
+
+/// Parses the binary form of a `numeric` into the nearest number.
+pub(crate) fn f64_from_numeric_binary(cell: &[u8]) -> Result<f64, CellError> {
+    let mut text = Vec::new();
+    numeric_text_from_binary(cell, &mut text)?;
+    f64_from_numeric_text(&text)
 }
 
 /// Parses the binary form of a `real`.

@@ -17,6 +17,8 @@ mod temporal;
 mod text;
 mod uuid;
 
-pub(crate) use builder::{BytesForm, Column, Integer, ListPlan, Plan, TextForm};
+pub(crate) use builder::{
+    BytesForm, Column, Float, Integer, ListPlan, Plan, TextForm, render_text,
+};
 pub(crate) use cell::{CellError, Unrepresentable};
 pub(crate) use numeric::{Decimal128, NumericTypmod};

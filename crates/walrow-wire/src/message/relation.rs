@@ -142,6 +142,20 @@ impl<'a> Columns<'a> {
         })
     }
 
+    /// Columns made for a message: their bytes go to `buffer`. At most 65,535 are taken.
+    pub fn encoded(columns: impl IntoIterator<Item = Column<'a>>, buffer: &'a mut Vec<u8>) -> Self {
+        let mut count = 0_u16;
+        buffer.clear();
+        for column in columns.into_iter().take(usize::from(u16::MAX)) {
+            column.encode(buffer);
+            count = count.saturating_add(1);
+        }
+        Self {
+            count,
+            bytes: buffer,
+        }
+    }
+
     /// How many there are; 0 is legal.
     pub const fn len(&self) -> usize {
         self.count as usize
@@ -174,6 +188,13 @@ impl<'a> Column<'a> {
             type_oid: cursor.u32("column type OID")?,
             type_modifier: cursor.i32("column type modifier")?,
         })
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u8(self.flags);
+        out.put_string(self.name);
+        out.put_u32(self.type_oid);
+        out.put_i32(self.type_modifier);
     }
 }
 

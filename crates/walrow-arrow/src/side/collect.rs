@@ -1,0 +1,225 @@
+//! The side tables that were asked for, filled as the stream is read.
+
+use super::{
+    MessageRow, RelationRow, SideBuilder, SideRow, SideTable, TransactionRow, TruncateRow,
+};
+use crate::batch::Batch;
+use crate::error::{Error, ErrorKind};
+use crate::options::{DecoderBuilder, Profile, TableName};
+use crate::table::Current;
+use std::sync::Arc;
+use walrow_stream::{Message, Relation, Transaction};
+use walrow_wire::Lsn;
+
+/// What is collected of them; none for one that nobody asked for.
+#[derive(Debug)]
+pub(crate) struct Sides {
+    transactions: Option<SideBuilder<TransactionRow>>,
+    messages: Option<SideBuilder<MessageRow>>,
+    relations: Option<SideBuilder<RelationRow>>,
+    truncates: Option<SideBuilder<TruncateRow>>,
+    profile: Profile,
+    batch_rows: usize,
+    batch_bytes: usize,
+}
+
+impl Sides {
+    pub(crate) fn new(options: &DecoderBuilder) -> Self {
+        let alone = options.table.as_ref().and_then(TableName::side_table);
+        let wants = |table| alone == Some(table) || options.side_tables.contains(&table);
+        let profile = options.profile;
+        Self {
+            transactions: wants(SideTable::Transactions).then(|| SideBuilder::new(profile)),
+            messages: wants(SideTable::Messages).then(|| SideBuilder::new(profile)),
+            relations: wants(SideTable::Relations).then(|| SideBuilder::new(profile)),
+            truncates: wants(SideTable::Truncates).then(|| SideBuilder::new(profile)),
+            profile,
+            batch_rows: options.batch_rows,
+            batch_bytes: options.batch_bytes.min(options.batch_memory),
+        }
+    }
+
+    /// Whether messages are handed out.
+    pub(crate) const fn has_messages(&self) -> bool {
+        self.messages.is_some()
+    }
+
+    /// A transaction is complete; it had so many changes.
+    pub(crate) fn transaction(
+        &mut self,
+        current: &Current,
+        transaction: &Transaction,
+        changes: u64,
+    ) -> Result<Option<(Batch, Lsn)>, Error> {
+        let Some(builder) = &mut self.transactions else {
+            return Ok(None);
+        };
+        let prepared = transaction.prepared.as_ref();
+        let lsns = [
+            transaction.end_lsn.0,
+            prepared.map_or(0, |it| it.prepare_lsn.0),
+        ];
+        let origins = transaction.origins.iter().map(|origin| origin.commit_lsn.0);
+        check_lsns(
+            self.profile,
+            SideTable::Transactions,
+            lsns.into_iter().chain(origins),
+        )?;
+        let times = [
+            Some(transaction.commit_time),
+            prepared.map(|it| it.prepare_time),
+        ];
+        if times
+            .into_iter()
+            .flatten()
+            .any(|time| time.unix_micros().is_none())
+        {
+            return Err(beyond(SideTable::Transactions, TIME, None));
+        }
+        builder.append(current, TransactionRow::new(transaction, changes));
+        builder.finish_full(self.batch_rows, self.batch_bytes)
+    }
+
+    /// A logical message, of the current transaction if it is a transactional one.
+    pub(crate) fn message(
+        &mut self,
+        current: &Current,
+        message: &Message<'_>,
+    ) -> Result<Option<(Batch, Lsn)>, Error> {
+        let Some(builder) = &mut self.messages else {
+            return Ok(None);
+        };
+        let lsns = [message.lsn.0, current.commit.lsn];
+        check_lsns(self.profile, SideTable::Messages, lsns.into_iter())?;
+        let row = MessageRow::new(message, current.commit.xid, current.commit.lsn);
+        builder.append(current, row);
+        builder.finish_full(self.batch_rows, self.batch_bytes)
+    }
+
+    /// A relation version, before the change with this seq.
+    pub(crate) fn relation(
+        &mut self,
+        current: &Current,
+        relation: &Arc<Relation>,
+        seq: u64,
+    ) -> Result<Option<(Batch, Lsn)>, Error> {
+        let Some(builder) = &mut self.relations else {
+            return Ok(None);
+        };
+        let lsns = [current.commit.lsn];
+        check_lsns(self.profile, SideTable::Relations, lsns.into_iter())?;
+        builder.append(current, RelationRow::new(relation, current.commit.lsn, seq));
+        builder.finish_full(self.batch_rows, self.batch_bytes)
+    }
+
+    /// A TRUNCATE of the current transaction.
+    pub(crate) fn truncate(
+        &mut self,
+        current: &Current,
+        seq: u64,
+        (cascade, restart_identity): (bool, bool),
+        relations: &[Arc<Relation>],
+    ) -> Result<Option<(Batch, Lsn)>, Error> {
+        let Some(builder) = &mut self.truncates else {
+            return Ok(None);
+        };
+        let lsns = [current.commit.lsn];
+        check_lsns(self.profile, SideTable::Truncates, lsns.into_iter())?;
+        let row = TruncateRow {
+            commit: current.commit,
+            seq,
+            cascade,
+            restart_identity,
+            relations: relations.to_vec(),
+        };
+        builder.append(current, row);
+        builder.finish_full(self.batch_rows, self.batch_bytes)
+    }
+
+    /// Up to where everything was handed out before the oldest row that is still here.
+    pub(crate) fn floor(&self) -> Option<Lsn> {
+        let floors = [
+            self.transactions.as_ref().and_then(SideBuilder::floor),
+            self.messages.as_ref().and_then(SideBuilder::floor),
+            self.relations.as_ref().and_then(SideBuilder::floor),
+            self.truncates.as_ref().and_then(SideBuilder::floor),
+        ];
+        floors.into_iter().flatten().min()
+    }
+
+    /// Takes back all rows of this transaction.
+    pub(crate) fn take_back(&mut self, current: &Current) {
+        if let Some(builder) = &mut self.transactions {
+            builder.take_back(current);
+        }
+        if let Some(builder) = &mut self.messages {
+            builder.take_back(current);
+        }
+        if let Some(builder) = &mut self.relations {
+            builder.take_back(current);
+        }
+        if let Some(builder) = &mut self.truncates {
+            builder.take_back(current);
+        }
+    }
+
+    /// All rows so far, with up to where everything was handed out before them.
+    pub(crate) fn flush(&mut self) -> Result<Vec<(Batch, Lsn)>, Error> {
+        let batches = [
+            self.transactions.as_mut().map(SideBuilder::finish_all),
+            self.messages.as_mut().map(SideBuilder::finish_all),
+            self.relations.as_mut().map(SideBuilder::finish_all),
+            self.truncates.as_mut().map(SideBuilder::finish_all),
+        ];
+        let batches = batches
+            .into_iter()
+            .flatten()
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(batches.into_iter().flatten().collect())
+    }
+}
+
+impl<R: SideRow> SideBuilder<R> {
+    fn finish_full(&mut self, rows: usize, bytes: usize) -> Result<Option<(Batch, Lsn)>, Error> {
+        if self.rows() >= rows || self.bytes() >= bytes {
+            return self.finish_all();
+        }
+        Ok(None)
+    }
+
+    fn finish_all(&mut self) -> Result<Option<(Batch, Lsn)>, Error> {
+        let Some(floor) = self.floor() else {
+            return Ok(None);
+        };
+        Ok(Some((self.finish()?, floor)))
+    }
+}
+
+const TIME: &str = "a time beyond 64 bits of microseconds around 1970";
+
+/// Spark has no unsigned numbers.
+fn check_lsns(
+    profile: Profile,
+    table: SideTable,
+    mut lsns: impl Iterator<Item = u64>,
+) -> Result<(), Error> {
+    if profile == Profile::Spark && lsns.any(|lsn| i64::try_from(lsn).is_err()) {
+        return Err(beyond(
+            table,
+            "an LSN beyond 63 bits",
+            Some("profile=\"arrow\""),
+        ));
+    }
+    Ok(())
+}
+
+#[cold]
+fn beyond(table: SideTable, reason: &str, option: Option<&str>) -> Error {
+    let name = format!("{}.{}", SideTable::SCHEMA, table.name());
+    let without = format!("side_tables without {:?}", table.name());
+    Error::new(ErrorKind::Unrepresentable {
+        reason: reason.to_owned(),
+        option: option.map_or(without, str::to_owned),
+    })
+    .in_table(&name)
+}

@@ -1,0 +1,239 @@
+//! Side tables: what a stream tells besides rows, read like any table.
+//!
+//! They stand in the schema `walrow`. Each collects plain values and makes arrays of them when a
+//! batch is finished: next to the rows they are few.
+
+mod collect;
+mod messages;
+mod relations;
+mod transactions;
+mod truncates;
+
+pub(crate) use collect::Sides;
+use messages::MessageRow;
+use relations::RelationRow;
+use transactions::TransactionRow;
+use truncates::TruncateRow;
+
+use crate::batch::Batch;
+use crate::error::{Error, ErrorKind};
+use crate::options::Profile;
+use crate::table::Current;
+use arrow_array::types::TimestampMicrosecondType;
+use arrow_array::{ArrayRef, Int64Array, PrimitiveArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use std::sync::Arc;
+use walrow_stream::Relation;
+use walrow_wire::{Lsn, ReplicaIdentity};
+
+/// A table of what a stream tells besides rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SideTable {
+    /// `walrow.transactions`: one row a committed transaction.
+    Transactions,
+    /// `walrow.messages`: what `pg_logical_emit_message` wrote.
+    Messages,
+    /// `walrow.relations`: one row a relation version.
+    Relations,
+    /// `walrow.truncates`: one row a TRUNCATE, with its options and all its tables.
+    Truncates,
+}
+
+impl SideTable {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Transactions,
+        Self::Messages,
+        Self::Relations,
+        Self::Truncates,
+    ];
+
+    /// The schema that they stand in.
+    pub const SCHEMA: &'static str = "walrow";
+
+    /// Its name without the schema: `transactions`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transactions => "transactions",
+            Self::Messages => "messages",
+            Self::Relations => "relations",
+            Self::Truncates => "truncates",
+        }
+    }
+
+    /// The table with this name, with the schema `walrow.` before it or without.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = name.strip_prefix("walrow.").unwrap_or(name);
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    /// Its columns in a profile.
+    pub fn schema(self, profile: Profile) -> SchemaRef {
+        let types = Types::new(profile);
+        let fields = match self {
+            Self::Transactions => TransactionRow::fields(types),
+            Self::Messages => MessageRow::fields(types),
+            Self::Relations => RelationRow::fields(types),
+            Self::Truncates => TruncateRow::fields(types),
+        };
+        Arc::new(Schema::new(fields))
+    }
+
+    /// What stands in for its relation where batches name one.
+    fn relation(self) -> Relation {
+        Relation {
+            version: 0,
+            oid: 0,
+            namespace: Self::SCHEMA.into(),
+            name: self.name().into(),
+            replica_identity: ReplicaIdentity::Nothing,
+            columns: Box::default(),
+        }
+    }
+}
+
+/// How numbers and times lie in a profile.
+#[derive(Clone, Copy, Debug)]
+struct Types {
+    spark: bool,
+}
+
+impl Types {
+    fn new(profile: Profile) -> Self {
+        Self {
+            spark: profile == Profile::Spark,
+        }
+    }
+
+    /// An LSN, a count: 64 bits.
+    fn wide(self) -> DataType {
+        if self.spark {
+            DataType::Int64
+        } else {
+            DataType::UInt64
+        }
+    }
+
+    /// A transaction, an OID: 32 bits without a sign.
+    fn narrow(self) -> DataType {
+        if self.spark {
+            DataType::Int64
+        } else {
+            DataType::UInt32
+        }
+    }
+
+    fn time() -> DataType {
+        DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+    }
+
+    fn wides(self, values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+        if self.spark {
+            let values = values.map(|value| value.map(u64::cast_signed));
+            Arc::new(values.collect::<Int64Array>())
+        } else {
+            Arc::new(values.collect::<UInt64Array>())
+        }
+    }
+
+    fn narrows(self, values: impl Iterator<Item = Option<u32>>) -> ArrayRef {
+        if self.spark {
+            let values = values.map(|value| value.map(i64::from));
+            Arc::new(values.collect::<Int64Array>())
+        } else {
+            Arc::new(values.collect::<UInt32Array>())
+        }
+    }
+
+    fn times(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+        let values: PrimitiveArray<TimestampMicrosecondType> = values.collect();
+        Arc::new(values.with_timezone("UTC"))
+    }
+}
+
+/// A row of a side table.
+trait SideRow: Sized {
+    const TABLE: SideTable;
+
+    fn fields(types: Types) -> Vec<Field>;
+
+    /// Bytes that it takes.
+    fn size(&self) -> usize;
+
+    /// One array a field.
+    fn arrays(rows: &[Self], types: Types) -> Vec<ArrayRef>;
+}
+
+/// The rows of a side table since its last batch.
+#[derive(Debug)]
+struct SideBuilder<R> {
+    rows: Vec<R>,
+    profile: Profile,
+    bytes: usize,
+    /// Up to where everything was in earlier batches when the first row came.
+    floor: Lsn,
+    /// The transaction that the last rows are of, and how many rows there were before it.
+    transaction: u64,
+    before_transaction: usize,
+}
+
+impl<R: SideRow> SideBuilder<R> {
+    pub(crate) fn new(profile: Profile) -> Self {
+        Self {
+            rows: Vec::new(),
+            profile,
+            bytes: 0,
+            floor: Lsn::INVALID,
+            transaction: 0,
+            before_transaction: 0,
+        }
+    }
+
+    pub(crate) fn append(&mut self, current: &Current, row: R) {
+        if self.rows.is_empty() {
+            self.floor = current.floor;
+        }
+        if self.transaction != current.ordinal {
+            self.transaction = current.ordinal;
+            self.before_transaction = self.rows.len();
+        }
+        self.bytes = self.bytes.saturating_add(row.size());
+        self.rows.push(row);
+    }
+
+    pub(crate) fn floor(&self) -> Option<Lsn> {
+        (!self.rows.is_empty()).then_some(self.floor)
+    }
+
+    pub(crate) const fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes back all rows of this transaction.
+    pub(crate) fn take_back(&mut self, current: &Current) {
+        if self.transaction == current.ordinal {
+            self.rows.truncate(self.before_transaction);
+        }
+    }
+
+    /// Hands out all rows so far.
+    pub(crate) fn finish(&mut self) -> Result<Batch, Error> {
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        self.before_transaction = 0;
+        let arrays = R::arrays(&rows, Types::new(self.profile));
+        let records = RecordBatch::try_new(R::TABLE.schema(self.profile), arrays)
+            .map_err(|error| Error::new(ErrorKind::Arrow(error.to_string())))?;
+        Ok(Batch {
+            relation: Arc::new(R::TABLE.relation()),
+            records,
+            nulled: Vec::new(),
+            dropped_bounds: Vec::new(),
+        })
+    }
+}

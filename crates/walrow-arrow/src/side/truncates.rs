@@ -1,0 +1,88 @@
+//! `walrow.truncates`.
+
+use super::{SideRow, SideTable, Types};
+use crate::metadata::Commit;
+use arrow_array::builder::StringBuilder;
+use arrow_array::{ArrayRef, BooleanArray, ListArray, StructArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field, Fields};
+use std::sync::Arc;
+use walrow_stream::Relation;
+
+/// A TRUNCATE.
+#[derive(Debug)]
+pub(super) struct TruncateRow {
+    pub(super) commit: Commit,
+    pub(super) seq: u64,
+    pub(super) cascade: bool,
+    pub(super) restart_identity: bool,
+    pub(super) relations: Vec<Arc<Relation>>,
+}
+
+impl TruncateRow {
+    fn table_fields(types: Types) -> Fields {
+        Fields::from(vec![
+            Field::new("schema_name", DataType::Utf8, false),
+            Field::new("table_name", DataType::Utf8, false),
+            Field::new("relation_oid", types.narrow(), false),
+        ])
+    }
+
+    fn tables(rows: &[Self], types: Types) -> ArrayRef {
+        let all = || rows.iter().flat_map(|row| &row.relations);
+        let (mut schemas, mut tables) = (StringBuilder::new(), StringBuilder::new());
+        for relation in all() {
+            schemas.append_value(&relation.namespace);
+            tables.append_value(&relation.name);
+        }
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(schemas.finish()),
+            Arc::new(tables.finish()),
+            types.narrows(all().map(|relation| Some(relation.oid))),
+        ];
+        let fields = Self::table_fields(types);
+        let structs = StructArray::new(fields.clone(), columns, None);
+        let lengths = rows.iter().map(|row| row.relations.len());
+        Arc::new(ListArray::new(
+            Arc::new(Field::new_list_field(DataType::Struct(fields), true)),
+            OffsetBuffer::from_lengths(lengths),
+            Arc::new(structs),
+            None,
+        ))
+    }
+}
+
+impl SideRow for TruncateRow {
+    const TABLE: SideTable = SideTable::Truncates;
+
+    fn fields(types: Types) -> Vec<Field> {
+        let table = DataType::Struct(Self::table_fields(types));
+        vec![
+            Field::new("commit_lsn", types.wide(), false),
+            Field::new("seq", types.wide(), false),
+            Field::new("commit_timestamp", Types::time(), false),
+            Field::new("xid", types.narrow(), false),
+            Field::new("cascade", DataType::Boolean, false),
+            Field::new("restart_identity", DataType::Boolean, false),
+            Field::new("tables", DataType::new_list(table, true), false),
+        ]
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>().saturating_add(self.relations.len().saturating_mul(64))
+    }
+
+    fn arrays(rows: &[Self], types: Types) -> Vec<ArrayRef> {
+        let cascade = rows.iter().map(|row| Some(row.cascade));
+        let restart = rows.iter().map(|row| Some(row.restart_identity));
+        vec![
+            types.wides(rows.iter().map(|row| Some(row.commit.lsn))),
+            types.wides(rows.iter().map(|row| Some(row.seq))),
+            Types::times(rows.iter().map(|row| Some(row.commit.time))),
+            types.narrows(rows.iter().map(|row| Some(row.commit.xid))),
+            Arc::new(cascade.collect::<BooleanArray>()),
+            Arc::new(restart.collect::<BooleanArray>()),
+            Self::tables(rows, types),
+        ]
+    }
+}

@@ -1,0 +1,106 @@
+//! Memory does not grow with the number of tables. One test, in a process of its own: what is
+//! measured is the most that the process ever took.
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+use walrow_arrow::{Decoder, DecoderBuilder};
+use walrow_testkit::{OwnedCell, Stream, null, text};
+use walrow_wire::ReplicaIdentity;
+
+const INT4: u32 = 23;
+const TEXT: u32 = 25;
+const MIB: usize = 1 << 20;
+
+/// Takes everything and says how many rows there were.
+fn feed(decoder: &mut Decoder, bytes: &[u8]) -> usize {
+    let mut rows = 0;
+    let mut rest = bytes;
+    loop {
+        let consumed = decoder.decode(rest).unwrap();
+        rest = &rest[consumed..];
+        let any = decoder.has_batch();
+        rows += take(decoder);
+        if rest.is_empty() && !any {
+            return rows;
+        }
+    }
+}
+
+fn take(decoder: &mut Decoder) -> usize {
+    std::iter::from_fn(|| decoder.next_batch())
+        .map(|batch| batch.records().num_rows())
+        .sum()
+}
+
+/// The most memory that the process ever had.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    let kib: usize = line.trim().trim_end_matches(" kB").parse().unwrap();
+    kib * 1024
+}
+
+/// One row each, now and then, for tables of a hundred columns.
+fn rows_of_many_tables(tables: u32, columns: usize) -> usize {
+    let names: Vec<String> = (0..columns).map(|n| format!("column_number_{n}")).collect();
+    let columns: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| (&**name, if n % 4 == 0 { TEXT } else { INT4 }, -1, n == 0))
+        .collect();
+    let row: Vec<OwnedCell> = (0..columns.len()).map(|n| text(n.to_string())).collect();
+    let mut decoder = DecoderBuilder::new().build().unwrap();
+    let mut rows = 0;
+    for round in 0..2 {
+        for table in 0..tables {
+            let oid = 20_000 + table;
+            let lsn = 0x1000 * u64::from(1 + round * tables + table);
+            let mut stream = Stream::new().begin(lsn, 700);
+            if round == 0 {
+                let name = format!("part_{table}");
+                stream = stream.relation(oid, "public", &name, ReplicaIdentity::Default, &columns);
+            }
+            rows += feed(&mut decoder, &stream.insert(oid, &row).commit().bytes());
+        }
+    }
+    decoder.finish().unwrap();
+    rows + take(&mut decoder)
+}
+
+/// Rows of NULLs in columns of which the stream says little more than that there are so many.
+fn rows_of_wide_tables(tables: u32) -> usize {
+    let columns = vec![("", INT4, -1, false); usize::from(u16::MAX)];
+    let row = vec![null(); columns.len()];
+    let mut decoder = DecoderBuilder::new().build().unwrap();
+    let mut rows = 0;
+    for oid in 1..=tables {
+        let name = format!("t{oid}");
+        let stream = Stream::new()
+            .begin(0x1000 * u64::from(oid), 700)
+            .relation(oid, "public", &name, ReplicaIdentity::Default, &columns)
+            .insert(oid, &row);
+        rows += feed(&mut decoder, &stream.commit().bytes());
+    }
+    decoder.finish().unwrap();
+    rows + take(&mut decoder)
+}
+
+/// Up to 128 MiB of rows, what the stream says of the tables, and little else.
+#[test]
+fn it_does_not_grow_with_tables_and_columns() {
+    let before = peak();
+    assert_eq!(rows_of_many_tables(5_000, 100), 10_000);
+    let took = (peak() - before) / MIB;
+    assert!(took < 200, "{took} MiB for many tables");
+    assert_eq!(rows_of_wide_tables(8), 8);
+    let took = (peak() - before) / MIB;
+    assert!(took < 256, "{took} MiB for wide tables");
+}

@@ -1,0 +1,336 @@
+//! The items of one committed transaction, from its messages.
+
+use super::{Assembler, Phase};
+use crate::error::{Error, ErrorKind};
+use crate::frames::{Frames, Place};
+use crate::look::{Fault, INSIDE, OUTSIDE, data_of, kind_of, parse, unexpected, xid_of};
+use crate::relation::{Kept, Relation, Relations};
+use crate::spool::{SpoolReader, Spot};
+use crate::transaction::{Change, Item, Message, Row};
+use crate::undecided::Open;
+use std::collections::HashSet;
+use std::sync::Arc;
+use walrow_wire::{LogicalMessage, Oid, OldTuple, Tuple, XLogData, Xid};
+
+/// How the committed transaction is read.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// Its frames, where they do not lie in the input.
+    pub(super) reader: Option<SpoolReader>,
+    /// Whether its messages carry a transaction ID.
+    pub(super) streamed: bool,
+    /// Subtransactions that were rolled back.
+    pub(super) aborted: HashSet<Xid>,
+    /// What of its own definitions the session keeps.
+    pub(super) kept: Kept,
+    /// Whether nothing of it is handed out: it was delivered before.
+    pub(super) skipped: bool,
+}
+
+impl Reading {
+    /// Whether the message is of a subtransaction that was rolled back.
+    ///
+    /// A logical message always carries the top-level transaction's ID, so it never is.
+    #[inline]
+    pub(super) fn is_aborted(&self, frame: &[u8]) -> bool {
+        !self.aborted.is_empty() && xid_of(frame).is_some_and(|xid| self.aborted.contains(&xid))
+    }
+}
+
+/// What comes next of a committed transaction.
+enum Next<'a> {
+    /// A row or message, and where its frame begins in the stream.
+    Frame(Source<'a>, u64),
+    Relation(Arc<Relation>),
+    End,
+}
+
+/// Where the frame being read lies.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Input(&'a [u8]),
+    Completed,
+    Spool(Spot),
+}
+
+impl<'a> Source<'a> {
+    #[inline]
+    fn frame(self, frames: &'a Frames, reading: &'a Reading) -> &'a [u8] {
+        match self {
+            Self::Input(frame) => frame,
+            Self::Completed => frames.completed(),
+            Self::Spool(spot) => match &reading.reader {
+                Some(reader) => reader.frame(spot),
+                None => &[],
+            },
+        }
+    }
+}
+
+impl Assembler {
+    /// The plain transaction's Commit was found.
+    pub(super) fn committed_plain(&mut self) {
+        let spooled = self.plain.take().map(|id| self.undecided.spools.take(id));
+        self.reading.reader = spooled.map(SpoolReader::new);
+        self.phase = Phase::Reading;
+    }
+
+    /// A streamed or prepared transaction was committed.
+    pub(super) fn committed(&mut self, open: Open) {
+        let spooled = self.undecided.spools.take(open.spool);
+        self.relations.enter(open.inherited);
+        // What was prepared is the session's already, or was never meant to be.
+        let kept = match open.transaction.prepared {
+            None => open.kept,
+            Some(_) => Kept::default(),
+        };
+        self.transaction = open.transaction;
+        self.reading = Reading {
+            reader: Some(SpoolReader::new(spooled)),
+            streamed: open.streamed,
+            aborted: open.aborted,
+            kept,
+            skipped: false,
+        };
+        self.phase = Phase::Reading;
+    }
+
+    /// The next frame of the committed transaction, and where it begins in the stream.
+    #[inline]
+    fn next_frame<'t>(&mut self, input: &mut &'t [u8]) -> Result<Option<(Source<'t>, u64)>, Error> {
+        if let Some(reader) = &mut self.reading.reader {
+            let header = self.frames.framing().header();
+            return match reader.next(header) {
+                Ok(spot) => Ok(spot.map(|spot| (Source::Spool(spot), spot.offset))),
+                Err(error) => Err(Fault::from(error).at(&self.frames, self.frames.offset())),
+            };
+        }
+        Ok(self.frames.next(input)?.map(|taken| match taken.place {
+            Place::Input(frame) => (Source::Input(frame), taken.offset),
+            Place::Completed => (Source::Completed, taken.offset),
+        }))
+    }
+
+    /// Hands out the next item of the committed transaction.
+    #[inline]
+    pub(super) fn read<'t, 'i: 't>(
+        &'t mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Item<'t>>, Error> {
+        let (source, offset) = match self.next_row(input) {
+            Ok(Some(Next::Frame(source, offset))) => (source, offset),
+            Ok(Some(Next::Relation(relation))) => {
+                return Ok(Some(Item::Relation {
+                    relation: self.announced.insert(relation),
+                    seq: self.seq,
+                }));
+            }
+            Ok(Some(Next::End)) => {
+                self.phase = Phase::Between;
+                self.end_reading();
+                return Ok(Some(Item::Commit(&self.transaction)));
+            }
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(self.fail(error)),
+        };
+        let frame = source.frame(&self.frames, &self.reading);
+        let streamed = self.reading.streamed;
+        match row_item(frame, streamed, offset, &mut self.seq, &mut self.relations) {
+            Ok(item) => Ok(Some(item)),
+            Err(mut fault) => {
+                fault.lsn = fault.lsn.or(Some(self.transaction.commit_lsn));
+                let error = fault.at(&self.frames, offset);
+                self.failure = Some(error.clone());
+                self.phase = Phase::Between;
+                Err(error)
+            }
+        }
+    }
+
+    /// Finds the next row or message of the committed transaction, or its end.
+    #[inline]
+    fn next_row<'t>(&mut self, input: &mut &'t [u8]) -> Result<Option<Next<'t>>, Error> {
+        loop {
+            if !self.reading.skipped
+                && let Some(relation) = self.relations.next_new()
+            {
+                return Ok(Some(Next::Relation(relation)));
+            }
+            let Some((source, offset)) = self.next_frame(input)? else {
+                // A streamed or prepared transaction ends where its spool does.
+                return Ok(self.reading.reader.is_some().then_some(Next::End));
+            };
+            let frame = source.frame(&self.frames, &self.reading);
+            match kind_of(frame) {
+                Some(b'I' | b'U' | b'D' | b'T' | b'R' | b'Y') if self.reading.is_aborted(frame) => {
+                }
+                Some(b'I' | b'U' | b'D' | b'T' | b'M') => {
+                    return Ok(Some(Next::Frame(source, offset)));
+                }
+                Some(b'C') => return Ok(Some(Next::End)),
+                Some(b'R' | b'Y') => {
+                    let frame = source.frame(&self.frames, &self.reading);
+                    define(frame, self.reading.streamed, &mut self.relations)
+                        .map_err(|fault| fault.at(&self.frames, offset))?;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads the committed transaction to its end and hands out nothing.
+    pub(super) fn read_past(&mut self, input: &mut &[u8]) -> Result<(), Error> {
+        while let Some(row) = self.next_row(input)? {
+            if matches!(row, Next::End) {
+                break;
+            }
+        }
+        self.phase = Phase::Between;
+        self.end_reading();
+        Ok(())
+    }
+}
+
+/// Takes a Relation or Type message of the transaction.
+fn define(frame: &[u8], streamed: bool, relations: &mut Relations) -> Result<(), Fault> {
+    match parse(&data_of(frame)?, streamed)? {
+        walrow_wire::Message::Relation(relation) => Ok(relations.define(&relation)?),
+        walrow_wire::Message::Type(message) => Ok(relations.define_type(&message)?),
+        other => Err(unexpected(other.name(), INSIDE)),
+    }
+}
+
+/// Parses a message that stands outside transactions.
+pub(super) fn outside_message(frame: &[u8]) -> Result<Message<'_>, Fault> {
+    let data = data_of(frame)?;
+    match parse(&data, false)? {
+        walrow_wire::Message::Message(message) if message.transactional => {
+            Err(unexpected("Message (transactional)", OUTSIDE).near(data.start))
+        }
+        walrow_wire::Message::Message(message) => logical_message(&message, 0),
+        other => Err(unexpected(other.name(), OUTSIDE).near(data.start)),
+    }
+}
+
+fn logical_message<'a>(message: &LogicalMessage<'a>, seq: u64) -> Result<Message<'a>, Fault> {
+    let prefix = message
+        .prefix
+        .to_str()
+        .map_err(|_| ErrorKind::InvalidUtf8 {
+            message: "Message",
+            field: "prefix",
+        })?;
+    let &LogicalMessage {
+        xid: _,
+        transactional,
+        lsn,
+        prefix: _,
+        content,
+    } = message;
+    Ok(Message {
+        lsn,
+        transactional,
+        seq,
+        prefix,
+        content,
+    })
+}
+
+/// Parses a change or message of the committed transaction.
+#[inline]
+fn row_item<'a>(
+    frame: &'a [u8],
+    streamed: bool,
+    offset: u64,
+    seq: &mut u64,
+    relations: &'a mut Relations,
+) -> Result<Item<'a>, Fault> {
+    let data = data_of(frame)?;
+    let (relation, row) = match parse(&data, streamed)? {
+        walrow_wire::Message::Insert(insert) => {
+            let relation = known(relations, insert.relation, "Insert", &data)?;
+            check(relation, insert.new, "Insert", &data)?;
+            (relation, Row::Insert { new: insert.new })
+        }
+        walrow_wire::Message::Update(update) => {
+            let relation = known(relations, update.relation, "Update", &data)?;
+            if let Some(old) = update.old {
+                check(relation, old.tuple(), "Update", &data)?;
+            }
+            check(relation, update.new, "Update", &data)?;
+            (
+                relation,
+                Row::Update {
+                    old: update.old,
+                    new: update.new,
+                },
+            )
+        }
+        walrow_wire::Message::Delete(delete) => {
+            let relation = known(relations, delete.relation, "Delete", &data)?;
+            check(relation, OldTuple::tuple(delete.old), "Delete", &data)?;
+            (relation, Row::Delete { old: delete.old })
+        }
+        walrow_wire::Message::Truncate(truncate) => {
+            let mut truncated = Vec::new();
+            for oid in truncate.relations() {
+                truncated.push(Arc::clone(known(relations, oid, "Truncate", &data)?));
+            }
+            let Some(first) = truncate.relations().next() else {
+                return Err(unexpected("Truncate of no relation", INSIDE).near(data.start));
+            };
+            let row = Row::Truncate {
+                relations: truncated,
+                cascade: truncate.cascade(),
+                restart_identity: truncate.restart_identity(),
+            };
+            (known(relations, first, "Truncate", &data)?, row)
+        }
+        walrow_wire::Message::Message(message) => {
+            return Ok(Item::Message(logical_message(&message, *seq)?));
+        }
+        other => return Err(unexpected(other.name(), INSIDE).near(data.start)),
+    };
+    let change = Change {
+        seq: *seq,
+        lsn: data.start,
+        offset,
+        relation,
+        row,
+    };
+    *seq = seq.saturating_add(1);
+    Ok(Item::Change(change))
+}
+
+#[inline]
+fn known<'a>(
+    relations: &'a mut Relations,
+    oid: Oid,
+    message: &'static str,
+    data: &XLogData<'_>,
+) -> Result<&'a Arc<Relation>, Fault> {
+    relations
+        .get(oid)
+        .ok_or_else(|| Fault::from(ErrorKind::UnknownRelation { message, oid }).near(data.start))
+}
+
+#[inline]
+fn check(
+    relation: &Relation,
+    tuple: Tuple<'_>,
+    message: &'static str,
+    data: &XLogData<'_>,
+) -> Result<(), Fault> {
+    let (expected, found) = (relation.columns.len(), tuple.len());
+    if expected == found {
+        return Ok(());
+    }
+    let relation = relation.to_string();
+    Err(Fault::from(ErrorKind::ColumnCount {
+        message,
+        relation,
+        expected,
+        found,
+    })
+    .near(data.start))
+}

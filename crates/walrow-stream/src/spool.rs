@@ -1,0 +1,359 @@
+//! The bytes of transactions that are not committed yet, in bounded memory.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use walrow_wire::Frame;
+
+/// Where the bytes of open transactions go that have no place in memory.
+///
+/// [`Assembler::with_spool`](crate::Assembler::with_spool) takes one; `walrow_log::FileSpool`
+/// keeps them in files.
+pub trait Spool: Send + Sync + fmt::Debug {
+    /// An empty file for one transaction. Dropping it deletes it.
+    fn create(&self) -> io::Result<Box<dyn SpoolFile>>;
+}
+
+/// The bytes of one open transaction.
+pub trait SpoolFile: Send + Sync + fmt::Debug {
+    /// Appends all of `bytes`.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills all of `buffer` with the bytes from `at` on, which were appended before.
+    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+/// The name of one transaction's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SpoolId(u64);
+
+/// Whole frames of one transaction: the first ones in a file, if they had to, the rest in memory.
+///
+/// Where frames do not follow one another in the stream, a mark between them tells the offset of
+/// the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Spooled {
+    file: Option<Box<dyn SpoolFile>>,
+    file_size: u64,
+    memory: Vec<u8>,
+    /// Where in the stream the last frame ends.
+    end: Option<u64>,
+}
+
+/// The bytes of all open transactions.
+#[derive(Debug)]
+pub(crate) struct Spools {
+    spool: Option<Arc<dyn Spool>>,
+    /// Bytes of memory, over all.
+    limit: usize,
+    used: usize,
+    entries: HashMap<SpoolId, Spooled>,
+    next: u64,
+    /// Memory of an entry that is gone, for the next one.
+    spare: Vec<u8>,
+}
+
+/// 64 MiB.
+const DEFAULT_LIMIT: usize = 64 << 20;
+/// Memory of this size is kept for the next transaction; more of it is given back.
+const SPARE: usize = 1 << 20;
+/// How much is read from a file at a time.
+const BLOCK: usize = 1 << 20;
+
+/// A mark's first byte: no server's message has this tag.
+const MARK: u8 = 0;
+const MARK_SIZE: usize = 9;
+
+impl Default for Spools {
+    fn default() -> Self {
+        Self {
+            spool: None,
+            limit: DEFAULT_LIMIT,
+            used: 0,
+            entries: HashMap::new(),
+            next: 0,
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl Spools {
+    pub(crate) fn set_spool(&mut self, spool: Arc<dyn Spool>) {
+        self.spool = Some(spool);
+    }
+
+    pub(crate) fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    /// Empty spools with the same limits.
+    pub(crate) fn like(&self) -> Self {
+        Self {
+            spool: self.spool.clone(),
+            limit: self.limit,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn create(&mut self) -> SpoolId {
+        let memory = std::mem::take(&mut self.spare);
+        self.adopt(Spooled {
+            memory,
+            ..Spooled::default()
+        })
+    }
+
+    /// Takes in what was taken out of others.
+    pub(crate) fn adopt(&mut self, spooled: Spooled) -> SpoolId {
+        let id = SpoolId(self.next);
+        self.next = self.next.wrapping_add(1);
+        self.used = self.used.saturating_add(spooled.memory.len());
+        self.entries.insert(id, spooled);
+        id
+    }
+
+    /// Appends whole frames that begin at `offset` in the stream, where they are `fed` bytes.
+    pub(crate) fn append(
+        &mut self,
+        id: SpoolId,
+        frames: &[u8],
+        offset: u64,
+        fed: u64,
+    ) -> io::Result<()> {
+        if frames.is_empty() {
+            return Ok(());
+        }
+        let wanted = frames.len().saturating_add(MARK_SIZE);
+        // What would fill all memory alone goes straight to its file.
+        let direct = wanted > self.limit && self.spool.is_some();
+        if !direct && self.used.saturating_add(wanted) > self.limit {
+            self.make_room(id, wanted)?;
+        }
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return Ok(());
+        };
+        let before = entry.memory.len();
+        reserve(&mut entry.memory, if direct { MARK_SIZE } else { wanted });
+        if entry.end != Some(offset) {
+            entry.memory.push(MARK);
+            entry.memory.extend_from_slice(&offset.to_be_bytes());
+        }
+        entry.end = Some(offset.saturating_add(fed));
+        if direct {
+            entry.spill(self.spool.as_deref())?;
+            entry.append_to_file(frames)?;
+        } else {
+            entry.memory.extend_from_slice(frames);
+        }
+        let after = entry.memory.len();
+        self.used = self.used.saturating_sub(before).saturating_add(after);
+        Ok(())
+    }
+
+    /// Moves the largest of what lies in memory to files until `wanted` bytes more fit.
+    #[cold]
+    fn make_room(&mut self, id: SpoolId, wanted: usize) -> io::Result<()> {
+        let Some(spool) = self.spool.clone() else {
+            return Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "open transactions need more than spool_memory, and there is no spool directory",
+            ));
+        };
+        while self.used > 0 && self.used.saturating_add(wanted) > self.limit {
+            // Of equals the one that grows, then the oldest: the same on every run.
+            let largest = self
+                .entries
+                .iter_mut()
+                .max_by_key(|(key, entry)| {
+                    (
+                        entry.memory.len(),
+                        **key == id,
+                        u64::MAX.wrapping_sub(key.0),
+                    )
+                })
+                .map(|(_, entry)| entry);
+            let Some(entry) = largest else { break };
+            let size = entry.memory.len();
+            entry.spill(Some(&*spool))?;
+            entry.memory = Vec::new();
+            self.used = self.used.saturating_sub(size);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take(&mut self, id: SpoolId) -> Spooled {
+        let spooled = self.entries.remove(&id).unwrap_or_default();
+        self.used = self.used.saturating_sub(spooled.memory.len());
+        spooled
+    }
+
+    /// Forgets the transaction's bytes.
+    pub(crate) fn remove(&mut self, id: SpoolId) {
+        let memory = self.take(id).memory;
+        self.give_back(memory);
+    }
+
+    /// Takes memory back for the next transaction.
+    pub(crate) fn give_back(&mut self, mut memory: Vec<u8>) {
+        if memory.capacity() <= SPARE && memory.capacity() > self.spare.capacity() {
+            memory.clear();
+            self.spare = memory;
+        }
+    }
+}
+
+/// Makes room for so many bytes more: doubling at first, by an eighth where doubling would waste
+/// much.
+fn reserve(memory: &mut Vec<u8>, wanted: usize) {
+    let free = memory.capacity().saturating_sub(memory.len());
+    if free >= wanted {
+        return;
+    }
+    if memory.len() < SPARE {
+        memory.reserve(wanted);
+    } else {
+        memory.reserve_exact(wanted.max(memory.len() >> 3));
+    }
+}
+
+impl Spooled {
+    fn spill(&mut self, spool: Option<&dyn Spool>) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = spool.map(Spool::create).transpose()?;
+        }
+        let memory = std::mem::take(&mut self.memory);
+        let result = self.append_to_file(&memory);
+        self.memory = memory;
+        result?;
+        self.memory.clear();
+        Ok(())
+    }
+
+    fn append_to_file(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(file) = &mut self.file {
+            file.append(bytes)?;
+            self.file_size = self.file_size.saturating_add(bytes.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+/// Reads spooled frames in order.
+#[derive(Debug, Default)]
+pub(crate) struct SpoolReader {
+    spooled: Spooled,
+    /// Bytes of the file that were read.
+    file_at: u64,
+    /// The frames at hand; the next one begins at `at`.
+    buffer: Vec<u8>,
+    at: usize,
+    /// Where the next frame begins in the stream.
+    offset: u64,
+    /// Whether the buffer is what lay in memory, after the file's end.
+    at_memory: bool,
+}
+
+/// A frame in the reader's buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Where it begins in the stream.
+    pub(crate) offset: u64,
+}
+
+impl SpoolReader {
+    pub(crate) fn new(spooled: Spooled) -> Self {
+        Self {
+            spooled,
+            ..Self::default()
+        }
+    }
+
+    /// The bytes of a frame.
+    #[inline]
+    pub(crate) fn frame(&self, spot: Spot) -> &[u8] {
+        self.buffer.get(spot.start..spot.end).unwrap_or_default()
+    }
+
+    /// The next frame, of which `header` bytes were not in the stream.
+    #[inline]
+    pub(crate) fn next(&mut self, header: usize) -> io::Result<Option<Spot>> {
+        loop {
+            let rest = self.buffer.get(self.at..).unwrap_or_default();
+            let size = match rest {
+                [] => None,
+                [MARK, mark @ ..] => {
+                    if let Some(offset) = mark.first_chunk() {
+                        self.offset = u64::from_be_bytes(*offset);
+                        self.at = self.at.saturating_add(MARK_SIZE);
+                        continue;
+                    }
+                    None
+                }
+                _ => Frame::size(rest)
+                    .ok()
+                    .flatten()
+                    .filter(|size| *size <= rest.len()),
+            };
+            if let Some(size) = size {
+                let spot = Spot {
+                    start: self.at,
+                    end: self.at.saturating_add(size),
+                    offset: self.offset,
+                };
+                self.at = spot.end;
+                let fed = size.saturating_sub(header) as u64;
+                self.offset = self.offset.saturating_add(fed);
+                return Ok(Some(spot));
+            }
+            if !self.refill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Brings more frames to hand; whether there were more.
+    #[cold]
+    fn refill(&mut self) -> io::Result<bool> {
+        let left = self.spooled.file_size.saturating_sub(self.file_at);
+        if left > 0 {
+            self.buffer.drain(..self.at);
+            self.at = 0;
+            // A frame larger than a block is read to its end.
+            let kept = self.buffer.len();
+            let size = Frame::size(&self.buffer).ok().flatten().unwrap_or(0);
+            let wanted = size.saturating_sub(kept).max(BLOCK);
+            let more = usize::try_from(left).unwrap_or(usize::MAX).min(wanted);
+            self.buffer.resize(kept.saturating_add(more), 0);
+            if let (Some(file), Some(space)) = (&mut self.spooled.file, self.buffer.get_mut(kept..))
+            {
+                file.read_at(self.file_at, space)?;
+            }
+            self.file_at = self.file_at.saturating_add(more as u64);
+            return Ok(true);
+        }
+        if self.at_memory {
+            return Ok(false);
+        }
+        self.at_memory = true;
+        self.buffer = std::mem::take(&mut self.spooled.memory);
+        self.at = 0;
+        Ok(true)
+    }
+
+    /// All that was to be read, once it was read or not at all.
+    pub(crate) fn into_spooled(self) -> Spooled {
+        let mut spooled = self.spooled;
+        if self.at_memory {
+            spooled.memory = self.buffer;
+        }
+        spooled
+    }
+
+    /// Gives up the memory at hand.
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        self.buffer
+    }
+}

@@ -1,0 +1,381 @@
+//! Transactions that have begun and are neither committed nor rolled back: streamed in chunks, or
+//! prepared. They are nothing but their messages, in the spool.
+
+use crate::error::ErrorKind;
+use crate::look::{Fault, INSIDE, parse, relation_of, unexpected};
+use crate::relation::{Kept, Relation, Relations};
+use crate::spool::{SpoolId, Spools};
+use crate::transaction::{Origin, Prepared, Transaction};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use walrow_wire::{
+    BeginPrepare, CommitPrepared, Lsn, Message, Oid, Prepare, RollbackPrepared, StreamAbort,
+    StreamCommit, StreamPrepare, StreamStart, XLogData, Xid,
+};
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) transaction: Transaction,
+    /// Whether it comes in stream blocks, where messages carry a transaction ID.
+    pub(crate) streamed: bool,
+    pub(crate) spool: SpoolId,
+    /// Versions that its rows arrived under without a Relation message of its own before them.
+    pub(crate) inherited: Vec<Arc<Relation>>,
+    /// What its own Relation and Type messages defined.
+    pub(crate) kept: Kept,
+    /// Subtransactions that were rolled back.
+    pub(crate) aborted: HashSet<Xid>,
+    /// The relation of its last row.
+    pub(crate) relation: Option<Oid>,
+    /// Whether its begin lies before a stream that starts late: nothing of it is kept.
+    lost: bool,
+}
+
+/// What names a prepared transaction. Its name may be used again, and its ID too, in time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    gid: String,
+    xid: Xid,
+    prepare_end_lsn: Lsn,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Undecided {
+    pub(crate) spools: Spools,
+    /// Whether it is no error if a transaction's begin is missing.
+    pub(crate) late_start: bool,
+    /// The one whose messages arrive now: in S…E or in b…P.
+    current: Option<Open>,
+    /// By top-level transaction.
+    streamed: BTreeMap<Xid, Open>,
+    pub(crate) prepared: BTreeMap<Key, Open>,
+}
+
+/// What becomes of a message of the current transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inside {
+    /// It is the transaction's.
+    Keep,
+    /// It ends the block.
+    End,
+}
+
+impl Undecided {
+    /// The one whose messages arrive now.
+    #[inline]
+    pub(crate) const fn current(&self) -> Option<&Open> {
+        self.current.as_ref()
+    }
+
+    /// A new session: what is open begins again, what is prepared stays.
+    pub(crate) fn drop_open(&mut self) {
+        let current = self.current.take().into_iter();
+        for open in current.chain(std::mem::take(&mut self.streamed).into_values()) {
+            self.spools.remove(open.spool);
+        }
+    }
+
+    /// Whether one is open in chunks.
+    pub(crate) fn has_streamed(&self) -> bool {
+        !self.streamed.is_empty()
+    }
+
+    /// Gives the prepared ones to another.
+    pub(crate) fn move_prepared(mut self, other: &mut Self) {
+        for mut open in std::mem::take(&mut self.prepared).into_values() {
+            open.spool = other.spools.adopt(self.spools.take(open.spool));
+            other.hold(open);
+        }
+    }
+
+    fn open(&mut self, xid: Xid, streamed: bool) -> Open {
+        Open {
+            transaction: Transaction {
+                xid,
+                ..Transaction::default()
+            },
+            streamed,
+            spool: self.spools.create(),
+            inherited: Vec::new(),
+            kept: Kept::default(),
+            aborted: HashSet::new(),
+            relation: None,
+            lost: false,
+        }
+    }
+
+    pub(crate) fn stream_start(&mut self, start: StreamStart) -> Result<(), Fault> {
+        let known = self.streamed.remove(&start.xid);
+        let xid = start.xid;
+        let open = match (start.first, known) {
+            (false, Some(open)) => open,
+            (true, None) => self.open(xid, true),
+            (true, Some(_)) => {
+                return Err(ErrorKind::StreamRestarted { xid }.into());
+            }
+            (false, None) if self.late_start => Open {
+                lost: true,
+                ..self.open(xid, true)
+            },
+            (false, None) => return Err(missing("Stream Start", xid)),
+        };
+        self.current = Some(open);
+        Ok(())
+    }
+
+    /// Takes a Stream Abort; of what was never streamed, PostgreSQL 18 sends them too.
+    pub(crate) fn stream_abort(&mut self, abort: &StreamAbort) {
+        if abort.xid == abort.subxid {
+            if let Some(open) = self.streamed.remove(&abort.xid) {
+                self.spools.remove(open.spool);
+            }
+        } else if let Some(open) = self.streamed.get_mut(&abort.xid) {
+            open.aborted.insert(abort.subxid);
+            open.kept.forget(abort.subxid);
+            open.relation = None;
+        }
+    }
+
+    /// The transaction that is committed, unless all of it is before the stream's start.
+    pub(crate) fn stream_commit(&mut self, commit: &StreamCommit) -> Result<Option<Open>, Fault> {
+        match self.streamed.remove(&commit.xid) {
+            Some(open) if open.lost => Ok(None),
+            Some(mut open) => {
+                open.transaction.commit_lsn = commit.commit_lsn;
+                open.transaction.end_lsn = commit.end_lsn;
+                open.transaction.commit_time = commit.commit_time;
+                Ok(Some(open))
+            }
+            None if self.late_start => Ok(None),
+            None => Err(missing("Stream Commit", commit.xid).near(commit.commit_lsn)),
+        }
+    }
+
+    pub(crate) fn stream_prepare(&mut self, prepare: &StreamPrepare<'_>) -> Result<(), Fault> {
+        let gid = gid("Stream Prepare", prepare.gid)?;
+        match self.streamed.remove(&prepare.xid) {
+            Some(open) if open.lost => {}
+            Some(mut open) => {
+                open.transaction.prepared = Some(Prepared {
+                    gid,
+                    prepare_lsn: prepare.prepare_lsn,
+                    prepare_end_lsn: prepare.end_lsn,
+                    prepare_time: prepare.prepare_time,
+                });
+                self.hold(open);
+            }
+            None if self.late_start => {}
+            None => return Err(missing("Stream Prepare", prepare.xid).near(prepare.prepare_lsn)),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn begin_prepare(&mut self, begin: &BeginPrepare<'_>) -> Result<(), Fault> {
+        let mut open = self.open(begin.xid, false);
+        open.transaction.prepared = Some(Prepared {
+            gid: gid("Begin Prepare", begin.gid)?,
+            prepare_lsn: begin.prepare_lsn,
+            prepare_end_lsn: begin.end_lsn,
+            prepare_time: begin.prepare_time,
+        });
+        self.current = Some(open);
+        Ok(())
+    }
+
+    /// Keeps it until its end is told. One that a new session sends again replaces itself.
+    pub(crate) fn hold(&mut self, open: Open) {
+        let Some(prepared) = &open.transaction.prepared else {
+            return;
+        };
+        let key = Key {
+            gid: prepared.gid.clone(),
+            xid: open.transaction.xid,
+            prepare_end_lsn: prepared.prepare_end_lsn,
+        };
+        if let Some(before) = self.prepared.insert(key, open) {
+            self.spools.remove(before.spool);
+        }
+    }
+
+    /// The transaction that is committed, if its messages are here.
+    pub(crate) fn commit_prepared(
+        &mut self,
+        commit: &CommitPrepared<'_>,
+    ) -> Result<Option<Open>, Fault> {
+        let least = Key {
+            gid: gid("Commit Prepared", commit.gid)?,
+            xid: commit.xid,
+            prepare_end_lsn: Lsn::INVALID,
+        };
+        let most = Key {
+            prepare_end_lsn: Lsn(u64::MAX),
+            ..least.clone()
+        };
+        // The message tells no LSN of the prepare: of several, all but the last are long over.
+        let key = self.prepared.range(least..=most).next_back();
+        let Some(key) = key.map(|(key, _)| key.clone()) else {
+            return Ok(None);
+        };
+        Ok(self.prepared.remove(&key).map(|mut open| {
+            open.transaction.commit_lsn = commit.commit_lsn;
+            open.transaction.end_lsn = commit.end_lsn;
+            open.transaction.commit_time = commit.commit_time;
+            open
+        }))
+    }
+
+    pub(crate) fn rollback_prepared(
+        &mut self,
+        rollback: &RollbackPrepared<'_>,
+    ) -> Result<(), Fault> {
+        let key = Key {
+            gid: gid("Rollback Prepared", rollback.gid)?,
+            xid: rollback.xid,
+            prepare_end_lsn: rollback.prepare_end_lsn,
+        };
+        if let Some(open) = self.prepared.remove(&key) {
+            self.spools.remove(open.spool);
+        }
+        Ok(())
+    }
+
+    /// Takes a message of the current transaction.
+    pub(crate) fn inside(
+        &mut self,
+        kind: u8,
+        frame: &[u8],
+        data: &XLogData<'_>,
+        relations: &mut Relations,
+    ) -> Result<Inside, Fault> {
+        let Some(open) = &mut self.current else {
+            return Ok(Inside::End);
+        };
+        let streamed = open.streamed;
+        if let b'I' | b'U' | b'D' = kind
+            && let Some(oid) = relation_of(frame, streamed)
+        {
+            open.uses(oid, relations);
+            open.relation = Some(oid);
+            return Ok(Inside::Keep);
+        }
+        if kind == b'M' {
+            return Ok(Inside::Keep);
+        }
+        match parse(data, streamed)? {
+            Message::Relation(relation) => {
+                let xid = relation.xid.unwrap_or(open.transaction.xid);
+                if streamed {
+                    let arrival = relations.arrive();
+                    open.kept.relations.insert(relation.oid, (arrival, xid));
+                } else {
+                    // It counts at once for all that follows.
+                    relations.define(&relation)?;
+                    open.kept.relations.insert(relation.oid, (0, xid));
+                }
+                open.relation = None;
+            }
+            Message::Type(message) => {
+                let xid = message.xid.unwrap_or(open.transaction.xid);
+                if streamed {
+                    let arrival = relations.arrive();
+                    open.kept.types.insert(message.oid, (arrival, xid));
+                } else {
+                    relations.define_type(&message)?;
+                }
+            }
+            Message::Truncate(truncate) => {
+                for oid in truncate.relations() {
+                    open.uses(oid, relations);
+                }
+            }
+            Message::Origin(origin) => open.transaction.origins.push(read_origin(&origin)?),
+            Message::StreamStop if streamed => {
+                if let Some(open) = self.current.take() {
+                    self.streamed.insert(open.transaction.xid, open);
+                }
+                return Ok(Inside::End);
+            }
+            Message::Prepare(prepare) if !streamed => {
+                self.end_prepare(&prepare)?;
+                return Ok(Inside::End);
+            }
+            // PostgreSQL 18 sends these for transactions of which it streamed nothing.
+            Message::StreamAbort(abort) if !streamed => self.stream_abort(&abort),
+            other => return Err(unexpected(other.name(), INSIDE).near(data.start)),
+        }
+        Ok(Inside::Keep)
+    }
+
+    fn end_prepare(&mut self, prepare: &Prepare<'_>) -> Result<(), Fault> {
+        let Some(open) = self.current.take() else {
+            return Ok(());
+        };
+        let said = Prepared {
+            gid: gid("Prepare", prepare.gid)?,
+            prepare_lsn: prepare.prepare_lsn,
+            prepare_end_lsn: prepare.end_lsn,
+            prepare_time: prepare.prepare_time,
+        };
+        if open.transaction.prepared.as_ref() != Some(&said) || open.transaction.xid != prepare.xid
+        {
+            let xid = open.transaction.xid;
+            return Err(Fault::from(ErrorKind::PrepareMismatch { xid }).near(prepare.prepare_lsn));
+        }
+        self.hold(open);
+        Ok(())
+    }
+
+    /// Keeps frames of the current transaction; they begin at `offset` in the stream.
+    pub(crate) fn keep(&mut self, frames: &[u8], offset: u64, fed: u64) -> Result<(), Fault> {
+        match &self.current {
+            Some(open) if !open.lost => {
+                self.spools.append(open.spool, frames, offset, fed)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Open {
+    /// A row uses the relation: a version that the transaction did not define is kept with it.
+    fn uses(&mut self, oid: Oid, relations: &mut Relations) {
+        if self.relation == Some(oid)
+            || self.kept.relations.contains_key(&oid)
+            || self.inherited.iter().any(|relation| relation.oid == oid)
+        {
+            return;
+        }
+        // None: what reads the row will say so.
+        if let Some(relation) = relations.get(oid) {
+            self.inherited.push(Arc::clone(relation));
+        }
+    }
+}
+
+pub(crate) fn read_origin(origin: &walrow_wire::Origin<'_>) -> Result<Origin, Fault> {
+    let name = origin.name.to_str().map_err(|_| {
+        Fault::from(ErrorKind::InvalidUtf8 {
+            message: "Origin",
+            field: "origin name",
+        })
+    })?;
+    Ok(Origin {
+        name: name.to_owned(),
+        commit_lsn: origin.commit_lsn,
+    })
+}
+
+fn gid(message: &'static str, gid: walrow_wire::PgString<'_>) -> Result<String, Fault> {
+    let field = "GID";
+    let text = gid
+        .to_str()
+        .map_err(|_| ErrorKind::InvalidUtf8 { message, field })?;
+    Ok(text.to_owned())
+}
+
+fn missing(message: &'static str, xid: Xid) -> Fault {
+    ErrorKind::MissingBegin { message, xid }.into()
+}

@@ -1,0 +1,425 @@
+//! Transactions that are prepared, and committed or rolled back later: in another session, or in
+//! another process.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod lines;
+
+use lines::rows_of;
+use walrow_stream::{Assembler, ErrorKind, Item};
+use walrow_testkit::{OwnedCell, Stream, captures, for_every_cut, in_chunks, null, text};
+use walrow_wire::{Lsn, ReplicaIdentity};
+
+const T: u32 = 16_384;
+const ID: (&str, u32, i32, bool) = ("id", 23, -1, true);
+const NAME: (&str, u32, i32, bool) = ("name", 25, -1, false);
+const MOOD: (&str, u32, i32, bool) = ("mood", 20_000, -1, false);
+
+fn t2(stream: Stream) -> Stream {
+    stream.relation(T, "public", "t", ReplicaIdentity::Default, &[ID, NAME])
+}
+
+fn t3(stream: Stream) -> Stream {
+    let columns = [ID, NAME, MOOD];
+    stream.user_type(20_000, "public", "mood").relation(
+        T,
+        "public",
+        "t",
+        ReplicaIdentity::Default,
+        &columns,
+    )
+}
+
+fn two(id: &str) -> [OwnedCell; 2] {
+    [text(id), null()]
+}
+
+fn three(id: &str) -> [OwnedCell; 3] {
+    [text(id), null(), null()]
+}
+
+/// The rows, whatever the cut.
+fn rows(stream: &Stream) -> Vec<String> {
+    let bytes = stream.bytes();
+    let (whole, error) = rows_of(&mut Assembler::default(), [&*bytes]);
+    assert_eq!(error, None);
+    for_every_cut(&bytes, |first, second| {
+        let cut = rows_of(&mut Assembler::default(), [first, second]);
+        assert_eq!(cut, (whole.clone(), None), "cut at {}", first.len());
+    });
+    whole
+}
+
+#[test]
+fn rows_come_at_the_commit_with_all_that_is_known_of_the_prepare() {
+    let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "näher"))
+        .insert(T, &two("1"))
+        .emit("note", b"")
+        .insert(T, &two("2"))
+        .prepare()
+        .commit_prepared(0x2000, 700, "näher");
+    assert_eq!(
+        rows(&stream),
+        [
+            "700 0/2000 näher",
+            "  0 +1 t/2",
+            "  1 \"note\"",
+            "  1 +2 t/2"
+        ]
+    );
+    let bytes = stream.bytes();
+    let (mut assembler, mut input) = (Assembler::default(), &*bytes);
+    assert!(matches!(
+        assembler.next(&mut input).unwrap(),
+        Some(Item::SessionStart)
+    ));
+    let Some(Item::Begin(transaction)) = assembler.next(&mut input).unwrap() else {
+        panic!("the transaction was committed")
+    };
+    assert_eq!(transaction.commit_lsn, Lsn(0x2000));
+    assert_eq!(transaction.end_lsn, Lsn(0x2030));
+    assert_eq!(transaction.commit_time.0, Stream::time(700));
+    let prepared = transaction.prepared.as_ref().unwrap();
+    assert_eq!(prepared.gid, "näher");
+    assert_eq!(prepared.prepare_lsn, Lsn(0x1000));
+    assert_eq!(prepared.prepare_end_lsn, Lsn(0x1030));
+}
+
+#[test]
+fn several_are_held_and_names_are_used_again() {
+    let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &two("1"))
+        .prepare()
+        .begin_prepare(0x1100, 701, "b")
+        .insert(T, &two("2"))
+        .prepare()
+        .rollback_prepared(0x1200, 700, "a")
+        .begin_prepare(0x1300, 702, "a")
+        .insert(T, &two("3"))
+        .prepare()
+        // Of an empty one nothing is left out either.
+        .begin_prepare(0x1400, 703, "empty")
+        .prepare()
+        .begin(0x1500, 704)
+        .insert(T, &two("4"))
+        .commit()
+        .commit_prepared(0x1600, 702, "a")
+        .commit_prepared(0x1700, 703, "empty")
+        .commit_prepared(0x1800, 701, "b");
+    assert_eq!(
+        rows(&stream),
+        [
+            "704 0/1500",
+            "  0 +4 t/2",
+            "702 0/1600 a",
+            "  0 +3 t/2",
+            "703 0/1700 empty",
+            "701 0/1800 b",
+            "  0 +2 t/2",
+        ]
+    );
+}
+
+#[test]
+fn a_rollback_without_rows_is_none_to_miss() {
+    let known = t2(Stream::new().begin_prepare(0x1000, 700, "a")).prepare();
+    let front = known.bytes().len();
+    let bytes = known.rollback_prepared(0x1100, 700, "a").bytes();
+    let found = rows_of(&mut Assembler::default(), [&bytes[front..]]);
+    assert_eq!(found, (Vec::new(), None));
+}
+
+#[test]
+fn a_streamed_one_is_held_without_what_was_rolled_back() {
+    let stream = t2(Stream::new().session().stream_start(700))
+        .insert(T, &two("1"))
+        .subxid(701)
+        .insert(T, &two("2"))
+        .stream_stop()
+        .stream_abort(700, 701);
+    let stream = t3(stream.stream_start(700))
+        .insert(T, &three("3"))
+        .stream_stop()
+        .stream_prepare(0x1000, 700, "a");
+    // Its definitions are never the session's.
+    let stream = t2(stream.begin(0x1100, 702))
+        .insert(T, &two("4"))
+        .commit()
+        .commit_prepared(0x1200, 700, "a")
+        .begin(0x1300, 703)
+        .insert(T, &two("5"))
+        .commit();
+    assert_eq!(
+        rows(&stream),
+        [
+            "702 0/1100",
+            "  0 +4 t/2",
+            "700 0/1200 a",
+            "  0 +1 t/2",
+            "  1 +3 t/3",
+            "703 0/1300",
+            "  0 +5 t/2",
+        ]
+    );
+}
+
+#[test]
+fn its_definitions_count_at_once_and_its_rows_keep_theirs() {
+    let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &two("1"))
+        .prepare()
+        // Without a Relation of its own: the prepared transaction's counts.
+        .begin(0x1100, 701)
+        .insert(T, &two("2"))
+        .commit()
+        // And so does the session's for a prepared one.
+        .begin_prepare(0x1200, 702, "b")
+        .insert(T, &two("3"))
+        .prepare();
+    let stream = t3(stream.begin(0x1300, 703))
+        .insert(T, &three("4"))
+        .commit()
+        .commit_prepared(0x1400, 702, "b")
+        .commit_prepared(0x1500, 700, "a")
+        .begin(0x1600, 704)
+        .insert(T, &three("5"))
+        .commit();
+    assert_eq!(
+        rows(&stream),
+        [
+            "701 0/1100",
+            "  0 +2 t/2",
+            "703 0/1300",
+            "  0 +4 t/3",
+            "702 0/1400 b",
+            "  0 +3 t/2",
+            "700 0/1500 a",
+            "  0 +1 t/2",
+            "704 0/1600",
+            "  0 +5 t/3",
+        ]
+    );
+}
+
+#[test]
+fn a_later_session_may_tell_the_end() {
+    let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &two("1"))
+        .prepare();
+    let stream = t2(stream.stream_start(701))
+        .insert(T, &two("2"))
+        .stream_stop();
+    let stream = stream
+        .stream_prepare(0x1100, 701, "b")
+        .session()
+        .commit_prepared(0x1200, 700, "a")
+        .session()
+        // Sent again, it is the same one.
+        .begin_prepare(0x1100, 701, "b");
+    let stream = t2(stream)
+        .insert(T, &two("2"))
+        .prepare()
+        .commit_prepared(0x1300, 701, "b");
+    assert_eq!(
+        rows(&stream),
+        ["700 0/1200 a", "  0 +1 t/2", "701 0/1300 b", "  0 +2 t/2"]
+    );
+    // Cut before the Prepare, nothing is held.
+    let cut = t2(Stream::new().session().begin_prepare(0x1000, 700, "a")).insert(T, &two("1"));
+    let bytes = cut.session().bytes();
+    let mut assembler = Assembler::default();
+    assert_eq!(rows_of(&mut assembler, [&*bytes]), (Vec::new(), None));
+    assert_eq!(assembler.prepared().count(), 0);
+}
+
+#[test]
+fn a_commit_without_its_rows_is_an_error_unless_the_stream_starts_late() {
+    let known = t2(Stream::new().begin_prepare(0x1000, 700, "secret"))
+        .insert(T, &two("1"))
+        .prepare();
+    let front = known.bytes().len();
+    let stream = known
+        .commit_prepared(0x1100, 700, "secret")
+        .begin(0x1200, 701);
+    let bytes = t2(stream).insert(T, &two("2")).commit().bytes();
+    let mut assembler = Assembler::default();
+    let (rows, error) = rows_of(&mut assembler, [&bytes[front..]]);
+    assert_eq!(rows, Vec::<String>::new());
+    assert_eq!(error, Some(ErrorKind::MissingPrepared { xid: 700 }));
+    let error = assembler.next(&mut &[][..]).unwrap_err().to_string();
+    assert!(error.contains("700") && error.contains("0/1100"), "{error}");
+    assert!(!error.contains("secret"), "the name is the user's: {error}");
+
+    let expected = (vec!["701 0/1200".to_owned(), "  0 +2 t/2".to_owned()], None);
+    let mut late = Assembler::default().with_late_start(true);
+    assert_eq!(rows_of(&mut late, [&bytes[front..]]), expected);
+    // Delivered before, its rows are missed by nobody.
+    let mut resumed = Assembler::default().with_start(Lsn(0x1130));
+    assert_eq!(rows_of(&mut resumed, [&bytes[front..]]), expected);
+}
+
+#[test]
+fn one_prepared_below_the_position_is_not_taken_for_a_duplicate() {
+    let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &two("1"))
+        .prepare()
+        .commit_prepared(0x3000, 700, "a");
+    let bytes = stream.bytes();
+    let from = |lsn| {
+        let mut assembler = Assembler::default().with_start(Lsn(lsn));
+        rows_of(&mut assembler, [&*bytes]).0
+    };
+    assert_eq!(from(0x2000), ["700 0/3000 a", "  0 +1 t/2"]);
+    assert_eq!(from(0x3030), Vec::<String>::new());
+}
+
+#[test]
+fn a_prepare_of_another_transaction_is_refused() {
+    for (lsn, xid, gid) in [(0x1000, 701, "a"), (0x1000, 700, "b"), (0x1008, 700, "a")] {
+        let announced = Stream::new().begin_prepare(0x1000, 700, "a");
+        let other = Stream::new().begin_prepare(lsn, xid, gid);
+        let front = other.bytes().len();
+        let bytes = [announced.bytes(), other.prepare().bytes()[front..].to_vec()].concat();
+        let (_, error) = rows_of(&mut Assembler::default(), [&*bytes]);
+        assert_eq!(error, Some(ErrorKind::PrepareMismatch { xid: 700 }));
+    }
+}
+
+/// Everything that a state has to hold.
+fn held() -> Stream {
+    let stream = t3(Stream::new().session().begin(0x0800, 690))
+        .insert(T, &three("0"))
+        .commit()
+        .begin_prepare(0x1000, 700, "plain")
+        .origin(0x77, "elsewhere")
+        // Under the session's definition, its type name with it.
+        .insert(T, &three("1"))
+        .emit("note", b"content");
+    let stream = t2(stream)
+        .insert(T, &two("2"))
+        .prepare()
+        .begin_prepare(0x1100, 701, "empty")
+        .prepare()
+        .stream_start(702)
+        .origin(0, "elsewhere");
+    t2(stream)
+        .insert(T, &two("3"))
+        .subxid(703)
+        .insert(T, &two("4"))
+        .emit("of an aborted one", b"")
+        .stream_stop()
+        .stream_abort(702, 703)
+        .stream_prepare(0x1200, 702, "streamed")
+}
+
+#[test]
+fn state_carries_prepared_transactions_to_another_assembler() {
+    let front = held();
+    let bytes = front.bytes();
+    let rest = front
+        .session()
+        .commit_prepared(0x2000, 702, "streamed")
+        .commit_prepared(0x2100, 700, "plain")
+        .commit_prepared(0x2200, 701, "empty")
+        .bytes();
+    let rest = &rest[bytes.len()..];
+    let mut first = Assembler::default();
+    assert_eq!(rows_of(&mut first, in_chunks(&bytes, &[100])).1, None);
+    let mut state = Vec::new();
+    first.save_prepared(&mut state).unwrap();
+    let mut again = Vec::new();
+    first.save_prepared(&mut again).unwrap();
+    assert_eq!(state, again, "the same state, byte for byte");
+
+    let mut second = Assembler::default();
+    second.restore_prepared(&mut &*state).unwrap();
+    let names: Vec<_> = second
+        .prepared()
+        .map(|(xid, prepared)| (xid, prepared.gid.clone(), prepared.prepare_lsn.0))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            (701, "empty".to_owned(), 0x1100),
+            (700, "plain".to_owned(), 0x1000),
+            (702, "streamed".to_owned(), 0x1200)
+        ]
+    );
+    let expected = [
+        "702 0/2000 streamed",
+        "  0 +3 t/2",
+        "  1 \"of an aborted one\"",
+        "700 0/2100 plain",
+        "  0 +1 t/3",
+        "  1 \"note\"",
+        "  1 +2 t/2",
+        "701 0/2200 empty",
+    ];
+    let mut third = Vec::new();
+    second.save_prepared(&mut third).unwrap();
+    assert_eq!(third, state, "what was restored is saved again as it was");
+    assert_eq!(rows_of(&mut first, [rest]).0, expected);
+    assert_eq!(rows_of(&mut second, [rest]).0, expected);
+    assert_eq!(second.prepared().count(), 0);
+    state.clear();
+    second.save_prepared(&mut state).unwrap();
+    assert!(state.is_empty());
+}
+
+#[test]
+fn what_is_no_state_is_refused_and_nothing_of_it_kept() {
+    let mut assembler = Assembler::default();
+    assert_eq!(rows_of(&mut assembler, [&*held().bytes()]).1, None);
+    let mut state = Vec::new();
+    assembler.save_prepared(&mut state).unwrap();
+    let mut whole = 0;
+    for length in 0..state.len() {
+        let mut other = Assembler::default();
+        match other.restore_prepared(&mut &state[..length]) {
+            // A cut between two transactions cannot be seen.
+            Ok(()) => whole += 1,
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::NotPreparedState);
+                assert_eq!(other.prepared().count(), 0);
+            }
+        }
+    }
+    assert_eq!(whole, 3, "before each of three transactions");
+    let capture = t2(Stream::new().begin(0x1000, 700))
+        .insert(T, &two("1"))
+        .commit();
+    let error = Assembler::default()
+        .restore_prepared(&mut &*capture.bytes())
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotPreparedState);
+}
+
+#[test]
+fn every_capture_may_be_read_by_two_processes() {
+    for capture in captures().iter().filter(|capture| !capture.is_physical()) {
+        let bytes = &capture.bytes;
+        let (whole, error) = rows_of(&mut Assembler::default(), [&**bytes]);
+        assert_eq!(error, None, "{}", capture.name);
+        // Where a session begins, another process may go on.
+        let mut at = 0;
+        let mut sessions = Vec::new();
+        while let Ok(Some(size)) = walrow_wire::Frame::size(&bytes[at..]) {
+            if bytes[at] == b'W' && at > 0 {
+                sessions.push(at);
+            }
+            at += size;
+            if at >= bytes.len() {
+                break;
+            }
+        }
+        for at in sessions {
+            let mut first = Assembler::default();
+            let mut rows = rows_of(&mut first, [&bytes[..at]]).0;
+            let mut state = Vec::new();
+            first.save_prepared(&mut state).unwrap();
+            let mut second = Assembler::default();
+            second.restore_prepared(&mut &*state).unwrap();
+            rows.extend(rows_of(&mut second, [&bytes[at..]]).0);
+            assert_eq!(rows, whole, "{} at {at}", capture.name);
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! Transactions that arrive in chunks while they run.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod lines;
+
+use lines::rows_of;
+use walrow_stream::{Assembler, ErrorKind, Item};
+use walrow_testkit::{OwnedCell, Stream, for_every_cut, in_chunks, null, text};
+use walrow_wire::{Lsn, ReplicaIdentity};
+
+const T: u32 = 16_384;
+const U: u32 = 16_385;
+const ID: (&str, u32, i32, bool) = ("id", 23, -1, true);
+const NAME: (&str, u32, i32, bool) = ("name", 25, -1, false);
+const MORE: (&str, u32, i32, bool) = ("more", 25, -1, false);
+
+/// `t (id, name)`
+fn t2(stream: Stream) -> Stream {
+    stream.relation(T, "public", "t", ReplicaIdentity::Default, &[ID, NAME])
+}
+
+/// `t (id, name, more)`
+fn t3(stream: Stream) -> Stream {
+    let columns = [ID, NAME, MORE];
+    stream.relation(T, "public", "t", ReplicaIdentity::Default, &columns)
+}
+
+/// `u (id, name)`
+fn u2(stream: Stream) -> Stream {
+    stream.relation(U, "public", "u", ReplicaIdentity::Default, &[ID, NAME])
+}
+
+fn two(id: &str) -> [OwnedCell; 2] {
+    [text(id), null()]
+}
+
+fn three(id: &str) -> [OwnedCell; 3] {
+    [text(id), null(), null()]
+}
+
+/// The rows, whatever the cut.
+fn rows(stream: &Stream) -> Vec<String> {
+    let bytes = stream.bytes();
+    let (whole, error) = rows_of(&mut Assembler::default(), [&*bytes]);
+    assert_eq!(error, None);
+    for_every_cut(&bytes, |first, second| {
+        let cut = rows_of(&mut Assembler::default(), [first, second]);
+        assert_eq!(cut, (whole.clone(), None), "cut at {}", first.len());
+    });
+    let cut = rows_of(&mut Assembler::default(), in_chunks(&bytes, &[1]));
+    assert_eq!(cut, (whole.clone(), None), "byte by byte");
+    whole
+}
+
+fn fault(stream: &Stream) -> ErrorKind {
+    let bytes = stream.bytes();
+    let (_, error) = rows_of(&mut Assembler::default(), [&*bytes]);
+    let (_, cut) = rows_of(&mut Assembler::default(), in_chunks(&bytes, &[3]));
+    assert_eq!(error, cut);
+    error.unwrap()
+}
+
+#[test]
+fn chunks_interleave_with_each_other_and_with_plain_transactions() {
+    let stream = t2(Stream::new().session().stream_start(700))
+        .insert(T, &two("1"))
+        .stream_stop();
+    let stream = t2(stream.stream_start(701))
+        .insert(T, &two("2"))
+        .keepalive()
+        .insert(T, &two("3"))
+        .stream_stop()
+        .keepalive();
+    let stream = t2(stream.begin(0x1000, 702))
+        .insert(T, &two("4"))
+        .commit()
+        .stream_start(700)
+        .delete_key(T, &two("1"))
+        .notice("careful")
+        .truncate(0, &[T])
+        .stream_stop()
+        .stream_commit(0x2000, 701)
+        .stream_commit(0x3000, 700);
+    assert_eq!(
+        rows(&stream),
+        [
+            "702 0/1000",
+            "  0 +4 t/2",
+            "701 0/2000",
+            "  0 +2 t/2",
+            "  1 +3 t/2",
+            "700 0/3000",
+            "  0 +1 t/2",
+            "  1 -1 t/2",
+            "  2 truncate t/2",
+        ]
+    );
+}
+
+#[test]
+fn what_was_rolled_back_is_left_out_and_not_counted() {
+    let aborts = |stream: Stream, parallel: bool| {
+        // ROLLBACK TO the outer savepoint: the children first; 799 streamed nothing.
+        [703, 799, 702].iter().fold(stream, |stream, subxid| {
+            if parallel {
+                stream.stream_abort_parallel(700, *subxid)
+            } else {
+                stream.stream_abort(700, *subxid)
+            }
+        })
+    };
+    for parallel in [false, true] {
+        let stream = t2(Stream::new().session().stream_start(700))
+            .insert(T, &two("1"))
+            .subxid(701)
+            .insert(T, &two("2"));
+        let stream = u2(stream.subxid(702))
+            .insert(U, &two("3"))
+            .subxid(703)
+            .update(T, &two("4"))
+            .emit("kept", b"")
+            .subxid(701)
+            .insert(T, &two("5"))
+            .stream_stop();
+        let stream = t2(aborts(stream, parallel).stream_start(700))
+            .subxid(704)
+            .insert(T, &two("6"))
+            .stream_stop()
+            .stream_commit(0x1000, 700);
+        // A message is always the top-level transaction's: nobody can tell that it was rolled back.
+        let expected = [
+            "700 0/1000",
+            "  0 +1 t/2",
+            "  1 +2 t/2",
+            "  2 \"kept\"",
+            "  2 +5 t/2",
+            "  3 +6 t/2",
+        ];
+        assert_eq!(rows(&stream), expected, "parallel {parallel}");
+    }
+}
+
+#[test]
+fn a_transaction_that_was_rolled_back_leaves_nothing() {
+    let stream = t3(t2(Stream::new().begin(0x1000, 699))
+        .insert(T, &two("1"))
+        .commit()
+        .stream_start(700))
+    .insert(T, &three("2"))
+    .stream_stop()
+    .stream_abort(700, 700)
+    .stream_abort(701, 701)
+    // Its relation is not the session's.
+    .begin(0x2000, 702)
+    .insert(T, &two("3"))
+    .commit();
+    assert_eq!(
+        rows(&stream),
+        ["699 0/1000", "  0 +1 t/2", "702 0/2000", "  0 +3 t/2"]
+    );
+}
+
+#[test]
+fn rows_keep_the_version_they_arrived_under() {
+    // The table is altered inside the transaction, and again after it by another.
+    let stream = t2(Stream::new().session().stream_start(700))
+        .insert(T, &two("1"))
+        .stream_stop();
+    let stream = t3(stream.stream_start(700))
+        .insert(T, &three("2"))
+        .stream_stop();
+    let stream = stream
+        .begin(0x1000, 701)
+        .relation(T, "public", "t", ReplicaIdentity::Default, &[ID])
+        .insert(T, &[text("3")])
+        .commit()
+        .stream_commit(0x2000, 700)
+        // What arrived outside since stands.
+        .begin(0x3000, 702)
+        .insert(T, &[text("4")])
+        .commit();
+    assert_eq!(
+        rows(&stream),
+        [
+            "701 0/1000",
+            "  0 +3 t/1",
+            "700 0/2000",
+            "  0 +1 t/2",
+            "  1 +2 t/3",
+            "702 0/3000",
+            "  0 +4 t/1",
+        ]
+    );
+}
+
+#[test]
+fn a_streamed_definition_is_the_sessions_once_committed() {
+    let stream = t2(Stream::new().begin(0x1000, 699))
+        .insert(T, &two("1"))
+        .commit();
+    let stream = t3(stream.stream_start(700))
+        .insert(T, &three("2"))
+        .stream_stop()
+        .stream_commit(0x2000, 700)
+        .begin(0x3000, 701)
+        .insert(T, &three("3"))
+        .commit();
+    assert_eq!(
+        rows(&stream)[2..],
+        ["700 0/2000", "  0 +2 t/3", "701 0/3000", "  0 +3 t/3"]
+    );
+}
+
+#[test]
+fn a_definition_of_an_aborted_subtransaction_does_not_leak() {
+    let stream = t2(Stream::new().begin(0x1000, 699))
+        .insert(T, &two("1"))
+        .commit();
+    let stream = u2(stream.stream_start(700)).insert(U, &two("2"));
+    let stream = t3(stream.subxid(701))
+        .insert(T, &three("3"))
+        .stream_stop()
+        .stream_abort(700, 701);
+    // Without a new Relation: what held outside when the row arrived.
+    let stream = stream
+        .stream_start(700)
+        .insert(T, &two("4"))
+        .stream_stop()
+        .stream_commit(0x2000, 700)
+        .begin(0x3000, 702)
+        .insert(T, &two("5"))
+        .commit();
+    assert_eq!(
+        rows(&stream)[2..],
+        [
+            "700 0/2000",
+            "  0 +2 u/2",
+            "  1 +4 t/2",
+            "702 0/3000",
+            "  0 +5 t/2"
+        ]
+    );
+}
+
+#[test]
+fn two_open_streams_may_see_different_definitions() {
+    let stream = t2(Stream::new().session().stream_start(700))
+        .insert(T, &two("1"))
+        .stream_stop();
+    let stream = t3(stream.stream_start(701))
+        .insert(T, &three("2"))
+        .stream_stop();
+    let stream = stream
+        .stream_start(700)
+        .insert(T, &two("3"))
+        .stream_stop()
+        .stream_commit(0x1000, 701)
+        .stream_start(700)
+        .insert(T, &two("4"))
+        .stream_stop()
+        .stream_commit(0x2000, 700);
+    assert_eq!(
+        rows(&stream),
+        [
+            "701 0/1000",
+            "  0 +2 t/3",
+            "700 0/2000",
+            "  0 +1 t/2",
+            "  1 +3 t/2",
+            "  2 +4 t/2"
+        ]
+    );
+}
+
+#[test]
+fn identical_definitions_in_streams_are_one_version() {
+    let plain = t2(Stream::new().begin(0x1000, 699))
+        .insert(T, &two("1"))
+        .commit();
+    let stream = t2(plain.stream_start(700))
+        .insert(T, &two("2"))
+        .stream_stop();
+    let stream = t2(stream.stream_start(701))
+        .insert(T, &two("3"))
+        .stream_stop();
+    let bytes = stream
+        .stream_commit(0x2000, 701)
+        .stream_commit(0x3000, 700)
+        .bytes();
+    let mut assembler = Assembler::default();
+    let (mut input, mut versions) = (&*bytes, Vec::new());
+    while let Some(item) = assembler.next(&mut input).unwrap() {
+        match item {
+            Item::Change(change) => versions.push(change.relation.version),
+            Item::Relation { relation, seq } => assert_eq!((relation.version, seq), (0, 0)),
+            _ => {}
+        }
+    }
+    assert_eq!(versions, [0, 0, 0]);
+}
+
+#[test]
+fn an_origin_comes_with_the_first_chunk() {
+    let stream = t2(Stream::new().stream_start(700).origin(0, "näher"))
+        .insert(T, &two("1"))
+        .stream_stop()
+        .stream_start(700)
+        .insert(T, &two("2"))
+        .stream_stop()
+        .stream_commit(0x1000, 700);
+    let bytes = stream.bytes();
+    let mut assembler = Assembler::default();
+    let mut input = &*bytes;
+    let Some(Item::Begin(transaction)) = assembler.next(&mut input).unwrap() else {
+        panic!("the transaction was committed")
+    };
+    assert_eq!(transaction.origins.len(), 1);
+    assert_eq!(transaction.origins[0].name, "näher");
+    assert_eq!(transaction.origins[0].commit_lsn, Lsn(0));
+    assert_eq!(transaction.prepared, None);
+}
+
+#[test]
+fn a_new_session_starts_open_transactions_again() {
+    let stream = t2(Stream::new().session().stream_start(700))
+        .insert(T, &two("1"))
+        .stream_stop();
+    let stream = t2(stream.session().stream_start(700))
+        .insert(T, &two("1"))
+        .insert(T, &two("2"))
+        .stream_stop()
+        .stream_commit(0x1000, 700);
+    assert_eq!(rows(&stream), ["700 0/1000", "  0 +1 t/2", "  1 +2 t/2"]);
+
+    // Cut inside a chunk, by an error of the server's too.
+    let open = t2(Stream::new().session().stream_start(700)).insert(T, &two("1"));
+    let again = t2(open
+        .error("57P01", "terminating connection")
+        .session()
+        .begin(0x1000, 701));
+    let stream = again.insert(T, &two("2")).commit();
+    assert_eq!(rows(&stream), ["701 0/1000", "  0 +2 t/2"]);
+}
+
+#[test]
+fn impossible_orders_are_refused() {
+    let open = || t2(Stream::new().stream_start(700)).insert(T, &two("1"));
+    let unexpected = |message, place| ErrorKind::UnexpectedMessage { message, place };
+    let (inside, outside) = ("inside a transaction", "outside a transaction");
+    let cases = [
+        (open().stream_start(701), unexpected("Stream Start", inside)),
+        (open().begin(0x1000, 701), unexpected("Begin", inside)),
+        (
+            open().stream_abort(700, 700),
+            unexpected("Stream Abort", inside),
+        ),
+        (
+            t2(Stream::new().begin(0x1000, 700)).stream_start(701),
+            unexpected("Stream Start", inside),
+        ),
+        (
+            Stream::new().stream_stop(),
+            unexpected("Stream Stop", outside),
+        ),
+        (
+            Stream::new().stream_commit(0x1000, 700),
+            ErrorKind::MissingBegin {
+                message: "Stream Commit",
+                xid: 700,
+            },
+        ),
+        (
+            Stream::new().stream_prepare(0x1000, 700, "gid"),
+            ErrorKind::MissingBegin {
+                message: "Stream Prepare",
+                xid: 700,
+            },
+        ),
+        (
+            open()
+                .stream_stop()
+                .stream_commit(0x1000, 700)
+                .stream_commit(0x2000, 700),
+            ErrorKind::MissingBegin {
+                message: "Stream Commit",
+                xid: 700,
+            },
+        ),
+    ];
+    for (stream, expected) in cases {
+        assert_eq!(fault(&stream), expected);
+    }
+    // Two sessions' bytes, one after the other, and nothing that says so.
+    let twice = [open().stream_stop().bytes(), open().bytes()].concat();
+    let (_, error) = rows_of(&mut Assembler::default(), [&*twice]);
+    assert_eq!(error, Some(ErrorKind::StreamRestarted { xid: 700 }));
+    // A row that no Relation described is found when its transaction is committed.
+    let bare = Stream::new()
+        .stream_start(700)
+        .insert(T, &two("1"))
+        .stream_stop();
+    assert_eq!(
+        fault(&bare.stream_commit(0x1000, 700)),
+        ErrorKind::UnknownRelation {
+            message: "Insert",
+            oid: T
+        }
+    );
+}
+
+#[test]
+fn a_stream_that_starts_late_leaves_out_what_began_before() {
+    let whole = t2(Stream::new().stream_start(700))
+        .insert(T, &two("1"))
+        .stream_stop();
+    let front = whole.bytes().len();
+    let rest = t2(whole.stream_start(700))
+        .insert(T, &two("2"))
+        .stream_stop()
+        .stream_commit(0x1000, 700)
+        .stream_commit(0x2000, 690)
+        .begin(0x3000, 701);
+    let bytes = t2(rest).insert(T, &two("3")).commit().bytes();
+    let late = &bytes[front..];
+    let mut assembler = Assembler::default().with_late_start(true);
+    assert_eq!(
+        rows_of(&mut assembler, [late]),
+        (vec!["701 0/3000".to_owned(), "  0 +3 t/2".to_owned()], None)
+    );
+    let (_, error) = rows_of(&mut Assembler::default(), [late]);
+    let message = "Stream Start";
+    assert_eq!(error, Some(ErrorKind::MissingBegin { message, xid: 700 }));
+}
+
+#[test]
+fn what_was_delivered_before_is_left_out() {
+    let stream = t2(Stream::new().session().begin(0x1000, 699))
+        .insert(T, &two("1"))
+        .commit()
+        .emit_at(0x1100, "before", b"")
+        .emit_at(0x1108, "after", b"");
+    let stream = t3(stream.stream_start(700))
+        .insert(T, &three("2"))
+        .stream_stop()
+        .stream_commit(0x1040, 700)
+        .begin(0x2000, 701)
+        .insert(T, &three("3"))
+        .commit();
+    let bytes = stream.bytes();
+    let from = |lsn| {
+        let mut assembler = Assembler::default().with_start(Lsn(lsn));
+        let (rows, error) = rows_of(&mut assembler, [&*bytes]);
+        assert_eq!(error, None);
+        rows
+    };
+    let all = [
+        "699 0/1000",
+        "  0 +1 t/2",
+        "  0 \"before\"",
+        "  0 \"after\"",
+        "700 0/1040",
+        "  0 +2 t/3",
+        "701 0/2000",
+        "  0 +3 t/3",
+    ];
+    assert_eq!(from(0), all);
+    // A commit record's end is what counts; the relations of what is left out are known.
+    assert_eq!(from(0x102f), all);
+    assert_eq!(from(0x1030), all[2..]);
+    assert_eq!(from(0x1100), ["  0 \"after\"", "701 0/2000", "  0 +3 t/3"]);
+    assert_eq!(from(0x2030), Vec::<String>::new());
+}

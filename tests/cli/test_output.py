@@ -1,0 +1,316 @@
+"""Where `walrow decode --to` writes: files, links, pipes and directories."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import subprocess
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import walrow
+from walrow.cli.output import file_name, is_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+READERS: dict[str, Callable[[Any], pa.Table]] = {
+    "parquet": pq.read_table,
+    "arrow": lambda file: pa.ipc.open_file(file).read_all(),
+}
+
+
+def frame(message: bytes) -> bytes:
+    payload = b"w" + bytes(24) + message
+    return b"d" + (len(payload) + 4).to_bytes(4, "big") + payload
+
+
+def history(tables: Iterable[tuple[str, str]]) -> bytes:
+    """A transaction that inserts a row of one integer, 7, into each table."""
+    messages = [b"B" + (100).to_bytes(8, "big") + bytes(8) + (700).to_bytes(4, "big")]
+    for oid, (schema, table) in enumerate(tables, 16384):
+        number = oid.to_bytes(4, "big")
+        names = schema.encode() + b"\0" + table.encode() + b"\0"
+        column = b"\1id\0" + (23).to_bytes(4, "big") + b"\xff\xff\xff\xff"
+        messages.append(b"R" + number + names + b"d\0\1" + column)
+        messages.append(b"I" + number + b"N\0\1t\0\0\0\x017")
+    lsns = (100).to_bytes(8, "big") + (200).to_bytes(8, "big")
+    messages.append(b"C\0" + lsns + bytes(8))
+    return b"".join(map(frame, messages))
+
+
+# -------------------------------------------------------------------- links and pipes
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
+def test_link_stays_and_its_file_is_written(
+    data: Path, tmp_path: Path, run: Any, form: str
+) -> None:
+    (tmp_path / "far").mkdir()
+    path, link = tmp_path / "far" / f"out.{form}", tmp_path / f"link.{form}"
+    link.symlink_to(path.relative_to(tmp_path))
+    decode = ("decode", "--table", "item", "--to", link)
+    # The file that it leads to need not be there.
+    for before in (b"", b"before"):
+        if before:
+            path.write_bytes(before)
+        assert run(*decode, data / "rows.text.wire").returncode == 0
+        assert link.is_symlink()
+        assert len(path.read_bytes()) > 1000
+        assert set(tmp_path.rglob("*")) == {tmp_path / "far", path, link}
+    kept = path.read_bytes()
+    assert run(*decode, "-", input=b"\xff" * 99).returncode == 1
+    assert link.is_symlink()
+    assert path.read_bytes() == kept
+
+
+def read_pipe(path: Path) -> tuple[threading.Thread, list[bytes]]:
+    """Reads a named pipe to its end; daemonic, as a pipe may never be opened."""
+    found: list[bytes] = []
+    thread = threading.Thread(
+        target=lambda: found.append(path.read_bytes()), daemon=True
+    )
+    thread.start()
+    return thread, found
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
+def test_pipe_is_written_and_stays_a_pipe(
+    data: Path, tmp_path: Path, run: Any, form: str
+) -> None:
+    pipe, out = tmp_path / f"pipe.{form}", tmp_path / f"out.{form}"
+    os.mkfifo(pipe)
+    decode = ("decode", "--table", "item", "--to")
+    thread, found = read_pipe(pipe)
+    assert run(*decode, pipe, data / "rows.text.wire").returncode == 0
+    assert pipe.is_fifo()
+    thread.join(20)
+    assert run(*decode, out, data / "rows.text.wire").returncode == 0
+    if form == "jsonl":
+        assert found == [out.read_bytes()]
+    else:
+        table = READERS[form](pa.BufferReader(found[0]))
+        assert table.equals(READERS[form](out))
+    assert set(tmp_path.iterdir()) == {pipe, out}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_error_leaves_no_whole_file_in_a_pipe(
+    data: Path, tmp_path: Path, run: Any, form: str
+) -> None:
+    pipe = tmp_path / f"pipe.{form}"
+    os.mkfifo(pipe)
+    thread, found = read_pipe(pipe)
+    broken = (data / "rows.text.wire").read_bytes() * 1000 + b"\xff" * 99
+    result = run("decode", "--table", "item", "--to", pipe, "-", input=broken)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    thread.join(20)
+    with pytest.raises(pa.ArrowInvalid):
+        READERS[form](pa.BufferReader(found[0]))
+
+
+def test_stdout_by_its_name_is_stdout(data: Path, tmp_path: Path, run: Any) -> None:
+    path = data / "rows.text.wire"
+    wanted = run("decode", path).stdout
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        decode = ("decode", "--format", "json", "--to", name, path)
+        assert run(*decode).stdout == wanted
+        log = tmp_path / "log"
+        log.write_bytes(b"before\n")
+        with log.open("ab") as file:
+            run(*decode, stdout=file, stderr=None, capture_output=False)
+        assert log.read_bytes() == b"before\n" + wanted
+    assert list(tmp_path.iterdir()) == [log]
+    assert run(*decode[:-3], "--to", "/dev/null", path).returncode == 0
+
+
+def test_error_in_a_pipe_says_what_was_written(data: Path, run: Any) -> None:
+    broken = (data / "rows.text.wire").read_bytes() + b"\xff" * 99
+    found = run("decode", "--format", "json", "--to", "/dev/stdout", "-", input=broken)
+    assert found.returncode == 1
+    count = len(found.stdout.splitlines())
+    assert f"{count} rows before the error were written" in found.stderr.decode()
+    full = ("decode", "--format", "json", "--to", "/dev/full")
+    found = run(*full, data / "rows.text.wire")
+    assert found.returncode == 1
+    [line] = found.stderr.decode().splitlines()
+    assert "No space left on device" in line
+
+
+# ------------------------------------------------------------------------ directories
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "json"])
+def test_directory_of_an_earlier_run_is_refused(
+    data: Path, tmp_path: Path, run: Any, form: str
+) -> None:
+    path = data / "rows.text.wire"
+    notes = tmp_path / "notes.txt"
+    notes.touch()
+    decode = ("decode", "--format", form, "--to", f"{tmp_path}/")
+    assert run(*decode, path).returncode == 0
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert len(before) == 3
+    found = run("decode", "--to", f"{tmp_path}/", data / "alter-names.text.wire")
+    assert found.returncode == 2
+    assert b"earlier run" in found.stderr
+    assert b"public.item" in found.stderr
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_directory_made_for_nothing_goes(data: Path, tmp_path: Path, run: Any) -> None:
+    broken = (data / "rows.text.wire").read_bytes() + b"\xff" * 99
+    found = run("decode", "--to", f"{tmp_path}/out/", "-", input=broken)
+    assert found.returncode == 1
+    assert list(tmp_path.iterdir()) == []
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    assert run("decode", "--to", kept, "-", input=broken).returncode == 1
+    assert list(tmp_path.rglob("*")) == [kept]
+
+
+class Named:
+    """What of a batch names its file."""
+
+    def __init__(self, schema: str, table: str) -> None:
+        self.schema_name, self.table_name = schema, table
+
+
+def name(schema: str, table: str, version: int = 1, form: str = "parquet") -> str:
+    return file_name(Named(schema, table), version, form)  # type: ignore[arg-type]
+
+
+def test_file_names_keep_letters_of_any_script() -> None:
+    assert name("públic", "注文 x") == "públic.注文 x.parquet"
+    assert name("a'b", "$1-_(2)", 3, "json") == "a'b.$1-_(2).3.jsonl"
+    assert name("a.b", "c/d%\\\n") == "a%2Eb.c%2Fd%25%5C%0A.parquet"
+    assert name("a", "b.2") != name("a", "b", 2)
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "名", "😀", "/", ".", "\x01"])
+def test_longest_names_are_names_of_files(letter: str, tmp_path: Path) -> None:
+    # 63 bytes each are the longest that PostgreSQL takes.
+    longest = letter * (63 // len(letter.encode()))
+    found = {
+        name(longest, longest[1:] + end, version, form)
+        for version in (1, 2, 10)
+        for form in ("parquet", "arrow", "json")
+        for end in (letter, "a", "b")
+    }
+    assert len(found) == 27
+    for each in found:
+        assert is_file_name(each)
+        (tmp_path / each).touch()
+    if letter in "xé名":
+        whole = f"{longest}.{longest}.parquet"
+        assert name(longest, longest) == whole
+    else:
+        assert all(len(each.encode()) <= 255 for each in found)
+
+
+def test_tables_of_long_names_get_files(tmp_path: Path, run: Any) -> None:
+    tables = [("名" * 21, "表" * 21), ("/" * 63, "." * 62 + "a"), ("/" * 63, "." * 63)]
+    for form in ("parquet", "json"):
+        to = ("decode", "--format", form, "--to", f"{tmp_path}/{form}/", "-")
+        found = run(*to, input=history(tables))
+        assert (found.returncode, found.stderr) == (0, b"")
+        assert len(list((tmp_path / form).iterdir())) == 3
+    [batch] = walrow.read(history(tables[:1]))
+    assert (tmp_path / "parquet" / file_name(batch, 1, "parquet")).exists()
+
+
+def limited(soft: int, hard: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_as_many_tables_as_the_process_may_open_files(tmp_path: Path, run: Any) -> None:
+    stream = history([("public", f"t{number}") for number in range(100)])
+    to = ("decode", "--to", f"{tmp_path}/out/", "-")
+    found = run(*to, input=stream, preexec_fn=limited(60, 300))
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert len(list((tmp_path / "out").iterdir())) == 100
+    to = ("decode", "--to", f"{tmp_path}/no/", "-")
+    found = run(*to, input=stream, preexec_fn=limited(60, 60))
+    assert found.returncode == 1
+    [line] = found.stderr.decode().splitlines()
+    assert os.strerror(errno.EMFILE) in line
+    assert "ulimit -n" in line
+    assert "--table" in line
+    assert not (tmp_path / "no").exists()
+
+
+def test_versions_of_a_table_take_one_open_file(tmp_path: Path, run: Any) -> None:
+    column = b"\1id\0" + (23).to_bytes(4, "big") + b"\xff\xff\xff\xff"
+    renamed = history([("public", "t")]).replace(column, column.replace(b"id", b"no"))
+    stream = (history([("public", "t")]) + renamed) * 50
+    # Each in a session of its own, as the transactions are the same.
+    start = b"W\0\0\0\x07\0\0\0"
+    stream = stream.replace(frame(b"B" + stream[31:51]), start + stream[:51])
+    to = ("decode", "--to", f"{tmp_path}/out/", "-")
+    found = run(*to, input=stream, preexec_fn=limited(60, 60))
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert len(list((tmp_path / "out").iterdir())) == 100
+
+
+# --------------------------------------------------------------- closed standard streams
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("inspect FILE >&-", 1),
+        ("inspect --json FILE >&-", 1),
+        ("inspect --count FILE >&-", 1),
+        ("inspect --count --json FILE >&-", 1),
+        ("decode FILE >&-", 1),
+        ("decode --format json --to /dev/stdout FILE >&-", 1),
+        ("inspect - <&-", 1),
+        ("inspect --count - <&-", 1),
+        ("decode - <&-", 1),
+        ("inspect - <&- >&-", 1),
+        ("--help >&-", 1),
+        ("decode --to OUT FILE <&- >&-", 0),
+        ("decode --to OUT FILE <&- >&- 2>&-", 0),
+        ("inspect FILE >&- 2>&-", 1),
+        ("inspect GONE 2>&-", 2),
+        ("decode --nothing 2>&-", 2),
+        ("inspect FILE </dev/null >/dev/null 2>&-", 0),
+    ],
+)
+def test_closed_streams_are_no_tracebacks(
+    data: Path, tmp_path: Path, command: str, code: int
+) -> None:
+    import sys
+
+    words = {
+        "FILE": str(data / "rows.text.wire"),
+        "OUT": str(tmp_path / "out.jsonl"),
+        "GONE": str(tmp_path / "gone"),
+    }
+    for word, path in words.items():
+        command = command.replace(word, f"'{path}'")
+    found = subprocess.run(  # noqa: S603
+        ["/bin/sh", "-c", f'"$0" -m walrow.cli {command}', sys.executable],
+        capture_output=True,
+        check=False,
+        timeout=50,
+    )
+    assert found.returncode == code, found.stderr
+    text = found.stderr.decode()
+    if code == 0 or "2>&-" in command:
+        assert text == ""
+    else:
+        [line] = text.splitlines()
+        assert line.startswith("walrow: stdin or stdout: Bad file descriptor")
+    if "--to '" in command:
+        lines = (tmp_path / "out.jsonl").read_text().splitlines()
+        assert all(json.loads(line) for line in lines)
+        assert lines

@@ -1,0 +1,528 @@
+"""Transactions of every protocol version: the same rows, resumed, prepared, in files."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import walrow
+from captures import Capture, capture, captures
+from rows import outcome
+
+pa = pytest.importorskip("pyarrow")
+
+TWO_PHASE = capture("two-phase")
+STREAMED = [
+    each
+    for each in captures("text", "binary")
+    if each.name.startswith(("streaming", "two-phase"))
+]
+
+
+def table(source: Any, name: str, **options: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pa.table(
+        walrow.read(source, table=name, **options)
+    ).to_pylist()
+    return rows
+
+
+def changes(source: Any, **options: Any) -> list[tuple[int, int, str, str]]:
+    """All rows: commit LSN, seq, table and change type, in order."""
+    found = []
+    for batch in walrow.read(source, **options):
+        records = pa.record_batch(batch)
+        for row in records.to_pylist():
+            key = row["_commit_lsn"], row["_seq"], batch.table, row["_change_type"]
+            found.append(key)
+    return sorted(found)
+
+
+# The same rows, however they were sent
+
+
+@pytest.mark.parametrize("capture", STREAMED, ids=str)
+def test_streamed_and_prepared_rows_are_the_plain_ones(capture: Capture) -> None:
+    names = ["xid", "commit_lsn", "end_lsn", "commit_timestamp", "changes"]
+    plain, other = (
+        pa.table(walrow.read(each.path, table="walrow.transactions")).select(names)
+        for each in (capture.beside("v1"), capture)
+    )
+    # A prepared transaction without rows is only told where it is prepared.
+    told = [row for row in other.to_pylist() if row["changes"]]
+    assert told == [row for row in plain.to_pylist() if row["changes"]]
+    assert told
+    assert changes(capture.path) == changes(capture.beside("v1").path)
+
+
+@pytest.mark.parametrize("capture", STREAMED, ids=str)
+@pytest.mark.parametrize("memory", [0, 1000])
+def test_files_give_what_memory_gives(
+    capture: Capture, memory: int, tmp_path: Path
+) -> None:
+    spooled = walrow.read(capture.path, spool_memory=memory, spool_directory=tmp_path)
+    assert outcome(spooled) == outcome(walrow.read(capture.path))
+    assert list(tmp_path.iterdir()) == []
+
+
+# Side tables
+
+
+def test_transactions_are_a_table() -> None:
+    rows = table(TWO_PHASE.path, "walrow.transactions")
+    # What COMMIT made visible, in the order of the workload.
+    assert [(row["gid"], row["changes"]) for row in rows] == [
+        (None, 1),
+        ("one", 1),
+        ("one", 0),
+        ("one", 1),
+        (None, 1),
+    ]
+    for row in rows:
+        assert row["commit_lsn"] < row["end_lsn"]
+        assert row["origins"] is None
+        assert row["snapshot"] is False
+        if row["gid"]:
+            assert row["prepare_lsn"] < row["commit_lsn"]
+            assert row["prepare_timestamp"] <= row["commit_timestamp"]
+        else:
+            assert row["prepare_lsn"] is row["prepare_timestamp"] is None
+    assert rows[0]["commit_timestamp"] > datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("major", [16, 18])
+def test_origins_are_kept_with_their_lsn(major: int) -> None:
+    rows = table(capture("origin", major=major).path, "walrow.transactions")
+    origins = [row["origins"] for row in rows]
+    assert [None if it is None else len(it) for it in origins] == [None, 1, 1, 1, None]
+    (upstream,), (unset,), (far,) = origins[1:4]
+    assert upstream["name"].startswith("upstream-")
+    assert upstream["lsn"] == 0xABCDEF
+    assert unset["name"] == upstream["name"]
+    assert far["name"].startswith("größe ")
+    assert far["lsn"] == 0xFFFF_FFFF_FFFF_FF00
+
+
+def test_messages_are_a_table() -> None:
+    rows = table(capture("messages").path, "walrow.messages")
+    told = [
+        (row["transactional"], row["prefix"], row["content"], row["seq"])
+        for row in rows
+    ]
+    assert told == [
+        (False, "outside", b"at once", None),
+        (True, "alone", b"a transaction of its own", 0),
+        (False, "inside", b"sent before its transaction", None),
+        (True, "inside", b"between rows", 1),
+        (False, "rolled back", b"seen all the same", None),
+        (False, "", b"", None),
+        (True, "bytes", b"\x00\xff\x80\xfe\n\x00", 0),
+        (True, "walrow", b"a user may take any prefix", 0),
+        (False, "naïve 💾", b"prefix beyond ASCII", None),
+    ]
+    for row in rows:
+        assert (row["xid"] is not None) == row["transactional"]
+        assert (row["commit_lsn"] is not None) == row["transactional"]
+    assert [row["lsn"] for row in rows if not row["transactional"]] == sorted(
+        row["lsn"] for row in rows if not row["transactional"]
+    )
+
+
+def test_truncates_are_a_table_with_their_options() -> None:
+    rows = table(capture("truncate").path, "walrow.truncates")
+    told = [
+        (
+            sorted(each["table_name"] for each in row["tables"]),
+            row["cascade"],
+            row["restart_identity"],
+            row["seq"],
+        )
+        for row in rows
+    ]
+    assert told == [
+        (["child"], False, False, 0),
+        (["child", "other", "parent"], True, True, 0),
+        (["untouched"], False, False, 0),
+        (["other"], False, False, 3),
+        (["child"], False, True, 5),
+    ]
+
+
+def test_relations_are_a_table_of_versions() -> None:
+    path = capture("alter-columns").path
+    rows = table(path, "walrow.relations")
+    assert len(rows) > 3
+    versions = {
+        (batch.table, tuple(batch.column_names[:-7])) for batch in walrow.read(path)
+    }
+    told = {
+        (
+            f"{row['schema_name']}.{row['table_name']}",
+            tuple(column["name"] for column in row["columns"]),
+        )
+        for row in rows
+    }
+    assert versions <= told
+    first = rows[0]
+    assert first["replica_identity"] == "default"
+    assert first["seq"] == 0
+    (key,) = (column for column in first["columns"] if column["key"])
+    assert (key["type_oid"], key["type_modifier"], key["type_name"]) == (23, -1, None)
+
+
+def test_user_types_are_told_by_their_name() -> None:
+    rows = table(capture("types-user").path, "walrow.relations")
+    names = {
+        column["type_name"]
+        for row in rows
+        for column in row["columns"]
+        if column["type_name"]
+    }
+    assert any(name.startswith("public.") for name in names)
+
+
+def test_side_tables_come_along() -> None:
+    path = capture("truncate").path
+    tables = ["transactions", "truncates"]
+    batches = list(walrow.read(path, side_tables=tables, batch_rows=3))
+    names = {batch.table for batch in batches}
+    assert {"walrow.transactions", "walrow.truncates", "public.child"} <= names
+    rows = [
+        row
+        for batch in batches
+        if batch.table == "walrow.truncates"
+        for row in pa.record_batch(batch).to_pylist()
+    ]
+    assert rows == table(path, "walrow.truncates")
+    alone = [batch.table for batch in walrow.read(path, table="walrow.truncates")]
+    assert alone == ["walrow.truncates"]
+
+
+def test_spark_has_no_unsigned_numbers() -> None:
+    for name in ("transactions", "messages", "relations", "truncates"):
+        reader = walrow.read(b"", table=("walrow", name), profile="spark")
+        schema = pa.schema(reader.schema)
+        assert "uint" not in str(schema)
+        assert pa.table(reader).num_rows == 0
+        unsigned = pa.schema(walrow.read(b"", table=f"walrow.{name}").schema)
+        assert schema.names == unsigned.names
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"side_tables": ["rows"]},
+        {"side_tables": ["messages", "messages"]},
+        {"table": "walrow.messages", "side_tables": ["messages"]},
+        {"table": "walrow.messages", "schema": pa.schema([])},
+        {"table": "walrow.messages", "envelope": True},
+        {"envelope": True, "types": {"a": "int64"}},
+        {"message_limit": 0},
+        {"start": "a place"},
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(walrow.OptionError):
+        walrow.read(b"", **options)
+
+
+# Position
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [capture("rows"), capture("messages"), TWO_PHASE, capture("streaming-interleaved")],
+    ids=str,
+)
+def test_start_leaves_out_what_was_delivered(capture: Capture) -> None:
+    whole = table(capture.path, "walrow.transactions")
+    messages = table(capture.path, "walrow.messages")
+    for end in [row["end_lsn"] for row in whole]:
+        rest = [row for row in whole if row["end_lsn"] > end]
+        assert table(capture.path, "walrow.transactions", start=end) == rest
+        text = f"{end >> 32:X}/{end & 0xFFFFFFFF:X}"
+        commits = {row["commit_lsn"] for row in rest}
+        expected = [row for row in changes(capture.path) if row[0] in commits]
+        assert changes(capture.path, start=text) == expected
+        told = table(capture.path, "walrow.messages", start=end)
+        assert told == [
+            row
+            for row in messages
+            if (row["commit_lsn"] in commits if row["transactional"] else False)
+            or (not row["transactional"] and row["lsn"] > end)
+        ]
+
+
+@pytest.mark.parametrize("name", ["rows", "messages", "two-phase", "streaming"])
+def test_two_captures_that_overlap_give_nothing_twice(name: str) -> None:
+    data = capture(name).data
+    frames = list(walrow.messages(data))
+    sides = ["transactions", "messages"]
+    expected = rows_of(walrow.read(data, side_tables=sides))
+    for frame in frames[:: max(len(frames) // 40, 1)]:
+        first = walrow.Decoder(side_tables=sides)
+        batches = list(first.feed(data[: frame.offset]))
+        batches += first.flush()
+        second = walrow.Decoder(side_tables=sides, start=first.position)
+        second.restore_prepared(first.prepared_state())
+        # The server sends from the start again, as it does after a reconnect.
+        batches += second.feed(data)
+        batches += second.finish()
+        assert rows_of(batches) == expected
+        assert second.position >= first.position
+
+
+def rows_of(batches: Any) -> list[tuple[str, str]]:
+    """Each row as text, with its table, in an order of its own."""
+    return sorted(
+        (batch.table, repr(row))
+        for batch in batches
+        for row in pa.record_batch(batch).to_pylist()
+    )
+
+
+def test_position_counts_messages_where_they_are_handed_out() -> None:
+    path = capture("messages").path
+    rows, messages = walrow.read(path), walrow.read(path, table="walrow.messages")
+    list(rows)
+    list(messages)
+    last = table(path, "walrow.transactions")[-1]["end_lsn"]
+    assert rows.position == last
+    lsns = [row["lsn"] for row in table(path, "walrow.messages")]
+    assert messages.position == max(lsns) > last
+
+
+def test_position_starts_where_it_is_told() -> None:
+    assert walrow.Decoder(start="0/1A2B").position == 0x1A2B
+
+
+# Prepared transactions
+
+
+def test_prepared_transactions_end_in_another_decoder() -> None:
+    data = TWO_PHASE.data
+    frames = list(walrow.messages(data))
+    (prepare,) = (
+        frame
+        for frame in frames
+        if frame.message and frame.message.kind == "P" and "two" in frame.message.gid
+    )
+    cut = prepare.offset + prepare.size
+    expected = rows_of(walrow.read(data))
+
+    first = walrow.Decoder()
+    batches = [*first.feed(data[:cut]), *first.flush()]
+    held = first.prepared
+    assert [(each["gid"], each["xid"] > 0) for each in held] == [
+        ("one", True),
+        ("two 'quoted' é", True),
+    ]
+    assert all(each["prepare_lsn"] < each["prepare_end_lsn"] for each in held)
+    state = first.prepared_state()
+
+    second = walrow.Decoder(start=first.position)
+    second.restore_prepared(state)
+    assert second.prepared == held
+    assert second.prepared_state() == state
+    # A new session tells the relations again, before their first use.
+    relation = next(it for it in frames if it.message and it.message.kind == "R")
+    assert frames[0].kind == "W"
+    session = frames[0].to_bytes() + relation.to_bytes()
+    batches += [*second.feed(session + data[cut:]), *second.finish()]
+    assert rows_of(batches) == expected
+    assert second.prepared == []
+
+    # Without the state, the commit is of rows that nobody has.
+    third = walrow.Decoder(start=first.position)
+    with pytest.raises(walrow.DecodeError, match="late_start") as caught:
+        list(third.feed(session + data[cut:]))
+    assert caught.value.message == "Commit Prepared"
+    late = walrow.Decoder(start=first.position, late_start=True)
+    assert len([*late.feed(session + data[cut:]), *late.finish()]) > 0
+
+
+def test_state_belongs_to_a_position() -> None:
+    decoder = walrow.Decoder()
+    decoder.feed(capture("rows").data)
+    with pytest.raises(RuntimeError, match="take all batches"):
+        decoder.prepared_state()
+    list(decoder.feed(b""))
+    with pytest.raises(walrow.OptionError, match="flush"):
+        decoder.prepared_state()
+    list(decoder.flush())
+    assert decoder.prepared_state() == b""
+    with pytest.raises(walrow.DecodeError, match="not a whole state"):
+        decoder.restore_prepared(capture("rows").data)
+
+
+# The envelope
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [capture("rows"), capture("update-toast"), capture("truncate"), TWO_PHASE],
+    ids=str,
+)
+def test_the_envelope_holds_what_the_tables_hold(capture: Capture) -> None:
+    reader = walrow.read(capture.path, envelope=True, batch_rows=5)
+    told = []
+    for row in pa.table(reader).to_pylist():
+        data = None if row["data"] is None else dict(row["data"])
+        key = f"{row['schema_name']}.{row['table_name']}"
+        told.append((row["_commit_lsn"], row["_seq"], key, row["_change_type"], data))
+    expected = []
+    for batch in walrow.read(capture.path, profile="text"):
+        for row in pa.record_batch(batch).to_pylist():
+            unsent = row["_unsent"] or []
+            data = {
+                name: value
+                for name, value in row.items()
+                if not name.startswith("_")
+                and name not in unsent
+                and (not row["_key_only"] or name in batch.key_columns)
+            }
+            kind = row["_change_type"]
+            expected.append(
+                (
+                    row["_commit_lsn"],
+                    row["_seq"],
+                    batch.table,
+                    kind,
+                    None if kind == "truncate" else data,
+                )
+            )
+    assert sorted(told, key=repr) == sorted(expected, key=repr)
+    # One order over all tables.
+    assert [row[:2] for row in told] == sorted(row[:2] for row in told)
+
+
+def test_the_envelope_tells_keys_and_what_was_not_sent() -> None:
+    path = capture("update-toast").path
+    rows = pa.table(walrow.read(path, envelope=True)).to_pylist()
+    assert rows
+    assert all(dict(row["key"]).keys() == {"id"} for row in rows)
+    unsent = [row for row in rows if row["_unsent"]]
+    assert unsent
+    for row in unsent:
+        assert not dict(row["data"]).keys() & set(row["_unsent"])
+    names = pa.schema(walrow.read(b"", envelope=True).schema).names
+    assert names[:4] == ["schema_name", "table_name", "key", "data"]
+
+
+# Memory, files, limits
+
+
+def insert(size: int) -> bytes:
+    """A plain transaction with one text of this size, made of a real one."""
+    import struct
+
+    def frame(message: bytes) -> bytes:
+        head = struct.pack("!cIcQQq", b"d", len(message) + 29, b"w", 9, 9, 0)
+        return head + message
+
+    relation = b"R" + struct.pack("!I", 1) + b"public\0t\0d" + struct.pack("!H", 1)
+    column = b"\1a\0" + struct.pack("!Ii", 25, -1)
+    cell = b"t" + struct.pack("!I", size) + b"x" * size
+    row = b"I" + struct.pack("!I", 1) + b"N" + struct.pack("!H", 1) + cell
+    begin = b"B" + struct.pack("!QqI", 0x1000, 0, 7)
+    commit = b"C\0" + struct.pack("!QQq", 0x1000, 0x1030, 0)
+    return b"".join(map(frame, (begin, relation + column, row, commit)))
+
+
+def test_a_message_past_the_limit_is_refused() -> None:
+    data = capture("rows").data + insert(100_000)
+    limited = walrow.read(data, message_limit=50_000)
+    taken: list[walrow.Batch] = []
+    with pytest.raises(walrow.DecodeError, match="message_limit") as caught:
+        taken.extend(limited)
+    assert sum(len(batch) for batch in taken) == 17
+    assert caught.value.field == "length"
+    assert caught.value.offset is not None
+    sizes = pa.compute.utf8_length(
+        pa.table(walrow.read(insert(100_000), table="t"))["a"]
+    )
+    assert sizes.to_pylist() == [100_000]
+
+
+FULL_DISK = """
+import resource, signal, sys
+import walrow
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+rows, data = 0, sys.stdin.buffer.read()
+pieces = [data[at : at + 1000] for at in range(0, len(data), 1000)]
+reader = walrow.read(pieces, spool_memory=1000, spool_directory=sys.argv[1])
+try:
+    for batch in reader:
+        rows += len(batch)
+except walrow.SpoolError as error:
+    print(rows, error.errno, reader.position)
+"""
+
+
+def test_a_full_disk_is_an_error_that_takes_nothing_back(tmp_path: Path) -> None:
+    first = capture("rows")
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)],
+        input=first.data + insert(100_000),
+        check=True,
+        capture_output=True,
+    )
+    rows, number, position = map(int, result.stdout.split())
+    assert rows == 17
+    assert number == errno.EFBIG
+    assert position == table(first.path, "walrow.transactions")[-1]["end_lsn"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    data = insert(10_000)
+    pieces = [data[:9000], data[9000:]]
+    missing = tmp_path / "missing"
+    reader = walrow.read(pieces, spool_memory=0, spool_directory=missing)
+    with pytest.raises(walrow.SpoolError) as caught:
+        list(reader)
+    assert caught.value.errno == errno.ENOENT
+    assert "x" * 10 not in str(caught.value)
+
+
+KILLED = """
+import sys, time
+import walrow
+data = sys.stdin.buffer.read()
+pieces = [data[at : at + 1000] for at in range(0, len(data) // 2, 1000)]
+decoder = walrow.Decoder(spool_memory=1000, spool_directory=sys.argv[1])
+for piece in pieces:
+    list(decoder.feed(piece))
+print("spooled", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_nothing_is_left_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(capture("streaming").data)
+            process.stdin.close()
+            assert process.stdout.readline() == b"spooled\n"
+            files = Path(f"/proc/{process.pid}/fd").iterdir()
+            assert any(str(tmp_path) in str(file.readlink()) for file in files)
+            assert list(tmp_path.iterdir()) == []
+        finally:
+            process.kill()
+    time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
