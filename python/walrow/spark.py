@@ -40,7 +40,7 @@ __all__ = ["decode", "schema"]
 
 def decode(
     *,
-    table: str | tuple[str, str],
+    table: str | tuple[str, str] | None = None,
     schema: Any = None,
     column: str | None = None,
     unfinished: Literal["error", "ignore"] = "error",
@@ -54,11 +54,13 @@ def decode(
     Args:
         table: The table, as `"orders"`, `"public.orders"` or `("public", "orders")`. Name
             its schema: a task refuses captures that have the bare name in different schemas,
-            but it sees no other task's captures.
+            but it sees no other task's captures. `"walrow.transactions"` and the other side
+            tables are read like any; with `envelope=True` none is all tables.
         schema: What every capture is projected onto, by the columns' names: a `StructType`
             or any Arrow schema. Columns that a capture lacks are null and listed in
             `_unsent`; a capture without the table gives no rows. Without it all captures
-            must have the table, and the same columns.
+            must have the table, and the same columns. Of a side table or an envelope it
+            chooses columns.
         column: The column that holds the captures (binary) or their paths (string); by
             default the only binary column, else the only string column.
         unfinished: What becomes of a capture that ends inside a frame or a transaction:
@@ -71,7 +73,7 @@ def decode(
         OptionError: The options contradict each other or name what there is not.
         SchemaError: The schema cannot be the table's.
     """
-    _check(options, unfinished)
+    _check(table, options, unfinished)
     declared = None if schema is None else _arrow_schema(schema)
     function = _Decode(table, declared, column, unfinished, options)
     # The driver, not a task, is told of options that cannot be.
@@ -81,14 +83,14 @@ def decode(
 
 def schema(
     source: walrow.Catalog | str | os.PathLike[str] | Any,
-    table: str | tuple[str, str],
+    table: str | tuple[str, str] | None = None,
     **options: Any,
 ) -> StructType:
     """Returns the schema that `decode` gives a table's changes, from the same code.
 
     Args:
         source: A capture, as `walrow.read` takes it, or a catalog that knows the table.
-        table: The table, as in `decode`.
+        table: The table, as in `decode`; none with `envelope=True`.
         **options: As in `decode`.
 
     Raises:
@@ -97,10 +99,12 @@ def schema(
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    _check(options)
-    if isinstance(source, walrow.Catalog):
+    _check(table, options)
+    if isinstance(source, walrow.Catalog) and table is not None:
         found = pa.schema(walrow.schema(source, table, profile="spark", **options))
         return from_arrow_schema(found, prefer_timestamp_ntz=True)
+    if isinstance(source, walrow.Catalog):
+        source = b""
     if isinstance(source, str):
         source = _local(source)
     with walrow.read(source, table=table, profile="spark", **options) as reader:
@@ -111,7 +115,7 @@ def schema(
 class _Decode:
     """What `decode` returns: only plain values, so that it can be pickled."""
 
-    table: str | tuple[str, str]
+    table: str | tuple[str, str] | None
     schema: pa.Schema | None
     column: str | None
     unfinished: Literal["error", "ignore"]
@@ -119,9 +123,15 @@ class _Decode:
 
     def decoder(self) -> walrow.Decoder:
         """A decoder for one capture."""
+        schema = None if self.fixed else self.schema
         return walrow.Decoder(
-            table=self.table, schema=self.schema, profile="spark", **self.options
+            table=self.table, schema=schema, profile="spark", **self.options
         )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the batches have a schema of walrow's own."""
+        return _is_fixed(self.table, self.options)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decodes all captures of a partition."""
@@ -142,6 +152,9 @@ class _Decode:
                         )
                         raise SchemaError(text, table=batch.table)
                     records = pa.record_batch(batch)
+                    if self.fixed and self.schema is not None:
+                        yield _chosen(records, self.schema)
+                        continue
                     if common is None:
                         common = records.schema
                     elif self.schema is None and not records.schema.equals(common):
@@ -219,7 +232,32 @@ class _Decode:
             raise DecodeError(text)
 
 
-def _check(options: dict[str, Any], unfinished: str = "error") -> None:
+def _is_fixed(table: str | tuple[str, str] | None, options: dict[str, Any]) -> bool:
+    """Whether envelopes or a side table are read, whose columns no capture decides."""
+    schema = table.partition(".")[0] if isinstance(table, str) else (table or [""])[0]
+    return bool(options.get("envelope")) or schema == "walrow"
+
+
+def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns that the schema names."""
+    for name in schema.names:
+        if name not in records.schema.names:
+            text = f"no column {name}, only {', '.join(records.schema.names)}"
+            raise SchemaError(text, column=name)
+    return records.select(schema.names)
+
+
+def _check(
+    table: str | tuple[str, str] | None,
+    options: dict[str, Any],
+    unfinished: str = "error",
+) -> None:
+    if table is None and not options.get("envelope"):
+        text = "say which table, or envelope=True for all of them"
+        raise OptionError(text)
+    if options.get("side_tables"):
+        text = 'in Spark a side table is read by itself: table="walrow.transactions"'
+        raise OptionError(text)
     for name in ("framing", "profile"):
         if name in options:
             text = f"{name} is fixed in Spark: each value is a capture as the server sent it"

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
-use crate::options::{DecoderBuilder, Profile, TableName};
+use crate::options::{DecoderBuilder, OnUnrepresentable, Profile, TableName};
 use crate::table::Current;
 use std::sync::Arc;
 use walrow_stream::{Message, Relation, Transaction};
@@ -19,6 +19,8 @@ pub(crate) struct Sides {
     relations: Option<SideBuilder<RelationRow>>,
     truncates: Option<SideBuilder<TruncateRow>>,
     profile: Profile,
+    /// Whether an origin's LSN, which may be any number, becomes null where it does not fit.
+    nulls: bool,
     batch_rows: usize,
     batch_bytes: usize,
 }
@@ -34,6 +36,7 @@ impl Sides {
             relations: wants(SideTable::Relations).then(|| SideBuilder::new(profile)),
             truncates: wants(SideTable::Truncates).then(|| SideBuilder::new(profile)),
             profile,
+            nulls: options.unrepresentable == OnUnrepresentable::Null,
             batch_rows: options.batch_rows,
             batch_bytes: options.batch_bytes.min(options.batch_memory),
         }
@@ -59,12 +62,16 @@ impl Sides {
             transaction.end_lsn.0,
             prepared.map_or(0, |it| it.prepare_lsn.0),
         ];
-        let origins = transaction.origins.iter().map(|origin| origin.commit_lsn.0);
-        check_lsns(
-            self.profile,
-            SideTable::Transactions,
-            lsns.into_iter().chain(origins),
-        )?;
+        check_lsns(self.profile, SideTable::Transactions, lsns.into_iter())?;
+        let mut origins = transaction.origins.iter().map(|origin| origin.commit_lsn.0);
+        if self.profile == Profile::Spark
+            && !self.nulls
+            && origins.any(|lsn| i64::try_from(lsn).is_err())
+        {
+            let option = "unrepresentable=\"null\" or profile=\"arrow\"";
+            let reason = "an origin's LSN beyond 63 bits";
+            return Err(beyond(SideTable::Transactions, reason, Some(option)));
+        }
         let times = [
             Some(transaction.commit_time),
             prepared.map(|it| it.prepare_time),

@@ -115,6 +115,11 @@ impl Types {
         }
     }
 
+    /// Whether 64 bits have a place.
+    fn holds(self, value: u64) -> bool {
+        !self.spark || i64::try_from(value).is_ok()
+    }
+
     /// A transaction, an OID: 32 bits without a sign.
     fn narrow(self) -> DataType {
         if self.spark {

@@ -45,8 +45,9 @@ impl TransactionRow {
         for origin in all() {
             names.append_value(&origin.name);
         }
-        // 0/0 where the writer set none.
-        let lsns = all().map(|origin| Some(origin.commit_lsn.0).filter(|lsn| *lsn != 0));
+        // 0/0 where the writer set none; what does not fit was seen to become null.
+        let fits = |lsn: &u64| *lsn != 0 && types.holds(*lsn);
+        let lsns = all().map(|origin| Some(origin.commit_lsn.0).filter(fits));
         let columns = vec![Arc::new(names.finish()) as ArrayRef, types.wides(lsns)];
         let fields = Self::origin_fields(types);
         let structs = StructArray::new(fields.clone(), columns, None);

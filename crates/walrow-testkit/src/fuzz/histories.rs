@@ -1,20 +1,81 @@
 //! Arbitrary histories, each delivered in two ways and then broken in one place.
 
 use super::frames;
-use crate::History;
+use crate::history::Expected;
 use crate::reference::committed;
+use crate::{History, in_chunks};
 use arbitrary::Unstructured;
+use walrow_stream::{Assembler, ErrorKind, Item, Row};
 
-/// Both deliveries come to what the history says; a broken stream is an error or a round trip.
+/// Both deliveries come to what the history says, for the slow reader and, in any cut, for the
+/// assembler; a broken stream is an error or a round trip.
 pub fn histories(data: &[u8]) -> arbitrary::Result<()> {
     let mut u = Unstructured::new(data);
     let history: History = u.arbitrary()?;
+    let sizes: [u8; 2] = u.arbitrary()?;
+    let sizes = sizes.map(|size| usize::from(size) + 1);
     let expected = history.expected();
     for stream in [history.whole(), history.delivered()] {
-        let committed = committed(&stream.bytes()).expect("a history's stream is valid");
+        let bytes = stream.bytes();
+        let committed = committed(&bytes).expect("a history's stream is valid");
         assert_eq!(committed.transactions, expected);
         assert_eq!(committed.notes, history.expected_notes());
+        match assembled(in_chunks(&bytes, &sizes)) {
+            Ok(found) => assert_eq!(found, expected.iter().map(told).collect::<Vec<_>>()),
+            // Arbitrary names may be in no encoding.
+            Err(error) => assert!(matches!(error, ErrorKind::InvalidUtf8 { .. }), "{error:?}"),
+        }
         frames(&stream.broken(&mut u)?.bytes());
     }
     Ok(())
+}
+
+/// A transaction's ID and LSNs, and of each change its seq, its kind and the columns of its
+/// relation.
+type Told = (u32, u64, u64, Vec<(u64, u8, usize)>);
+
+fn told(transaction: &Expected) -> Told {
+    let changes = transaction.changes.iter().map(|change| {
+        let kind = change.message.bytes()[0];
+        let columns = change.columns.first().copied().unwrap_or(0);
+        (change.seq, kind, columns)
+    });
+    let &Expected {
+        xid,
+        commit_lsn,
+        end_lsn,
+        ..
+    } = transaction;
+    (xid, commit_lsn, end_lsn, changes.collect())
+}
+
+fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>, ErrorKind> {
+    let mut assembler = Assembler::default();
+    let mut found: Vec<Told> = Vec::new();
+    for piece in pieces {
+        let mut rest = piece;
+        while let Some(item) = assembler.next(&mut rest).map_err(|error| error.kind)? {
+            let change = match item {
+                Item::Begin(it) => {
+                    found.push((it.xid, it.commit_lsn.0, it.end_lsn.0, Vec::new()));
+                    continue;
+                }
+                Item::Change(change) => {
+                    let kind = match change.row {
+                        Row::Insert { .. } => b'I',
+                        Row::Update { .. } => b'U',
+                        Row::Delete { .. } => b'D',
+                        _ => b'T',
+                    };
+                    (change.seq, kind, change.relation.columns.len())
+                }
+                Item::Message(message) if message.transactional => (message.seq, b'M', 0),
+                _ => continue,
+            };
+            if let Some((.., changes)) = found.last_mut() {
+                changes.push(change);
+            }
+        }
+    }
+    Ok(found)
 }
