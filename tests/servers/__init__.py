@@ -1,6 +1,8 @@
 """Real PostgreSQL servers for tests, examples and benches, and recorders for them."""
 
 from servers.embedded import EmbeddedServer, ServerError
+from servers.histories import Mode, modes, record_history
+from servers.npm import NpmServer
 from servers.recording import (
     Captured,
     Progress,
@@ -19,6 +21,8 @@ from servers.recording import (
 __all__ = [
     "Captured",
     "EmbeddedServer",
+    "Mode",
+    "NpmServer",
     "Progress",
     "Reading",
     "ServerError",
@@ -26,8 +30,10 @@ __all__ = [
     "create_slot",
     "drop_slot",
     "format_lsn",
+    "modes",
     "parse_lsn",
     "record",
+    "record_history",
     "record_physical",
     "run_sql",
     "wal_end",

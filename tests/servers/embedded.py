@@ -65,14 +65,16 @@ class EmbeddedServer:
         *,
         logical_decoding_work_mem: str = "64MB",
         settings: Mapping[str, str] | None = None,
+        programs: Path | None = None,
     ) -> None:
         """Makes the cluster and starts the server.
 
         Args:
-            major: The major version: 18 or 16.
+            major: The major version: 18 or 16, unless `programs` are given.
             logical_decoding_work_mem: What a transaction may hold in the walsender's
                 memory before it is streamed or spilled; 64kB is the least.
             settings: Further lines of postgresql.conf; they win over the usual ones.
+            programs: The directory of initdb and postgres; None takes the wheel's.
 
         Raises:
             ServerError: The wheel has no such version, or the server does not start.
@@ -80,7 +82,7 @@ class EmbeddedServer:
         self.major = major
         self._account = _unprivileged_account()
         self._process: subprocess.Popen[bytes] | None = None
-        installed = _installed(major)
+        installed = programs or _installed(major)
         # Always /tmp: a socket's path may have about 100 bytes, TMPDIR can be longer.
         self._root = Path(tempfile.mkdtemp(prefix="walrow-pg-", dir="/tmp"))
         self._watchdog = _start_watchdog(self._root)

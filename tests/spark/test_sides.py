@@ -58,9 +58,7 @@ def test_an_origins_lsn_may_not_fit(spark: SparkSession, data: Path) -> None:
     assert origins == [None, 0xABCDEF, None, None, None]
 
 
-def test_columns_of_a_side_table_can_be_chosen(
-    spark: SparkSession, data: Path
-) -> None:
+def test_columns_of_a_side_table_can_be_chosen(spark: SparkSession, data: Path) -> None:
     schema = walrow.spark.schema(b"", "walrow.messages")
     schema = type(schema)([schema["prefix"], schema["lsn"]])
     decode = walrow.spark.decode(table="walrow.messages", schema=schema)
@@ -87,13 +85,15 @@ def test_all_tables_come_in_one_envelope(spark: SparkSession, data: Path) -> Non
     ]
     assert len({row["table_name"] for row in wanted}) > 4
     assert found.toArrow().to_pylist() == wanted
-    items = found.where("table_name = 'item'").selectExpr("data['id'] id", "key['id'] k")
+    items = found.where("table_name = 'item'").selectExpr(
+        "data['id'] id", "key['id'] k"
+    )
     assert all(row.id == row.k for row in items.collect() if row.id is not None)
 
 
 def test_streamed_rows_are_the_plain_ones(spark: SparkSession, data: Path) -> None:
     plain = data / "streaming-interleaved.v1.wire"
-    table = sorted(batch.table for batch in walrow.read(plain))[0]
+    table = min(batch.table for batch in walrow.read(plain))
     schema = walrow.spark.schema(plain, table)
     decode = walrow.spark.decode(table=table, schema=schema)
     frame = captures(spark, data, "streaming-interleaved")

@@ -72,6 +72,23 @@ impl From<&CatalogTable> for Relation {
     }
 }
 
+impl Relation {
+    /// Whether the message says nothing else.
+    fn is_like(&self, message: &walrow_wire::Relation<'_>) -> bool {
+        let columns = self.columns.iter().zip(message.columns.iter());
+        self.name.as_bytes() == message.name.0
+            && self.namespace.as_bytes() == spelt_out(message.namespace).0
+            && self.replica_identity == message.replica_identity
+            && self.columns.len() == message.columns.len()
+            && columns.into_iter().all(|(one, other)| {
+                one.name.as_bytes() == other.name.0
+                    && one.type_oid == other.type_oid
+                    && one.type_modifier == other.type_modifier
+                    && one.is_key == other.is_key()
+            })
+    }
+}
+
 impl fmt::Display for Relation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.namespace, self.name)
@@ -81,8 +98,29 @@ impl fmt::Display for Relation {
 /// What Relation and Type messages defined, and in which order they arrived.
 #[derive(Debug, Default)]
 struct Definitions {
-    relations: HashMap<Oid, (Arc<Relation>, u64)>,
-    types: HashMap<Oid, (TypeName, u64)>,
+    relations: HashMap<Oid, Defined<Arc<Relation>>>,
+    types: HashMap<Oid, Defined<TypeName>>,
+}
+
+/// A definition, and when it came to be.
+#[derive(Debug)]
+struct Defined<T> {
+    value: T,
+    /// When it arrived, or was taken over from a streamed transaction.
+    arrival: u64,
+    /// When the last definition arrived outside streams.
+    outside: u64,
+}
+
+impl<T> Defined<T> {
+    /// One that arrives now.
+    const fn now(value: T, arrival: u64) -> Self {
+        Self {
+            value,
+            arrival,
+            outside: arrival,
+        }
+    }
 }
 
 /// The definitions that hold at one point of a session.
@@ -122,8 +160,8 @@ impl Relations {
         let slot = self.recent.get_mut(oid as usize % RECENT)?;
         if slot.as_ref().is_none_or(|relation| relation.oid != oid) {
             let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
-            let (relation, _) = overlay.or_else(|| self.session.relations.get(&oid))?;
-            *slot = Some(Arc::clone(relation));
+            let defined = overlay.or_else(|| self.session.relations.get(&oid))?;
+            *slot = Some(Arc::clone(&defined.value));
         }
         slot.as_ref()
     }
@@ -142,41 +180,68 @@ impl Relations {
 
     /// Definitions from now on are one transaction's own; it begins with these.
     pub(crate) fn enter(&mut self, inherited: Vec<Arc<Relation>>) {
-        let relations = inherited.into_iter().map(|it| (it.oid, (it, 0))).collect();
+        let relations = inherited
+            .into_iter()
+            .map(|relation| (relation.oid, Defined::now(relation, 0)));
         self.overlay = Some(Definitions {
-            relations,
+            relations: relations.collect(),
             types: HashMap::new(),
         });
         self.forget_recent();
     }
 
-    /// Definitions from now on are the session's again. Those of the transaction that `keep`
-    /// names, with their arrival, become the session's if nothing arrived outside since.
-    pub(crate) fn leave(&mut self, keep: &Kept) {
+    /// Definitions from now on are the session's again, with those of the transaction that `kept`
+    /// names, unless the session knows better.
+    pub(crate) fn leave(&mut self, kept: &Kept) {
         let Some(mut overlay) = self.overlay.take() else {
             return;
         };
-        for (oid, (arrival, _)) in &keep.relations {
-            let newer = self
-                .session
-                .relations
-                .get(oid)
-                .is_some_and(|(_, it)| it > arrival);
-            if let (false, Some((relation, _))) = (newer, overlay.relations.remove(oid)) {
-                self.session.relations.insert(*oid, (relation, *arrival));
-            }
+        for (oid, keep) in &kept.relations {
+            let arrival = self.arrive();
+            promote(
+                &mut self.session.relations,
+                &mut overlay.relations,
+                *oid,
+                *keep,
+                arrival,
+            );
         }
-        for (oid, (arrival, _)) in &keep.types {
-            let newer = self
-                .session
-                .types
-                .get(oid)
-                .is_some_and(|(_, it)| it > arrival);
-            if let (false, Some((name, _))) = (newer, overlay.types.remove(oid)) {
-                self.session.types.insert(*oid, (name, *arrival));
-            }
+        for (oid, keep) in &kept.types {
+            let arrival = self.arrive();
+            promote(
+                &mut self.session.types,
+                &mut overlay.types,
+                *oid,
+                *keep,
+                arrival,
+            );
         }
         self.forget_recent();
+    }
+
+    /// How a streamed definition of a relation that arrives now is kept.
+    pub(crate) fn keep(&mut self, message: &walrow_wire::Relation<'_>, xid: Xid) -> Keep {
+        let known = self.session.relations.get(&message.oid);
+        let own = known.is_none_or(|known| !known.value.is_like(message));
+        Keep {
+            arrival: self.arrive(),
+            xid,
+            own,
+        }
+    }
+
+    /// How a streamed definition of a type that arrives now is kept.
+    pub(crate) fn keep_type(&mut self, message: &walrow_wire::Type<'_>, xid: Xid) -> Keep {
+        let known = self.session.types.get(&message.oid);
+        let own = known.is_none_or(|known| {
+            known.value.name.as_bytes() != message.name.0
+                || known.value.namespace.as_bytes() != spelt_out(message.namespace).0
+        });
+        Keep {
+            arrival: self.arrive(),
+            xid,
+            own,
+        }
     }
 
     /// Takes a Type message.
@@ -190,14 +255,14 @@ impl Relations {
             Some(overlay) => &mut overlay.types,
             None => &mut self.session.types,
         };
-        types.insert(message.oid, (name, arrival));
+        types.insert(message.oid, Defined::now(name, arrival));
         Ok(())
     }
 
     fn type_name(&self, oid: Oid) -> Option<&TypeName> {
         let overlay = self.overlay.as_ref().and_then(|it| it.types.get(&oid));
-        let (name, _) = overlay.or_else(|| self.session.types.get(&oid))?;
-        Some(name)
+        let defined = overlay.or_else(|| self.session.types.get(&oid))?;
+        Some(&defined.value)
     }
 
     /// Takes a Relation message.
@@ -224,7 +289,7 @@ impl Relations {
         let arrival = self.arrive();
         let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
         let known = overlay.into_iter().chain(self.session.relations.get(&oid));
-        let same = known.map(|(known, _)| known).find(|known| {
+        let same = known.map(|known| &known.value).find(|known| {
             relation.version = known.version;
             ***known == relation
         });
@@ -241,7 +306,7 @@ impl Relations {
             Some(overlay) => &mut overlay.relations,
             None => &mut self.session.relations,
         };
-        relations.insert(oid, (relation, arrival));
+        relations.insert(oid, Defined::now(relation, arrival));
         if let Some(slot) = self.recent.get_mut(oid as usize % RECENT) {
             *slot = None;
         }
@@ -249,19 +314,57 @@ impl Relations {
     }
 }
 
-/// What a streamed transaction defined: each definition's arrival and the (sub)transaction that
-/// it came with.
+/// Takes a transaction's definition over into the session.
+///
+/// Not if one arrived outside since. And not if it only repeats what the session had when it
+/// arrived, and another transaction's has taken that one's place since: that one made the change.
+fn promote<T>(
+    session: &mut HashMap<Oid, Defined<T>>,
+    overlay: &mut HashMap<Oid, Defined<T>>,
+    oid: Oid,
+    keep: Keep,
+    arrival: u64,
+) {
+    let (latest, outside) = session
+        .get(&oid)
+        .map_or((0, 0), |known| (known.arrival, known.outside));
+    let since = if keep.own { outside } else { latest };
+    if since <= keep.arrival
+        && let Some(Defined { value, .. }) = overlay.remove(&oid)
+    {
+        session.insert(
+            oid,
+            Defined {
+                value,
+                arrival,
+                outside,
+            },
+        );
+    }
+}
+
+/// What a streamed transaction defined.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    pub(crate) relations: BTreeMap<Oid, (u64, Xid)>,
-    pub(crate) types: BTreeMap<Oid, (u64, Xid)>,
+    pub(crate) relations: BTreeMap<Oid, Keep>,
+    pub(crate) types: BTreeMap<Oid, Keep>,
+}
+
+/// One definition of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keep {
+    arrival: u64,
+    /// The (sub)transaction that it came with.
+    xid: Xid,
+    /// Whether it is another than the session's when it arrived.
+    own: bool,
 }
 
 impl Kept {
     /// The subtransaction was rolled back.
     pub(crate) fn forget(&mut self, subxid: Xid) {
-        self.relations.retain(|_, (_, xid)| *xid != subxid);
-        self.types.retain(|_, (_, xid)| *xid != subxid);
+        self.relations.retain(|_, keep| keep.xid != subxid);
+        self.types.retain(|_, keep| keep.xid != subxid);
     }
 }
 
@@ -276,9 +379,14 @@ fn text<'a>(
 }
 
 /// The wire leaves `pg_catalog` empty.
+fn spelt_out(namespace: PgString<'_>) -> PgString<'_> {
+    if namespace.is_empty() {
+        PgString(b"pg_catalog")
+    } else {
+        namespace
+    }
+}
+
 fn namespace<'a>(string: PgString<'a>, message: &'static str) -> Result<&'a str, ErrorKind> {
-    Ok(match text(string, message, "namespace")? {
-        "" => "pg_catalog",
-        name => name,
-    })
+    text(spelt_out(string), message, "namespace")
 }

@@ -266,21 +266,19 @@ impl Undecided {
         match parse(data, streamed)? {
             Message::Relation(relation) => {
                 let xid = relation.xid.unwrap_or(open.transaction.xid);
-                if streamed {
-                    let arrival = relations.arrive();
-                    open.kept.relations.insert(relation.oid, (arrival, xid));
-                } else {
+                let keep = relations.keep(&relation, xid);
+                open.kept.relations.insert(relation.oid, keep);
+                if !streamed {
                     // It counts at once for all that follows.
                     relations.define(&relation)?;
-                    open.kept.relations.insert(relation.oid, (0, xid));
                 }
                 open.relation = None;
             }
             Message::Type(message) => {
                 let xid = message.xid.unwrap_or(open.transaction.xid);
                 if streamed {
-                    let arrival = relations.arrive();
-                    open.kept.types.insert(message.oid, (arrival, xid));
+                    let keep = relations.keep_type(&message, xid);
+                    open.kept.types.insert(message.oid, keep);
                 } else {
                     relations.define_type(&message)?;
                 }

@@ -273,6 +273,50 @@ fn two_open_streams_may_see_different_definitions() {
 }
 
 #[test]
+fn the_transaction_that_made_the_change_decides() {
+    // Two are open; one of them renames the schema, the other only repeats what holds.
+    let t = |stream: Stream, schema: &str| {
+        stream.relation(T, schema, "t", ReplicaIdentity::Default, &[ID, NAME])
+    };
+    let plain = || {
+        t(Stream::new().begin(0x1000, 699), "old")
+            .insert(T, &two("1"))
+            .commit()
+    };
+    let streams = |first: &str, second: &str| {
+        let stream = t(plain().stream_start(700), first)
+            .insert(T, &two("2"))
+            .stream_stop();
+        t(stream.stream_start(701), second)
+            .insert(T, &two("3"))
+            .stream_stop()
+    };
+    let after = |stream: Stream| {
+        let bytes = stream
+            .begin(0x9000, 702)
+            .insert(T, &two("4"))
+            .commit()
+            .bytes();
+        let (mut assembler, mut input, mut last) = (Assembler::default(), &*bytes, None);
+        while let Some(item) = assembler.next(&mut input).unwrap() {
+            if let Item::Change(change) = item {
+                last = Some(change.relation.to_string());
+            }
+        }
+        last.unwrap()
+    };
+    let in_order = |stream: Stream| stream.stream_commit(0x2000, 700).stream_commit(0x3000, 701);
+    let reversed = |stream: Stream| stream.stream_commit(0x2000, 701).stream_commit(0x3000, 700);
+    assert_eq!(after(reversed(streams("old", "new"))), "new.t");
+    assert_eq!(after(reversed(streams("new", "old"))), "new.t");
+    assert_eq!(after(in_order(streams("old", "new"))), "new.t");
+    assert_eq!(after(in_order(streams("new", "old"))), "new.t");
+    // Told outside since, neither counts.
+    let outside = t(streams("new", "old").begin(0x1800, 703), "newest").commit();
+    assert_eq!(after(in_order(outside)), "newest.t");
+}
+
+#[test]
 fn identical_definitions_in_streams_are_one_version() {
     let plain = t2(Stream::new().begin(0x1000, 699))
         .insert(T, &two("1"))
