@@ -57,8 +57,9 @@ bench: build ## captures from a real server, then how fast they are read, beside
 	@$(BIN)/python benches/captures.py target/bench-data
 	cargo bench -p walrow-benches
 	@for script in benches/*.py; do \
-		case $$script in benches/captures.py) ;; *) \
+		case $$script in benches/captures.py|benches/memory.py) ;; *) \
 			echo "== $$script"; $(BIN)/python $$script target/bench-data ;; esac; done
+	@echo "== benches/memory.py"; $(BIN)/python benches/memory.py
 
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 	@for target in $$(target/tools/bin/cargo-fuzz list); do \

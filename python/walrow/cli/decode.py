@@ -22,7 +22,27 @@ _POLICIES = ("error", "null", "sentinel")
 
 @click.command()
 @source.file
-@click.option("--table", metavar="T", help="Only this table: orders or public.orders.")
+@click.option(
+    "--table",
+    metavar="T",
+    help="Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
+    "walrow.relations, walrow.truncates.",
+)
+@click.option(
+    "--envelope",
+    is_flag=True,
+    help="All tables under one schema, each row's columns as a map of names to texts.",
+)
+@click.option(
+    "--start",
+    metavar="LSN",
+    help="Leave out transactions that end at this LSN or before it: 0/1A2B.",
+)
+@click.option(
+    "--late-start",
+    is_flag=True,
+    help="Leave out transactions whose begin the capture lacks, which are errors otherwise.",
+)
 @click.option(
     "--profile",
     type=click.Choice(("arrow", "spark", "text")),
@@ -71,6 +91,9 @@ def decode(
     *,
     file: str,
     table: str | None,
+    envelope: bool,
+    start: str | None,
+    late_start: bool,
     profile: str,
     to: str,
     form: str | None,
@@ -98,6 +121,9 @@ def decode(
     form = _format(to, form)
     options: dict[str, Any] = {
         "table": table,
+        "envelope": envelope,
+        "start": start,
+        "late_start": late_start,
         "profile": profile,
         "framing": framing,
         "types": _pairs(types, "--types") or None,
@@ -116,7 +142,7 @@ def decode(
         reader = walrow.read(blocks, **options)
         batches = _Counted(reader)
         try:
-            _write(to, form, table, batches)
+            _write(to, form, batches, one_schema=envelope or table is not None)
         except (Error, OSError) as error:
             if not isinstance(error, BrokenPipeError):
                 batches.explain(error)
@@ -124,7 +150,7 @@ def decode(
         _warn(reader, profile)
 
 
-def _write(to: str, form: str, table: str | None, batches: _Counted) -> None:
+def _write(to: str, form: str, batches: _Counted, *, one_schema: bool) -> None:
     from walrow.cli.output import Files, Json
 
     if to == "-":
@@ -143,16 +169,16 @@ def _write(to: str, form: str, table: str | None, batches: _Counted) -> None:
             for batch in batches:
                 lines.write(batch)
         else:
-            _one_table(Path(to), form, table, batches, files)
+            _one_table(Path(to), form, batches, files, one_schema=one_schema)
         files.commit()
 
 
 def _one_table(
-    path: Path, form: str, table: str | None, batches: _Counted, files: Files
+    path: Path, form: str, batches: _Counted, files: Files, *, one_schema: bool
 ) -> None:
     import pyarrow as pa
 
-    if table is not None:
+    if one_schema:
         only = files.create(path, form, pa.schema(batches.reader.schema))
         for batch in batches:
             only.write(batch)

@@ -1,0 +1,74 @@
+"""Side tables, envelopes and places to start at, on the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import walrow
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet as pq  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("name", ["transactions", "messages", "relations", "truncates"])
+def test_side_tables_are_lines_and_files(
+    data: Path, tmp_path: Path, invoke: Any, name: str
+) -> None:
+    capture = data / ("messages" if name == "messages" else "truncate")
+    capture = capture.with_suffix(".text.wire")
+    table = f"walrow.{name}"
+    wanted = pa.table(walrow.read(capture, table=table))
+    assert wanted.num_rows
+    lines = invoke("decode", capture, "--table", table).splitlines()
+    assert [json.loads(line)["_table"] for line in lines] == [table] * wanted.num_rows
+    path = tmp_path / "side.parquet"
+    invoke("decode", capture, "--table", table, "--to", path)
+    assert pq.read_table(path).to_pylist() == wanted.to_pylist()
+
+
+def test_all_tables_go_to_one_file_as_envelopes(
+    data: Path, tmp_path: Path, invoke: Any
+) -> None:
+    capture = data / "rows.text.wire"
+    wanted = pa.table(walrow.read(capture, envelope=True)).to_pylist()
+    path = tmp_path / "all.parquet"
+    invoke("decode", capture, "--envelope", "--to", path)
+    assert pq.read_table(path).to_pylist() == wanted
+    first = json.loads(invoke("decode", capture, "--envelope").splitlines()[0])
+    assert first["table_name"] == "item"
+    assert first["key"] == {"id": "1"}
+    assert first["data"]["label"] == "one"
+
+
+def test_what_was_delivered_is_left_out(data: Path, invoke: Any, run: Any) -> None:
+    capture = data / "rows.text.wire"
+    ends = pa.table(walrow.read(capture, table="walrow.transactions"))["end_lsn"]
+    start = ends[len(ends) // 2].as_py()
+    text = f"{start >> 32:X}/{start & 0xFFFFFFFF:X}"
+    lines = invoke("decode", capture, "--start", text).splitlines()
+    assert 0 < len(lines) < 17
+    assert all(json.loads(line)["_commit_lsn"] >= start for line in lines)
+    assert run("decode", capture, "--start", "nowhere").returncode == 2
+
+
+def test_captures_that_start_late_say_so(data: Path, tmp_path: Path, run: Any) -> None:
+    frames = list(walrow.messages(data / "two-phase.text.wire"))
+    kinds = [frame.message.kind if frame.message else "" for frame in frames]
+    late = tmp_path / "late.wire"
+    # The session with its relation, but without what it prepared first.
+    relation = frames[kinds.index("R")]
+    after = [frames[0], relation, *frames[kinds.index("P") + 1 :]]
+    late.write_bytes(b"".join(frame.to_bytes() for frame in after))
+    refused = run("decode", late)
+    assert refused.returncode == 1
+    assert b"late_start" in refused.stderr
+    taken = run("decode", late, "--late-start", "--table", "walrow.transactions")
+    assert taken.returncode == 0, taken.stderr
+    # All but the one that was prepared first.
+    assert taken.stdout.count(b"walrow.transactions") == 4
