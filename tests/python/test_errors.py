@@ -27,6 +27,7 @@ ALL: list[tuple[type[walrow.Error], dict[str, Any]]] = [
     (walrow.SchemaError, {"table": "public.t", "column": "c"}),
     (walrow.OptionError, {}),
     (walrow.LogError, {}),
+    (walrow.SpoolError, {"errno": 28}),
     (walrow.ReplicationError, {"sqlstate": "57P01"}),
 ]
 
