@@ -195,6 +195,8 @@ class Decoder:
         Raises:
             RuntimeError: What was fed is not worked off.
             OptionError: Rows were not handed out.
+            Error: What stopped the decoder: the state that was saved last counts then,
+                with its position.
             SpoolError: They cannot be read from disk.
         """
 

@@ -104,14 +104,14 @@ def read(
         start: Leaves out what was delivered before: transactions that end, and
             non-transactional messages that lie, at this LSN or before it. A number, or as
             PostgreSQL writes it: `"0/1A2B"`.
-        late_start: Leaves out transactions whose begin the stream lacks, where they are
-            errors otherwise.
+        late_start: Leaves out streamed transactions whose first chunk, and prepared ones
+            whose rows, lie before the stream, where they are errors otherwise.
         spool_memory: How many bytes of memory open and prepared transactions take over all;
             beyond it they wait in files.
         spool_directory: Where these files are; the system's directory for temporary files
             by default. They have no name and vanish by themselves.
-        message_limit: The largest message that is taken, in bytes; by default the 1 GiB that
-            PostgreSQL never passes.
+        message_limit: The largest pgoutput message, and so the largest row, that is taken, in
+            bytes; by default the 1 GiB that PostgreSQL never passes.
 
     Raises:
         OptionError: The options contradict each other or name what there is not.

@@ -27,36 +27,23 @@ METADATA = {
 }
 #: Types whose binary form is not read: their columns are text in both records.
 TEXT_ONLY = {
-    "bit",
     "box",
-    "cidr",
     "circle",
     "daterange",
-    "inet",
-    "int2vector",
     "int4range",
     "int8multirange",
-    "interval",
-    "jsonpath",
     "line",
     "lseg",
-    "macaddr",
-    "macaddr8",
     "money",
     "numrange",
-    "oidvector",
     "path",
-    "pg_lsn",
-    "pg_snapshot",
     "point",
     "polygon",
-    "regclass",
-    "tid",
     "tsquery",
     "tstzrange",
-    "tsvector",
-    "varbit",
 }
+#: Types whose text is a name and whose binary form is a number.
+NAMES = {"regclass"}
 
 
 class Table:
@@ -151,11 +138,13 @@ def test_text_and_binary_give_identical_batches(capture: Capture, profile: Any) 
         keep = []
         for at, field in enumerate(other.records.schema):
             name = f"{other.table}.{field.name}"
+            pg_type = (field.metadata or {}).get(b"pg.type", b"").decode()
+            if pg_type in NAMES:
+                continue
             if reader.nulled.get(name) == text_reader.nulled.get(name):
                 keep.append(at)
                 continue
             # There is only text for it, so its binary cells were nulled, and counted.
-            pg_type = field.metadata[b"pg.type"].decode()
             pinned = int(field.metadata[b"pg.oid"]) < 16384
             assert not pinned or pg_type.removeprefix("_") in TEXT_ONLY, pg_type
         one.records, other.records = (

@@ -224,6 +224,7 @@ def test_spark_has_no_unsigned_numbers() -> None:
         {"table": "walrow.messages", "envelope": True},
         {"envelope": True, "types": {"a": "int64"}},
         {"message_limit": 0},
+        {"spool_memory": -1},
         {"start": "a place"},
     ],
 )
@@ -356,9 +357,22 @@ def test_state_belongs_to_a_position() -> None:
     with pytest.raises(walrow.OptionError, match="flush"):
         decoder.prepared_state()
     list(decoder.flush())
-    assert decoder.prepared_state() == b""
+    none = decoder.prepared_state()
+    walrow.Decoder().restore_prepared(none)
+    for cut in (0, len(none) // 2, len(none) - 1):
+        with pytest.raises(walrow.DecodeError, match="not a whole state"):
+            decoder.restore_prepared(none[:cut])
     with pytest.raises(walrow.DecodeError, match="not a whole state"):
         decoder.restore_prepared(capture("rows").data)
+
+
+def test_no_state_is_given_after_a_failure() -> None:
+    # What failed may be what was prepared, and nobody else holds its rows.
+    decoder = walrow.Decoder(message_limit=30)
+    with pytest.raises(walrow.DecodeError):
+        list(decoder.feed(TWO_PHASE.data))
+    with pytest.raises(walrow.DecodeError, match="message_limit"):
+        decoder.prepared_state()
 
 
 # The envelope

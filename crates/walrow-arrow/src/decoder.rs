@@ -193,9 +193,13 @@ impl Decoder {
     /// ended.
     ///
     /// # Errors
-    /// There are rows that were not handed out: [`Decoder::flush`], and take all batches first.
-    /// Those of `out` and of the spool are [`ErrorKind::Stream`].
+    /// There are rows that were not handed out: [`Decoder::flush`], and take all batches first. What
+    /// stopped the decoder: then the state that was saved last counts, with its position. Those of `out` and of the spool are [`ErrorKind::Stream`].
     pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> Result<(), Error> {
+        if let Some(error) = &self.failure {
+            // A transaction that failed may be one that was prepared: it is held no more.
+            return Err(error.clone());
+        }
         if !self.tables.is_empty() {
             let text = "rows are not handed out yet: flush, and take all batches, before the \
                         prepared transactions are saved";

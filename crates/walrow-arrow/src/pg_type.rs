@@ -23,24 +23,57 @@ pub(crate) const CHAR: Oid = 18;
 pub(crate) const NAME: Oid = 19;
 pub(crate) const INT8: Oid = 20;
 pub(crate) const INT2: Oid = 21;
+pub(crate) const INT2VECTOR: Oid = 22;
 pub(crate) const INT4: Oid = 23;
+pub(crate) const REGPROC: Oid = 24;
 pub(crate) const TEXT: Oid = 25;
 pub(crate) const OID: Oid = 26;
+pub(crate) const TID: Oid = 27;
 pub(crate) const XID: Oid = 28;
 pub(crate) const CID: Oid = 29;
+pub(crate) const OIDVECTOR: Oid = 30;
 pub(crate) const JSON: Oid = 114;
+pub(crate) const XML: Oid = 142;
+pub(crate) const PG_NODE_TREE: Oid = 194;
+pub(crate) const CIDR: Oid = 650;
 pub(crate) const FLOAT4: Oid = 700;
 pub(crate) const FLOAT8: Oid = 701;
+pub(crate) const MACADDR8: Oid = 774;
+pub(crate) const MONEY: Oid = 790;
+pub(crate) const MACADDR: Oid = 829;
+pub(crate) const INET: Oid = 869;
+pub(crate) const ACLITEM: Oid = 1033;
 pub(crate) const BPCHAR: Oid = 1042;
 pub(crate) const VARCHAR: Oid = 1043;
 pub(crate) const DATE: Oid = 1082;
 pub(crate) const TIME: Oid = 1083;
 pub(crate) const TIMESTAMP: Oid = 1114;
 pub(crate) const TIMESTAMPTZ: Oid = 1184;
+pub(crate) const INTERVAL: Oid = 1186;
 pub(crate) const TIMETZ: Oid = 1266;
+pub(crate) const BIT: Oid = 1560;
+pub(crate) const VARBIT: Oid = 1562;
 pub(crate) const NUMERIC: Oid = 1700;
+pub(crate) const REFCURSOR: Oid = 1790;
+pub(crate) const REGPROCEDURE: Oid = 2202;
+pub(crate) const REGOPER: Oid = 2203;
+pub(crate) const REGOPERATOR: Oid = 2204;
+pub(crate) const REGCLASS: Oid = 2205;
+pub(crate) const REGTYPE: Oid = 2206;
 pub(crate) const UUID: Oid = 2950;
+pub(crate) const TXID_SNAPSHOT: Oid = 2970;
+pub(crate) const PG_LSN: Oid = 3220;
+pub(crate) const TSVECTOR: Oid = 3614;
+pub(crate) const TSQUERY: Oid = 3615;
+pub(crate) const GTSVECTOR: Oid = 3642;
+pub(crate) const REGCONFIG: Oid = 3734;
+pub(crate) const REGDICTIONARY: Oid = 3769;
 pub(crate) const JSONB: Oid = 3802;
+pub(crate) const JSONPATH: Oid = 4072;
+pub(crate) const REGNAMESPACE: Oid = 4089;
+pub(crate) const REGROLE: Oid = 4096;
+pub(crate) const REGCOLLATION: Oid = 4191;
+pub(crate) const PG_SNAPSHOT: Oid = 5038;
 pub(crate) const XID8: Oid = 5069;
 
 /// A built-in type, and whether the OID or name asked for was its array type's.
@@ -87,58 +120,58 @@ const BUILT_IN: &[BuiltIn] = &[
     entry(NAME, 1003, "name"),
     entry(INT8, 1016, "int8"),
     entry(INT2, 1005, "int2"),
-    entry(22, 1006, "int2vector"),
+    entry(INT2VECTOR, 1006, "int2vector"),
     entry(INT4, 1007, "int4"),
-    entry(24, 1008, "regproc"),
+    entry(REGPROC, 1008, "regproc"),
     entry(TEXT, 1009, "text"),
     entry(OID, 1028, "oid"),
-    entry(27, 1010, "tid"),
+    entry(TID, 1010, "tid"),
     entry(XID, 1011, "xid"),
     entry(CID, 1012, "cid"),
-    entry(30, 1013, "oidvector"),
+    entry(OIDVECTOR, 1013, "oidvector"),
     entry(JSON, 199, "json"),
-    entry(142, 143, "xml"),
-    entry(194, 0, "pg_node_tree"),
+    entry(XML, 143, "xml"),
+    entry(PG_NODE_TREE, 0, "pg_node_tree"),
     entry(600, 1017, "point"),
     entry(601, 1018, "lseg"),
     entry(602, 1019, "path"),
     entry(603, 1020, "box"),
     entry(604, 1027, "polygon"),
     entry(628, 629, "line"),
-    entry(650, 651, "cidr"),
+    entry(CIDR, 651, "cidr"),
     entry(FLOAT4, 1021, "float4"),
     entry(FLOAT8, 1022, "float8"),
     entry(718, 719, "circle"),
-    entry(774, 775, "macaddr8"),
-    entry(790, 791, "money"),
-    entry(829, 1040, "macaddr"),
-    entry(869, 1041, "inet"),
-    entry(1033, 1034, "aclitem"),
+    entry(MACADDR8, 775, "macaddr8"),
+    entry(MONEY, 791, "money"),
+    entry(MACADDR, 1040, "macaddr"),
+    entry(INET, 1041, "inet"),
+    entry(ACLITEM, 1034, "aclitem"),
     entry(BPCHAR, 1014, "bpchar"),
     entry(VARCHAR, 1015, "varchar"),
     entry(DATE, 1182, "date"),
     entry(TIME, 1183, "time"),
     entry(TIMESTAMP, 1115, "timestamp"),
     entry(TIMESTAMPTZ, 1185, "timestamptz"),
-    entry(1186, 1187, "interval"),
+    entry(INTERVAL, 1187, "interval"),
     entry(TIMETZ, 1270, "timetz"),
-    entry(1560, 1561, "bit"),
-    entry(1562, 1563, "varbit"),
+    entry(BIT, 1561, "bit"),
+    entry(VARBIT, 1563, "varbit"),
     entry(NUMERIC, 1231, "numeric"),
-    entry(1790, 2201, "refcursor"),
-    entry(2202, 2207, "regprocedure"),
-    entry(2203, 2208, "regoper"),
-    entry(2204, 2209, "regoperator"),
-    entry(2205, 2210, "regclass"),
-    entry(2206, 2211, "regtype"),
+    entry(REFCURSOR, 2201, "refcursor"),
+    entry(REGPROCEDURE, 2207, "regprocedure"),
+    entry(REGOPER, 2208, "regoper"),
+    entry(REGOPERATOR, 2209, "regoperator"),
+    entry(REGCLASS, 2210, "regclass"),
+    entry(REGTYPE, 2211, "regtype"),
     entry(UUID, 2951, "uuid"),
-    entry(2970, 2949, "txid_snapshot"),
-    entry(3220, 3221, "pg_lsn"),
-    entry(3614, 3643, "tsvector"),
-    entry(3615, 3645, "tsquery"),
-    entry(3642, 3644, "gtsvector"),
-    entry(3734, 3735, "regconfig"),
-    entry(3769, 3770, "regdictionary"),
+    entry(TXID_SNAPSHOT, 2949, "txid_snapshot"),
+    entry(PG_LSN, 3221, "pg_lsn"),
+    entry(TSVECTOR, 3643, "tsvector"),
+    entry(TSQUERY, 3645, "tsquery"),
+    entry(GTSVECTOR, 3644, "gtsvector"),
+    entry(REGCONFIG, 3735, "regconfig"),
+    entry(REGDICTIONARY, 3770, "regdictionary"),
     entry(JSONB, 3807, "jsonb"),
     entry(3904, 3905, "int4range"),
     entry(3906, 3907, "numrange"),
@@ -146,16 +179,16 @@ const BUILT_IN: &[BuiltIn] = &[
     entry(3910, 3911, "tstzrange"),
     entry(3912, 3913, "daterange"),
     entry(3926, 3927, "int8range"),
-    entry(4072, 4073, "jsonpath"),
-    entry(4089, 4090, "regnamespace"),
-    entry(4096, 4097, "regrole"),
-    entry(4191, 4192, "regcollation"),
+    entry(JSONPATH, 4073, "jsonpath"),
+    entry(REGNAMESPACE, 4090, "regnamespace"),
+    entry(REGROLE, 4097, "regrole"),
+    entry(REGCOLLATION, 4192, "regcollation"),
     entry(4451, 6150, "int4multirange"),
     entry(4532, 6151, "nummultirange"),
     entry(4533, 6152, "tsmultirange"),
     entry(4534, 6153, "tstzmultirange"),
     entry(4535, 6155, "datemultirange"),
     entry(4536, 6157, "int8multirange"),
-    entry(5038, 5039, "pg_snapshot"),
+    entry(PG_SNAPSHOT, 5039, "pg_snapshot"),
     entry(XID8, 271, "xid8"),
 ];

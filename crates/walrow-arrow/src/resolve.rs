@@ -4,13 +4,14 @@
 //! values or from the format they come in.
 
 use crate::column::{
-    BytesForm, Decimal128, Float, Integer, ListPlan, NumericTypmod, Plan, TextForm,
+    BoolForm, BytesForm, Decimal128, DecimalForm, Float, Integer, ListForm, ListPlan, MacSize,
+    NumericTypmod, Plan, StructPlan, TextForm,
 };
 use crate::error::{Error, ErrorKind};
 use crate::options::{DecoderBuilder, Profile};
 use crate::pg_type;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,21 +40,42 @@ enum PgType {
     Text,
     Char,
     Bytea,
+    /// How many bits, if it is always as many.
+    Bits {
+        length: Option<i32>,
+    },
     Uuid,
     Json,
     Jsonb,
+    /// Text, which has a version before it in binary: `jsonpath`, `ltree`.
+    Versioned,
     Date,
     Time,
     TimeTz,
     Timestamp {
         zone: bool,
     },
-    Xid8,
+    Interval,
+    Money,
+    /// A name in text, the digits of an OID in binary, which no catalog here brings together.
+    Reg,
+    Tid,
+    Network {
+        is_cidr: bool,
+    },
+    Mac(MacSize),
+    TsVector,
+    Snapshot,
+    /// `int2vector` or `oidvector`
+    Vector(Integer),
     Array {
         element: Box<Self>,
+        /// 0 if nothing told.
         element_oid: Oid,
         delimiter: u8,
     },
+    /// A built-in type that has no binary form, or none that is read.
+    TextOnly,
     /// PostgreSQL's own text.
     Other,
 }
@@ -83,7 +105,7 @@ pub(crate) fn column(
     let plan = match of_column.or_else(of_type) {
         None => profile_plan(&pg_type, options.profile),
         Some(data_type) => {
-            let plan = requested_plan(&pg_type, data_type);
+            let plan = requested_plan(&pg_type, data_type, options.profile);
             let plan = plan.filter(|_| can_be(data_type, options.profile));
             plan.ok_or_else(|| {
                 let pg = type_name
@@ -161,20 +183,39 @@ fn can_be(data_type: &DataType, profile: Profile) -> bool {
         | DataType::Time64(TimeUnit::Nanosecond)
         | DataType::Timestamp(TimeUnit::Microsecond, None) => true,
         DataType::UInt32
+        | DataType::UInt64
         | DataType::FixedSizeBinary(16)
+        | DataType::Interval(IntervalUnit::MonthDayNano)
         | DataType::Time64(TimeUnit::Microsecond) => !spark,
         DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) => &**zone == "UTC",
         DataType::Decimal128(precision, scale) => {
             u8::try_from(*scale).is_ok_and(|scale| Decimal128::new(*precision, scale).is_some())
         }
         DataType::List(item) => item.is_nullable() && can_be(item.data_type(), profile),
+        DataType::Struct(fields) => {
+            is_struct(fields, &StructPlan::interval())
+                || (!spark && is_struct(fields, &StructPlan::tid()))
+        }
         _ => false,
     }
 }
 
-/// Whether no list in this type says that its items are never null.
+/// Whether these are the plan's fields, by name and type; they may bear metadata of their own.
+fn is_struct(fields: &Fields, plan: &StructPlan) -> bool {
+    fields.len() == plan.fields.len()
+        && fields.iter().zip(&plan.fields).all(|(field, ours)| {
+            field.is_nullable()
+                && field.name() == ours.name()
+                && field.data_type() == ours.data_type()
+        })
+}
+
+/// Whether nothing within this type says that it is never null.
 pub(crate) fn has_nullable_items(data_type: &DataType) -> bool {
     match data_type {
+        DataType::Struct(fields) => fields
+            .iter()
+            .all(|field| field.is_nullable() && has_nullable_items(field.data_type())),
         DataType::List(item) => item.is_nullable() && has_nullable_items(item.data_type()),
         _ => true,
     }
@@ -196,12 +237,24 @@ fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
         PgType::Integer(Integer::Int8) => "Int64, Utf8 or Binary",
         PgType::Integer(Integer::Oid) if spark => "Int64, Utf8 or Binary",
         PgType::Integer(Integer::Oid) => "UInt32, Int64, Utf8 or Binary",
+        PgType::Integer(Integer::Xid8 | Integer::Lsn) if spark => "Int64, Utf8 or Binary",
+        PgType::Integer(Integer::Xid8 | Integer::Lsn) => "UInt64, Int64, Utf8 or Binary",
         PgType::Float4 => "Float32, Float64, Utf8 or Binary",
         PgType::Float8 => "Float64, Utf8 or Binary",
         PgType::Numeric { type_modifier: _ } => {
             "Decimal128 with 0 <= scale <= precision <= 38, Float64, Utf8 or Binary"
         }
         PgType::Uuid if !spark => "FixedSizeBinary(16), Utf8 or Binary",
+        PgType::Bits { length: Some(1) } => "Boolean, Utf8 or Binary",
+        PgType::Money => "Decimal128 whose scale is the server's lc_monetary's, Utf8 or Binary",
+        PgType::Interval if spark => {
+            "Struct(months: Int32, days: Int32, micros: Int64), Utf8 or Binary"
+        }
+        PgType::Interval => {
+            "Interval(MonthDayNano), Struct(months: Int32, days: Int32, micros: Int64), Utf8 or \
+             Binary"
+        }
+        PgType::Tid if !spark => "Struct(block: UInt32, offset: UInt16), Utf8 or Binary",
         PgType::Date => "Date32, Utf8 or Binary",
         PgType::Time if spark => "Time64(ns), Utf8 or Binary",
         PgType::Time => "Time64(µs), Time64(ns), Utf8 or Binary",
@@ -211,15 +264,24 @@ fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
             element: _,
             element_oid: _,
             delimiter: _,
-        } => "List of what its elements can become, Utf8 or Binary",
+        }
+        | PgType::Vector(_) => "List of what its elements can become, Utf8 or Binary",
         PgType::Bytea => "Binary or Utf8",
         PgType::Text
         | PgType::Char
         | PgType::Uuid
+        | PgType::Bits { length: _ }
         | PgType::Json
         | PgType::Jsonb
+        | PgType::Versioned
         | PgType::TimeTz
-        | PgType::Xid8
+        | PgType::Reg
+        | PgType::Tid
+        | PgType::Network { is_cidr: _ }
+        | PgType::Mac(_)
+        | PgType::TsVector
+        | PgType::Snapshot
+        | PgType::TextOnly
         | PgType::Other => "Utf8 or Binary",
     }
 }
@@ -259,7 +321,7 @@ fn lookup(
                     Err(_) => (PgType::Other, known),
                 }
             }
-            TypeKind::Base if entry.name == "citext" => (PgType::Text, true),
+            TypeKind::Base => (extension_type(&entry.name).unwrap_or(PgType::Other), true),
             _ => (PgType::Other, true),
         };
     }
@@ -275,8 +337,23 @@ fn lookup(
                 None => unknown,
             }
         }
-        Some(TypeName { namespace: _, name }) if &**name == "citext" => (PgType::Text, true),
-        _ => unknown,
+        Some(TypeName { namespace: _, name }) => {
+            let by_name = extension_type(name).or_else(|| {
+                // Nothing tells the OID of the elements; their array type has a comma, as most do.
+                Some(array(extension_type(name.strip_prefix('_')?)?, 0, b','))
+            });
+            by_name.map_or(unknown, |pg_type| (pg_type, true))
+        }
+        None => unknown,
+    }
+}
+
+/// An extension's type by its name, whose OID and schema differ from database to database.
+fn extension_type(name: &str) -> Option<PgType> {
+    match name {
+        "citext" => Some(PgType::Text),
+        "ltree" | "lquery" | "ltxtquery" => Some(PgType::Versioned),
+        _ => None,
     }
 }
 
@@ -290,7 +367,13 @@ fn scalar(oid: Oid, type_modifier: i32) -> PgType {
         pg_type::FLOAT4 => PgType::Float4,
         pg_type::FLOAT8 => PgType::Float8,
         pg_type::NUMERIC => PgType::Numeric { type_modifier },
-        pg_type::TEXT | pg_type::VARCHAR | pg_type::BPCHAR | pg_type::NAME => PgType::Text,
+        pg_type::TEXT
+        | pg_type::VARCHAR
+        | pg_type::BPCHAR
+        | pg_type::NAME
+        | pg_type::XML
+        | pg_type::REFCURSOR
+        | pg_type::PG_NODE_TREE => PgType::Text,
         pg_type::CHAR => PgType::Char,
         pg_type::BYTEA => PgType::Bytea,
         pg_type::UUID => PgType::Uuid,
@@ -299,7 +382,36 @@ fn scalar(oid: Oid, type_modifier: i32) -> PgType {
         pg_type::DATE => PgType::Date,
         pg_type::TIME => PgType::Time,
         pg_type::TIMETZ => PgType::TimeTz,
-        pg_type::XID8 => PgType::Xid8,
+        pg_type::INTERVAL => PgType::Interval,
+        pg_type::XID8 => PgType::Integer(Integer::Xid8),
+        pg_type::PG_LSN => PgType::Integer(Integer::Lsn),
+        pg_type::BIT => PgType::Bits {
+            length: Some(type_modifier).filter(|length| *length > 0),
+        },
+        pg_type::VARBIT => PgType::Bits { length: None },
+        pg_type::MONEY => PgType::Money,
+        pg_type::REGPROC
+        | pg_type::REGPROCEDURE
+        | pg_type::REGOPER
+        | pg_type::REGOPERATOR
+        | pg_type::REGCLASS
+        | pg_type::REGTYPE
+        | pg_type::REGCONFIG
+        | pg_type::REGDICTIONARY
+        | pg_type::REGNAMESPACE
+        | pg_type::REGROLE
+        | pg_type::REGCOLLATION => PgType::Reg,
+        pg_type::TID => PgType::Tid,
+        pg_type::INET => PgType::Network { is_cidr: false },
+        pg_type::CIDR => PgType::Network { is_cidr: true },
+        pg_type::MACADDR => PgType::Mac(MacSize::Six),
+        pg_type::MACADDR8 => PgType::Mac(MacSize::Eight),
+        pg_type::TSVECTOR => PgType::TsVector,
+        pg_type::PG_SNAPSHOT | pg_type::TXID_SNAPSHOT => PgType::Snapshot,
+        pg_type::JSONPATH => PgType::Versioned,
+        pg_type::INT2VECTOR => PgType::Vector(Integer::Int2),
+        pg_type::OIDVECTOR => PgType::Vector(Integer::Oid),
+        pg_type::TSQUERY | pg_type::GTSVECTOR | pg_type::ACLITEM => PgType::TextOnly,
         pg_type::TIMESTAMP => PgType::Timestamp { zone: false },
         pg_type::TIMESTAMPTZ => PgType::Timestamp { zone: true },
         _ => PgType::Other,
@@ -342,17 +454,19 @@ fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
     let spark = profile == Profile::Spark;
     match pg_type {
         _ if profile == Profile::Text => Plan::Utf8(text_form(pg_type)),
-        PgType::Bool => Plan::Bool,
+        PgType::Bool => Plan::Bool(BoolForm::Bool),
         PgType::Integer(Integer::Int2) => Plan::Int16,
         PgType::Integer(Integer::Int4) => Plan::Int32(Integer::Int4),
         PgType::Integer(Integer::Int8) => Plan::Int64(Integer::Int8),
         PgType::Integer(Integer::Oid) if spark => Plan::Int64(Integer::Oid),
         PgType::Integer(Integer::Oid) => Plan::UInt32,
+        PgType::Integer(integer @ (Integer::Xid8 | Integer::Lsn)) if spark => Plan::Int64(*integer),
+        PgType::Integer(integer @ (Integer::Xid8 | Integer::Lsn)) => Plan::UInt64(*integer),
         PgType::Float4 => Plan::Float32,
         PgType::Float8 => Plan::Float64(Float::Double),
         PgType::Numeric { type_modifier } => {
             match NumericTypmod::from_typmod(*type_modifier).and_then(NumericTypmod::decimal128) {
-                Some(decimal) => Plan::Decimal(decimal),
+                Some(decimal) => Plan::Decimal(decimal, DecimalForm::Numeric),
                 None => Plan::Utf8(TextForm::Numeric),
             }
         }
@@ -360,12 +474,25 @@ fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
         PgType::Uuid if !spark => Plan::Uuid,
         PgType::Date => Plan::Date,
         PgType::Time if !spark => Plan::Time(TimeUnit::Microsecond),
+        PgType::TimeTz if !spark => Plan::TimeTz,
         PgType::Timestamp { zone } => Plan::Timestamp { zone: *zone },
+        PgType::Interval if spark => Plan::Struct(Box::new(StructPlan::interval())),
+        PgType::Interval => Plan::Interval,
+        PgType::Tid if !spark => Plan::Struct(Box::new(StructPlan::tid())),
+        PgType::Vector(integer) => {
+            let element = profile_plan(&PgType::Integer(*integer), profile);
+            list(element, vector_element(*integer), ListForm::Vector)
+        }
         PgType::Array {
             element,
             element_oid,
             delimiter,
-        } => list(profile_plan(element, profile), *element_oid, *delimiter),
+        } => {
+            let form = ListForm::Array {
+                delimiter: *delimiter,
+            };
+            list(profile_plan(element, profile), *element_oid, form)
+        }
         other => Plan::Utf8(text_form(other)),
     }
 }
@@ -379,44 +506,69 @@ fn text_form(pg_type: &PgType) -> TextForm {
         PgType::Char => TextForm::Char,
         PgType::Bytea => TextForm::Bytea,
         PgType::Uuid => TextForm::Uuid,
-        PgType::Jsonb => TextForm::Jsonb,
+        PgType::Jsonb | PgType::Versioned => TextForm::Versioned,
+        PgType::Bits { length: _ } => TextForm::Bits,
         PgType::Date => TextForm::Date,
         PgType::Time => TextForm::Time,
         PgType::TimeTz => TextForm::TimeTz,
-        PgType::Xid8 => TextForm::Xid8,
         PgType::Timestamp { zone } => TextForm::Timestamp { zone: *zone },
-        PgType::Float4
-        | PgType::Float8
-        | PgType::Array {
-            element: _,
-            element_oid: _,
-            delimiter: _,
-        }
-        | PgType::Other => TextForm::Unknown,
+        PgType::Float4 => TextForm::Float4,
+        PgType::Float8 => TextForm::Float8,
+        PgType::Interval => TextForm::Interval,
+        PgType::Money => TextForm::Money,
+        PgType::Reg => TextForm::Integer(Integer::Oid),
+        PgType::Tid => TextForm::Tid,
+        PgType::Network { is_cidr } => TextForm::Network { is_cidr: *is_cidr },
+        PgType::Mac(size) => TextForm::Mac(*size),
+        PgType::TsVector => TextForm::TsVector,
+        PgType::Snapshot => TextForm::Snapshot,
+        PgType::Vector(integer) => TextForm::Vector(*integer),
+        PgType::Array {
+            element,
+            element_oid,
+            delimiter,
+        } => text_form(element).array(*element_oid, *delimiter),
+        PgType::TextOnly | PgType::Other => TextForm::Unknown,
     }
 }
 
 /// The plan that makes this Arrow type of that PostgreSQL type, if there is one.
-fn requested_plan(pg_type: &PgType, data_type: &DataType) -> Option<Plan> {
+fn requested_plan(pg_type: &PgType, data_type: &DataType, profile: Profile) -> Option<Plan> {
     Some(match (pg_type, data_type) {
+        // The same text whether the profile chose it or a schema asks for it.
+        (PgType::TimeTz, DataType::Utf8) => profile_plan(pg_type, profile),
         (_, DataType::Utf8) => Plan::Utf8(text_form(pg_type)),
         (PgType::Bytea, DataType::Binary) => Plan::Binary(BytesForm::Bytea),
+        // Of a varying number of bits, bytes would not tell how many they are.
+        (PgType::Bits { length: Some(_) }, DataType::Binary) => Plan::Binary(BytesForm::Bits),
         (_, DataType::Binary) => Plan::Binary(BytesForm::Cell),
-        (PgType::Bool, DataType::Boolean) => Plan::Bool,
+        (PgType::Bool, DataType::Boolean) => Plan::Bool(BoolForm::Bool),
+        (PgType::Bits { length: Some(1) }, DataType::Boolean) => Plan::Bool(BoolForm::Bit),
         (PgType::Integer(Integer::Int2), DataType::Int16) => Plan::Int16,
         (PgType::Integer(from @ (Integer::Int2 | Integer::Int4)), DataType::Int32) => {
             Plan::Int32(*from)
         }
         (PgType::Integer(from), DataType::Int64) => Plan::Int64(*from),
         (PgType::Integer(Integer::Oid), DataType::UInt32) => Plan::UInt32,
+        (PgType::Integer(from @ (Integer::Xid8 | Integer::Lsn)), DataType::UInt64) => {
+            Plan::UInt64(*from)
+        }
         (PgType::Float4, DataType::Float32) => Plan::Float32,
         (PgType::Float4, DataType::Float64) => Plan::Float64(Float::Single),
         (PgType::Float8, DataType::Float64) => Plan::Float64(Float::Double),
         // Rounded to the nearest: asked for, never chosen.
         (PgType::Numeric { type_modifier: _ }, DataType::Float64) => Plan::Float64(Float::Numeric),
         (PgType::Numeric { type_modifier: _ }, DataType::Decimal128(precision, scale)) => {
-            Plan::Decimal(Decimal128::new(*precision, u8::try_from(*scale).ok()?)?)
+            let decimal = Decimal128::new(*precision, u8::try_from(*scale).ok()?)?;
+            Plan::Decimal(decimal, DecimalForm::Numeric)
         }
+        (PgType::Money, DataType::Decimal128(precision, scale)) => {
+            let decimal = Decimal128::new(*precision, u8::try_from(*scale).ok()?)?;
+            Plan::Decimal(decimal, DecimalForm::Money)
+        }
+        (PgType::Interval, DataType::Interval(IntervalUnit::MonthDayNano)) => Plan::Interval,
+        (PgType::Interval, DataType::Struct(fields)) => struct_of(StructPlan::interval(), fields)?,
+        (PgType::Tid, DataType::Struct(fields)) => struct_of(StructPlan::tid(), fields)?,
         (PgType::Uuid, DataType::FixedSizeBinary(16)) => Plan::Uuid,
         (PgType::Date, DataType::Date32) => Plan::Date,
         (PgType::Time, DataType::Time64(unit @ (TimeUnit::Microsecond | TimeUnit::Nanosecond))) => {
@@ -437,27 +589,53 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType) -> Option<Plan> {
             },
             DataType::List(item),
         ) => {
-            let element = requested_plan(element, item.data_type())?;
-            let (item, element_oid, delimiter) = (Arc::clone(item), *element_oid, *delimiter);
+            let element = requested_plan(element, item.data_type(), profile)?;
+            let (item, element_oid) = (Arc::clone(item), *element_oid);
+            let form = ListForm::Array {
+                delimiter: *delimiter,
+            };
             Plan::List(Box::new(ListPlan {
                 item,
                 element,
                 element_oid,
-                delimiter,
+                form,
             }))
         }
+        (PgType::Vector(integer), DataType::List(item)) => Plan::List(Box::new(ListPlan {
+            item: Arc::clone(item),
+            element: requested_plan(&PgType::Integer(*integer), item.data_type(), profile)?,
+            element_oid: vector_element(*integer),
+            form: ListForm::Vector,
+        })),
         _ => return None,
     })
 }
 
-fn list(element: Plan, element_oid: Oid, delimiter: u8) -> Plan {
+fn list(element: Plan, element_oid: Oid, form: ListForm) -> Plan {
     let item = Arc::new(Field::new("item", element.data_type(), true));
     Plan::List(Box::new(ListPlan {
         item,
         element,
         element_oid,
-        delimiter,
+        form,
     }))
+}
+
+/// What a vector's elements are.
+fn vector_element(integer: Integer) -> Oid {
+    match integer {
+        Integer::Int2 => pg_type::INT2,
+        _ => pg_type::OID,
+    }
+}
+
+/// The plan under the fields of a schema that was asked for.
+fn struct_of(mut plan: StructPlan, fields: &Fields) -> Option<Plan> {
+    if !is_struct(fields, &plan) {
+        return None;
+    }
+    plan.fields = fields.clone();
+    Some(Plan::Struct(Box::new(plan)))
 }
 
 /// Names the canonical extension type that a field's values are of.

@@ -235,8 +235,8 @@ impl Table {
             _ => 0,
         };
         // The text of a list is there only where the server sent it.
-        let is_list = matches!(self.columns.get(place), Some(Some(column)) if column.is_list());
-        let text_is_lost = matches!(cell, Cell::Binary(_)) && is_list;
+        let no_text = matches!(self.columns.get(place), Some(Some(column)) if column.has_no_text());
+        let text_is_lost = matches!(cell, Cell::Binary(_)) && no_text;
         Error::cell(error, size, &self.relation.to_string(), name, text_is_lost)
     }
 

@@ -1,15 +1,17 @@
-//! Open transactions in files.
+//! Open transactions in a file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use walrow_stream::{Spool, SpoolFile};
 
-/// Keeps the bytes of open transactions in unnamed files of a directory.
+/// Keeps the bytes of open transactions in an unnamed file of a directory.
 ///
-/// The files have no name from the first moment on, so that nothing is left of them after use or
-/// after a crash: the system frees them when the last process that had them open is gone. Nothing
-/// is written before memory is full.
+/// The file has no name from the first moment on, so that nothing is left of it after use or after a
+/// crash: the system frees it when the last process that had it open is gone. Nothing is written
+/// before memory is full. All transactions share the file, in blocks that are used again, so that
+/// thousands of them take one descriptor.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -23,17 +25,19 @@ use walrow_stream::{Spool, SpoolFile};
 #[derive(Clone, Debug)]
 pub struct FileSpool {
     directory: PathBuf,
+    blocks: Arc<Mutex<Blocks>>,
 }
 
 impl FileSpool {
-    /// A spool in this directory, which must exist when the first file is needed.
+    /// A spool in this directory, which must exist when the file is needed.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
+            blocks: Arc::default(),
         }
     }
 
-    /// Where the files are.
+    /// Where the file is.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -48,24 +52,118 @@ impl Default for FileSpool {
 
 impl Spool for FileSpool {
     fn create(&self) -> io::Result<Box<dyn SpoolFile>> {
-        let file = tempfile::tempfile_in(&self.directory)?;
-        Ok(Box::new(OpenFile { file }))
+        let mut blocks = lock(&self.blocks);
+        if blocks.file.is_none() {
+            blocks.file = Some(tempfile::tempfile_in(&self.directory)?);
+        }
+        Ok(Box::new(Extent {
+            blocks: Arc::clone(&self.blocks),
+            own: Vec::new(),
+            size: 0,
+        }))
     }
 }
 
-#[derive(Debug)]
-struct OpenFile {
-    file: File,
+/// 64 KiB, about what a transaction has when it comes here.
+const BLOCK: u64 = 1 << 16;
+
+/// The file, and which of its blocks nobody has.
+#[derive(Debug, Default)]
+struct Blocks {
+    file: Option<File>,
+    count: u64,
+    free: Vec<u64>,
+    /// Transactions that have a part of it.
+    users: usize,
 }
 
-impl SpoolFile for OpenFile {
+/// A fault of one transaction leaves the others' blocks as they are.
+fn lock(blocks: &Mutex<Blocks>) -> MutexGuard<'_, Blocks> {
+    blocks.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Blocks {
+    fn take(&mut self) -> u64 {
+        self.free.pop().unwrap_or_else(|| {
+            self.count = self.count.saturating_add(1);
+            self.count.saturating_sub(1)
+        })
+    }
+
+    fn seek(&mut self, block: u64, offset: u64) -> io::Result<&mut File> {
+        let Some(file) = &mut self.file else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let place = block.saturating_mul(BLOCK).saturating_add(offset);
+        file.seek(SeekFrom::Start(place))?;
+        Ok(file)
+    }
+}
+
+/// One transaction's blocks, in order.
+#[derive(Debug)]
+struct Extent {
+    blocks: Arc<Mutex<Blocks>>,
+    own: Vec<u64>,
+    size: u64,
+}
+
+impl SpoolFile for Extent {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::End(0))?;
-        self.file.write_all(bytes)
+        let mut blocks = lock(&self.blocks);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (index, offset) = (self.size / BLOCK, self.size % BLOCK);
+            if offset == 0 && self.own.len() as u64 == index {
+                if self.own.is_empty() {
+                    blocks.users = blocks.users.saturating_add(1);
+                }
+                self.own.push(blocks.take());
+            }
+            let block = self.own.last().copied().unwrap_or_default();
+            let space = usize::try_from(BLOCK.saturating_sub(offset)).unwrap_or(usize::MAX);
+            let (part, more) = rest.split_at(space.min(rest.len()));
+            blocks.seek(block, offset)?.write_all(part)?;
+            self.size = self.size.saturating_add(part.len() as u64);
+            rest = more;
+        }
+        Ok(())
     }
 
     fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(at))?;
-        self.file.read_exact(buffer)
+        let mut blocks = lock(&self.blocks);
+        let (mut at, mut rest) = (at, buffer);
+        while !rest.is_empty() {
+            let (index, offset) = (at / BLOCK, at % BLOCK);
+            let block = usize::try_from(index).ok().and_then(|it| self.own.get(it));
+            let Some(block) = block else {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            };
+            let space = usize::try_from(BLOCK.saturating_sub(offset)).unwrap_or(usize::MAX);
+            let size = space.min(rest.len());
+            let (part, more) = rest.split_at_mut(size);
+            blocks.seek(*block, offset)?.read_exact(part)?;
+            at = at.saturating_add(size as u64);
+            rest = more;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        if self.own.is_empty() {
+            return;
+        }
+        let mut blocks = lock(&self.blocks);
+        blocks.free.append(&mut self.own);
+        blocks.users = blocks.users.saturating_sub(1);
+        if blocks.users == 0 {
+            // Nobody has a part of it: the disk gets all of it back.
+            *blocks = Blocks {
+                file: None,
+                ..Blocks::default()
+            };
+        }
     }
 }

@@ -89,3 +89,55 @@ fn a_directory_that_is_not_there_is_an_error_once_it_is_needed() {
         "{error:?}"
     );
 }
+
+#[test]
+fn blocks_are_used_again_and_hold_what_was_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = FileSpool::new(directory.path());
+    let byte = |file: usize, at: usize| u8::try_from((file * 31 + at * 7) % 251).unwrap();
+    let sizes = [1, 65_536, 65_537, 300_000, 70_000, 10];
+    for round in 0..3 {
+        let mut files: Vec<_> = sizes.iter().map(|_| spool.create().unwrap()).collect();
+        // Written in turns, so that the blocks of all lie between each other.
+        for start in (0..300_000).step_by(10_007) {
+            for (number, (file, size)) in files.iter_mut().zip(sizes).enumerate() {
+                let part = start..(start + 10_007).min(size);
+                let bytes: Vec<u8> = part.map(|at| byte(number + round, at)).collect();
+                file.append(&bytes).unwrap();
+            }
+        }
+        files.swap_remove(1);
+        for (number, (file, size)) in files
+            .iter_mut()
+            .zip([1, 10, 65_537, 300_000, 70_000])
+            .enumerate()
+        {
+            let number = if number == 1 { 5 } else { number };
+            for at in [0, size / 2, size - 1] {
+                let mut buffer = vec![0; size - at];
+                file.read_at(at as u64, &mut buffer).unwrap();
+                let wanted: Vec<u8> = (at..size).map(|at| byte(number + round, at)).collect();
+                assert_eq!(buffer, wanted, "file {number} from {at}");
+            }
+            let past = file.read_at(size as u64 + 65_536, &mut [0]);
+            assert_eq!(past.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        }
+    }
+}
+
+#[test]
+fn thousands_of_open_transactions_take_one_descriptor() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Arc::new(FileSpool::new(directory.path()));
+    let mut assembler = Assembler::default().with_spool(spool).with_spool_memory(0);
+    for xid in 1..5_000 {
+        let stream = Stream::new()
+            .stream_start(xid)
+            .emit("note", b"")
+            .stream_stop();
+        assert!(assembler.next(&mut &*stream.bytes()).unwrap().is_none());
+    }
+    if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+        assert!(open.count() < 200);
+    }
+}

@@ -413,6 +413,11 @@ fn is_change(data: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// An LSN as a number or as PostgreSQL writes it.
 pub(crate) fn lsn(value: &Bound<'_, PyAny>) -> PyResult<Lsn> {
+    if value.is_instance_of::<pyo3::types::PyBool>() {
+        return Err(PyTypeError::new_err(
+            "an LSN is a number or a text, not a bool",
+        ));
+    }
     if let Ok(number) = value.extract::<u64>() {
         return Ok(Lsn(number));
     }

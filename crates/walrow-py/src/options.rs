@@ -4,7 +4,7 @@ use crate::catalog::Catalog;
 use crate::engine;
 use crate::errors;
 use crate::export;
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -111,7 +111,10 @@ impl Options {
             }
             "start" => builder.with_start(engine::lsn(value)?),
             "late_start" => builder.with_late_start(value.extract()?),
-            "spool_memory" => builder.with_spool_memory(value.extract()?),
+            "spool_memory" => builder.with_spool_memory(
+                usize::try_from(value.extract::<i64>()?)
+                    .map_err(|_| errors::option_error(py, "spool_memory must not be negative"))?,
+            ),
             "spool_directory" => {
                 let directory: PathBuf = value.extract()?;
                 builder.with_spool(Arc::new(FileSpool::new(directory)))
@@ -229,7 +232,7 @@ fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
         return parse_type(&text).ok_or_else(|| {
             let text = format!(
                 "types: {text:?} for {key:?} is not an Arrow type that columns can have: string, \
-                 binary, bool, int16, int32, int64, uint32, float32, float64, date32, \
+                 binary, bool, int16, int32, int64, uint32, uint64, float32, float64, date32, \
                  decimal128(p, s), time64[us], time64[ns], timestamp[us], timestamp[us, UTC], uuid, \
                  list<...>"
             );
@@ -253,6 +256,8 @@ fn parse_type(text: &str) -> Option<DataType> {
         "int32" => DataType::Int32,
         "int64" => DataType::Int64,
         "uint32" => DataType::UInt32,
+        "uint64" => DataType::UInt64,
+        "month_day_nano_interval" => DataType::Interval(IntervalUnit::MonthDayNano),
         "float32" | "float" => DataType::Float32,
         "float64" | "double" => DataType::Float64,
         "date32" | "date32[day]" => DataType::Date32,

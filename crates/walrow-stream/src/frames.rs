@@ -1,7 +1,7 @@
 //! Whole frames from input that is cut anywhere.
 
 use crate::error::{Error, ErrorKind};
-use walrow_wire::{Frame, Framing};
+use walrow_wire::{Frame, Framing, XLogData};
 
 /// Takes frames from the front of the input and keeps the one that its end cut.
 #[derive(Debug, Default)]
@@ -15,6 +15,9 @@ pub(crate) struct Frames {
     /// The largest frame that is taken.
     limit: Limit,
 }
+
+/// What lies in front of a pgoutput message.
+const HEADERS: usize = Frame::HEADER.saturating_add(XLogData::HEADER);
 
 /// Bytes of a frame, the protocol's own limit unless a smaller one is set.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +54,9 @@ impl Frames {
         }
     }
 
+    /// Refuses pgoutput messages of more bytes than these.
     pub(crate) fn set_limit(&mut self, bytes: usize) {
-        self.limit = Limit(bytes);
+        self.limit = Limit(bytes.saturating_add(HEADERS));
     }
 
     pub(crate) const fn limit(&self) -> usize {
@@ -135,7 +139,8 @@ impl Frames {
 
     #[cold]
     fn too_large(&self, size: usize, offset: u64) -> Error {
-        let limit = self.limit.0;
+        let limit = self.limit.0.saturating_sub(HEADERS);
+        let size = size.saturating_sub(HEADERS);
         Error {
             kind: ErrorKind::TooLarge { size, limit },
             offset,

@@ -1,19 +1,20 @@
 //! Prepared transactions as bytes that outlive the process.
 //!
 //! The state is a stream in wire frames: of each transaction `b`, its messages and `P`, or `S`, its
-//! messages, `E` and `p`, with the relations it uses in front of its rows.
+//! messages, `E` and `p`, with the relations it uses in front of its rows. A message of walrow's own
+//! ends it.
 
 use crate::assembler::Assembler;
 use crate::error::{Error, ErrorKind};
 use crate::look::{kind_of, xid_of};
 use crate::relation::Relation;
 use crate::spool::SpoolReader;
-use crate::transaction::Prepared;
+use crate::transaction::{Item, Prepared};
 use crate::undecided::{Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
-    BackendMessage, BeginPrepare, Columns, CopyData, Message, PgString, Prepare, StreamPrepare,
-    StreamStart, Type, XLogData,
+    BackendMessage, BeginPrepare, Columns, CopyData, LogicalMessage, Lsn, Message, PgString,
+    Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
 };
 
 /// Bytes of messages that are put together before they are written.
@@ -35,7 +36,22 @@ pub(crate) fn save(undecided: &mut Undecided, out: &mut dyn Write) -> io::Result
         written?;
         put_end(open, &mut bytes);
     }
+    put_trailer(prepared.len(), &mut bytes);
     out.write_all(&bytes)
+}
+
+/// What no server sends: a logical message of walrow's own, at LSN 0/0. Where it is missing, or says
+/// another number, the state was cut.
+fn put_trailer(count: usize, out: &mut Vec<u8>) {
+    let content = format!("{{\"prepared\":{count}}}");
+    let message = Message::Message(LogicalMessage {
+        xid: None,
+        transactional: false,
+        lsn: Lsn::INVALID,
+        prefix: PgString(b"walrow"),
+        content: content.as_bytes(),
+    });
+    put_at(&message, Lsn::INVALID, Timestamp(0), out);
 }
 
 fn put_frames(
@@ -68,6 +84,7 @@ pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<
         lsn: None,
     };
     let mut block = vec![0; BLOCK];
+    let mut trailer = None;
     loop {
         let size = match state.read(&mut block) {
             Ok(0) => break,
@@ -76,12 +93,24 @@ pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<
             Err(error) => return Err(fault(error.into())),
         };
         let mut input = block.get(..size).unwrap_or_default();
-        if assembler.next(&mut input)?.is_some() {
-            // A committed transaction, a session: a capture, but no state.
-            return Err(fault(ErrorKind::NotPreparedState));
+        while let Some(item) = assembler.next(&mut input)? {
+            match item {
+                Item::Message(message)
+                    if trailer.is_none()
+                        && message.lsn == Lsn::INVALID
+                        && message.prefix == "walrow" =>
+                {
+                    trailer = Some(message.content.to_vec());
+                }
+                // A committed transaction, a session: a capture, but no state.
+                _ => return Err(fault(ErrorKind::NotPreparedState)),
+            }
         }
     }
-    if assembler.is_mid_transaction() || assembler.has_streamed() {
+    let mut whole = Vec::new();
+    put_trailer(assembler.prepared().count(), &mut whole);
+    let complete = trailer.is_some_and(|trailer| whole.ends_with(&trailer));
+    if !complete || assembler.is_mid_transaction() || assembler.has_streamed() {
         return Err(fault(ErrorKind::NotPreparedState));
     }
     Ok(assembler)
@@ -176,12 +205,16 @@ fn put_relation(relation: &Relation, open: &Open, out: &mut Vec<u8>) {
 }
 
 fn put(message: &Message<'_>, prepared: &Prepared, out: &mut Vec<u8>) {
+    put_at(message, prepared.prepare_lsn, prepared.prepare_time, out);
+}
+
+fn put_at(message: &Message<'_>, lsn: Lsn, clock: Timestamp, out: &mut Vec<u8>) {
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
     let data = XLogData {
-        start: prepared.prepare_lsn,
-        end: prepared.prepare_lsn,
-        clock: prepared.prepare_time,
+        start: lsn,
+        end: lsn,
+        clock,
         message: &bytes,
     };
     BackendMessage::CopyData(CopyData::XLogData(data)).encode(out);

@@ -102,6 +102,13 @@ struct Definitions {
     types: HashMap<Oid, Defined<TypeName>>,
 }
 
+/// Whether a definition is a committed transaction's, so that it is handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Announce {
+    Yes,
+    No,
+}
+
 /// A definition, and when it came to be.
 #[derive(Debug)]
 struct Defined<T> {
@@ -110,6 +117,8 @@ struct Defined<T> {
     arrival: u64,
     /// When the last definition arrived outside streams.
     outside: u64,
+    /// When the last one arrived that a streamed transaction made itself.
+    own: u64,
 }
 
 impl<T> Defined<T> {
@@ -119,6 +128,7 @@ impl<T> Defined<T> {
             value,
             arrival,
             outside: arrival,
+            own: 0,
         }
     }
 }
@@ -131,10 +141,14 @@ impl<T> Defined<T> {
 pub(crate) struct Relations {
     session: Definitions,
     overlay: Option<Definitions>,
-    next_version: u32,
+    /// The last version of each relation, whoever defined it: one that comes again is the same.
+    last: HashMap<Oid, Arc<Relation>>,
     /// Counts Relation and Type messages as they arrive.
     arrivals: u64,
-    /// Versions that were not handed out yet.
+    /// Whether each version was handed out, and how many were not.
+    announced: Vec<bool>,
+    unannounced: usize,
+    /// Versions that are to be handed out now.
     new: VecDeque<Arc<Relation>>,
     /// The relations looked up last, by the low bits of their OID: a transaction alternates
     /// between few tables, and a run of rows is of one.
@@ -166,7 +180,34 @@ impl Relations {
         slot.as_ref()
     }
 
-    /// A version that was not handed out yet.
+    /// Whether a row of these relations uses a version that is to be handed out before it.
+    #[cold]
+    pub(crate) fn uses_unannounced(&mut self, oids: &[Oid]) -> bool {
+        for oid in oids {
+            if let Some(relation) = self.get(*oid).cloned() {
+                self.announce(&relation);
+            }
+        }
+        !self.new.is_empty()
+    }
+
+    #[cold]
+    fn announce(&mut self, relation: &Arc<Relation>) {
+        if let Some(announced) = self.announced.get_mut(relation.version as usize)
+            && !std::mem::replace(announced, true)
+        {
+            self.unannounced = self.unannounced.saturating_sub(1);
+            self.new.push_back(Arc::clone(relation));
+        }
+    }
+
+    /// Whether there are versions that were not handed out.
+    #[inline]
+    pub(crate) const fn has_unannounced(&self) -> bool {
+        self.unannounced > 0
+    }
+
+    /// A version that is to be handed out now.
     #[inline]
     pub(crate) fn next_new(&mut self) -> Option<Arc<Relation>> {
         self.new.pop_front()
@@ -266,7 +307,11 @@ impl Relations {
     }
 
     /// Takes a Relation message.
-    pub(crate) fn define(&mut self, message: &walrow_wire::Relation<'_>) -> Result<(), ErrorKind> {
+    pub(crate) fn define(
+        &mut self,
+        message: &walrow_wire::Relation<'_>,
+        announce: Announce,
+    ) -> Result<(), ErrorKind> {
         let mut columns = Vec::with_capacity(message.columns.len());
         for column in message.columns.iter() {
             columns.push(Column {
@@ -278,7 +323,7 @@ impl Relations {
             });
         }
         let mut relation = Relation {
-            version: self.next_version,
+            version: 0,
             oid: message.oid,
             namespace: namespace(message.namespace, "Relation")?.into(),
             name: text(message.name, "Relation", "relation name")?.into(),
@@ -289,19 +334,23 @@ impl Relations {
         let arrival = self.arrive();
         let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
         let known = overlay.into_iter().chain(self.session.relations.get(&oid));
-        let same = known.map(|known| &known.value).find(|known| {
+        let known = known.map(|known| &known.value).chain(self.last.get(&oid));
+        let same = known.into_iter().find(|known| {
             relation.version = known.version;
             ***known == relation
         });
         let relation = if let Some(same) = same {
             Arc::clone(same)
         } else {
-            relation.version = self.next_version;
-            self.next_version = self.next_version.saturating_add(1);
-            let relation = Arc::new(relation);
-            self.new.push_back(Arc::clone(&relation));
-            relation
+            relation.version = u32::try_from(self.announced.len()).unwrap_or(u32::MAX);
+            self.announced.push(false);
+            self.unannounced = self.unannounced.saturating_add(1);
+            Arc::new(relation)
         };
+        self.last.insert(oid, Arc::clone(&relation));
+        if announce == Announce::Yes {
+            self.announce(&relation);
+        }
         let relations = match &mut self.overlay {
             Some(overlay) => &mut overlay.relations,
             None => &mut self.session.relations,
@@ -316,8 +365,9 @@ impl Relations {
 
 /// Takes a transaction's definition over into the session.
 ///
-/// Not if one arrived outside since. And not if it only repeats what the session had when it
-/// arrived, and another transaction's has taken that one's place since: that one made the change.
+/// Not if one arrived outside since, or a later one of another transaction that made it. And not if
+/// it only repeats what the session had when it arrived, and another transaction's has taken that
+/// one's place since: that one made the change.
 fn promote<T>(
     session: &mut HashMap<Oid, Defined<T>>,
     overlay: &mut HashMap<Oid, Defined<T>>,
@@ -325,10 +375,10 @@ fn promote<T>(
     keep: Keep,
     arrival: u64,
 ) {
-    let (latest, outside) = session
+    let (latest, outside, own) = session
         .get(&oid)
-        .map_or((0, 0), |known| (known.arrival, known.outside));
-    let since = if keep.own { outside } else { latest };
+        .map_or((0, 0, 0), |known| (known.arrival, known.outside, known.own));
+    let since = if keep.own { outside.max(own) } else { latest };
     if since <= keep.arrival
         && let Some(Defined { value, .. }) = overlay.remove(&oid)
     {
@@ -338,6 +388,7 @@ fn promote<T>(
                 value,
                 arrival,
                 outside,
+                own: if keep.own { keep.arrival } else { own },
             },
         );
     }

@@ -39,6 +39,8 @@ pub(crate) struct Spooled {
     memory: Vec<u8>,
     /// Where in the stream the last frame ends.
     end: Option<u64>,
+    /// Whether its offsets are those of another stream.
+    foreign: bool,
 }
 
 /// The bytes of all open transactions.
@@ -108,9 +110,19 @@ impl Spools {
     pub(crate) fn adopt(&mut self, spooled: Spooled) -> SpoolId {
         let id = SpoolId(self.next);
         self.next = self.next.wrapping_add(1);
-        self.used = self.used.saturating_add(spooled.memory.len());
+        self.used = self.used.saturating_add(spooled.memory.capacity());
         self.entries.insert(id, spooled);
         id
+    }
+
+    /// Takes in what another stream's state held, whose offsets are none of this stream.
+    pub(crate) fn adopt_foreign(&mut self, mut spooled: Spooled) -> io::Result<SpoolId> {
+        spooled.foreign = true;
+        let id = self.adopt(spooled);
+        if self.used > self.limit {
+            self.make_room(id, 0)?;
+        }
+        Ok(id)
     }
 
     /// Appends whole frames that begin at `offset` in the stream, where they are `fed` bytes.
@@ -130,23 +142,28 @@ impl Spools {
         if !direct && self.used.saturating_add(wanted) > self.limit {
             self.make_room(id, wanted)?;
         }
+        let spool = self.spool.clone();
         let Some(entry) = self.entries.get_mut(&id) else {
             return Ok(());
         };
-        let before = entry.memory.len();
-        reserve(&mut entry.memory, if direct { MARK_SIZE } else { wanted });
+        let before = entry.memory.capacity();
+        if direct {
+            entry.spill(spool.as_deref())?;
+        } else {
+            reserve(&mut entry.memory, wanted);
+        }
         if entry.end != Some(offset) {
             entry.memory.push(MARK);
             entry.memory.extend_from_slice(&offset.to_be_bytes());
         }
         entry.end = Some(offset.saturating_add(fed));
         if direct {
-            entry.spill(self.spool.as_deref())?;
+            entry.spill(spool.as_deref())?;
             entry.append_to_file(frames)?;
         } else {
             entry.memory.extend_from_slice(frames);
         }
-        let after = entry.memory.len();
+        let after = entry.memory.capacity();
         self.used = self.used.saturating_sub(before).saturating_add(after);
         Ok(())
     }
@@ -160,7 +177,9 @@ impl Spools {
                 "open transactions need more than spool_memory, and there is no spool directory",
             ));
         };
-        while self.used > 0 && self.used.saturating_add(wanted) > self.limit {
+        // An eighth more than is wanted: each look at all of them takes a while.
+        let limit = self.limit.saturating_sub(self.limit >> 3);
+        while self.used > 0 && self.used.saturating_add(wanted) > limit {
             // Of equals the one that grows, then the oldest: the same on every run.
             let largest = self
                 .entries
@@ -174,9 +193,11 @@ impl Spools {
                 })
                 .map(|(_, entry)| entry);
             let Some(entry) = largest else { break };
-            let size = entry.memory.len();
+            let size = entry.memory.capacity();
+            if size == 0 {
+                break;
+            }
             entry.spill(Some(&*spool))?;
-            entry.memory = Vec::new();
             self.used = self.used.saturating_sub(size);
         }
         Ok(())
@@ -184,7 +205,7 @@ impl Spools {
 
     pub(crate) fn take(&mut self, id: SpoolId) -> Spooled {
         let spooled = self.entries.remove(&id).unwrap_or_default();
-        self.used = self.used.saturating_sub(spooled.memory.len());
+        self.used = self.used.saturating_sub(spooled.memory.capacity());
         spooled
     }
 
@@ -218,16 +239,13 @@ fn reserve(memory: &mut Vec<u8>, wanted: usize) {
 }
 
 impl Spooled {
+    /// Moves what lies in memory to the file and gives the memory up.
     fn spill(&mut self, spool: Option<&dyn Spool>) -> io::Result<()> {
         if self.file.is_none() {
             self.file = spool.map(Spool::create).transpose()?;
         }
         let memory = std::mem::take(&mut self.memory);
-        let result = self.append_to_file(&memory);
-        self.memory = memory;
-        result?;
-        self.memory.clear();
-        Ok(())
+        self.append_to_file(&memory)
     }
 
     fn append_to_file(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -269,6 +287,11 @@ impl SpoolReader {
             spooled,
             ..Self::default()
         }
+    }
+
+    /// Whether offsets are those of another stream.
+    pub(crate) const fn is_foreign(&self) -> bool {
+        self.spooled.foreign
     }
 
     /// The bytes of a frame.
@@ -355,5 +378,58 @@ impl SpoolReader {
     /// Gives up the memory at hand.
     pub(crate) fn into_memory(self) -> Vec<u8> {
         self.buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl Spool for Nowhere {
+        fn create(&self) -> io::Result<Box<dyn SpoolFile>> {
+            Ok(Box::new(Self))
+        }
+    }
+
+    impl SpoolFile for Nowhere {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn read_at(&mut self, _: u64, _: &mut [u8]) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn memory_that_is_held_is_memory_that_is_counted() {
+        let limit = 1 << 20;
+        let mut spools = Spools::default();
+        spools.set_spool(Arc::new(Nowhere));
+        spools.set_limit(limit);
+        let ids: Vec<_> = (0..50).map(|_| spools.create()).collect();
+        // Small ones, then one past the limit, which goes straight to its file.
+        for size in [10, 100_000, 700_000, limit + 1, 50, 300_000] {
+            for (offset, id) in (0..).zip(&ids) {
+                let bytes = vec![1; size];
+                spools.append(*id, &bytes, offset << 32, 1).unwrap();
+                let held: usize = spools.entries.values().map(|it| it.memory.capacity()).sum();
+                assert_eq!(held, spools.used);
+                assert!(held <= limit + (limit >> 3), "{held} bytes after {size}");
+            }
+        }
+        for id in ids {
+            spools.remove(id);
+        }
+        assert_eq!(spools.used, 0);
+        let foreign = Spooled {
+            memory: vec![1; 2 * limit],
+            ..Spooled::default()
+        };
+        spools.adopt_foreign(foreign).unwrap();
+        assert_eq!(spools.used, 0);
     }
 }

@@ -3,10 +3,11 @@
 
 use crate::error::ErrorKind;
 use crate::look::{Fault, INSIDE, parse, relation_of, unexpected};
-use crate::relation::{Kept, Relation, Relations};
+use crate::relation::{Announce, Kept, Relation, Relations};
 use crate::spool::{SpoolId, Spools};
 use crate::transaction::{Origin, Prepared, Transaction};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 use walrow_wire::{
     BeginPrepare, CommitPrepared, Lsn, Message, Oid, Prepare, RollbackPrepared, StreamAbort,
@@ -28,8 +29,8 @@ pub(crate) struct Open {
     pub(crate) aborted: HashSet<Xid>,
     /// The relation of its last row.
     pub(crate) relation: Option<Oid>,
-    /// Whether its begin lies before a stream that starts late: nothing of it is kept.
-    lost: bool,
+    /// Whether its begin lies before a stream that starts late: only its definitions count.
+    pub(crate) lost: bool,
 }
 
 /// What names a prepared transaction. Its name may be used again, and its ID too, in time.
@@ -51,7 +52,12 @@ pub(crate) struct Undecided {
     /// By top-level transaction.
     streamed: BTreeMap<Xid, Open>,
     pub(crate) prepared: BTreeMap<Key, Open>,
+    /// Prepared transactions that were committed last: ID and end LSN.
+    finished: VecDeque<(Xid, Lsn)>,
 }
+
+/// How many are remembered: a reconnect brings back what was not confirmed, which is less.
+const FINISHED: usize = 1 << 14;
 
 /// What becomes of a message of the current transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,11 +89,12 @@ impl Undecided {
     }
 
     /// Gives the prepared ones to another.
-    pub(crate) fn move_prepared(mut self, other: &mut Self) {
+    pub(crate) fn move_prepared(mut self, other: &mut Self) -> io::Result<()> {
         for mut open in std::mem::take(&mut self.prepared).into_values() {
-            open.spool = other.spools.adopt(self.spools.take(open.spool));
+            open.spool = other.spools.adopt_foreign(self.spools.take(open.spool))?;
             other.hold(open);
         }
+        Ok(())
     }
 
     fn open(&mut self, xid: Xid, streamed: bool) -> Open {
@@ -112,6 +119,10 @@ impl Undecided {
         let open = match (start.first, known) {
             (false, Some(open)) => open,
             (true, None) => self.open(xid, true),
+            (true, Some(open)) if open.lost => {
+                self.spools.remove(open.spool);
+                self.open(xid, true)
+            }
             (true, Some(_)) => {
                 return Err(ErrorKind::StreamRestarted { xid }.into());
             }
@@ -141,7 +152,6 @@ impl Undecided {
     /// The transaction that is committed, unless all of it is before the stream's start.
     pub(crate) fn stream_commit(&mut self, commit: &StreamCommit) -> Result<Option<Open>, Fault> {
         match self.streamed.remove(&commit.xid) {
-            Some(open) if open.lost => Ok(None),
             Some(mut open) => {
                 open.transaction.commit_lsn = commit.commit_lsn;
                 open.transaction.end_lsn = commit.end_lsn;
@@ -156,7 +166,6 @@ impl Undecided {
     pub(crate) fn stream_prepare(&mut self, prepare: &StreamPrepare<'_>) -> Result<(), Fault> {
         let gid = gid("Stream Prepare", prepare.gid)?;
         match self.streamed.remove(&prepare.xid) {
-            Some(open) if open.lost => {}
             Some(mut open) => {
                 open.transaction.prepared = Some(Prepared {
                     gid,
@@ -218,12 +227,21 @@ impl Undecided {
         let Some(key) = key.map(|(key, _)| key.clone()) else {
             return Ok(None);
         };
+        if self.finished.len() >= FINISHED {
+            self.finished.pop_front();
+        }
+        self.finished.push_back((commit.xid, commit.end_lsn));
         Ok(self.prepared.remove(&key).map(|mut open| {
             open.transaction.commit_lsn = commit.commit_lsn;
             open.transaction.end_lsn = commit.end_lsn;
             open.transaction.commit_time = commit.commit_time;
             open
         }))
+    }
+
+    /// Whether this commit was told before: after a reconnect it comes again, its rows do not.
+    pub(crate) fn is_repeated(&self, commit: &CommitPrepared<'_>) -> bool {
+        self.finished.contains(&(commit.xid, commit.end_lsn))
     }
 
     pub(crate) fn rollback_prepared(
@@ -270,7 +288,7 @@ impl Undecided {
                 open.kept.relations.insert(relation.oid, keep);
                 if !streamed {
                     // It counts at once for all that follows.
-                    relations.define(&relation)?;
+                    relations.define(&relation, Announce::No)?;
                 }
                 open.relation = None;
             }
@@ -328,11 +346,8 @@ impl Undecided {
     /// Keeps frames of the current transaction; they begin at `offset` in the stream.
     pub(crate) fn keep(&mut self, frames: &[u8], offset: u64, fed: u64) -> Result<(), Fault> {
         match &self.current {
-            Some(open) if !open.lost => {
-                self.spools.append(open.spool, frames, offset, fed)?;
-                Ok(())
-            }
-            _ => Ok(()),
+            Some(open) => Ok(self.spools.append(open.spool, frames, offset, fed)?),
+            None => Ok(()),
         }
     }
 }

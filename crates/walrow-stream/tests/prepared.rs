@@ -360,9 +360,148 @@ fn state_carries_prepared_transactions_to_another_assembler() {
     assert_eq!(rows_of(&mut first, [rest]).0, expected);
     assert_eq!(rows_of(&mut second, [rest]).0, expected);
     assert_eq!(second.prepared().count(), 0);
-    state.clear();
-    second.save_prepared(&mut state).unwrap();
-    assert!(state.is_empty());
+    // Without any it says so, and is a state all the same.
+    let mut none = Vec::new();
+    second.save_prepared(&mut none).unwrap();
+    assert!(none.len() < 100);
+    second.restore_prepared(&mut &*none).unwrap();
+    assert_eq!(second.prepared().count(), 0);
+}
+
+#[test]
+fn a_fault_in_a_restored_transaction_is_told_at_its_commit() {
+    let bytes = t2(Stream::new().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &three("1"))
+        .prepare()
+        .bytes();
+    let mut first = Assembler::default();
+    assert_eq!(rows_of(&mut first, [&*bytes]).1, None);
+    let mut state = Vec::new();
+    first.save_prepared(&mut state).unwrap();
+    let mut second = Assembler::default();
+    second.restore_prepared(&mut &*state).unwrap();
+    let known = t2(Stream::new().begin_prepare(0x1000, 700, "a")).prepare();
+    let front = known.bytes().len();
+    let commit = known.commit_prepared(0x2000, 700, "a").bytes();
+    let mut input = &commit[front..];
+    let error = loop {
+        match second.next(&mut input) {
+            Ok(item) => assert!(item.is_some(), "there is a fault"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error.kind, ErrorKind::ColumnCount { .. }));
+    assert_eq!(error.offset, (commit.len() - front) as u64);
+    // Its rows are nowhere any more: no state says that they are not missing.
+    assert!(second.save_prepared(&mut Vec::new()).is_err());
+}
+
+#[test]
+fn no_state_is_saved_in_the_middle_of_a_transaction() {
+    let bytes = t2(Stream::new().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &two("1"))
+        .prepare()
+        .commit_prepared(0x2000, 700, "a")
+        .bytes();
+    let (mut assembler, mut input) = (Assembler::default(), &*bytes);
+    assert!(matches!(
+        assembler.next(&mut input).unwrap(),
+        Some(Item::Begin(_))
+    ));
+    assert!(assembler.save_prepared(&mut Vec::new()).is_err());
+    while assembler.next(&mut input).unwrap().is_some() {}
+    assembler.save_prepared(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn a_commit_that_comes_again_after_a_reconnect_is_no_fault() {
+    // What was prepared is not sent again, only that it was committed.
+    let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &two("1"))
+        .prepare()
+        .commit_prepared(0x2000, 700, "a")
+        .session()
+        .commit_prepared(0x2000, 700, "a");
+    let stream = t2(stream.begin(0x3000, 701)).insert(T, &two("2")).commit();
+    assert_eq!(
+        rows(&stream),
+        ["700 0/2000 a", "  0 +1 t/2", "701 0/3000", "  0 +2 t/2"]
+    );
+    // One that was never here is missed.
+    let bytes = stream.commit_prepared(0x4000, 700, "a").bytes();
+    let (_, error) = rows_of(&mut Assembler::default(), [&*bytes]);
+    assert_eq!(error, Some(ErrorKind::MissingPrepared { xid: 700 }));
+}
+
+/// Of each relation version that is handed out: its transaction, its columns and its number.
+fn versions(stream: &Stream) -> Vec<(u32, usize, u32)> {
+    let bytes = stream.bytes();
+    let (mut assembler, mut input) = (Assembler::default(), &*bytes);
+    let (mut xid, mut found) = (0, Vec::new());
+    while let Some(item) = assembler.next(&mut input).unwrap() {
+        match item {
+            Item::Begin(transaction) => xid = transaction.xid,
+            Item::Relation { relation, .. } => {
+                found.push((xid, relation.columns.len(), relation.version));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn definitions_of_what_is_rolled_back_are_never_handed_out() {
+    let stream = t3(Stream::new().session().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &three("1"))
+        .prepare();
+    let stream = stream
+        .begin(0x1100, 701)
+        .relation(T + 1, "public", "u", ReplicaIdentity::Default, &[ID])
+        .insert(T + 1, &[text("2")])
+        .commit()
+        .rollback_prepared(0x1200, 700, "a");
+    let stream = t2(stream.begin(0x1300, 702)).insert(T, &two("3")).commit();
+    let found: Vec<_> = versions(&stream)
+        .into_iter()
+        .map(|(xid, columns, _)| (xid, columns))
+        .collect();
+    assert_eq!(found, [(701, 1), (702, 2)]);
+}
+
+#[test]
+fn a_definition_is_handed_out_before_its_first_use() {
+    // Told inside one that is prepared, used by another before that one is committed.
+    let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &two("1"))
+        .prepare()
+        .begin(0x1100, 701)
+        .insert(T, &two("2"))
+        .insert(T, &two("3"))
+        .commit()
+        .commit_prepared(0x1200, 700, "a");
+    assert_eq!(versions(&stream), [(701, 2, 0)]);
+    assert_eq!(rows(&stream).len(), 5);
+}
+
+#[test]
+fn identical_definitions_are_one_version_in_every_session_and_transaction() {
+    let mut stream = t2(Stream::new().session().begin(0x1000, 699))
+        .insert(T, &two("1"))
+        .commit();
+    for xid in 700..705 {
+        let lsn = u64::from(xid) << 16;
+        let gid = format!("gid {xid}");
+        stream = t2(stream.stream_start(xid))
+            .insert(T, &two("2"))
+            .stream_stop()
+            .stream_prepare(lsn, xid, &gid)
+            .commit_prepared(lsn + 0x1000, xid, &gid);
+    }
+    let stream = t2(stream.session().begin(0x8000_0000, 800))
+        .insert(T, &two("3"))
+        .commit();
+    assert_eq!(versions(&stream), [(699, 2, 0)]);
 }
 
 #[test]
@@ -371,19 +510,12 @@ fn what_is_no_state_is_refused_and_nothing_of_it_kept() {
     assert_eq!(rows_of(&mut assembler, [&*held().bytes()]).1, None);
     let mut state = Vec::new();
     assembler.save_prepared(&mut state).unwrap();
-    let mut whole = 0;
     for length in 0..state.len() {
         let mut other = Assembler::default();
-        match other.restore_prepared(&mut &state[..length]) {
-            // A cut between two transactions cannot be seen.
-            Ok(()) => whole += 1,
-            Err(error) => {
-                assert_eq!(error.kind, ErrorKind::NotPreparedState);
-                assert_eq!(other.prepared().count(), 0);
-            }
-        }
+        let error = other.restore_prepared(&mut &state[..length]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotPreparedState, "{length} bytes");
+        assert_eq!(other.prepared().count(), 0);
     }
-    assert_eq!(whole, 3, "before each of three transactions");
     let capture = t2(Stream::new().begin(0x1000, 700))
         .insert(T, &two("1"))
         .commit();

@@ -463,8 +463,9 @@ fn a_stream_that_starts_late_leaves_out_what_began_before() {
         .stream_stop()
         .stream_commit(0x1000, 700)
         .stream_commit(0x2000, 690)
+        // What it described is the session's, as it was committed.
         .begin(0x3000, 701);
-    let bytes = t2(rest).insert(T, &two("3")).commit().bytes();
+    let bytes = rest.insert(T, &two("3")).commit().bytes();
     let late = &bytes[front..];
     let mut assembler = Assembler::default().with_late_start(true);
     assert_eq!(

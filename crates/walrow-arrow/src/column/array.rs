@@ -9,6 +9,7 @@
 //!
 //! Both readers hand out elements as they go, so what was handed out before an error counts for nothing.
 
+use super::int::write_decimal;
 use super::{CellError, Unrepresentable};
 
 /// What an array says besides its elements.
@@ -181,46 +182,184 @@ pub(crate) struct BinaryArray<'a> {
 /// Reads the head of a binary array.
 #[inline]
 pub(crate) fn array_from_binary(cell: &[u8]) -> Result<BinaryArray<'_>, CellError> {
+    let (dimensions, mut array) = head(cell)?;
+    match dimensions.as_slice() {
+        [] => array.shape = ArrayShape::EMPTY,
+        [shape] => array.shape = *shape,
+        _ => return Err(Unrepresentable::MultiDimensional.into()),
+    }
+    Ok(array)
+}
+
+/// The shape of each dimension, the outermost first.
+struct Dimensions {
+    shapes: [ArrayShape; MAX_DIMENSIONS],
+    count: usize,
+}
+
+impl Dimensions {
+    fn as_slice(&self) -> &[ArrayShape] {
+        self.shapes.get(..self.count).unwrap_or_default()
+    }
+}
+
+#[inline]
+fn head(cell: &[u8]) -> Result<(Dimensions, BinaryArray<'_>), CellError> {
     let head = CellError::Malformed("an array header");
-    let (dimensions, rest) = split_i32(cell).ok_or(head)?;
+    let (count, rest) = split_i32(cell).ok_or(head)?;
     let (nulls, rest) = split_i32(rest).ok_or(head)?;
-    let (element_oid, rest) = rest.split_first_chunk::<4>().ok_or(head)?;
-    if !(0..=MAX_DIMENSIONS).contains(&dimensions) || !(0..=1).contains(&nulls) {
+    let (element_oid, mut rest) = rest.split_first_chunk::<4>().ok_or(head)?;
+    let count = usize::try_from(count).map_err(|_| head)?;
+    if !(0..=1).contains(&nulls) {
         return Err(head);
     }
-    let (mut shape, mut rest) = (ArrayShape::EMPTY, rest);
-    let mut elements = u64::from(dimensions > 0);
-    for _ in 0..dimensions {
+    let mut dimensions = Dimensions {
+        shapes: [ArrayShape::EMPTY; MAX_DIMENSIONS],
+        count,
+    };
+    let mut elements = usize::from(count > 0);
+    for shape in dimensions.shapes.get_mut(..count).ok_or(head)? {
         let (size, after) = split_i32(rest).ok_or(head)?;
         let (lower_bound, after) = split_i32(after).ok_or(head)?;
         lower_bound.checked_add(size).ok_or(head)?;
         let len = usize::try_from(size).map_err(|_| head)?;
-        elements = u64::try_from(size)
-            .ok()
-            .and_then(|size| elements.checked_mul(size))
-            .ok_or(head)?;
-        (shape, rest) = (ArrayShape { len, lower_bound }, after);
+        elements = elements.checked_mul(len).ok_or(head)?;
+        *shape = ArrayShape { len, lower_bound };
+        rest = after;
     }
     // Each element takes the four bytes of its length at least.
-    if usize::try_from(elements)
-        .ok()
-        .is_none_or(|elements| elements > rest.len() / 4)
-    {
+    if elements > rest.len() / 4 {
         return Err(CellError::Malformed(
             "as many elements as the dimensions say",
         ));
     }
-    if dimensions > 1 {
-        return Err(Unrepresentable::MultiDimensional.into());
-    }
-    let (element_oid, left) = (u32::from_be_bytes(*element_oid), shape.len);
-    Ok(BinaryArray {
-        shape,
-        element_oid,
+    let array = BinaryArray {
+        shape: ArrayShape::EMPTY,
+        element_oid: u32::from_be_bytes(*element_oid),
         nulls: nulls == 1,
-        left,
+        left: elements,
         rest,
-    })
+    };
+    Ok((dimensions, array))
+}
+
+/// Appends the text of a binary array of any dimensions. `render` appends that of an element, whose type must be
+/// `element_oid` unless that is 0.
+pub(crate) fn array_text_from_binary(
+    cell: &[u8],
+    element_oid: u32,
+    delimiter: u8,
+    out: &mut Vec<u8>,
+    mut render: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    let (dimensions, mut array) = head(cell)?;
+    array.check_element(element_oid)?;
+    let dimensions = dimensions.as_slice();
+    if array.left == 0 {
+        // Bytes after the last element are none of an array.
+        array.try_for_each(|element| element.map(drop))?;
+        out.extend_from_slice(b"{}");
+        return Ok(());
+    }
+    if dimensions.iter().any(|shape| shape.lower_bound != 1) {
+        for shape in dimensions {
+            let size = i64::try_from(shape.len).unwrap_or(i64::MAX);
+            let lower = i64::from(shape.lower_bound);
+            let upper = lower.saturating_add(size).saturating_sub(1);
+            out.push(b'[');
+            write_decimal(lower, out);
+            out.push(b':');
+            write_decimal(upper, out);
+            out.push(b']');
+        }
+        out.push(b'=');
+    }
+    let mut at = [0_usize; MAX_DIMENSIONS];
+    // How many dimensions begin with the next element, and end with it.
+    let mut begin = dimensions.len();
+    for element in array {
+        let element = element?;
+        out.extend(std::iter::repeat_n(b'{', begin));
+        match element {
+            None => out.extend_from_slice(b"NULL"),
+            Some(element) => {
+                let start = out.len();
+                render(element, out)?;
+                quote(start, delimiter, out);
+            }
+        }
+        begin = 0;
+        for (place, shape) in at.iter_mut().zip(dimensions).rev() {
+            *place = place.saturating_add(1);
+            if *place < shape.len {
+                break;
+            }
+            *place = 0;
+            begin = begin.saturating_add(1);
+        }
+        out.extend(std::iter::repeat_n(b'}', begin));
+        if begin < dimensions.len() {
+            out.push(delimiter);
+        }
+    }
+    Ok(())
+}
+
+/// Quotes the text from `start` on if an array's text needs that.
+fn quote(start: usize, delimiter: u8, out: &mut Vec<u8>) {
+    let text = out.get(start..).unwrap_or_default();
+    let special = |byte: &u8| {
+        *byte == delimiter || matches!(byte, b'"' | b'\\' | b'{' | b'}' | b' ' | b'\t'..=b'\r')
+    };
+    if !text.is_empty() && !text.eq_ignore_ascii_case(b"NULL") && !text.iter().any(special) {
+        return;
+    }
+    let escaped = |byte: &u8| matches!(byte, b'"' | b'\\');
+    let mut read = out.len();
+    let added = text
+        .iter()
+        .filter(|byte| escaped(byte))
+        .count()
+        .saturating_add(2);
+    // From the end on, so that nothing is written over before it was read.
+    out.resize(read.saturating_add(added), b'"');
+    let mut write = out.len().saturating_sub(1);
+    while read > start {
+        read = read.saturating_sub(1);
+        let Some(byte) = out.get(read).copied() else {
+            return;
+        };
+        let before = escaped(&byte).then_some(b'\\');
+        for byte in [byte].into_iter().chain(before) {
+            write = write.saturating_sub(1);
+            if let Some(place) = out.get_mut(write) {
+                *place = byte;
+            }
+        }
+    }
+    if let Some(place) = out.get_mut(start) {
+        *place = b'"';
+    }
+}
+
+/// Visits the elements of the text of an `int2vector` or an `oidvector`.
+pub(crate) fn vector_from_text(
+    cell: &[u8],
+    mut visit: impl FnMut(&[u8]) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    if cell.is_empty() {
+        return Ok(());
+    }
+    cell.split(|byte| *byte == b' ').try_for_each(&mut visit)
+}
+
+/// Reads the head of a binary `int2vector` or `oidvector`: an array whose first subscript is 0.
+pub(crate) fn vector_from_binary(cell: &[u8]) -> Result<BinaryArray<'_>, CellError> {
+    let array = array_from_binary(cell).map_err(|_| NOT_A_VECTOR)?;
+    if array.nulls || (array.shape.len > 0 && array.shape.lower_bound != 0) {
+        return Err(NOT_A_VECTOR);
+    }
+    Ok(array)
 }
 
 impl BinaryArray<'_> {
@@ -229,9 +368,15 @@ impl BinaryArray<'_> {
         self.shape
     }
 
-    /// The type of the elements.
-    pub(crate) const fn element_oid(&self) -> u32 {
-        self.element_oid
+    /// Checks the type of the elements, unless 0 stands for any.
+    #[inline]
+    pub(crate) const fn check_element(&self, oid: u32) -> Result<(), CellError> {
+        if oid == 0 || oid == self.element_oid {
+            return Ok(());
+        }
+        Err(CellError::Malformed(
+            "elements of the array type's element type",
+        ))
     }
 }
 
@@ -277,7 +422,8 @@ fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
     Some((i32::from_be_bytes(*value), rest))
 }
 
-const MAX_DIMENSIONS: i32 = 6;
+const MAX_DIMENSIONS: usize = 6;
+const NOT_A_VECTOR: CellError = CellError::Malformed("an array from 0 on, without nulls");
 const NOT_AN_ARRAY: CellError = CellError::Malformed("elements between braces");
 
 #[cfg(test)]
@@ -305,7 +451,7 @@ mod tests {
 
     fn binary(cell: &[u8]) -> Result<(i32, u32, Elements), CellError> {
         let array = array_from_binary(cell)?;
-        let (shape, oid) = (array.shape(), array.element_oid());
+        let (shape, oid) = (array.shape(), array.element_oid);
         let elements: Vec<_> = array.collect::<Result<_, _>>()?;
         assert_eq!(shape.len, elements.len());
         Ok((
@@ -574,7 +720,7 @@ mod tests {
             binary(&cell),
             Ok((0, 25, list(&[Some("a"), None, Some("")])))
         );
-        assert_eq!(array_from_binary(&cell).unwrap().element_oid(), 25);
+        assert_eq!(array_from_binary(&cell).unwrap().element_oid, 25);
     }
 
     #[test]

@@ -2,25 +2,43 @@
 //!
 //! What to do with a cell is chosen once per column ([`Plan`]); per cell it is one `match`.
 
-use super::array::{array_from_binary, array_from_text};
+use super::array::{
+    array_from_binary, array_from_text, array_text_from_binary, vector_from_binary,
+    vector_from_text,
+};
+use super::bits::{
+    bit_from_binary, bit_from_text, bits_from_binary, bits_from_text, bits_text_from_binary,
+};
 use super::bool::{bool_from_binary, bool_from_text};
 use super::bytes::{bytea_from_text, bytea_text_from_binary};
 use super::float::{
-    f32_from_binary, f32_from_text, f64_from_binary, f64_from_numeric_binary,
-    f64_from_numeric_text, f64_from_text,
+    f32_from_binary, f32_from_text, f32_text_from_binary, f64_from_binary, f64_from_numeric_binary,
+    f64_from_numeric_text, f64_from_text, f64_text_from_binary,
 };
 use super::int::{
     i16_from_binary, i16_from_text, i32_from_binary, i32_from_text, i64_from_binary, i64_from_text,
-    u32_from_binary, u32_from_text, u64_from_binary,
+    u16_from_binary, u16_from_text, u32_from_binary, u32_from_text, u64_from_binary, u64_from_text,
+    write_decimal,
 };
-use super::json::jsonb_from_binary;
+use super::interval::{
+    Interval, interval_from_binary, interval_from_text, interval_text_from_binary,
+};
+use super::json::versioned_from_binary;
+use super::money::{money_from_binary, money_from_text};
+use super::network::{MacSize, mac_text_from_binary, network_text_from_binary};
 use super::numeric::{
     Decimal128, decimal128_from_binary, decimal128_from_text, numeric_text_from_binary,
+};
+use super::search::tsvector_text_from_binary;
+use super::system::{
+    lsn_from_text, lsn_to_text, snapshot_text_from_binary, tid_from_binary, tid_from_text,
+    tid_text_from_binary,
 };
 use super::temporal::{
     date_from_binary, date_from_text, date_text_from_binary, time_from_binary, time_from_text,
     time_text_from_binary, timestamp_from_binary, timestamp_from_text, timestamp_text_from_binary,
-    timestamptz_from_text, timestamptz_text_from_binary, timetz_text_from_binary,
+    timestamptz_from_text, timestamptz_text_from_binary, timetz_from_binary, timetz_from_text,
+    timetz_text_from_binary, timetz_to_even_text,
 };
 use super::text::{char_text_from_binary, check_utf8};
 use super::uuid::{uuid_from_binary, uuid_from_text, uuid_to_text};
@@ -29,29 +47,34 @@ use crate::options::OnUnrepresentable;
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, UInt32Type,
+    IntervalMonthDayNanoType, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray,
-    PrimitiveArray, StringArray,
+    PrimitiveArray, StringArray, StructArray,
 };
-use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+use arrow_buffer::{Buffer, IntervalMonthDayNano, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit};
 use std::sync::Arc;
 use walrow_wire::{Cell, Oid};
 
 /// How the cells of one PostgreSQL type become the values of one Arrow type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Plan {
-    Bool,
+    Bool(BoolForm),
     Int16,
     Int32(Integer),
     Int64(Integer),
+    UInt16,
     UInt32,
+    UInt64(Integer),
     Float32,
     Float64(Float),
-    Decimal(Decimal128),
+    Decimal(Decimal128, DecimalForm),
     Utf8(TextForm),
+    /// The text of a `timetz`, all offsets with hours and minutes.
+    TimeTz,
     Binary(BytesForm),
     Uuid,
     Date,
@@ -60,7 +83,25 @@ pub(crate) enum Plan {
     Timestamp {
         zone: bool,
     },
+    /// Months, days and nanoseconds.
+    Interval,
     List(Box<ListPlan>),
+    Struct(Box<StructPlan>),
+}
+
+/// The type of the cells of a column of booleans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoolForm {
+    Bool,
+    /// `bit(1)`
+    Bit,
+}
+
+/// The type of the cells of a column of decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DecimalForm {
+    Numeric,
+    Money,
 }
 
 /// The integer type of the cells; the column may be wider.
@@ -70,6 +111,8 @@ pub(crate) enum Integer {
     Int4,
     Int8,
     Oid,
+    Xid8,
+    Lsn,
 }
 
 /// The type of the cells of a column of 64-bit floats.
@@ -87,27 +130,105 @@ pub(crate) enum TextForm {
     Raw,
     Bool,
     Integer(Integer),
+    Float4,
+    Float8,
     Numeric,
+    /// None: the scale is missing.
+    Money,
     Char,
     Bytea,
+    Bits,
     Uuid,
-    Jsonb,
+    /// The same bytes after a version.
+    Versioned,
     Date,
     Time,
     TimeTz,
-    Xid8,
     Timestamp {
         zone: bool,
     },
+    Interval,
+    Network {
+        is_cidr: bool,
+    },
+    Mac(MacSize),
+    TsVector,
+    Snapshot,
+    Tid,
+    Vector(Integer),
+    Array(ArrayText),
     /// Unknown: a binary cell has no place here.
     Unknown,
 }
+
+/// How a binary array becomes text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArrayText {
+    pub(crate) element: &'static TextForm,
+    /// What it must say its elements are; 0 for anything.
+    pub(crate) element_oid: Oid,
+    pub(crate) delimiter: u8,
+}
+
+impl TextForm {
+    /// The form of an array of such elements.
+    pub(crate) fn array(self, element_oid: Oid, delimiter: u8) -> Self {
+        let element = ELEMENTS.iter().find(|element| **element == self);
+        element.map_or(Self::Unknown, |element| {
+            Self::Array(ArrayText {
+                element,
+                element_oid,
+                delimiter,
+            })
+        })
+    }
+}
+
+/// What elements of arrays can be.
+static ELEMENTS: [TextForm; 33] = [
+    TextForm::Raw,
+    TextForm::Bool,
+    TextForm::Integer(Integer::Int2),
+    TextForm::Integer(Integer::Int4),
+    TextForm::Integer(Integer::Int8),
+    TextForm::Integer(Integer::Oid),
+    TextForm::Integer(Integer::Xid8),
+    TextForm::Integer(Integer::Lsn),
+    TextForm::Float4,
+    TextForm::Float8,
+    TextForm::Numeric,
+    TextForm::Money,
+    TextForm::Char,
+    TextForm::Bytea,
+    TextForm::Bits,
+    TextForm::Uuid,
+    TextForm::Versioned,
+    TextForm::Date,
+    TextForm::Time,
+    TextForm::TimeTz,
+    TextForm::Timestamp { zone: false },
+    TextForm::Timestamp { zone: true },
+    TextForm::Interval,
+    TextForm::Network { is_cidr: false },
+    TextForm::Network { is_cidr: true },
+    TextForm::Mac(MacSize::Six),
+    TextForm::Mac(MacSize::Eight),
+    TextForm::TsVector,
+    TextForm::Snapshot,
+    TextForm::Tid,
+    TextForm::Vector(Integer::Int2),
+    TextForm::Vector(Integer::Oid),
+    // Arrays without elements have a text whatever they are of.
+    TextForm::Unknown,
+];
 
 /// What the bytes of a binary column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BytesForm {
     /// A bytea's.
     Bytea,
+    /// A bit string's, eight to a byte.
+    Bits,
     /// The cell's own, in whichever form it came.
     Cell,
 }
@@ -117,27 +238,89 @@ pub(crate) enum BytesForm {
 pub(crate) struct ListPlan {
     pub(crate) item: FieldRef,
     pub(crate) element: Plan,
-    /// What a binary array must say its elements are.
+    /// What a binary array must say its elements are; 0 for anything.
     pub(crate) element_oid: Oid,
-    pub(crate) delimiter: u8,
+    pub(crate) form: ListForm,
+}
+
+/// How the elements stand in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListForm {
+    Array {
+        delimiter: u8,
+    },
+    /// `int2vector` or `oidvector`: without braces, and from 0 on.
+    Vector,
+}
+
+/// How cells become structs: each field a column with cells of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StructPlan {
+    /// All may be null, as they are in a null struct.
+    pub(crate) fields: Fields,
+    /// A plan for each field.
+    pub(crate) plans: Vec<Plan>,
+    pub(crate) form: StructForm,
+}
+
+/// How the fields stand in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StructForm {
+    Tid,
+    Interval,
+}
+
+impl StructPlan {
+    pub(crate) fn new<N: Into<String>>(
+        form: StructForm,
+        fields: impl IntoIterator<Item = (N, Plan)>,
+    ) -> Self {
+        let (fields, plans): (Vec<_>, Vec<_>) = fields
+            .into_iter()
+            .map(|(name, plan)| (Field::new(name, plan.data_type(), true), plan))
+            .unzip();
+        Self {
+            fields: fields.into(),
+            plans,
+            form,
+        }
+    }
+
+    /// A block and an offset within it.
+    pub(crate) fn tid() -> Self {
+        let fields = [("block", Plan::UInt32), ("offset", Plan::UInt16)];
+        Self::new(StructForm::Tid, fields)
+    }
+
+    /// Months, days and microseconds, none of which is ever carried into another.
+    pub(crate) fn interval() -> Self {
+        let fields = [
+            ("months", Plan::Int32(Integer::Int4)),
+            ("days", Plan::Int32(Integer::Int4)),
+            ("micros", Plan::Int64(Integer::Int8)),
+        ];
+        Self::new(StructForm::Interval, fields)
+    }
 }
 
 impl Plan {
     /// The column's Arrow type.
     pub(crate) fn data_type(&self) -> DataType {
         match self {
-            Self::Bool => DataType::Boolean,
+            Self::Bool(_) => DataType::Boolean,
             Self::Int16 => DataType::Int16,
             Self::Int32(_) => DataType::Int32,
             Self::Int64(_) => DataType::Int64,
+            Self::UInt16 => DataType::UInt16,
             Self::UInt32 => DataType::UInt32,
+            Self::UInt64(_) => DataType::UInt64,
             Self::Float32 => DataType::Float32,
             Self::Float64(_) => DataType::Float64,
-            Self::Decimal(decimal) => {
+            Self::Decimal(decimal, _) => {
                 // At most 38.
                 DataType::Decimal128(decimal.precision(), decimal.scale().cast_signed())
             }
-            Self::Utf8(_) => DataType::Utf8,
+            Self::Utf8(_) | Self::TimeTz => DataType::Utf8,
             Self::Binary(_) => DataType::Binary,
             Self::Uuid => DataType::FixedSizeBinary(UUID_BYTES),
             Self::Date => DataType::Date32,
@@ -145,20 +328,26 @@ impl Plan {
             Self::Timestamp { zone } => {
                 DataType::Timestamp(TimeUnit::Microsecond, zone.then(|| "UTC".into()))
             }
+            Self::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
             Self::List(list) => DataType::List(Arc::clone(&list.item)),
+            Self::Struct(it) => DataType::Struct(it.fields.clone()),
         }
     }
 
     /// Bytes that a row takes at least.
     pub(crate) fn row_bytes(&self) -> usize {
         match self {
-            Self::Bool => 1,
-            Self::Int16 => 2,
+            Self::Bool(_) => 1,
+            Self::Int16 | Self::UInt16 => 2,
             Self::Int32(_) | Self::UInt32 | Self::Float32 | Self::Date => 4,
-            Self::Int64(_) | Self::Float64(_) | Self::Time(_) => 8,
+            Self::Int64(_) | Self::UInt64(_) | Self::Float64(_) | Self::Time(_) => 8,
             Self::Timestamp { zone: _ } => 8,
-            Self::Decimal(_) | Self::Uuid => 16,
-            Self::Utf8(_) | Self::Binary(_) | Self::List(_) => 4,
+            Self::Decimal(..) | Self::Uuid | Self::Interval => 16,
+            Self::Utf8(_) | Self::TimeTz | Self::Binary(_) | Self::List(_) => 4,
+            Self::Struct(it) => {
+                let fields = it.plans.iter().map(Self::row_bytes);
+                fields.fold(1, usize::saturating_add)
+            }
         }
     }
 
@@ -166,7 +355,9 @@ impl Plan {
     pub(crate) fn expands(&self) -> bool {
         match self {
             Self::Utf8(form) => !matches!(form, TextForm::Raw | TextForm::Unknown),
+            Self::TimeTz => true,
             Self::List(list) => list.element.expands(),
+            Self::Struct(it) => it.plans.iter().any(Self::expands),
             _ => false,
         }
     }
@@ -188,21 +379,26 @@ pub(crate) struct Column {
 
 #[derive(Debug)]
 enum Values {
-    Bool(BooleanBufferBuilder),
+    Bool(BooleanBufferBuilder, BoolForm),
     Int16(Vec<i16>),
     Int32(Vec<i32>, Integer),
     Int64(Vec<i64>, Integer),
+    UInt16(Vec<u16>),
     UInt32(Vec<u32>),
+    UInt64(Vec<u64>, Integer),
     Float32(Vec<f32>),
     Float64(Vec<f64>, Float),
-    Decimal(Vec<i128>, Decimal128),
+    Decimal(Vec<i128>, Decimal128, DecimalForm),
     Utf8(Bytes, TextForm),
+    TimeTz(Bytes),
     Binary(Bytes, BytesForm),
     Uuid(Vec<u8>),
     Date(Vec<i32>),
     Time(Vec<i64>, TimeUnit),
     Timestamp(Vec<i64>, bool),
+    Interval(Vec<IntervalMonthDayNano>),
     List(Box<List>),
+    Struct(Box<Struct>),
 }
 
 /// Values of varying size, one after the other.
@@ -223,18 +419,31 @@ struct List {
     scratch: Vec<u8>,
 }
 
+#[derive(Debug)]
+struct Struct {
+    fields: Fields,
+    form: StructForm,
+    /// A column for each field. What one of them cannot hold the struct cannot.
+    columns: Vec<Column>,
+}
+
 impl Column {
     pub(crate) fn new(plan: &Plan, on_unrepresentable: OnUnrepresentable, rows: usize) -> Self {
         let values = match plan {
-            Plan::Bool => Values::Bool(BooleanBufferBuilder::new(rows)),
+            Plan::Bool(form) => Values::Bool(BooleanBufferBuilder::new(rows), *form),
             Plan::Int16 => Values::Int16(Vec::with_capacity(rows)),
             Plan::Int32(integer) => Values::Int32(Vec::with_capacity(rows), *integer),
             Plan::Int64(integer) => Values::Int64(Vec::with_capacity(rows), *integer),
+            Plan::UInt16 => Values::UInt16(Vec::with_capacity(rows)),
             Plan::UInt32 => Values::UInt32(Vec::with_capacity(rows)),
+            Plan::UInt64(integer) => Values::UInt64(Vec::with_capacity(rows), *integer),
             Plan::Float32 => Values::Float32(Vec::with_capacity(rows)),
             Plan::Float64(form) => Values::Float64(Vec::with_capacity(rows), *form),
-            Plan::Decimal(decimal) => Values::Decimal(Vec::with_capacity(rows), *decimal),
+            Plan::Decimal(decimal, form) => {
+                Values::Decimal(Vec::with_capacity(rows), *decimal, *form)
+            }
             Plan::Utf8(form) => Values::Utf8(Bytes::new(rows), *form),
+            Plan::TimeTz => Values::TimeTz(Bytes::new(rows)),
             Plan::Binary(form) => Values::Binary(Bytes::new(rows), *form),
             Plan::Uuid => Values::Uuid(Vec::with_capacity(rows.saturating_mul(16))),
             Plan::Date => Values::Date(Vec::with_capacity(rows)),
@@ -245,6 +454,16 @@ impl Column {
                 offsets: offsets(rows),
                 elements: Self::new(&list.element, on_unrepresentable, 0),
                 scratch: Vec::new(),
+            })),
+            Plan::Interval => Values::Interval(Vec::with_capacity(rows)),
+            Plan::Struct(it) => Values::Struct(Box::new(Struct {
+                fields: it.fields.clone(),
+                form: it.form,
+                columns: it
+                    .plans
+                    .iter()
+                    .map(|plan| Self::new(plan, OnUnrepresentable::Error, rows))
+                    .collect(),
             })),
         };
         let nulls = NullBufferBuilder::new(rows);
@@ -261,8 +480,16 @@ impl Column {
         self.nulls.len()
     }
 
-    pub(crate) const fn is_list(&self) -> bool {
-        matches!(self.values, Values::List(_))
+    /// Whether a binary cell has no text here: a list whose elements have none, and money.
+    pub(crate) fn has_no_text(&self) -> bool {
+        match &self.values {
+            Values::Utf8(_, form) => *form == TextForm::Money,
+            Values::List(list) => {
+                let element = &list.elements.values;
+                matches!(element, Values::Utf8(_, TextForm::Unknown)) || list.elements.has_no_text()
+            }
+            _ => false,
+        }
     }
 
     /// Values that the policy made null since the column began.
@@ -274,15 +501,29 @@ impl Column {
     }
 
     /// Arrays that lost their subscripts since the column began.
-    pub(crate) const fn dropped_bounds(&self) -> u64 {
-        self.dropped_bounds
+    pub(crate) fn dropped_bounds(&self) -> u64 {
+        let inside = match &self.values {
+            Values::List(list) => list.elements.dropped_bounds(),
+            Values::Struct(it) => {
+                let columns = it.columns.iter().map(Self::dropped_bounds);
+                columns.fold(0, u64::saturating_add)
+            }
+            _ => 0,
+        };
+        self.dropped_bounds.saturating_add(inside)
     }
 
     /// Bytes of values of varying size.
     pub(crate) fn variable_bytes(&self) -> usize {
         match &self.values {
-            Values::Utf8(values, _) | Values::Binary(values, _) => values.bytes.len(),
+            Values::Utf8(values, _) | Values::Binary(values, _) | Values::TimeTz(values) => {
+                values.bytes.len()
+            }
             Values::List(list) => list.elements.variable_bytes(),
+            Values::Struct(it) => {
+                let columns = it.columns.iter().map(Self::variable_bytes);
+                columns.fold(0, usize::saturating_add)
+            }
             _ => 0,
         }
     }
@@ -357,13 +598,16 @@ impl Column {
     /// The rows as an array; the column is spent.
     pub(crate) fn finish(self) -> Result<ArrayRef, ArrowError> {
         let mut nulls = self.nulls;
+        let rows = nulls.len();
         let nulls = nulls.finish();
         Ok(match self.values {
-            Values::Bool(mut values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
+            Values::Bool(mut values, _) => Arc::new(BooleanArray::new(values.finish(), nulls)),
             Values::Int16(values) => primitive::<Int16Type>(values, nulls)?,
             Values::Int32(values, _) => primitive::<Int32Type>(values, nulls)?,
             Values::Int64(values, _) => primitive::<Int64Type>(values, nulls)?,
+            Values::UInt16(values) => primitive::<UInt16Type>(values, nulls)?,
             Values::UInt32(values) => primitive::<UInt32Type>(values, nulls)?,
+            Values::UInt64(values, _) => primitive::<UInt64Type>(values, nulls)?,
             Values::Float32(values) => primitive::<Float32Type>(values, nulls)?,
             Values::Float64(values, _) => primitive::<Float64Type>(values, nulls)?,
             Values::Date(values) => primitive::<Date32Type>(values, nulls)?,
@@ -375,7 +619,8 @@ impl Column {
                 primitive::<Time64NanosecondType>(values, nulls)?
             }
             Values::Time(values, _) => primitive::<Time64MicrosecondType>(values, nulls)?,
-            Values::Decimal(values, decimal) => Arc::new(
+            Values::Interval(values) => primitive::<IntervalMonthDayNanoType>(values, nulls)?,
+            Values::Decimal(values, decimal, _) => Arc::new(
                 PrimitiveArray::<Decimal128Type>::try_new(values.into(), nulls)?
                     .with_precision_and_scale(decimal.precision(), decimal.scale().cast_signed())?,
             ),
@@ -388,7 +633,7 @@ impl Column {
                 values.into(),
                 nulls,
             )?),
-            Values::Utf8(values, _) => {
+            Values::Utf8(values, _) | Values::TimeTz(values) => {
                 let (offsets, bytes) = values.finish();
                 Arc::new(StringArray::try_new(offsets, bytes, nulls)?)
             }
@@ -404,6 +649,13 @@ impl Column {
                     offsets,
                     elements,
                     nulls,
+                )?)
+            }
+            Values::Struct(it) => {
+                let columns = it.columns.into_iter().map(Self::finish);
+                let columns = columns.collect::<Result<Vec<_>, _>>()?;
+                Arc::new(StructArray::try_new_with_length(
+                    it.fields, columns, nulls, rows,
                 )?)
             }
         })
@@ -434,6 +686,7 @@ impl Integer {
             Self::Int4 => i32_from_text(cell).map(i64::from),
             Self::Int8 => i64_from_text(cell),
             Self::Oid => u32_from_text(cell).map(i64::from),
+            Self::Xid8 | Self::Lsn => in_64_bits(self.parse_unsigned_text(cell)?),
         }
     }
 
@@ -444,25 +697,56 @@ impl Integer {
             Self::Int4 => i32_from_binary(cell).map(i64::from),
             Self::Int8 => i64_from_binary(cell),
             Self::Oid => u32_from_binary(cell).map(i64::from),
+            Self::Xid8 | Self::Lsn => in_64_bits(u64_from_binary(cell)?),
         }
     }
+
+    /// The text of an `xid8` or a `pg_lsn`.
+    #[inline]
+    fn parse_unsigned_text(self, cell: &[u8]) -> Result<u64, CellError> {
+        match self {
+            Self::Lsn => lsn_from_text(cell),
+            _ => u64_from_text(cell),
+        }
+    }
+
+    /// Appends the text of a binary integer.
+    #[inline]
+    fn render_binary(self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        match self {
+            Self::Xid8 => write_decimal(u64_from_binary(cell)?, out),
+            Self::Lsn => lsn_to_text(u64_from_binary(cell)?, out),
+            _ => write_decimal(self.parse_binary(cell)?, out),
+        }
+        Ok(())
+    }
+}
+
+fn in_64_bits(value: u64) -> Result<i64, CellError> {
+    i64::try_from(value).map_err(|_| Unrepresentable::SignedRange.into())
 }
 
 impl Values {
     #[inline]
     fn push_default(&mut self) {
         match self {
-            Self::Bool(values) => values.append(false),
+            Self::Bool(values, _) => values.append(false),
             Self::Int16(values) => values.push(0),
             Self::Int32(values, _) | Self::Date(values) => values.push(0),
             Self::Int64(values, _) | Self::Time(values, _) | Self::Timestamp(values, _) => {
                 values.push(0);
             }
+            Self::UInt16(values) => values.push(0),
             Self::UInt32(values) => values.push(0),
+            Self::UInt64(values, _) => values.push(0),
             Self::Float32(values) => values.push(0.0),
             Self::Float64(values, _) => values.push(0.0),
-            Self::Decimal(values, _) => values.push(0),
-            Self::Utf8(values, _) | Self::Binary(values, _) => values.push_empty(),
+            Self::Decimal(values, ..) => values.push(0),
+            Self::Utf8(values, _) | Self::Binary(values, _) | Self::TimeTz(values) => {
+                values.push_empty();
+            }
+            Self::Interval(values) => values.push(IntervalMonthDayNano::ZERO),
+            Self::Struct(it) => it.columns.iter_mut().for_each(Column::append_null),
             Self::Uuid(values) => values.extend_from_slice(&[0; 16]),
             Self::List(list) => list.push_empty(),
         }
@@ -471,24 +755,40 @@ impl Values {
     #[inline]
     fn push_text(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
         match self {
-            Self::Bool(values) => values.append(bool_from_text(cell)?),
+            Self::Bool(values, BoolForm::Bool) => values.append(bool_from_text(cell)?),
+            Self::Bool(values, BoolForm::Bit) => values.append(bit_from_text(cell)?),
             Self::Int16(values) => values.push(i16_from_text(cell)?),
             Self::Int32(values, Integer::Int2) => values.push(i16_from_text(cell)?.into()),
             Self::Int32(values, _) => values.push(i32_from_text(cell)?),
             Self::Int64(values, integer) => values.push(integer.parse_text(cell)?),
+            Self::UInt16(values) => values.push(u16_from_text(cell)?),
             Self::UInt32(values) => values.push(u32_from_text(cell)?),
+            Self::UInt64(values, integer) => values.push(integer.parse_unsigned_text(cell)?),
             Self::Float32(values) => values.push(f32_from_text(cell)?),
             Self::Float64(values, Float::Double) => values.push(f64_from_text(cell)?),
             Self::Float64(values, Float::Single) => values.push(f32_from_text(cell)?.into()),
             Self::Float64(values, Float::Numeric) => values.push(f64_from_numeric_text(cell)?),
-            Self::Decimal(values, decimal) => values.push(decimal128_from_text(cell, *decimal)?),
+            Self::Decimal(values, decimal, DecimalForm::Numeric) => {
+                values.push(decimal128_from_text(cell, *decimal)?);
+            }
+            Self::Decimal(values, decimal, DecimalForm::Money) => {
+                values.push(money_from_text(cell, *decimal)?);
+            }
             Self::Utf8(values, _) => {
                 check_utf8(cell)?;
                 values.push(cell)?;
             }
             Self::Binary(values, BytesForm::Cell) => values.push(cell)?,
+            Self::TimeTz(values) => {
+                timetz_to_even_text(timetz_from_text(cell)?, &mut values.bytes);
+                values.close()?;
+            }
             Self::Binary(values, BytesForm::Bytea) => {
                 bytea_from_text(cell, &mut values.bytes)?;
+                values.close()?;
+            }
+            Self::Binary(values, BytesForm::Bits) => {
+                bits_from_text(cell, &mut values.bytes)?;
                 values.close()?;
             }
             Self::Uuid(values) => values.extend_from_slice(&uuid_from_text(cell)?),
@@ -496,7 +796,11 @@ impl Values {
             Self::Time(values, _) => values.push(time_from_text(cell)?),
             Self::Timestamp(values, false) => values.push(timestamp_from_text(cell)?),
             Self::Timestamp(values, true) => values.push(timestamptz_from_text(cell)?),
+            Self::Interval(values) => {
+                values.push(interval_from_text(cell)?.month_day_nano()?);
+            }
             Self::List(list) => list.push_text(cell, dropped_bounds)?,
+            Self::Struct(it) => it.push_text(cell)?,
         }
         Ok(())
     }
@@ -504,45 +808,70 @@ impl Values {
     #[inline]
     fn push_binary(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
         match self {
-            Self::Bool(values) => values.append(bool_from_binary(cell)?),
+            Self::Bool(values, BoolForm::Bool) => values.append(bool_from_binary(cell)?),
+            Self::Bool(values, BoolForm::Bit) => values.append(bit_from_binary(cell)?),
             Self::Int16(values) => values.push(i16_from_binary(cell)?),
             Self::Int32(values, Integer::Int2) => values.push(i16_from_binary(cell)?.into()),
             Self::Int32(values, _) => values.push(i32_from_binary(cell)?),
             Self::Int64(values, integer) => values.push(integer.parse_binary(cell)?),
+            Self::UInt16(values) => values.push(u16_from_binary(cell)?),
             Self::UInt32(values) => values.push(u32_from_binary(cell)?),
+            Self::UInt64(values, _) => values.push(u64_from_binary(cell)?),
             Self::Float32(values) => values.push(f32_from_binary(cell)?),
             Self::Float64(values, Float::Double) => values.push(f64_from_binary(cell)?),
             Self::Float64(values, Float::Single) => values.push(f32_from_binary(cell)?.into()),
             Self::Float64(values, Float::Numeric) => {
                 values.push(f64_from_numeric_binary(cell)?);
             }
-            Self::Decimal(values, decimal) => {
+            Self::Decimal(values, decimal, DecimalForm::Numeric) => {
                 values.push(decimal128_from_binary(cell, *decimal)?);
             }
+            Self::Decimal(values, decimal, DecimalForm::Money) => {
+                values.push(money_from_binary(cell, *decimal)?);
+            }
             Self::Utf8(values, form) => values.push_rendered(cell, *form)?,
+            Self::TimeTz(values) => {
+                timetz_to_even_text(timetz_from_binary(cell)?, &mut values.bytes);
+                values.close()?;
+            }
+            Self::Binary(values, BytesForm::Bits) => values.push(bits_from_binary(cell)?)?,
             Self::Binary(values, _) => values.push(cell)?,
             Self::Uuid(values) => values.extend_from_slice(&uuid_from_binary(cell)?),
             Self::Date(values) => values.push(date_from_binary(cell)?),
             Self::Time(values, _) => values.push(time_from_binary(cell)?),
             Self::Timestamp(values, _) => values.push(timestamp_from_binary(cell)?),
+            Self::Interval(values) => {
+                values.push(interval_from_binary(cell)?.month_day_nano()?);
+            }
             Self::List(list) => list.push_binary(cell, dropped_bounds)?,
+            Self::Struct(it) => it.push_binary(cell)?,
         }
         Ok(())
     }
 
     fn truncate(&mut self, rows: usize) {
         match self {
-            Self::Bool(values) => values.truncate(rows),
+            Self::Bool(values, _) => values.truncate(rows),
             Self::Int16(values) => values.truncate(rows),
             Self::Int32(values, _) | Self::Date(values) => values.truncate(rows),
             Self::Int64(values, _) | Self::Time(values, _) | Self::Timestamp(values, _) => {
                 values.truncate(rows);
             }
+            Self::UInt16(values) => values.truncate(rows),
             Self::UInt32(values) => values.truncate(rows),
+            Self::UInt64(values, _) => values.truncate(rows),
             Self::Float32(values) => values.truncate(rows),
             Self::Float64(values, _) => values.truncate(rows),
-            Self::Decimal(values, _) => values.truncate(rows),
-            Self::Utf8(values, _) | Self::Binary(values, _) => values.truncate(rows),
+            Self::Decimal(values, ..) => values.truncate(rows),
+            Self::Utf8(values, _) | Self::Binary(values, _) | Self::TimeTz(values) => {
+                values.truncate(rows);
+            }
+            Self::Interval(values) => values.truncate(rows),
+            Self::Struct(it) => {
+                for column in &mut it.columns {
+                    column.truncate(rows);
+                }
+            }
             Self::Uuid(values) => values.truncate(rows.saturating_mul(16)),
             Self::List(list) => {
                 let end = truncate_offsets(&mut list.offsets, rows);
@@ -638,27 +967,46 @@ fn render_binary(form: TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), C
             check_utf8(cell)?;
             out.extend_from_slice(cell);
         }
-        TextForm::Jsonb => {
-            let text = jsonb_from_binary(cell)?;
+        TextForm::Versioned => {
+            let text = versioned_from_binary(cell)?;
             check_utf8(text)?;
             out.extend_from_slice(text);
         }
         TextForm::Bool => out.push(if bool_from_binary(cell)? { b't' } else { b'f' }),
-        TextForm::Integer(integer) => {
-            out.extend_from_slice(integer.parse_binary(cell)?.to_string().as_bytes());
-        }
+        TextForm::Integer(integer) => integer.render_binary(cell, out)?,
+        TextForm::Float4 => f32_text_from_binary(cell, out)?,
+        TextForm::Float8 => f64_text_from_binary(cell, out)?,
         TextForm::Numeric => numeric_text_from_binary(cell, out)?,
+        TextForm::Money => return Err(Unrepresentable::MoneyScale.into()),
         TextForm::Char => char_text_from_binary(cell, out)?,
         TextForm::Bytea => bytea_text_from_binary(cell, out),
+        TextForm::Bits => bits_text_from_binary(cell, out)?,
         TextForm::Uuid => out.extend_from_slice(&uuid_to_text(uuid_from_binary(cell)?)),
         TextForm::Date => date_text_from_binary(cell, out)?,
         TextForm::Time => time_text_from_binary(cell, out)?,
         TextForm::TimeTz => timetz_text_from_binary(cell, out)?,
-        TextForm::Xid8 => {
-            out.extend_from_slice(u64_from_binary(cell)?.to_string().as_bytes());
-        }
         TextForm::Timestamp { zone: false } => timestamp_text_from_binary(cell, out)?,
         TextForm::Timestamp { zone: true } => timestamptz_text_from_binary(cell, out)?,
+        TextForm::Interval => interval_text_from_binary(cell, out)?,
+        TextForm::Network { is_cidr } => network_text_from_binary(cell, is_cidr, out)?,
+        TextForm::Mac(size) => mac_text_from_binary(cell, size, out)?,
+        TextForm::TsVector => tsvector_text_from_binary(cell, out)?,
+        TextForm::Snapshot => snapshot_text_from_binary(cell, out)?,
+        TextForm::Tid => tid_text_from_binary(cell, out)?,
+        TextForm::Vector(integer) => {
+            let start = out.len();
+            for element in vector_from_binary(cell)? {
+                if out.len() > start {
+                    out.push(b' ');
+                }
+                integer.render_binary(element?.unwrap_or_default(), out)?;
+            }
+        }
+        TextForm::Array(array) => {
+            let render =
+                |element: &[u8], out: &mut Vec<u8>| render_binary(*array.element, element, out);
+            array_text_from_binary(cell, array.element_oid, array.delimiter, out, render)?;
+        }
         TextForm::Unknown => return Err(Unrepresentable::BinaryCell.into()),
     }
     Ok(())
@@ -679,18 +1027,24 @@ impl List {
             };
             elements.append_text(element)
         };
-        let shape = array_from_text(cell, self.plan.delimiter, &mut self.scratch, visit)?;
+        let delimiter = match self.plan.form {
+            ListForm::Array { delimiter } => delimiter,
+            ListForm::Vector => {
+                vector_from_text(cell, |element| self.elements.append_text(element))?;
+                return self.close();
+            }
+        };
+        let shape = array_from_text(cell, delimiter, &mut self.scratch, visit)?;
         *dropped_bounds = dropped_bounds.saturating_add(shape.drops_lower_bound().into());
         self.close()
     }
 
     fn push_binary(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
-        let array = array_from_binary(cell)?;
-        if array.element_oid() != self.plan.element_oid {
-            return Err(CellError::Malformed(
-                "elements of the array type's element type",
-            ));
-        }
+        let (array, counts) = match self.plan.form {
+            ListForm::Array { delimiter: _ } => (array_from_binary(cell)?, true),
+            ListForm::Vector => (vector_from_binary(cell)?, false),
+        };
+        array.check_element(self.plan.element_oid)?;
         let shape = array.shape();
         for element in array {
             match element? {
@@ -698,12 +1052,52 @@ impl List {
                 None => self.elements.append_null(),
             }
         }
-        *dropped_bounds = dropped_bounds.saturating_add(shape.drops_lower_bound().into());
+        let dropped = counts && shape.drops_lower_bound();
+        *dropped_bounds = dropped_bounds.saturating_add(dropped.into());
         self.close()
     }
 
     fn close(&mut self) -> Result<(), CellError> {
         self.offsets.push(offset(self.elements.len())?);
+        Ok(())
+    }
+}
+
+impl Struct {
+    fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        match self.form {
+            StructForm::Tid => {
+                for (column, part) in self.columns.iter_mut().zip(tid_from_text(cell)?) {
+                    column.append_text(part)?;
+                }
+                Ok(())
+            }
+            StructForm::Interval => self.push_interval(interval_from_text(cell)?),
+        }
+    }
+
+    fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        match self.form {
+            StructForm::Tid => {
+                for (column, part) in self.columns.iter_mut().zip(tid_from_binary(cell)?) {
+                    column.append_binary(part)?;
+                }
+                Ok(())
+            }
+            StructForm::Interval => self.push_interval(interval_from_binary(cell)?),
+        }
+    }
+
+    fn push_interval(&mut self, interval: Interval) -> Result<(), CellError> {
+        let (months, days, micros) = (
+            interval.months.to_be_bytes(),
+            interval.days.to_be_bytes(),
+            interval.micros.to_be_bytes(),
+        );
+        let parts = [&months[..], &days, &micros];
+        for (column, part) in self.columns.iter_mut().zip(parts) {
+            column.append_binary(part)?;
+        }
         Ok(())
     }
 }

@@ -14,9 +14,9 @@ pub(crate) enum CellError {
 /// The reason why a legal value has no place in the column's Arrow type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unrepresentable {
-    /// `infinity` of a date, a timestamp or a numeric.
+    /// `infinity` of a date, a timestamp, an interval or a numeric.
     PositiveInfinity,
-    /// `-infinity` of a date, a timestamp or a numeric.
+    /// `-infinity` of a date, a timestamp, an interval or a numeric.
     NegativeInfinity,
     /// `NaN` of a numeric.
     NotANumber,
@@ -38,6 +38,12 @@ pub(crate) enum Unrepresentable {
     TooLarge,
     /// A number too large or too small for a floating-point number.
     FloatRange,
+    /// A number that is too large for 64 bits with a sign.
+    SignedRange,
+    /// An interval with more microseconds than 64 bits of nanoseconds.
+    IntervalRange,
+    /// The binary form of money in a column of text.
+    MoneyScale,
 }
 
 impl CellError {
@@ -75,6 +81,12 @@ impl fmt::Display for Unrepresentable {
             Self::InvalidUtf8 => "text that is not UTF-8",
             Self::BinaryCell => "the binary form of a type that is not read, only its text",
             Self::FloatRange => "a number beyond the range of 64-bit floats",
+            Self::SignedRange => "a number beyond 64 bits with a sign",
+            Self::IntervalRange => "an interval beyond 64 bits of nanoseconds",
+            Self::MoneyScale => {
+                "the binary form of money, which does not tell how many decimals its currency has \
+                 (most have 2)"
+            }
             Self::TooLarge => "more than 2 GiB in one batch",
         })
     }

@@ -2,6 +2,9 @@
 //!
 //! Text is read eight digits at a time: the digits are the bytes of one word, and three multiplications add them up.
 
+use std::fmt::Display;
+use std::io::Write as _;
+
 use super::CellError;
 
 /// Parses a `smallint`.
@@ -34,8 +37,16 @@ pub(crate) fn u32_from_text(cell: &[u8]) -> Result<u32, CellError> {
         .ok_or(CellError::Malformed("an unsigned integer of 32 bits"))
 }
 
-/// Parses an `xid8`: the inverse that tests hold its rendering against.
-#[cfg(test)]
+/// Parses the offset within a block of a `tid`.
+#[inline]
+pub(crate) fn u16_from_text(cell: &[u8]) -> Result<u16, CellError> {
+    unsigned(cell)
+        .and_then(|value| u16::try_from(value).ok())
+        .ok_or(CellError::Malformed("an unsigned integer of 16 bits"))
+}
+
+/// Parses an `xid8`.
+#[inline]
 pub(crate) fn u64_from_text(cell: &[u8]) -> Result<u64, CellError> {
     unsigned(cell).ok_or(CellError::Malformed("an unsigned integer of 64 bits"))
 }
@@ -76,13 +87,29 @@ pub(crate) fn u32_from_binary(cell: &[u8]) -> Result<u32, CellError> {
     ))
 }
 
-/// Parses the binary form of an `xid8`.
+/// Parses the binary form of the offset within a block of a `tid`.
+#[inline]
+pub(crate) fn u16_from_binary(cell: &[u8]) -> Result<u16, CellError> {
+    Ok(u16::from_be_bytes(
+        cell.try_into()
+            .map_err(|_| CellError::Malformed("2 bytes"))?,
+    ))
+}
+
+/// Parses the binary form of an `xid8` or a `pg_lsn`.
 #[inline]
 pub(crate) fn u64_from_binary(cell: &[u8]) -> Result<u64, CellError> {
     Ok(u64::from_be_bytes(
         cell.try_into()
             .map_err(|_| CellError::Malformed("8 bytes"))?,
     ))
+}
+
+/// Appends a number's digits.
+#[inline]
+pub(super) fn write_decimal(number: impl Display, out: &mut Vec<u8>) {
+    // A vector takes everything.
+    let _ = write!(out, "{number}");
 }
 
 /// An optional minus, then a number without leading zeros; zero has no sign.

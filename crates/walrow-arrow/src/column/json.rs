@@ -1,12 +1,12 @@
-//! `json` and `jsonb`, `jsonpath` likewise.
+//! `json` and `jsonb`; `jsonpath` and `ltree` likewise.
 //!
 //! All text forms, and the binary form of `json`, are the text itself. The other binary forms put a version before it.
 
 use super::CellError;
 
-/// The text within the binary form of a `jsonb` or a `jsonpath`.
+/// The text within the binary form of a `jsonb`, a `jsonpath` or an `ltree`.
 #[inline]
-pub(crate) fn jsonb_from_binary(cell: &[u8]) -> Result<&[u8], CellError> {
+pub(crate) fn versioned_from_binary(cell: &[u8]) -> Result<&[u8], CellError> {
     match cell {
         [1, text @ ..] => Ok(text),
         _ => Err(CellError::Malformed("version 1 and text")),
@@ -19,16 +19,19 @@ mod tests {
 
     #[test]
     fn version_1_is_taken_off() {
-        assert_eq!(jsonb_from_binary(b"\x01{\"a\": 1}"), Ok(&b"{\"a\": 1}"[..]));
-        assert_eq!(jsonb_from_binary(b"\x01\x01"), Ok(&b"\x01"[..]));
+        assert_eq!(
+            versioned_from_binary(b"\x01{\"a\": 1}"),
+            Ok(&b"{\"a\": 1}"[..])
+        );
+        assert_eq!(versioned_from_binary(b"\x01\x01"), Ok(&b"\x01"[..]));
     }
 
     #[test]
     fn another_version_is_refused() {
-        assert!(jsonb_from_binary(b"").is_err());
+        assert!(versioned_from_binary(b"").is_err());
         for version in (0..=u8::MAX).filter(|version| *version != 1) {
             assert!(
-                jsonb_from_binary(&[version, b'{', b'}']).is_err(),
+                versioned_from_binary(&[version, b'{', b'}']).is_err(),
                 "{version}"
             );
         }

@@ -66,6 +66,11 @@ impl Decimal128 {
         self.scale
     }
 
+    /// Whether a value in units of the last digit fits.
+    pub(crate) fn holds(self, value: i128) -> bool {
+        power_of_ten(usize::from(self.precision)).is_some_and(|end| value.unsigned_abs() < end)
+    }
+
     /// Gives a magnitude its sign, if its digits fit.
     #[inline]
     fn value(self, negative: bool, magnitude: u128) -> Option<i128> {

@@ -88,8 +88,7 @@ pub(crate) struct TimeTz {
     pub(crate) offset_s: i32,
 }
 
-/// Parses a `timetz`: the inverse that tests hold its rendering against.
-#[cfg(test)]
+/// Parses a `timetz`.
 pub(crate) fn timetz_from_text(cell: &[u8]) -> Result<TimeTz, CellError> {
     let (time_us, offset) = match clock(cell) {
         Some(parts) => parts,
@@ -165,6 +164,11 @@ pub(crate) fn time_to_text(time_us: i64, out: &mut Vec<u8>) {
         time_us.rem_euclid(MICROS_A_SECOND),
     );
     write_clock(seconds, out);
+    write_fraction(micros, out);
+}
+
+/// Appends a point and microseconds without the zeros at their end, or nothing for none.
+pub(super) fn write_fraction(micros: i64, out: &mut Vec<u8>) {
     if micros != 0 {
         out.push(b'.');
         let start = out.len();
@@ -181,11 +185,21 @@ pub(crate) fn time_to_text(time_us: i64, out: &mut Vec<u8>) {
 
 /// Appends a time with its offset as the server writes it: `+05:30`, minutes and seconds only where there are any.
 pub(crate) fn timetz_to_text(time: TimeTz, out: &mut Vec<u8>) {
+    let whole_hours = time.offset_s % 3600 == 0;
+    write_timetz(time, !whole_hours, out);
+}
+
+/// Appends a time with its offset in hours and minutes, and seconds where there are any.
+pub(crate) fn timetz_to_even_text(time: TimeTz, out: &mut Vec<u8>) {
+    write_timetz(time, true, out);
+}
+
+fn write_timetz(time: TimeTz, with_minutes: bool, out: &mut Vec<u8>) {
     time_to_text(time.time_us, out);
     let seconds = i64::from(time.offset_s.unsigned_abs());
     out.push(if time.offset_s < 0 { b'-' } else { b'+' });
     write_padded(seconds / 3600, 2, out);
-    if seconds % 3600 != 0 {
+    if with_minutes {
         out.push(b':');
         write_padded(seconds / 60 % 60, 2, out);
     }
@@ -326,7 +340,7 @@ fn clock(cell: &[u8]) -> Option<(i64, &[u8])> {
 /// One to six digits as microseconds, the last of them not a zero, and what follows them.
 #[inline]
 #[expect(clippy::arithmetic_side_effects, reason = "at most six digits")]
-fn split_fraction(text: &[u8]) -> Option<(i64, &[u8])> {
+pub(super) fn split_fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     if let Some((&[a, b, c, d, e, f], rest)) = text.split_first_chunk::<6>()
         && let Some(micros) = int::eight_digits([b'0', b'0', a, b, c, d, e, f])
     {
@@ -571,7 +585,7 @@ fn write_clock(seconds: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends a number that is not negative, with zeros in front up to a length.
-fn write_padded(number: i64, length: usize, out: &mut Vec<u8>) {
+pub(super) fn write_padded(number: i64, length: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 19];
     let mut left = number;
     let mut used = 0_usize;
@@ -588,7 +602,7 @@ fn write_padded(number: i64, length: usize, out: &mut Vec<u8>) {
 }
 
 const END_OF_DAY: &[u8] = b"24:00:00";
-const MICROS_A_SECOND: i64 = 1_000_000;
+pub(super) const MICROS_A_SECOND: i64 = 1_000_000;
 const MICROS_A_DAY: i64 = 86_400_000_000;
 /// From 1970-01-01 to 2000-01-01.
 const DAYS_TO_2000: i64 = 10_957;
@@ -619,7 +633,6 @@ const NOT_A_DATE: CellError =
 const NOT_A_TIMESTAMP: CellError =
     CellError::Malformed("an ISO timestamp (the server's DateStyle must be ISO)");
 const NOT_A_TIME: CellError = CellError::Malformed("a time of day");
-#[cfg(test)]
 const NOT_A_TIMETZ: CellError = CellError::Malformed("a time of day and an offset");
 const NOT_IN_RANGE: CellError = CellError::Malformed("a value within PostgreSQL's range");
 
@@ -1127,6 +1140,21 @@ mod tests {
                 Err(CellError::Malformed("a day of the calendar")),
                 "{wrong}"
             );
+        }
+    }
+
+    #[test]
+    fn offsets_have_hours_and_minutes_where_all_are_to_look_alike() {
+        for (text, even) in [
+            ("04:05:06.789+00", "04:05:06.789+00:00"),
+            ("04:05:06-08", "04:05:06-08:00"),
+            ("00:00:00+05:30", "00:00:00+05:30"),
+            ("24:00:00-15:59:59", "24:00:00-15:59:59"),
+            ("12:00:00+01:00:01", "12:00:00+01:00:01"),
+        ] {
+            let mut out = Vec::new();
+            timetz_to_even_text(timetz_from_text(text.as_bytes()).unwrap(), &mut out);
+            assert_eq!(out, even.as_bytes());
         }
     }
 

@@ -158,8 +158,13 @@ impl Assembler {
     /// its own, in wire frames.
     ///
     /// # Errors
-    /// Those of `out` and of the spool.
+    /// Those of `out` and of the spool. A committed transaction was not handed out to its end: it is
+    /// prepared no more, and nobody has its rows.
     pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.phase == Phase::Reading || self.failure.is_some() {
+            let text = "a transaction was committed and not handed out to its end";
+            return Err(io::Error::other(text));
+        }
         prepared::save(&mut self.undecided, out)
     }
 
@@ -171,8 +176,12 @@ impl Assembler {
         let mut inner = Self::default();
         inner.undecided.spools = self.undecided.spools.like();
         let restored = prepared::restore(inner, state)?;
-        restored.undecided.move_prepared(&mut self.undecided);
-        Ok(())
+        let moved = restored.undecided.move_prepared(&mut self.undecided);
+        moved.map_err(|error| Error {
+            kind: error.into(),
+            offset: self.frames.offset(),
+            lsn: None,
+        })
     }
 
     pub(crate) fn has_streamed(&self) -> bool {
@@ -226,7 +235,8 @@ impl Assembler {
                 Ok(found) => found,
                 Err(error) => return Err(self.fail(error)),
             };
-            if matches!(found, Some(Found::Committed)) && self.transaction.end_lsn <= self.start {
+            let delivered = self.transaction.end_lsn <= self.start;
+            if matches!(found, Some(Found::Committed)) && (delivered || self.reading.skipped) {
                 self.reading.skipped = true;
                 // It hands out nothing, and its relations count.
                 if let Err(error) = self.read_past(input) {

@@ -4,7 +4,7 @@ use super::{Assembler, Phase};
 use crate::error::{Error, ErrorKind};
 use crate::frames::{Frames, Place};
 use crate::look::{Fault, INSIDE, OUTSIDE, data_of, kind_of, parse, unexpected, xid_of};
-use crate::relation::{Kept, Relation, Relations};
+use crate::relation::{Announce, Kept, Relation, Relations};
 use crate::spool::{SpoolReader, Spot};
 use crate::transaction::{Change, Item, Message, Row};
 use crate::undecided::Open;
@@ -23,8 +23,12 @@ pub(super) struct Reading {
     pub(super) aborted: HashSet<Xid>,
     /// What of its own definitions the session keeps.
     pub(super) kept: Kept,
-    /// Whether nothing of it is handed out: it was delivered before.
+    /// Whether nothing of it is handed out: it was delivered before, or its begin is missing.
     pub(super) skipped: bool,
+    /// A row's frame that waits until the relation versions that it uses were handed out, and where
+    /// it begins in the stream.
+    held: Vec<u8>,
+    held_offset: Option<u64>,
 }
 
 impl Reading {
@@ -51,6 +55,7 @@ enum Source<'a> {
     Input(&'a [u8]),
     Completed,
     Spool(Spot),
+    Held,
 }
 
 impl<'a> Source<'a> {
@@ -59,6 +64,7 @@ impl<'a> Source<'a> {
         match self {
             Self::Input(frame) => frame,
             Self::Completed => frames.completed(),
+            Self::Held => &reading.held,
             Self::Spool(spot) => match &reading.reader {
                 Some(reader) => reader.frame(spot),
                 None => &[],
@@ -90,7 +96,9 @@ impl Assembler {
             streamed: open.streamed,
             aborted: open.aborted,
             kept,
-            skipped: false,
+            skipped: open.lost,
+            held: Vec::new(),
+            held_offset: None,
         };
         self.phase = Phase::Reading;
     }
@@ -100,7 +108,11 @@ impl Assembler {
     fn next_frame<'t>(&mut self, input: &mut &'t [u8]) -> Result<Option<(Source<'t>, u64)>, Error> {
         if let Some(reader) = &mut self.reading.reader {
             let header = self.frames.framing().header();
+            let end = self.frames.offset();
+            let foreign = reader.is_foreign();
             return match reader.next(header) {
+                // What another stream held is told of at its commit.
+                Ok(spot) if foreign => Ok(spot.map(|spot| (Source::Spool(spot), end))),
                 Ok(spot) => Ok(spot.map(|spot| (Source::Spool(spot), spot.offset))),
                 Err(error) => Err(Fault::from(error).at(&self.frames, self.frames.offset())),
             };
@@ -156,6 +168,9 @@ impl Assembler {
             {
                 return Ok(Some(Next::Relation(relation)));
             }
+            if let Some(offset) = self.reading.held_offset.take() {
+                return Ok(Some(Next::Frame(Source::Held, offset)));
+            }
             let Some((source, offset)) = self.next_frame(input)? else {
                 // A streamed or prepared transaction ends where its spool does.
                 return Ok(self.reading.reader.is_some().then_some(Next::End));
@@ -164,13 +179,27 @@ impl Assembler {
             match kind_of(frame) {
                 Some(b'I' | b'U' | b'D' | b'T' | b'R' | b'Y') if self.reading.is_aborted(frame) => {
                 }
+                Some(b'I' | b'U' | b'D' | b'T') if self.relations.has_unannounced() => {
+                    let oids = relations_of(frame, self.reading.streamed);
+                    let held = frame.to_vec();
+                    if self.reading.skipped || !self.relations.uses_unannounced(&oids) {
+                        return Ok(Some(Next::Frame(source, offset)));
+                    }
+                    self.reading.held = held;
+                    self.reading.held_offset = Some(offset);
+                }
                 Some(b'I' | b'U' | b'D' | b'T' | b'M') => {
                     return Ok(Some(Next::Frame(source, offset)));
                 }
                 Some(b'C') => return Ok(Some(Next::End)),
                 Some(b'R' | b'Y') => {
                     let frame = source.frame(&self.frames, &self.reading);
-                    define(frame, self.reading.streamed, &mut self.relations)
+                    let announce = if self.reading.skipped {
+                        Announce::No
+                    } else {
+                        Announce::Yes
+                    };
+                    define(frame, self.reading.streamed, announce, &mut self.relations)
                         .map_err(|fault| fault.at(&self.frames, offset))?;
                 }
                 _ => {}
@@ -192,9 +221,26 @@ impl Assembler {
 }
 
 /// Takes a Relation or Type message of the transaction.
-fn define(frame: &[u8], streamed: bool, relations: &mut Relations) -> Result<(), Fault> {
+/// The relations that a row's frame names; none where it does not parse.
+fn relations_of(frame: &[u8], streamed: bool) -> Vec<Oid> {
+    let message = data_of(frame).ok().map(|data| parse(&data, streamed));
+    match message {
+        Some(Ok(walrow_wire::Message::Insert(insert))) => vec![insert.relation],
+        Some(Ok(walrow_wire::Message::Update(update))) => vec![update.relation],
+        Some(Ok(walrow_wire::Message::Delete(delete))) => vec![delete.relation],
+        Some(Ok(walrow_wire::Message::Truncate(truncate))) => truncate.relations().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn define(
+    frame: &[u8],
+    streamed: bool,
+    announce: Announce,
+    relations: &mut Relations,
+) -> Result<(), Fault> {
     match parse(&data_of(frame)?, streamed)? {
-        walrow_wire::Message::Relation(relation) => Ok(relations.define(&relation)?),
+        walrow_wire::Message::Relation(relation) => Ok(relations.define(&relation, announce)?),
         walrow_wire::Message::Type(message) => Ok(relations.define_type(&message)?),
         other => Err(unexpected(other.name(), INSIDE)),
     }
@@ -285,6 +331,9 @@ fn row_item<'a>(
                 restart_identity: truncate.restart_identity(),
             };
             (known(relations, first, "Truncate", &data)?, row)
+        }
+        walrow_wire::Message::Message(message) if !message.transactional => {
+            return Err(unexpected("Message (non-transactional)", INSIDE).near(data.start));
         }
         walrow_wire::Message::Message(message) => {
             return Ok(Item::Message(logical_message(&message, *seq)?));

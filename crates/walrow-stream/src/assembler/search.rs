@@ -4,7 +4,7 @@ use super::{Assembler, Phase};
 use crate::error::{Error, ErrorKind};
 use crate::frames::Place;
 use crate::look::{Fault, INSIDE, OUTSIDE, Seen, look, parse, pass_message, pass_row, unexpected};
-use crate::relation::Relations;
+use crate::relation::{Announce, Relations};
 use crate::transaction::Transaction;
 use crate::undecided::{Inside, Open, Undecided, read_origin};
 use walrow_wire::{Lsn, Message, XLogData};
@@ -318,7 +318,8 @@ fn outside(
         ..fault
     };
     match parse(data, false)? {
-        Message::Message(message) if message.lsn <= start && !message.transactional => {}
+        Message::Message(message)
+            if start.is_valid() && message.lsn <= start && !message.transactional => {}
         Message::Message(_) => return Ok(Outside::Message),
         Message::Begin(begin) => {
             transaction.xid = begin.xid;
@@ -329,7 +330,7 @@ fn outside(
             transaction.prepared = None;
             return Ok(Outside::Begin);
         }
-        Message::Relation(relation) => relations.define(&relation)?,
+        Message::Relation(relation) => relations.define(&relation, Announce::No)?,
         Message::Type(message) => relations.define_type(&message)?,
         Message::StreamStart(message) => {
             undecided.stream_start(message).map_err(near)?;
@@ -351,7 +352,8 @@ fn outside(
                 return Ok(Outside::Committed(Box::new(open)));
             }
             // What ends before the start was delivered before, and is missed by nobody.
-            if !undecided.late_start && commit.end_lsn > start {
+            let told = commit.end_lsn <= start || undecided.is_repeated(&commit);
+            if !undecided.late_start && !told {
                 let xid = commit.xid;
                 return Err(Fault::from(ErrorKind::MissingPrepared { xid }).near(commit.commit_lsn));
             }
