@@ -432,7 +432,7 @@ def test_interrupt_leaves_no_file(
     target = f"{out}/{to}"
     process = start("decode", "--table", "item", "--to", target, "-")
     # A large first block, so that rows are written, and then a wait for the next.
-    process.stdin.write((data / "rows.text.wire").read_bytes() * 6000)
+    process.stdin.write((data / "rows.text.wire").read_bytes() * 15000)
     process.stdin.flush()
     deadline = time.monotonic() + 30
     while not list(out.rglob("*.tmp")) and time.monotonic() < deadline:

@@ -380,7 +380,12 @@ def test_no_state_is_given_after_a_failure() -> None:
 
 @pytest.mark.parametrize(
     "capture",
-    [capture("rows"), capture("update-toast"), capture("truncate"), TWO_PHASE],
+    [
+        *(capture(name) for name in ("rows", "truncate", "columns-800")),
+        *(capture(name) for name in ("update-toast", "update-toast-full")),
+        capture("update-toast-key"),
+        TWO_PHASE,
+    ],
     ids=str,
 )
 def test_the_envelope_holds_what_the_tables_hold(capture: Capture) -> None:

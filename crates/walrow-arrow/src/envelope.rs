@@ -12,7 +12,7 @@ use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use std::sync::Arc;
 use walrow_stream::Relation;
-use walrow_wire::{Cell, Lsn, Oid, OldTuple, ReplicaIdentity, Tuple};
+use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
 
 /// What the columns of a relation version are as text.
 pub(crate) type Forms = Box<[(TextForm, OnUnrepresentable)]>;
@@ -200,12 +200,20 @@ impl Envelope {
         text.clear();
         values.clear();
         unsent.clear();
-        let old = row.old.map(OldTuple::tuple);
+        let mut old = row.old.map(|old| old.tuple().cells());
+        let mut old_at = 0;
         let columns = relation.columns.iter().zip(forms);
         for (place, (cell, (column, (form, policy)))) in row.tuple.cells().zip(columns).enumerate()
         {
             let cell = match cell {
-                Cell::Unchanged => old.and_then(|old| sent(old, place)).unwrap_or(cell),
+                Cell::Unchanged => {
+                    // The old row has it where the replica identity covers the column.
+                    let skip = usize::saturating_sub(place, old_at);
+                    old_at = place.saturating_add(1);
+                    let old = old.as_mut().and_then(|cells| cells.nth(skip));
+                    let sent = old.filter(|old| matches!(old, Cell::Text(_) | Cell::Binary(_)));
+                    sent.unwrap_or(cell)
+                }
                 cell => cell,
             };
             if row.key_only && !column.is_key {
@@ -386,13 +394,6 @@ fn column_name(relation: &Relation, place: usize) -> &str {
         .columns
         .get(place)
         .map_or("", |column| &column.name)
-}
-
-/// The old row's value at this place, where it has one.
-fn sent(old: Tuple<'_>, place: usize) -> Option<Cell<'_>> {
-    old.cells()
-        .nth(place)
-        .filter(|cell| matches!(cell, Cell::Text(_) | Cell::Binary(_)))
 }
 
 fn cell_size(cell: Cell<'_>) -> usize {
