@@ -227,7 +227,7 @@ impl Envelope {
                     continue;
                 }
                 Cell::Null => None,
-                cell => match render_text(*form, cell, text) {
+                cell => match render_text(form, cell, text) {
                     Ok(()) => Some((start, text.len())),
                     Err(CellError::Unrepresentable(_)) if *policy == OnUnrepresentable::Null => {
                         text.truncate(start);

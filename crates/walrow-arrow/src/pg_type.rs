@@ -69,10 +69,22 @@ pub(crate) const GTSVECTOR: Oid = 3642;
 pub(crate) const REGCONFIG: Oid = 3734;
 pub(crate) const REGDICTIONARY: Oid = 3769;
 pub(crate) const JSONB: Oid = 3802;
+pub(crate) const INT4RANGE: Oid = 3904;
+pub(crate) const NUMRANGE: Oid = 3906;
+pub(crate) const TSRANGE: Oid = 3908;
+pub(crate) const TSTZRANGE: Oid = 3910;
+pub(crate) const DATERANGE: Oid = 3912;
+pub(crate) const INT8RANGE: Oid = 3926;
 pub(crate) const JSONPATH: Oid = 4072;
 pub(crate) const REGNAMESPACE: Oid = 4089;
 pub(crate) const REGROLE: Oid = 4096;
 pub(crate) const REGCOLLATION: Oid = 4191;
+pub(crate) const INT4MULTIRANGE: Oid = 4451;
+pub(crate) const NUMMULTIRANGE: Oid = 4532;
+pub(crate) const TSMULTIRANGE: Oid = 4533;
+pub(crate) const TSTZMULTIRANGE: Oid = 4534;
+pub(crate) const DATEMULTIRANGE: Oid = 4535;
+pub(crate) const INT8MULTIRANGE: Oid = 4536;
 pub(crate) const PG_SNAPSHOT: Oid = 5038;
 pub(crate) const XID8: Oid = 5069;
 
@@ -95,6 +107,19 @@ pub(crate) fn by_name(name: &str) -> Option<(BuiltIn, bool)> {
         }
         (entry.array != 0 && name.strip_prefix('_') == Some(entry.name)).then_some(true)
     })
+}
+
+/// What the bounds of a built-in range or multirange are; 0 if it is neither.
+pub(crate) const fn subtype(oid: Oid) -> Oid {
+    match oid {
+        INT4RANGE | INT4MULTIRANGE => INT4,
+        NUMRANGE | NUMMULTIRANGE => NUMERIC,
+        TSRANGE | TSMULTIRANGE => TIMESTAMP,
+        TSTZRANGE | TSTZMULTIRANGE => TIMESTAMPTZ,
+        DATERANGE | DATEMULTIRANGE => DATE,
+        INT8RANGE | INT8MULTIRANGE => INT8,
+        _ => 0,
+    }
 }
 
 fn find(matches: impl Fn(&BuiltIn) -> Option<bool>) -> Option<(BuiltIn, bool)> {
@@ -173,22 +198,22 @@ const BUILT_IN: &[BuiltIn] = &[
     entry(REGCONFIG, 3735, "regconfig"),
     entry(REGDICTIONARY, 3770, "regdictionary"),
     entry(JSONB, 3807, "jsonb"),
-    entry(3904, 3905, "int4range"),
-    entry(3906, 3907, "numrange"),
-    entry(3908, 3909, "tsrange"),
-    entry(3910, 3911, "tstzrange"),
-    entry(3912, 3913, "daterange"),
-    entry(3926, 3927, "int8range"),
+    entry(INT4RANGE, 3905, "int4range"),
+    entry(NUMRANGE, 3907, "numrange"),
+    entry(TSRANGE, 3909, "tsrange"),
+    entry(TSTZRANGE, 3911, "tstzrange"),
+    entry(DATERANGE, 3913, "daterange"),
+    entry(INT8RANGE, 3927, "int8range"),
     entry(JSONPATH, 4073, "jsonpath"),
     entry(REGNAMESPACE, 4090, "regnamespace"),
     entry(REGROLE, 4097, "regrole"),
     entry(REGCOLLATION, 4192, "regcollation"),
-    entry(4451, 6150, "int4multirange"),
-    entry(4532, 6151, "nummultirange"),
-    entry(4533, 6152, "tsmultirange"),
-    entry(4534, 6153, "tstzmultirange"),
-    entry(4535, 6155, "datemultirange"),
-    entry(4536, 6157, "int8multirange"),
+    entry(INT4MULTIRANGE, 6150, "int4multirange"),
+    entry(NUMMULTIRANGE, 6151, "nummultirange"),
+    entry(TSMULTIRANGE, 6152, "tsmultirange"),
+    entry(TSTZMULTIRANGE, 6153, "tstzmultirange"),
+    entry(DATEMULTIRANGE, 6155, "datemultirange"),
+    entry(INT8MULTIRANGE, 6157, "int8multirange"),
     entry(PG_SNAPSHOT, 5039, "pg_snapshot"),
     entry(XID8, 271, "xid8"),
 ];

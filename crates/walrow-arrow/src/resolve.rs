@@ -4,8 +4,8 @@
 //! values or from the format they come in.
 
 use crate::column::{
-    BoolForm, BytesForm, Decimal128, DecimalForm, Float, Integer, ListForm, ListPlan, MacSize,
-    NumericTypmod, Plan, StructPlan, TextForm,
+    ArrayText, BoolForm, BytesForm, Decimal128, DecimalForm, Float, Integer, ListForm, ListPlan,
+    MacSize, NumericTypmod, Plan, StructPlan, TextForm,
 };
 use crate::error::{Error, ErrorKind};
 use crate::options::{DecoderBuilder, Profile};
@@ -74,6 +74,10 @@ enum PgType {
         element_oid: Oid,
         delimiter: u8,
     },
+    /// A range of this type's values.
+    Range(Box<Self>),
+    /// Ranges of this type's values.
+    Multirange(Box<Self>),
     /// A built-in type that has no binary form, or none that is read.
     TextOnly,
     /// PostgreSQL's own text.
@@ -195,9 +199,26 @@ fn can_be(data_type: &DataType, profile: Profile) -> bool {
         DataType::Struct(fields) => {
             is_struct(fields, &StructPlan::interval())
                 || (!spark && is_struct(fields, &StructPlan::tid()))
+                || is_range(fields, profile)
         }
         _ => false,
     }
+}
+
+/// Whether these are the fields of a range.
+fn is_range(fields: &Fields, profile: Profile) -> bool {
+    let [lower, upper, ..] = &**fields else {
+        return false;
+    };
+    let names = ["lower", "upper", "lower_inc", "upper_inc", "empty"];
+    fields.iter().map(|field| &**field.name()).eq(names)
+        && fields.iter().all(|field| field.is_nullable())
+        && fields
+            .iter()
+            .skip(2)
+            .all(|field| *field.data_type() == DataType::Boolean)
+        && can_be(lower.data_type(), profile)
+        && can_be(upper.data_type(), profile)
 }
 
 /// Whether these are the plan's fields, by name and type; they may bear metadata of their own.
@@ -266,6 +287,11 @@ fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
             delimiter: _,
         }
         | PgType::Vector(_) => "List of what its elements can become, Utf8 or Binary",
+        PgType::Range(_) => {
+            "Struct(lower, upper: what its bounds can become, lower_inc, upper_inc, empty: \
+             Boolean), Utf8 or Binary"
+        }
+        PgType::Multirange(_) => "List of what its ranges can become, Utf8 or Binary",
         PgType::Bytea => "Binary or Utf8",
         PgType::Text
         | PgType::Char
@@ -412,6 +438,18 @@ fn scalar(oid: Oid, type_modifier: i32) -> PgType {
         pg_type::INT2VECTOR => PgType::Vector(Integer::Int2),
         pg_type::OIDVECTOR => PgType::Vector(Integer::Oid),
         pg_type::TSQUERY | pg_type::GTSVECTOR | pg_type::ACLITEM => PgType::TextOnly,
+        pg_type::INT4RANGE
+        | pg_type::NUMRANGE
+        | pg_type::TSRANGE
+        | pg_type::TSTZRANGE
+        | pg_type::DATERANGE
+        | pg_type::INT8RANGE => range(scalar(pg_type::subtype(oid), -1)),
+        pg_type::INT4MULTIRANGE
+        | pg_type::NUMMULTIRANGE
+        | pg_type::TSMULTIRANGE
+        | pg_type::TSTZMULTIRANGE
+        | pg_type::DATEMULTIRANGE
+        | pg_type::INT8MULTIRANGE => multirange(scalar(pg_type::subtype(oid), -1)),
         pg_type::TIMESTAMP => PgType::Timestamp { zone: false },
         pg_type::TIMESTAMPTZ => PgType::Timestamp { zone: true },
         _ => PgType::Other,
@@ -432,6 +470,21 @@ fn array(element: PgType, element_oid: Oid, delimiter: u8) -> PgType {
             element_oid,
             delimiter,
         },
+    }
+}
+
+/// Ranges whose bounds are not read stay text, as arrays do.
+fn range(subtype: PgType) -> PgType {
+    match subtype {
+        PgType::Other => PgType::Other,
+        subtype => PgType::Range(Box::new(subtype)),
+    }
+}
+
+fn multirange(subtype: PgType) -> PgType {
+    match subtype {
+        PgType::Other => PgType::Other,
+        subtype => PgType::Multirange(Box::new(subtype)),
     }
 }
 
@@ -493,8 +546,17 @@ fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
             };
             list(profile_plan(element, profile), *element_oid, form)
         }
+        PgType::Range(subtype) if !spark => range_plan(subtype, profile),
+        PgType::Multirange(subtype) if !spark => {
+            list(range_plan(subtype, profile), 0, ListForm::Multirange)
+        }
         other => Plan::Utf8(text_form(other)),
     }
+}
+
+fn range_plan(subtype: &PgType, profile: Profile) -> Plan {
+    let bound = || profile_plan(subtype, profile);
+    Plan::Struct(Box::new(StructPlan::range(bound(), bound())))
 }
 
 fn text_form(pg_type: &PgType) -> TextForm {
@@ -527,7 +589,13 @@ fn text_form(pg_type: &PgType) -> TextForm {
             element,
             element_oid,
             delimiter,
-        } => text_form(element).array(*element_oid, *delimiter),
+        } => TextForm::Array(Arc::new(ArrayText {
+            element: text_form(element),
+            element_oid: *element_oid,
+            delimiter: *delimiter,
+        })),
+        PgType::Range(subtype) => TextForm::Range(Arc::new(text_form(subtype))),
+        PgType::Multirange(subtype) => TextForm::Multirange(Arc::new(text_form(subtype))),
         PgType::TextOnly | PgType::Other => TextForm::Unknown,
     }
 }
@@ -599,6 +667,22 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType, profile: Profile) -> O
                 element,
                 element_oid,
                 form,
+            }))
+        }
+        (PgType::Range(subtype), DataType::Struct(fields)) => {
+            let [lower, upper, ..] = &**fields else {
+                return None;
+            };
+            let bound = |field: &Field| requested_plan(subtype, field.data_type(), profile);
+            struct_of(StructPlan::range(bound(lower)?, bound(upper)?), fields)?
+        }
+        (PgType::Multirange(subtype), DataType::List(item)) => {
+            let range = PgType::Range(subtype.clone());
+            Plan::List(Box::new(ListPlan {
+                item: Arc::clone(item),
+                element: requested_plan(&range, item.data_type(), profile)?,
+                element_oid: 0,
+                form: ListForm::Multirange,
             }))
         }
         (PgType::Vector(integer), DataType::List(item)) => Plan::List(Box::new(ListPlan {

@@ -8,8 +8,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal128Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, UInt16Type,
-    UInt32Type, UInt64Type,
+    Decimal128Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType,
+    TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, IntervalUnit};
@@ -37,6 +37,19 @@ struct Type {
 
 const TID: &str = "Struct(\"block\": UInt32, \"offset\": UInt16)";
 const INTERVAL: &str = "Struct(\"months\": Int32, \"days\": Int32, \"micros\": Int64)";
+
+/// The struct of a range with such bounds.
+macro_rules! range {
+    ($bound:literal) => {
+        concat!(
+            "Struct(\"lower\": ",
+            $bound,
+            ", \"upper\": ",
+            $bound,
+            ", \"lower_inc\": Boolean, \"upper_inc\": Boolean, \"empty\": Boolean)"
+        )
+    };
+}
 
 #[rustfmt::skip]
 const TYPES: &[Type] = &[
@@ -185,6 +198,45 @@ const TYPES: &[Type] = &[
     ] },
     Type { name: "xid8", oid: 5069, array: 271, typmod: -1, arrow: "UInt64", spark: "Int64", values: &[
         ("9223372036854775807", "7fffffffffffffff"), ("0", "0000000000000000"),
+    ] },
+    Type { name: "int4range", oid: 3904, array: 3905, typmod: -1, arrow: range!("Int32"), spark: "Utf8", values: &[
+        ("[1,5)", "02 00000004 00000001 00000004 00000005"), ("empty", "01"), ("(,)", "18"), ("[-1,)", "12 00000004 ffffffff"),
+        ("(,7)", "08 00000004 00000007"),
+    ] },
+    Type { name: "numrange", oid: 3906, array: 3907, typmod: -1, arrow: range!("Utf8"), spark: "Utf8", values: &[
+        ("(1.5,NaN]", "04 0000000c 000200000000000100011388 00000008 00000000c0000000"), ("empty", "01"),
+        ("[1.5,)", "12 0000000c 000200000000000100011388"),
+    ] },
+    Type { name: "tsrange", oid: 3908, array: 3909, typmod: -1, arrow: range!("Timestamp(µs)"), spark: "Utf8", values: &[
+        ("[\"2000-01-01 00:00:01.5\",)", "12 00000008 000000000016e360"),
+    ] },
+    Type { name: "tstzrange", oid: 3910, array: 3911, typmod: -1, arrow: range!("Timestamp(µs, \"UTC\")"), spark: "Utf8", values: &[
+        ("(,\"2000-01-01 00:00:01.5+00\"]", "0c 00000008 000000000016e360"),
+    ] },
+    Type { name: "daterange", oid: 3912, array: 3913, typmod: -1, arrow: range!("Date32"), spark: "Utf8", values: &[
+        ("[2000-01-02,2000-01-03)", "02 00000004 00000001 00000004 00000002"), ("(,)", "18"),
+    ] },
+    Type { name: "int8range", oid: 3926, array: 3927, typmod: -1, arrow: range!("Int64"), spark: "Utf8", values: &[
+        ("[-1,3)", "02 00000008 ffffffffffffffff 00000008 0000000000000003"),
+    ] },
+    Type { name: "int4multirange", oid: 4451, array: 6150, typmod: -1, arrow: concat!("List(", range!("Int32"), ")"), spark: "Utf8", values: &[
+        ("{}", "00000000"),
+        ("{[1,5),[7,)}", "00000002 00000011 02 00000004 00000001 00000004 00000005 00000009 12 00000004 00000007"),
+    ] },
+    Type { name: "nummultirange", oid: 4532, array: 6151, typmod: -1, arrow: concat!("List(", range!("Utf8"), ")"), spark: "Utf8", values: &[
+        ("{(,1.5]}", "00000001 00000011 0c 0000000c 000200000000000100011388"),
+    ] },
+    Type { name: "tsmultirange", oid: 4533, array: 6152, typmod: -1, arrow: concat!("List(", range!("Timestamp(µs)"), ")"), spark: "Utf8", values: &[
+        ("{[\"2000-01-01 00:00:01.5\",)}", "00000001 0000000d 12 00000008 000000000016e360"),
+    ] },
+    Type { name: "tstzmultirange", oid: 4534, array: 6153, typmod: -1, arrow: concat!("List(", range!("Timestamp(µs, \"UTC\")"), ")"), spark: "Utf8", values: &[
+        ("{(,)}", "00000001 00000001 18"),
+    ] },
+    Type { name: "datemultirange", oid: 4535, array: 6155, typmod: -1, arrow: concat!("List(", range!("Date32"), ")"), spark: "Utf8", values: &[
+        ("{[2000-01-02,2000-01-03)}", "00000001 00000011 02 00000004 00000001 00000004 00000002"),
+    ] },
+    Type { name: "int8multirange", oid: 4536, array: 6157, typmod: -1, arrow: concat!("List(", range!("Int64"), ")"), spark: "Utf8", values: &[
+        ("{(,3)}", "00000001 0000000d 08 00000008 0000000000000003"),
     ] },
 ];
 
@@ -577,6 +629,83 @@ fn what_a_type_cannot_hold_names_the_way_out() {
         assert!(matches!(error.kind(), ErrorKind::Malformed { .. }));
         assert!(error.to_string().contains("IntervalStyle"), "{error}");
     }
+}
+
+#[test]
+fn ranges_tell_no_bound_from_infinity_and_from_emptiness() {
+    let cells = ["[1,)", "(,5)", "(,)", "empty", "[1,5)"].map(text);
+    let read = column(profile(Profile::Arrow), (3904, -1), &cells).unwrap();
+    let read = read.as_struct();
+    let bounds = [0, 1].map(|place| {
+        let bound = read.column(place).as_primitive::<Int32Type>();
+        bound.iter().collect::<Vec<_>>()
+    });
+    assert_eq!(bounds[0], [Some(1), None, None, None, Some(1)]);
+    assert_eq!(bounds[1], [None, Some(5), None, None, Some(5)]);
+    let flags = [2, 3, 4].map(|place| {
+        let flag = read.column(place).as_boolean();
+        flag.iter().flatten().collect::<Vec<_>>()
+    });
+    assert_eq!(flags[0], [true, false, false, false, true]);
+    assert_eq!(flags[1], [false; 5]);
+    assert_eq!(flags[2], [false, false, false, true, false]);
+}
+
+/// A bound that became null would say that there is none.
+#[test]
+fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
+    let bound = "00000008 000000000016e360 00000008 7fffffffffffffff";
+    for (oid, cells, ranges) in [
+        (
+            3910,
+            [
+                text(r#"["2000-01-01 00:00:01.5+00",infinity)"#),
+                binary(hex(&format!("02 {bound}"))),
+            ],
+            1,
+        ),
+        (
+            4534,
+            [
+                text(r#"{(,"1999-01-01 00:00:00+00"),["2000-01-01 00:00:01.5+00",infinity)}"#),
+                binary(hex(&format!(
+                    "00000002 0000000d 08 00000008 0000000000000000 00000019 02 {bound}"
+                ))),
+            ],
+            2,
+        ),
+    ] {
+        for cell in &cells {
+            let error = refused(profile(Profile::Arrow), (oid, -1), cell.clone());
+            let string = r#"types={"public.t.x": "string"}"#;
+            assert!(error.contains(string), "{error}");
+        }
+        let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
+        let batches = run(builder, &stream(oid, -1, &cells)).unwrap();
+        let nulls = batches[0].records().column(0);
+        assert_eq!(nulls.null_count(), 2);
+        assert_eq!(batches[0].nulled(), [("x".to_owned(), 2)]);
+        let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Sentinel);
+        let read = column(builder, (oid, -1), &cells).unwrap();
+        for row in 0..2 {
+            let row = read.slice(row, 1);
+            let inside = row.as_list_opt::<i32>().map(|list| list.value(0));
+            let range = inside.unwrap_or(row);
+            assert_eq!(range.len(), ranges);
+            let upper = range.as_struct().column(1);
+            let upper = upper.as_primitive::<TimestampMicrosecondType>();
+            assert_eq!(upper.value(ranges - 1), i64::MAX);
+        }
+    }
+    // In an array, it is the element's.
+    let cells = [text(
+        r#"{"[2000-01-02,infinity)","[2000-01-02,2000-01-03)"}"#,
+    )];
+    let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
+    let batches = run(builder, &stream(3913, -1, &cells)).unwrap();
+    let ranges = batches[0].records().column(0).as_list::<i32>().value(0);
+    assert!(ranges.is_null(0) && ranges.is_valid(1));
+    assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
 }
 
 #[test]

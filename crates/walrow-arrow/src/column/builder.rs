@@ -29,6 +29,10 @@ use super::network::{MacSize, mac_text_from_binary, network_text_from_binary};
 use super::numeric::{
     Decimal128, decimal128_from_binary, decimal128_from_text, numeric_text_from_binary,
 };
+use super::range::{
+    RangeParts, multirange_from_binary, multirange_from_text, multirange_text_from_binary,
+    range_from_binary, range_from_text, range_text_from_binary,
+};
 use super::search::tsvector_text_from_binary;
 use super::system::{
     lsn_from_text, lsn_to_text, snapshot_text_from_binary, tid_from_binary, tid_from_text,
@@ -124,7 +128,7 @@ pub(crate) enum Float {
 }
 
 /// What a binary cell's text is; a text cell is its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TextForm {
     /// The same bytes.
     Raw,
@@ -156,71 +160,23 @@ pub(crate) enum TextForm {
     Snapshot,
     Tid,
     Vector(Integer),
-    Array(ArrayText),
+    Array(Arc<ArrayText>),
+    /// A range whose bounds have this text.
+    Range(Arc<Self>),
+    /// Ranges whose bounds have this text.
+    Multirange(Arc<Self>),
     /// Unknown: a binary cell has no place here.
     Unknown,
 }
 
 /// How a binary array becomes text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArrayText {
-    pub(crate) element: &'static TextForm,
+    pub(crate) element: TextForm,
     /// What it must say its elements are; 0 for anything.
     pub(crate) element_oid: Oid,
     pub(crate) delimiter: u8,
 }
-
-impl TextForm {
-    /// The form of an array of such elements.
-    pub(crate) fn array(self, element_oid: Oid, delimiter: u8) -> Self {
-        let element = ELEMENTS.iter().find(|element| **element == self);
-        element.map_or(Self::Unknown, |element| {
-            Self::Array(ArrayText {
-                element,
-                element_oid,
-                delimiter,
-            })
-        })
-    }
-}
-
-/// What elements of arrays can be.
-static ELEMENTS: [TextForm; 33] = [
-    TextForm::Raw,
-    TextForm::Bool,
-    TextForm::Integer(Integer::Int2),
-    TextForm::Integer(Integer::Int4),
-    TextForm::Integer(Integer::Int8),
-    TextForm::Integer(Integer::Oid),
-    TextForm::Integer(Integer::Xid8),
-    TextForm::Integer(Integer::Lsn),
-    TextForm::Float4,
-    TextForm::Float8,
-    TextForm::Numeric,
-    TextForm::Money,
-    TextForm::Char,
-    TextForm::Bytea,
-    TextForm::Bits,
-    TextForm::Uuid,
-    TextForm::Versioned,
-    TextForm::Date,
-    TextForm::Time,
-    TextForm::TimeTz,
-    TextForm::Timestamp { zone: false },
-    TextForm::Timestamp { zone: true },
-    TextForm::Interval,
-    TextForm::Network { is_cidr: false },
-    TextForm::Network { is_cidr: true },
-    TextForm::Mac(MacSize::Six),
-    TextForm::Mac(MacSize::Eight),
-    TextForm::TsVector,
-    TextForm::Snapshot,
-    TextForm::Tid,
-    TextForm::Vector(Integer::Int2),
-    TextForm::Vector(Integer::Oid),
-    // Arrays without elements have a text whatever they are of.
-    TextForm::Unknown,
-];
 
 /// What the bytes of a binary column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +207,8 @@ pub(crate) enum ListForm {
     },
     /// `int2vector` or `oidvector`: without braces, and from 0 on.
     Vector,
+    /// Ranges, none of which is empty or null.
+    Multirange,
 }
 
 /// How cells become structs: each field a column with cells of its own.
@@ -268,6 +226,7 @@ pub(crate) struct StructPlan {
 pub(crate) enum StructForm {
     Tid,
     Interval,
+    Range,
 }
 
 impl StructPlan {
@@ -300,6 +259,19 @@ impl StructPlan {
             ("micros", Plan::Int64(Integer::Int8)),
         ];
         Self::new(StructForm::Interval, fields)
+    }
+
+    /// A range's bounds, null where it has none, and what else it says.
+    pub(crate) fn range(lower: Plan, upper: Plan) -> Self {
+        let bool = || Plan::Bool(BoolForm::Bool);
+        let fields = [
+            ("lower", lower),
+            ("upper", upper),
+            ("lower_inc", bool()),
+            ("upper_inc", bool()),
+            ("empty", bool()),
+        ];
+        Self::new(StructForm::Range, fields)
     }
 }
 
@@ -425,6 +397,8 @@ struct Struct {
     form: StructForm,
     /// A column for each field. What one of them cannot hold the struct cannot.
     columns: Vec<Column>,
+    /// Parts whose quotes were taken out.
+    scratch: Vec<u8>,
 }
 
 impl Column {
@@ -442,7 +416,7 @@ impl Column {
             Plan::Decimal(decimal, form) => {
                 Values::Decimal(Vec::with_capacity(rows), *decimal, *form)
             }
-            Plan::Utf8(form) => Values::Utf8(Bytes::new(rows), *form),
+            Plan::Utf8(form) => Values::Utf8(Bytes::new(rows), form.clone()),
             Plan::TimeTz => Values::TimeTz(Bytes::new(rows)),
             Plan::Binary(form) => Values::Binary(Bytes::new(rows), *form),
             Plan::Uuid => Values::Uuid(Vec::with_capacity(rows.saturating_mul(16))),
@@ -452,7 +426,11 @@ impl Column {
             Plan::List(list) => Values::List(Box::new(List {
                 plan: (**list).clone(),
                 offsets: offsets(rows),
-                elements: Self::new(&list.element, on_unrepresentable, 0),
+                elements: match list.form {
+                    // A multirange without one of its ranges would be another one.
+                    ListForm::Multirange => Self::within(&list.element, on_unrepresentable, 0),
+                    _ => Self::new(&list.element, on_unrepresentable, 0),
+                },
                 scratch: Vec::new(),
             })),
             Plan::Interval => Values::Interval(Vec::with_capacity(rows)),
@@ -462,8 +440,9 @@ impl Column {
                 columns: it
                     .plans
                     .iter()
-                    .map(|plan| Self::new(plan, OnUnrepresentable::Error, rows))
+                    .map(|plan| Self::within(plan, on_unrepresentable, rows))
                     .collect(),
+                scratch: Vec::new(),
             })),
         };
         let nulls = NullBufferBuilder::new(rows);
@@ -474,6 +453,15 @@ impl Column {
             nulled: 0,
             dropped_bounds: 0,
         }
+    }
+
+    /// A part of a value that is null as a whole where the part would have to be.
+    fn within(plan: &Plan, of_value: OnUnrepresentable, rows: usize) -> Self {
+        let of_part = match of_value {
+            OnUnrepresentable::Null => OnUnrepresentable::Error,
+            OnUnrepresentable::Error | OnUnrepresentable::Sentinel => of_value,
+        };
+        Self::new(plan, of_part, rows)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -488,6 +476,9 @@ impl Column {
                 let element = &list.elements.values;
                 matches!(element, Values::Utf8(_, TextForm::Unknown)) || list.elements.has_no_text()
             }
+            Values::Struct(it) => it.columns.iter().any(|column| {
+                matches!(column.values, Values::Utf8(_, TextForm::Unknown)) || column.has_no_text()
+            }),
             _ => false,
         }
     }
@@ -829,7 +820,7 @@ impl Values {
             Self::Decimal(values, decimal, DecimalForm::Money) => {
                 values.push(money_from_binary(cell, *decimal)?);
             }
-            Self::Utf8(values, form) => values.push_rendered(cell, *form)?,
+            Self::Utf8(values, form) => values.push_rendered(cell, form)?,
             Self::TimeTz(values) => {
                 timetz_to_even_text(timetz_from_binary(cell)?, &mut values.bytes);
                 values.close()?;
@@ -922,7 +913,7 @@ impl Bytes {
     }
 
     #[inline]
-    fn push_rendered(&mut self, cell: &[u8], form: TextForm) -> Result<(), CellError> {
+    fn push_rendered(&mut self, cell: &[u8], form: &TextForm) -> Result<(), CellError> {
         render_binary(form, cell, &mut self.bytes)?;
         self.close()
     }
@@ -945,7 +936,7 @@ impl Bytes {
 /// # Errors
 /// The cell has no text; what was appended of it is to be taken back.
 pub(crate) fn render_text(
-    form: TextForm,
+    form: &TextForm,
     cell: Cell<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {
@@ -961,7 +952,7 @@ pub(crate) fn render_text(
 }
 
 #[inline]
-fn render_binary(form: TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn render_binary(form: &TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     match form {
         TextForm::Raw => {
             check_utf8(cell)?;
@@ -988,8 +979,8 @@ fn render_binary(form: TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), C
         TextForm::Timestamp { zone: false } => timestamp_text_from_binary(cell, out)?,
         TextForm::Timestamp { zone: true } => timestamptz_text_from_binary(cell, out)?,
         TextForm::Interval => interval_text_from_binary(cell, out)?,
-        TextForm::Network { is_cidr } => network_text_from_binary(cell, is_cidr, out)?,
-        TextForm::Mac(size) => mac_text_from_binary(cell, size, out)?,
+        TextForm::Network { is_cidr } => network_text_from_binary(cell, *is_cidr, out)?,
+        TextForm::Mac(size) => mac_text_from_binary(cell, *size, out)?,
         TextForm::TsVector => tsvector_text_from_binary(cell, out)?,
         TextForm::Snapshot => snapshot_text_from_binary(cell, out)?,
         TextForm::Tid => tid_text_from_binary(cell, out)?,
@@ -1004,8 +995,18 @@ fn render_binary(form: TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), C
         }
         TextForm::Array(array) => {
             let render =
-                |element: &[u8], out: &mut Vec<u8>| render_binary(*array.element, element, out);
+                |element: &[u8], out: &mut Vec<u8>| render_binary(&array.element, element, out);
             array_text_from_binary(cell, array.element_oid, array.delimiter, out, render)?;
+        }
+        TextForm::Range(bound) => {
+            range_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
+                render_binary(bound, cell, out)
+            })?;
+        }
+        TextForm::Multirange(bound) => {
+            multirange_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
+                render_binary(bound, cell, out)
+            })?;
         }
         TextForm::Unknown => return Err(Unrepresentable::BinaryCell.into()),
     }
@@ -1033,6 +1034,12 @@ impl List {
                 vector_from_text(cell, |element| self.elements.append_text(element))?;
                 return self.close();
             }
+            ListForm::Multirange => {
+                for range in multirange_from_text(cell)? {
+                    self.elements.append_text(range?)?;
+                }
+                return self.close();
+            }
         };
         let shape = array_from_text(cell, delimiter, &mut self.scratch, visit)?;
         *dropped_bounds = dropped_bounds.saturating_add(shape.drops_lower_bound().into());
@@ -1043,6 +1050,12 @@ impl List {
         let (array, counts) = match self.plan.form {
             ListForm::Array { delimiter: _ } => (array_from_binary(cell)?, true),
             ListForm::Vector => (vector_from_binary(cell)?, false),
+            ListForm::Multirange => {
+                for range in multirange_from_binary(cell)? {
+                    self.elements.append_binary(range?)?;
+                }
+                return self.close();
+            }
         };
         array.check_element(self.plan.element_oid)?;
         let shape = array.shape();
@@ -1073,6 +1086,10 @@ impl Struct {
                 Ok(())
             }
             StructForm::Interval => self.push_interval(interval_from_text(cell)?),
+            StructForm::Range => {
+                let range = range_from_text(cell, &mut self.scratch)?;
+                push_range(&mut self.columns, range, Column::append_text)
+            }
         }
     }
 
@@ -1085,6 +1102,10 @@ impl Struct {
                 Ok(())
             }
             StructForm::Interval => self.push_interval(interval_from_binary(cell)?),
+            StructForm::Range => {
+                let range = range_from_binary(cell)?;
+                push_range(&mut self.columns, range, Column::append_binary)
+            }
         }
     }
 
@@ -1100,4 +1121,24 @@ impl Struct {
         }
         Ok(())
     }
+}
+
+/// Appends to each field's column, given how a bound's cell is appended.
+fn push_range(
+    columns: &mut [Column],
+    range: RangeParts<'_>,
+    append: impl Fn(&mut Column, &[u8]) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    let mut columns = columns.iter_mut();
+    for (bound, column) in [range.lower, range.upper].into_iter().zip(&mut columns) {
+        match bound {
+            Some(bound) => append(column, bound)?,
+            None => column.append_null(),
+        }
+    }
+    let flags = [range.lower_inc, range.upper_inc, range.empty];
+    for (flag, column) in flags.into_iter().zip(columns) {
+        column.append_binary(&[flag.into()])?;
+    }
+    Ok(())
 }

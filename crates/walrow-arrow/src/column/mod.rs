@@ -23,7 +23,6 @@ mod json;
 mod money;
 mod network;
 mod numeric;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired into columns next"))]
 mod range;
 mod search;
 mod system;
@@ -32,8 +31,8 @@ mod text;
 mod uuid;
 
 pub(crate) use builder::{
-    BoolForm, BytesForm, Column, DecimalForm, Float, Integer, ListForm, ListPlan, Plan, StructPlan,
-    TextForm, render_text,
+    ArrayText, BoolForm, BytesForm, Column, DecimalForm, Float, Integer, ListForm, ListPlan, Plan,
+    StructPlan, TextForm, render_text,
 };
 pub(crate) use cell::{CellError, Unrepresentable};
 pub(crate) use network::MacSize;

@@ -241,13 +241,6 @@ pub(crate) fn multirange_from_binary(cell: &[u8]) -> Result<BinaryMultirange<'_>
     Ok(BinaryMultirange { left, rest })
 }
 
-impl BinaryMultirange<'_> {
-    /// How many ranges are still to come.
-    pub(crate) const fn len(&self) -> usize {
-        self.left
-    }
-}
-
 impl<'a> Iterator for BinaryMultirange<'a> {
     type Item = Result<&'a [u8], CellError>;
 
@@ -570,7 +563,7 @@ mod tests {
         let sent = b"\0\0\0\x02\0\0\0\x11\x02\0\0\0\x04\0\0\0\x01\0\0\0\x04\0\0\0\x05\
             \0\0\0\x11\x02\0\0\0\x04\0\0\0\x07\0\0\0\x04\0\0\0\x09";
         let ranges = multirange_from_binary(sent).unwrap();
-        assert_eq!(ranges.len(), 2);
+        assert_eq!(ranges.left, 2);
         let ranges: Vec<_> = ranges
             .map(|range| range_from_binary(range.unwrap()))
             .collect();
