@@ -35,9 +35,16 @@ pub(crate) const OIDVECTOR: Oid = 30;
 pub(crate) const JSON: Oid = 114;
 pub(crate) const XML: Oid = 142;
 pub(crate) const PG_NODE_TREE: Oid = 194;
+pub(crate) const POINT: Oid = 600;
+pub(crate) const LSEG: Oid = 601;
+pub(crate) const PATH: Oid = 602;
+pub(crate) const BOX: Oid = 603;
+pub(crate) const POLYGON: Oid = 604;
+pub(crate) const LINE: Oid = 628;
 pub(crate) const CIDR: Oid = 650;
 pub(crate) const FLOAT4: Oid = 700;
 pub(crate) const FLOAT8: Oid = 701;
+pub(crate) const CIRCLE: Oid = 718;
 pub(crate) const MACADDR8: Oid = 774;
 pub(crate) const MONEY: Oid = 790;
 pub(crate) const MACADDR: Oid = 829;
@@ -133,7 +140,7 @@ const fn entry(oid: Oid, array: Oid, name: &'static str) -> BuiltIn {
         oid,
         array,
         name,
-        delimiter: if oid == 603 { b';' } else { b',' },
+        delimiter: if oid == BOX { b';' } else { b',' },
     }
 }
 
@@ -157,16 +164,16 @@ const BUILT_IN: &[BuiltIn] = &[
     entry(JSON, 199, "json"),
     entry(XML, 143, "xml"),
     entry(PG_NODE_TREE, 0, "pg_node_tree"),
-    entry(600, 1017, "point"),
-    entry(601, 1018, "lseg"),
-    entry(602, 1019, "path"),
-    entry(603, 1020, "box"),
-    entry(604, 1027, "polygon"),
-    entry(628, 629, "line"),
+    entry(POINT, 1017, "point"),
+    entry(LSEG, 1018, "lseg"),
+    entry(PATH, 1019, "path"),
+    entry(BOX, 1020, "box"),
+    entry(POLYGON, 1027, "polygon"),
+    entry(LINE, 629, "line"),
     entry(CIDR, 651, "cidr"),
     entry(FLOAT4, 1021, "float4"),
     entry(FLOAT8, 1022, "float8"),
-    entry(718, 719, "circle"),
+    entry(CIRCLE, 719, "circle"),
     entry(MACADDR8, 775, "macaddr8"),
     entry(MONEY, 791, "money"),
     entry(MACADDR, 1040, "macaddr"),

@@ -5,7 +5,7 @@
 
 use crate::column::{
     ArrayText, BoolForm, BytesForm, Decimal128, DecimalForm, Float, Integer, ListForm, ListPlan,
-    MacSize, NumericTypmod, Plan, StructPlan, TextForm,
+    MacSize, NumericTypmod, Plan, Shape, StructPlan, TextForm,
 };
 use crate::error::{Error, ErrorKind};
 use crate::options::{DecoderBuilder, Profile};
@@ -74,6 +74,9 @@ enum PgType {
         element_oid: Oid,
         delimiter: u8,
     },
+    Shape(Shape),
+    Path,
+    Polygon,
     /// A range of this type's values.
     Range(Box<Self>),
     /// Ranges of this type's values.
@@ -200,9 +203,22 @@ fn can_be(data_type: &DataType, profile: Profile) -> bool {
             is_struct(fields, &StructPlan::interval())
                 || (!spark && is_struct(fields, &StructPlan::tid()))
                 || is_range(fields, profile)
+                || is_geometric(fields)
         }
         _ => false,
     }
+}
+
+/// Whether these are the fields of a geometric type.
+fn is_geometric(fields: &Fields) -> bool {
+    let shapes = [Shape::Point, Shape::Box, Shape::Line, Shape::Circle];
+    let is_shape = |shape: &Shape| is_struct(fields, &StructPlan::shape(*shape));
+    if shapes.iter().any(is_shape) {
+        return true;
+    }
+    let points = fields.get(1).map(|field| field.data_type());
+    let points = points.and_then(|it| requested_plan(&PgType::Polygon, it, Profile::Arrow));
+    points.is_some_and(|points| is_struct(fields, &StructPlan::path(points)))
 }
 
 /// Whether these are the fields of a range.
@@ -287,6 +303,16 @@ fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
             delimiter: _,
         }
         | PgType::Vector(_) => "List of what its elements can become, Utf8 or Binary",
+        PgType::Shape(Shape::Point) => "Struct(x, y: Float64), Utf8 or Binary",
+        PgType::Shape(Shape::Lseg | Shape::Box) => {
+            "Struct(x1, y1, x2, y2: Float64), Utf8 or Binary"
+        }
+        PgType::Shape(Shape::Line) => "Struct(a, b, c: Float64), Utf8 or Binary",
+        PgType::Shape(Shape::Circle) => "Struct(x, y, r: Float64), Utf8 or Binary",
+        PgType::Path => {
+            "Struct(closed: Boolean, points: List(Struct(x, y: Float64))), Utf8 or Binary"
+        }
+        PgType::Polygon => "List(Struct(x, y: Float64)), Utf8 or Binary",
         PgType::Range(_) => {
             "Struct(lower, upper: what its bounds can become, lower_inc, upper_inc, empty: \
              Boolean), Utf8 or Binary"
@@ -438,6 +464,13 @@ fn scalar(oid: Oid, type_modifier: i32) -> PgType {
         pg_type::INT2VECTOR => PgType::Vector(Integer::Int2),
         pg_type::OIDVECTOR => PgType::Vector(Integer::Oid),
         pg_type::TSQUERY | pg_type::GTSVECTOR | pg_type::ACLITEM => PgType::TextOnly,
+        pg_type::POINT => PgType::Shape(Shape::Point),
+        pg_type::LSEG => PgType::Shape(Shape::Lseg),
+        pg_type::BOX => PgType::Shape(Shape::Box),
+        pg_type::LINE => PgType::Shape(Shape::Line),
+        pg_type::CIRCLE => PgType::Shape(Shape::Circle),
+        pg_type::PATH => PgType::Path,
+        pg_type::POLYGON => PgType::Polygon,
         pg_type::INT4RANGE
         | pg_type::NUMRANGE
         | pg_type::TSRANGE
@@ -546,12 +579,20 @@ fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
             };
             list(profile_plan(element, profile), *element_oid, form)
         }
+        PgType::Shape(shape) if !spark => Plan::Struct(Box::new(StructPlan::shape(*shape))),
+        PgType::Path if !spark => Plan::Struct(Box::new(StructPlan::path(polygon()))),
+        PgType::Polygon if !spark => polygon(),
         PgType::Range(subtype) if !spark => range_plan(subtype, profile),
         PgType::Multirange(subtype) if !spark => {
             list(range_plan(subtype, profile), 0, ListForm::Multirange)
         }
         other => Plan::Utf8(text_form(other)),
     }
+}
+
+fn polygon() -> Plan {
+    let point = Plan::Struct(Box::new(StructPlan::shape(Shape::Point)));
+    list(point, 0, ListForm::Polygon)
 }
 
 fn range_plan(subtype: &PgType, profile: Profile) -> Plan {
@@ -594,6 +635,9 @@ fn text_form(pg_type: &PgType) -> TextForm {
             element_oid: *element_oid,
             delimiter: *delimiter,
         })),
+        PgType::Shape(shape) => TextForm::Shape(*shape),
+        PgType::Path => TextForm::Path,
+        PgType::Polygon => TextForm::Polygon,
         PgType::Range(subtype) => TextForm::Range(Arc::new(text_form(subtype))),
         PgType::Multirange(subtype) => TextForm::Multirange(Arc::new(text_form(subtype))),
         PgType::TextOnly | PgType::Other => TextForm::Unknown,
@@ -667,6 +711,23 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType, profile: Profile) -> O
                 element,
                 element_oid,
                 form,
+            }))
+        }
+        (PgType::Shape(shape), DataType::Struct(fields)) => {
+            struct_of(StructPlan::shape(*shape), fields)?
+        }
+        (PgType::Path, DataType::Struct(fields)) => {
+            let points = fields.get(1)?.data_type();
+            let points = requested_plan(&PgType::Polygon, points, profile)?;
+            struct_of(StructPlan::path(points), fields)?
+        }
+        (PgType::Polygon, DataType::List(item)) => {
+            let point = PgType::Shape(Shape::Point);
+            Plan::List(Box::new(ListPlan {
+                item: Arc::clone(item),
+                element: requested_plan(&point, item.data_type(), profile)?,
+                element_oid: 0,
+                form: ListForm::Polygon,
             }))
         }
         (PgType::Range(subtype), DataType::Struct(fields)) => {

@@ -232,9 +232,6 @@ fn batches_do_not_depend_on_the_cut() {
 /// Types of the captures whose two forms differ, and why.
 #[rustfmt::skip]
 const UNREAD: &[(&str, &[&str])] = &[
-    ("geometry is text only", &[
-        "point", "polygon", "circle", "line", "lseg", "path", "_box",
-    ]),
     ("only a catalog knows the user's types", &[
         "mood", "pair", "floatrange", "_mood", "_pair", "_posint", "_price",
     ]),

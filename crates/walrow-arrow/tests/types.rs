@@ -8,7 +8,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal128Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType,
+    Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType,
     TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -36,6 +36,8 @@ struct Type {
 }
 
 const TID: &str = "Struct(\"block\": UInt32, \"offset\": UInt16)";
+const POINT: &str = "Struct(\"x\": Float64, \"y\": Float64)";
+const CORNERS: &str = "Struct(\"x1\": Float64, \"y1\": Float64, \"x2\": Float64, \"y2\": Float64)";
 const INTERVAL: &str = "Struct(\"months\": Int32, \"days\": Int32, \"micros\": Int64)";
 
 /// The struct of a range with such bounds.
@@ -199,6 +201,27 @@ const TYPES: &[Type] = &[
     Type { name: "xid8", oid: 5069, array: 271, typmod: -1, arrow: "UInt64", spark: "Int64", values: &[
         ("9223372036854775807", "7fffffffffffffff"), ("0", "0000000000000000"),
     ] },
+    Type { name: "point", oid: 600, array: 1017, typmod: -1, arrow: POINT, spark: "Utf8", values: &[
+        ("(1,2)", "3ff0000000000000 4000000000000000"), ("(NaN,Infinity)", "7ff8000000000000 7ff0000000000000"), ("(1,-0)", "3ff0000000000000 8000000000000000"),
+    ] },
+    Type { name: "lseg", oid: 601, array: 1018, typmod: -1, arrow: CORNERS, spark: "Utf8", values: &[
+        ("[(1,2),(0,1)]", "3ff0000000000000 4000000000000000 0000000000000000 3ff0000000000000"),
+    ] },
+    Type { name: "path", oid: 602, array: 1019, typmod: -1, arrow: "Struct(\"closed\": Boolean, \"points\": List(Struct(\"x\": Float64, \"y\": Float64)))", spark: "Utf8", values: &[
+        ("((1,2),(0,1))", "01 00000002 3ff0000000000000 4000000000000000 0000000000000000 3ff0000000000000"), ("[(1,2)]", "00 00000001 3ff0000000000000 4000000000000000"),
+    ] },
+    Type { name: "box", oid: 603, array: 1020, typmod: -1, arrow: CORNERS, spark: "Utf8", values: &[
+        ("(1,2),(0,1)", "3ff0000000000000 4000000000000000 0000000000000000 3ff0000000000000"),
+    ] },
+    Type { name: "polygon", oid: 604, array: 1027, typmod: -1, arrow: "List(Struct(\"x\": Float64, \"y\": Float64))", spark: "Utf8", values: &[
+        ("((1,2),(0,1))", "00000002 3ff0000000000000 4000000000000000 0000000000000000 3ff0000000000000"), ("((1,2))", "00000001 3ff0000000000000 4000000000000000"),
+    ] },
+    Type { name: "line", oid: 628, array: 629, typmod: -1, arrow: "Struct(\"a\": Float64, \"b\": Float64, \"c\": Float64)", spark: "Utf8", values: &[
+        ("{1,2,0}", "3ff0000000000000 4000000000000000 0000000000000000"),
+    ] },
+    Type { name: "circle", oid: 718, array: 719, typmod: -1, arrow: "Struct(\"x\": Float64, \"y\": Float64, \"r\": Float64)", spark: "Utf8", values: &[
+        ("<(1,2),1>", "3ff0000000000000 4000000000000000 3ff0000000000000"),
+    ] },
     Type { name: "int4range", oid: 3904, array: 3905, typmod: -1, arrow: range!("Int32"), spark: "Utf8", values: &[
         ("[1,5)", "02 00000004 00000001 00000004 00000005"), ("empty", "01"), ("(,)", "18"), ("[-1,)", "12 00000004 ffffffff"),
         ("(,7)", "08 00000004 00000007"),
@@ -357,20 +380,23 @@ fn both_forms_of_every_type_give_the_same_arrays() {
 /// The array as the server writes and sends it: a null after each element.
 fn array(of: &Type) -> (String, Vec<u8>) {
     let mut text = "{".to_owned();
+    let delimiter = if of.name == "box" { ';' } else { ',' };
     let count = i32::try_from(2 * of.values.len()).unwrap();
     let mut sent = Vec::new();
     for word in [1, 1, of.oid.cast_signed(), count, 1] {
         sent.extend_from_slice(&word.to_be_bytes());
     }
     for (value, bytes) in values(of) {
-        let special = |c: char| ",{}\"\\ \t\n\r\x0b\x0c".contains(c);
+        let special = |c: char| c == delimiter || "{}\"\\ \t\n\r\x0b\x0c".contains(c);
         if value.is_empty() || value.eq_ignore_ascii_case("null") || value.contains(special) {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"");
             text.extend(["\"", &value, "\""]);
         } else {
             text += &value;
         }
-        text += ",NULL,";
+        text.push(delimiter);
+        text += "NULL";
+        text.push(delimiter);
         sent.extend_from_slice(&i32::try_from(bytes.len()).unwrap().to_be_bytes());
         sent.extend_from_slice(&bytes);
         sent.extend_from_slice(&(-1_i32).to_be_bytes());
@@ -706,6 +732,31 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
     let ranges = batches[0].records().column(0).as_list::<i32>().value(0);
     assert!(ranges.is_null(0) && ranges.is_valid(1));
     assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
+}
+
+#[test]
+fn paths_are_open_or_closed() {
+    let cells = [text("((1,2),(0,1))"), text("[(1,2)]"), null()];
+    let read = column(profile(Profile::Arrow), (602, -1), &cells).unwrap();
+    let read = read.as_struct();
+    let closed: Vec<_> = read.column(0).as_boolean().iter().collect();
+    assert_eq!(closed, [Some(true), Some(false), None]);
+    let points = read.column(1).as_list::<i32>();
+    let lengths: Vec<_> = points.iter().map(|list| list.map(|it| it.len())).collect();
+    assert_eq!(lengths, [Some(2), Some(1), None]);
+    let first = points.value(0);
+    let y = first.as_struct().column(1).as_primitive::<Float64Type>();
+    assert_eq!(y.values(), &[2.0, 1.0]);
+    let cells = [text("(NaN,Infinity)"), text("(1e+20,-0)")];
+    let read = column(profile(Profile::Arrow), (600, -1), &cells).unwrap();
+    let x = read.as_struct().column(0).as_primitive::<Float64Type>();
+    assert!(x.value(0).is_nan());
+    assert_eq!(x.values()[1..], [1e20]);
+    // In Spark as text, and as structs where they are asked for.
+    let point = read.data_type().clone();
+    let builder = profile(Profile::Spark).with_type("point", point.clone());
+    let read = column(builder, (600, -1), &cells).unwrap();
+    assert_eq!(read.data_type(), &point);
 }
 
 #[test]

@@ -15,6 +15,11 @@ use super::float::{
     f32_from_binary, f32_from_text, f32_text_from_binary, f64_from_binary, f64_from_numeric_binary,
     f64_from_numeric_text, f64_from_text, f64_text_from_binary,
 };
+use super::geometric::{
+    Shape, path_from_binary, path_from_text, path_text_from_binary, polygon_from_binary,
+    polygon_from_text, polygon_text_from_binary, shape_from_binary, shape_from_text,
+    shape_text_from_binary,
+};
 use super::int::{
     i16_from_binary, i16_from_text, i32_from_binary, i32_from_text, i64_from_binary, i64_from_text,
     u16_from_binary, u16_from_text, u32_from_binary, u32_from_text, u64_from_binary, u64_from_text,
@@ -161,6 +166,9 @@ pub(crate) enum TextForm {
     Tid,
     Vector(Integer),
     Array(Arc<ArrayText>),
+    Shape(Shape),
+    Path,
+    Polygon,
     /// A range whose bounds have this text.
     Range(Arc<Self>),
     /// Ranges whose bounds have this text.
@@ -209,6 +217,7 @@ pub(crate) enum ListForm {
     Vector,
     /// Ranges, none of which is empty or null.
     Multirange,
+    Polygon,
 }
 
 /// How cells become structs: each field a column with cells of its own.
@@ -227,6 +236,8 @@ pub(crate) enum StructForm {
     Tid,
     Interval,
     Range,
+    Shape(Shape),
+    Path,
 }
 
 impl StructPlan {
@@ -259,6 +270,19 @@ impl StructPlan {
             ("micros", Plan::Int64(Integer::Int8)),
         ];
         Self::new(StructForm::Interval, fields)
+    }
+
+    /// The numbers of a geometric type.
+    pub(crate) fn shape(shape: Shape) -> Self {
+        let fields = shape.names().iter();
+        let fields = fields.map(|name| (*name, Plan::Float64(Float::Double)));
+        Self::new(StructForm::Shape(shape), fields)
+    }
+
+    /// Whether a path is closed, and its points as those of a polygon.
+    pub(crate) fn path(points: Plan) -> Self {
+        let fields = [("closed", Plan::Bool(BoolForm::Bool)), ("points", points)];
+        Self::new(StructForm::Path, fields)
     }
 
     /// A range's bounds, null where it has none, and what else it says.
@@ -399,6 +423,8 @@ struct Struct {
     columns: Vec<Column>,
     /// Parts whose quotes were taken out.
     scratch: Vec<u8>,
+    /// The numbers of a geometric type.
+    numbers: Vec<f64>,
 }
 
 impl Column {
@@ -443,6 +469,7 @@ impl Column {
                     .map(|plan| Self::within(plan, on_unrepresentable, rows))
                     .collect(),
                 scratch: Vec::new(),
+                numbers: Vec::new(),
             })),
         };
         let nulls = NullBufferBuilder::new(rows);
@@ -523,6 +550,15 @@ impl Column {
     pub(crate) fn append_null(&mut self) {
         self.values.push_default();
         self.nulls.append_null();
+    }
+
+    /// Appends a list of points.
+    fn append_points(&mut self, points: &[[f64; 2]]) -> Result<(), CellError> {
+        if let Values::List(list) = &mut self.values {
+            list.push_points(points)?;
+        }
+        self.nulls.append_non_null();
+        Ok(())
     }
 
     #[inline]
@@ -998,6 +1034,9 @@ fn render_binary(form: &TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), 
                 |element: &[u8], out: &mut Vec<u8>| render_binary(&array.element, element, out);
             array_text_from_binary(cell, array.element_oid, array.delimiter, out, render)?;
         }
+        TextForm::Shape(shape) => shape_text_from_binary(*shape, cell, out)?,
+        TextForm::Path => path_text_from_binary(cell, out)?,
+        TextForm::Polygon => polygon_text_from_binary(cell, out)?,
         TextForm::Range(bound) => {
             range_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
                 render_binary(bound, cell, out)
@@ -1040,6 +1079,11 @@ impl List {
                 }
                 return self.close();
             }
+            ListForm::Polygon => {
+                let mut points = Vec::new();
+                polygon_from_text(cell, &mut points)?;
+                return self.push_points(&points);
+            }
         };
         let shape = array_from_text(cell, delimiter, &mut self.scratch, visit)?;
         *dropped_bounds = dropped_bounds.saturating_add(shape.drops_lower_bound().into());
@@ -1056,6 +1100,11 @@ impl List {
                 }
                 return self.close();
             }
+            ListForm::Polygon => {
+                let mut points = Vec::new();
+                polygon_from_binary(cell, &mut points)?;
+                return self.push_points(&points);
+            }
         };
         array.check_element(self.plan.element_oid)?;
         let shape = array.shape();
@@ -1067,6 +1116,14 @@ impl List {
         }
         let dropped = counts && shape.drops_lower_bound();
         *dropped_bounds = dropped_bounds.saturating_add(dropped.into());
+        self.close()
+    }
+
+    fn push_points(&mut self, points: &[[f64; 2]]) -> Result<(), CellError> {
+        for point in points {
+            let point = point.map(f64::to_be_bytes);
+            self.elements.append_binary(point.as_flattened())?;
+        }
         self.close()
     }
 
@@ -1090,6 +1147,15 @@ impl Struct {
                 let range = range_from_text(cell, &mut self.scratch)?;
                 push_range(&mut self.columns, range, Column::append_text)
             }
+            StructForm::Shape(shape) => {
+                shape_from_text(shape, cell, &mut self.numbers)?;
+                self.push_numbers()
+            }
+            StructForm::Path => {
+                let mut points = Vec::new();
+                let closed = path_from_text(cell, &mut points)?;
+                self.push_path(closed, &points)
+            }
         }
     }
 
@@ -1106,7 +1172,31 @@ impl Struct {
                 let range = range_from_binary(cell)?;
                 push_range(&mut self.columns, range, Column::append_binary)
             }
+            StructForm::Shape(shape) => {
+                shape_from_binary(shape, cell, &mut self.numbers)?;
+                self.push_numbers()
+            }
+            StructForm::Path => {
+                let mut points = Vec::new();
+                let closed = path_from_binary(cell, &mut points)?;
+                self.push_path(closed, &points)
+            }
         }
+    }
+
+    fn push_numbers(&mut self) -> Result<(), CellError> {
+        for (column, number) in self.columns.iter_mut().zip(&self.numbers) {
+            column.append_binary(&number.to_be_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn push_path(&mut self, closed: bool, points: &[[f64; 2]]) -> Result<(), CellError> {
+        if let [is_closed, list] = self.columns.as_mut_slice() {
+            is_closed.append_binary(&[closed.into()])?;
+            list.append_points(points)?;
+        }
+        Ok(())
     }
 
     fn push_interval(&mut self, interval: Interval) -> Result<(), CellError> {

@@ -15,7 +15,6 @@ mod composite;
 #[cfg_attr(not(test), expect(dead_code, reason = "wired into columns next"))]
 mod extension;
 mod float;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired into columns next"))]
 mod geometric;
 mod int;
 mod interval;
@@ -35,5 +34,6 @@ pub(crate) use builder::{
     StructPlan, TextForm, render_text,
 };
 pub(crate) use cell::{CellError, Unrepresentable};
+pub(crate) use geometric::Shape;
 pub(crate) use network::MacSize;
 pub(crate) use numeric::{Decimal128, NumericTypmod};
