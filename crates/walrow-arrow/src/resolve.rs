@@ -77,6 +77,14 @@ enum PgType {
     Shape(Shape),
     Path,
     Polygon,
+    Hstore,
+    Cube,
+    /// pgvector's `vector`, and how many numbers it has if always as many.
+    Numbers {
+        dimensions: Option<i32>,
+    },
+    /// pgvector's `halfvec`.
+    Halves,
     /// A range of this type's values.
     Range(Box<Self>),
     /// Ranges of this type's values.
@@ -86,6 +94,9 @@ enum PgType {
     /// PostgreSQL's own text.
     Other,
 }
+
+/// The most numbers that pgvector takes in a column's type.
+const MAX_DIMENSIONS: i32 = 16_000;
 
 /// Domains over domains end at last.
 const MAX_DEPTH: u8 = 16;
@@ -199,6 +210,13 @@ fn can_be(data_type: &DataType, profile: Profile) -> bool {
             u8::try_from(*scale).is_ok_and(|scale| Decimal128::new(*precision, scale).is_some())
         }
         DataType::List(item) => item.is_nullable() && can_be(item.data_type(), profile),
+        DataType::FixedSizeList(item, size) => {
+            !spark
+                && item.is_nullable()
+                && *item.data_type() == DataType::Float32
+                && (1..=MAX_DIMENSIONS).contains(size)
+        }
+        DataType::Map(..) => *data_type == Plan::Map.data_type(),
         DataType::Struct(fields) => {
             is_struct(fields, &StructPlan::interval())
                 || (!spark && is_struct(fields, &StructPlan::tid()))
@@ -303,6 +321,13 @@ fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
             delimiter: _,
         }
         | PgType::Vector(_) => "List of what its elements can become, Utf8 or Binary",
+        PgType::Hstore => "Map of Utf8 to Utf8, Utf8 or Binary",
+        PgType::Numbers {
+            dimensions: Some(_),
+        } if !spark => {
+            "FixedSizeList of as many Float32 as its type says, List(Float32), Utf8 or Binary"
+        }
+        PgType::Numbers { dimensions: _ } | PgType::Halves => "List(Float32), Utf8 or Binary",
         PgType::Shape(Shape::Point) => "Struct(x, y: Float64), Utf8 or Binary",
         PgType::Shape(Shape::Lseg | Shape::Box) => {
             "Struct(x1, y1, x2, y2: Float64), Utf8 or Binary"
@@ -333,6 +358,7 @@ fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
         | PgType::Mac(_)
         | PgType::TsVector
         | PgType::Snapshot
+        | PgType::Cube
         | PgType::TextOnly
         | PgType::Other => "Utf8 or Binary",
     }
@@ -373,7 +399,18 @@ fn lookup(
                     Err(_) => (PgType::Other, known),
                 }
             }
-            TypeKind::Base => (extension_type(&entry.name).unwrap_or(PgType::Other), true),
+            TypeKind::Base => {
+                let pg_type = extension_type(&entry.name, type_modifier);
+                (pg_type.unwrap_or(PgType::Other), true)
+            }
+            TypeKind::Enum { labels: _ } => (PgType::Text, true),
+            TypeKind::Range { subtype } => {
+                (range(lookup(catalog, *subtype, -1, None, depth).0), true)
+            }
+            TypeKind::Multirange { range } => match lookup(catalog, *range, -1, None, depth).0 {
+                PgType::Range(subtype) => (PgType::Multirange(subtype), true),
+                _ => (PgType::Other, true),
+            },
             _ => (PgType::Other, true),
         };
     }
@@ -390,9 +427,13 @@ fn lookup(
             }
         }
         Some(TypeName { namespace: _, name }) => {
-            let by_name = extension_type(name).or_else(|| {
+            let by_name = extension_type(name, type_modifier).or_else(|| {
                 // Nothing tells the OID of the elements; their array type has a comma, as most do.
-                Some(array(extension_type(name.strip_prefix('_')?)?, 0, b','))
+                Some(array(
+                    extension_type(name.strip_prefix('_')?, type_modifier)?,
+                    0,
+                    b',',
+                ))
             });
             by_name.map_or(unknown, |pg_type| (pg_type, true))
         }
@@ -401,9 +442,15 @@ fn lookup(
 }
 
 /// An extension's type by its name, whose OID and schema differ from database to database.
-fn extension_type(name: &str) -> Option<PgType> {
+fn extension_type(name: &str, type_modifier: i32) -> Option<PgType> {
     match name {
         "citext" => Some(PgType::Text),
+        "hstore" => Some(PgType::Hstore),
+        "cube" => Some(PgType::Cube),
+        "vector" => Some(PgType::Numbers {
+            dimensions: Some(type_modifier).filter(|it| (1..=MAX_DIMENSIONS).contains(it)),
+        }),
+        "halfvec" => Some(PgType::Halves),
         "ltree" | "lquery" | "ltxtquery" => Some(PgType::Versioned),
         _ => None,
     }
@@ -579,6 +626,12 @@ fn profile_plan(pg_type: &PgType, profile: Profile) -> Plan {
             };
             list(profile_plan(element, profile), *element_oid, form)
         }
+        PgType::Hstore => Plan::Map,
+        PgType::Numbers {
+            dimensions: Some(dimensions),
+        } if !spark => Plan::Vector(*dimensions),
+        PgType::Numbers { dimensions: _ } => list(Plan::Float32, 0, ListForm::Numbers),
+        PgType::Halves => list(Plan::Float32, 0, ListForm::Halves),
         PgType::Shape(shape) if !spark => Plan::Struct(Box::new(StructPlan::shape(*shape))),
         PgType::Path if !spark => Plan::Struct(Box::new(StructPlan::path(polygon()))),
         PgType::Polygon if !spark => polygon(),
@@ -635,6 +688,10 @@ fn text_form(pg_type: &PgType) -> TextForm {
             element_oid: *element_oid,
             delimiter: *delimiter,
         })),
+        PgType::Hstore => TextForm::Hstore,
+        PgType::Cube => TextForm::Cube,
+        PgType::Numbers { dimensions: _ } => TextForm::Numbers,
+        PgType::Halves => TextForm::Halves,
         PgType::Shape(shape) => TextForm::Shape(*shape),
         PgType::Path => TextForm::Path,
         PgType::Polygon => TextForm::Polygon,
@@ -710,6 +767,30 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType, profile: Profile) -> O
                 item,
                 element,
                 element_oid,
+                form,
+            }))
+        }
+        (PgType::Hstore, DataType::Map(..)) if *data_type == Plan::Map.data_type() => Plan::Map,
+        (
+            PgType::Numbers {
+                dimensions: Some(dimensions),
+            },
+            DataType::FixedSizeList(..),
+        ) => {
+            let plan = Plan::Vector(*dimensions);
+            Some(plan).filter(|plan| plan.data_type() == *data_type)?
+        }
+        (PgType::Numbers { dimensions: _ } | PgType::Halves, DataType::List(item))
+            if *item.data_type() == DataType::Float32 =>
+        {
+            let form = match pg_type {
+                PgType::Halves => ListForm::Halves,
+                _ => ListForm::Numbers,
+            };
+            Plan::List(Box::new(ListPlan {
+                item: Arc::clone(item),
+                element: Plan::Float32,
+                element_oid: 0,
                 form,
             }))
         }

@@ -8,8 +8,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType,
-    TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
+    Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    IntervalMonthDayNanoType, TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, IntervalUnit};
@@ -933,6 +933,162 @@ fn extension_types_are_known_by_name() {
     let lists = read.as_list::<i32>();
     assert_eq!(lists.value(0).as_string::<i32>().value(0), "a.b");
     assert_eq!(&lists.value(0), &lists.value(1));
+}
+
+/// A column of an extension's type, in both forms.
+fn extended(
+    builder: DecoderBuilder,
+    of: (&str, i32),
+    cells: &[OwnedCell],
+) -> Result<ArrayRef, Error> {
+    let stream = Stream::new().session().begin(0x1000, 700);
+    let columns = [("x", 20_001, of.1, false)];
+    let mut stream = stream.user_type(20_001, "public", of.0).relation(
+        T,
+        "public",
+        "t",
+        ReplicaIdentity::Default,
+        &columns,
+    );
+    for cell in cells {
+        stream = stream.insert(T, std::slice::from_ref(cell));
+    }
+    let batches = run(builder, &stream.commit().bytes())?;
+    Ok(Arc::clone(batches[0].records().column(0)))
+}
+
+/// Name, type modifier, Arrow types and values.
+type Extended = (&'static str, i32, &'static str, &'static str, Values);
+type Values = &'static [(&'static str, &'static str)];
+
+#[rustfmt::skip]
+const EXTENDED: &[Extended] = &[
+    ("hstore", -1, HSTORE, HSTORE, &[
+        (r#""a"=>"1", "b"=>NULL"#, "00000002 00000001 61 00000001 31 00000001 62 ffffffff"), ("", "00000000"),
+        (r#""q\"\\"=>"""#, "00000001 00000003 71225c 00000000"),
+    ]),
+    ("vector", 2, "FixedSizeList(2 x Float32)", "List(Float32)", &[("[1,2.5]", "0002 0000 3f800000 40200000")]),
+    ("vector", -1, "List(Float32)", "List(Float32)", &[
+        ("[1,2.5]", "0002 0000 3f800000 40200000"), ("[-1]", "0001 0000 bf800000"),
+    ]),
+    ("halfvec", 2, "List(Float32)", "List(Float32)", &[("[1,2.5]", "0002 0000 3c00 4100")]),
+    ("cube", -1, "Utf8", "Utf8", &[
+        ("(1, 2)", "80000002 3ff0000000000000 4000000000000000"),
+        ("(1),(2)", "00000001 3ff0000000000000 4000000000000000"),
+    ]),
+];
+const HSTORE: &str =
+    "Map(\"entries\": non-null Struct(\"key\": non-null Utf8, \"value\": Utf8), unsorted)";
+
+#[test]
+fn both_forms_of_an_extensions_type_give_the_same_arrays() {
+    for (name_of, typmod, arrow, spark, values) in EXTENDED {
+        let value = |(text, binary): &(&str, &str)| ((*text).to_owned(), hex(binary));
+        let values: Vec<_> = values.iter().map(value).collect();
+        for (profile_name, expected) in PROFILES.into_iter().zip([*arrow, *spark, "Utf8"]) {
+            let builder = || profile(profile_name);
+            let [texts, binaries] = cells(&values)
+                .map(|cells| extended(builder(), (name_of, *typmod), &cells).unwrap());
+            assert_eq!(&texts, &binaries, "{name_of}");
+            assert_eq!(name(texts.data_type()), expected, "{name_of}");
+            assert!(texts.is_null(values.len()) && texts.null_count() == 1);
+            if profile_name == Profile::Text {
+                let strings: Vec<_> = texts.as_string::<i32>().iter().flatten().collect();
+                let expected: Vec<_> = values.iter().map(|(text, _)| &**text).collect();
+                assert_eq!(strings, expected);
+            }
+            // What was written down is what can be asked for.
+            let asked = || builder().with_type("x", texts.data_type().clone());
+            let [asked, _] =
+                cells(&values).map(|cells| extended(asked(), (name_of, *typmod), &cells).unwrap());
+            assert_eq!(&asked, &texts, "{name_of}");
+        }
+    }
+}
+
+#[test]
+fn vectors_have_as_many_numbers_as_the_column_says() {
+    let cells = [null(), text("[1,2.5]"), null()];
+    let read = extended(profile(Profile::Arrow), ("vector", 2), &cells).unwrap();
+    let read = read.as_fixed_size_list();
+    let values = read.value(1);
+    assert_eq!(values.as_primitive::<Float32Type>().values(), &[1.0, 2.5]);
+    assert_eq!((read.len(), read.null_count()), (3, 2));
+    for cell in [text("[1]"), binary(hex("0001 0000 3f800000"))] {
+        let error = extended(profile(Profile::Arrow), ("vector", 2), &[cell]).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Malformed { .. }),
+            "{error}"
+        );
+    }
+    // More than any column of the extension's has.
+    for typmod in [0, 16_001, i32::MAX] {
+        let read = extended(profile(Profile::Arrow), ("vector", typmod), &cells).unwrap();
+        assert_eq!(name(read.data_type()), "List(Float32)");
+    }
+}
+
+#[test]
+fn maps_are_null_as_a_whole() {
+    let cells = [
+        text(r#""a"=>"1", "b"=>NULL"#),
+        binary(hex("00000001 00000001 ff 00000001 31")),
+        binary(hex("00000001 00000001 61 00000001 ff")),
+    ];
+    let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
+    let read = extended(builder, ("hstore", -1), &cells).unwrap();
+    let maps = read.as_map();
+    assert_eq!(
+        maps.iter().map(|map| map.is_some()).collect::<Vec<_>>(),
+        [true, false, false]
+    );
+    assert_eq!(
+        maps.keys().as_string::<i32>().iter().collect::<Vec<_>>(),
+        [Some("a"), Some("b")]
+    );
+    let values: Vec<_> = maps.values().as_string::<i32>().iter().collect();
+    assert_eq!(values, [Some("1"), None]);
+}
+
+#[test]
+fn a_catalog_knows_enums_and_ranges() {
+    let catalog = r#"{"types": [
+        {"oid": 20000, "schema": "public", "name": "mood", "kind": "enum", "labels": ["sad", "ok"]},
+        {"oid": 20001, "schema": "public", "name": "_mood", "kind": "array", "element": 20000},
+        {"oid": 20002, "schema": "public", "name": "floatrange", "kind": "range", "subtype": 701},
+        {"oid": 20003, "schema": "public", "name": "floatmultirange", "kind": "multirange", "range": 20002},
+        {"oid": 20004, "schema": "public", "name": "loop", "kind": "range", "subtype": 20004}
+    ]}"#;
+    let catalog = Arc::new(Catalog::from_json(catalog).unwrap());
+    let one = "12 00000008 3ff8000000000000";
+    for (oid, string, sent, arrow) in [
+        (20_000, "ok", "6f6b", "Utf8"),
+        (
+            20_001,
+            "{ok}",
+            "00000001 00000000 00004e20 00000001 00000001 00000002 6f6b",
+            "List(Utf8)",
+        ),
+        (20_002, "[1.5,)", one, range!("Float64")),
+        (
+            20_003,
+            "{[1.5,)}",
+            &format!("00000001 0000000d {one}"),
+            concat!("List(", range!("Float64"), ")"),
+        ),
+    ] {
+        for profile_name in PROFILES {
+            let builder = || profile(profile_name).with_catalog(Arc::clone(&catalog));
+            let [from_text, from_binary] = [text(string), binary(hex(sent))]
+                .map(|cell| column(builder(), (oid, -1), &[cell]).unwrap());
+            assert_eq!(&from_text, &from_binary, "{oid} in {profile_name:?}");
+            if profile_name == Profile::Arrow {
+                assert_eq!(name(from_text.data_type()), arrow);
+            }
+        }
+    }
+    let builder = profile(Profile::Arrow).with_catalog(catalog);
+    assert!(column(builder, (20_004, -1), &[text("[1,2)")]).is_ok());
 }
 
 fn any_type() -> impl Strategy<Value = (u32, i32)> {

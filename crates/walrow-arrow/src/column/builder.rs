@@ -11,6 +11,11 @@ use super::bits::{
 };
 use super::bool::{bool_from_binary, bool_from_text};
 use super::bytes::{bytea_from_text, bytea_text_from_binary};
+use super::extension::{
+    cube_text_from_binary, halfvec_from_binary, halfvec_text_from_binary, hstore_from_binary,
+    hstore_from_text, hstore_text_from_binary, vector_from_binary as numbers_from_binary,
+    vector_from_text as numbers_from_text, vector_text_from_binary as numbers_text_from_binary,
+};
 use super::float::{
     f32_from_binary, f32_from_text, f32_text_from_binary, f64_from_binary, f64_from_numeric_binary,
     f64_from_numeric_text, f64_from_text, f64_text_from_binary,
@@ -60,8 +65,8 @@ use arrow_array::types::{
     TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray,
-    PrimitiveArray, StringArray, StructArray,
+    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray,
+    FixedSizeListArray, ListArray, MapArray, PrimitiveArray, StringArray, StructArray,
 };
 use arrow_buffer::{Buffer, IntervalMonthDayNano, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit};
@@ -96,6 +101,10 @@ pub(crate) enum Plan {
     Interval,
     List(Box<ListPlan>),
     Struct(Box<StructPlan>),
+    /// The numbers of a `vector` that has always as many.
+    Vector(i32),
+    /// The keys and values of an `hstore`.
+    Map,
 }
 
 /// The type of the cells of a column of booleans.
@@ -169,6 +178,12 @@ pub(crate) enum TextForm {
     Shape(Shape),
     Path,
     Polygon,
+    Hstore,
+    Cube,
+    /// The numbers of a `vector`.
+    Numbers,
+    /// Those of a `halfvec`.
+    Halves,
     /// A range whose bounds have this text.
     Range(Arc<Self>),
     /// Ranges whose bounds have this text.
@@ -218,6 +233,10 @@ pub(crate) enum ListForm {
     /// Ranges, none of which is empty or null.
     Multirange,
     Polygon,
+    /// The numbers of a `vector`.
+    Numbers,
+    /// Those of a `halfvec`.
+    Halves,
 }
 
 /// How cells become structs: each field a column with cells of its own.
@@ -327,6 +346,8 @@ impl Plan {
             Self::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
             Self::List(list) => DataType::List(Arc::clone(&list.item)),
             Self::Struct(it) => DataType::Struct(it.fields.clone()),
+            Self::Vector(dimensions) => DataType::FixedSizeList(number_field(), *dimensions),
+            Self::Map => DataType::Map(entries_field(), false),
         }
     }
 
@@ -339,7 +360,10 @@ impl Plan {
             Self::Int64(_) | Self::UInt64(_) | Self::Float64(_) | Self::Time(_) => 8,
             Self::Timestamp { zone: _ } => 8,
             Self::Decimal(..) | Self::Uuid | Self::Interval => 16,
-            Self::Utf8(_) | Self::TimeTz | Self::Binary(_) | Self::List(_) => 4,
+            Self::Utf8(_) | Self::TimeTz | Self::Binary(_) | Self::List(_) | Self::Map => 4,
+            Self::Vector(dimensions) => {
+                usize::try_from(*dimensions).map_or(4, |numbers| numbers.saturating_mul(4))
+            }
             Self::Struct(it) => {
                 let fields = it.plans.iter().map(Self::row_bytes);
                 fields.fold(1, usize::saturating_add)
@@ -357,6 +381,25 @@ impl Plan {
             _ => false,
         }
     }
+}
+
+/// The items of a list of 32-bit floats.
+fn number_field() -> FieldRef {
+    Arc::new(Field::new("item", DataType::Float32, true))
+}
+
+/// The keys and values of a map, of which no key is null.
+fn entries_field() -> FieldRef {
+    Arc::new(Field::new(
+        "entries",
+        DataType::Struct(pair_fields()),
+        false,
+    ))
+}
+
+fn pair_fields() -> Fields {
+    let key = Field::new("key", DataType::Utf8, false);
+    Fields::from(vec![key, Field::new("value", DataType::Utf8, true)])
 }
 
 const UUID_BYTES: i32 = 16;
@@ -395,6 +438,27 @@ enum Values {
     Interval(Vec<IntervalMonthDayNano>),
     List(Box<List>),
     Struct(Box<Struct>),
+    Vector(Box<Vector>),
+    Map(Box<Map>),
+}
+
+/// Vectors of as many numbers each.
+#[derive(Debug)]
+struct Vector {
+    dimensions: i32,
+    numbers: Vec<f32>,
+    /// The numbers of one vector.
+    scratch: Vec<f32>,
+}
+
+#[derive(Debug)]
+struct Map {
+    /// Where each map ends, and 0 before them.
+    offsets: Vec<i32>,
+    keys: Column,
+    values: Column,
+    /// A key or a value whose escapes were taken out.
+    scratch: Vec<u8>,
 }
 
 /// Values of varying size, one after the other.
@@ -460,6 +524,23 @@ impl Column {
                 scratch: Vec::new(),
             })),
             Plan::Interval => Values::Interval(Vec::with_capacity(rows)),
+            Plan::Vector(dimensions) => Values::Vector(Box::new(Vector {
+                dimensions: *dimensions,
+                numbers: Vec::new(),
+                scratch: Vec::new(),
+            })),
+            Plan::Map => {
+                let text = || {
+                    let plan = Plan::Utf8(TextForm::Raw);
+                    Self::within(&plan, on_unrepresentable, 0)
+                };
+                Values::Map(Box::new(Map {
+                    offsets: offsets(rows),
+                    keys: text(),
+                    values: text(),
+                    scratch: Vec::new(),
+                }))
+            }
             Plan::Struct(it) => Values::Struct(Box::new(Struct {
                 fields: it.fields.clone(),
                 form: it.form,
@@ -538,6 +619,10 @@ impl Column {
                 values.bytes.len()
             }
             Values::List(list) => list.elements.variable_bytes(),
+            Values::Map(map) => {
+                let keys = map.keys.variable_bytes();
+                keys.saturating_add(map.values.variable_bytes())
+            }
             Values::Struct(it) => {
                 let columns = it.columns.iter().map(Self::variable_bytes);
                 columns.fold(0, usize::saturating_add)
@@ -678,6 +763,27 @@ impl Column {
                     nulls,
                 )?)
             }
+            Values::Vector(it) => {
+                let numbers = primitive::<Float32Type>(it.numbers, None)?;
+                Arc::new(FixedSizeListArray::try_new(
+                    number_field(),
+                    it.dimensions,
+                    numbers,
+                    nulls,
+                )?)
+            }
+            Values::Map(map) => {
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(map.offsets));
+                let pairs = vec![map.keys.finish()?, map.values.finish()?];
+                let pairs = StructArray::try_new(pair_fields(), pairs, None)?;
+                Arc::new(MapArray::try_new(
+                    entries_field(),
+                    offsets,
+                    pairs,
+                    nulls,
+                    false,
+                )?)
+            }
             Values::Struct(it) => {
                 let columns = it.columns.into_iter().map(Self::finish);
                 let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -776,6 +882,11 @@ impl Values {
             Self::Struct(it) => it.columns.iter_mut().for_each(Column::append_null),
             Self::Uuid(values) => values.extend_from_slice(&[0; 16]),
             Self::List(list) => list.push_empty(),
+            Self::Vector(it) => it.truncate(it.rows().saturating_add(1)),
+            Self::Map(map) => {
+                let end = map.offsets.last().copied().unwrap_or(0);
+                map.offsets.push(end);
+            }
         }
     }
 
@@ -828,6 +939,11 @@ impl Values {
             }
             Self::List(list) => list.push_text(cell, dropped_bounds)?,
             Self::Struct(it) => it.push_text(cell)?,
+            Self::Vector(it) => {
+                numbers_from_text(cell, &mut it.scratch)?;
+                it.close()?;
+            }
+            Self::Map(map) => map.push_text(cell)?,
         }
         Ok(())
     }
@@ -872,6 +988,11 @@ impl Values {
             }
             Self::List(list) => list.push_binary(cell, dropped_bounds)?,
             Self::Struct(it) => it.push_binary(cell)?,
+            Self::Vector(it) => {
+                numbers_from_binary(cell, &mut it.scratch)?;
+                it.close()?;
+            }
+            Self::Map(map) => map.push_binary(cell)?,
         }
         Ok(())
     }
@@ -900,6 +1021,12 @@ impl Values {
                 }
             }
             Self::Uuid(values) => values.truncate(rows.saturating_mul(16)),
+            Self::Vector(it) => it.truncate(rows),
+            Self::Map(map) => {
+                let end = truncate_offsets(&mut map.offsets, rows);
+                map.keys.truncate(end);
+                map.values.truncate(end);
+            }
             Self::List(list) => {
                 let end = truncate_offsets(&mut list.offsets, rows);
                 list.elements.truncate(end);
@@ -1037,6 +1164,14 @@ fn render_binary(form: &TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), 
         TextForm::Shape(shape) => shape_text_from_binary(*shape, cell, out)?,
         TextForm::Path => path_text_from_binary(cell, out)?,
         TextForm::Polygon => polygon_text_from_binary(cell, out)?,
+        TextForm::Hstore => {
+            let start = out.len();
+            hstore_text_from_binary(cell, out)?;
+            check_utf8(out.get(start..).unwrap_or_default())?;
+        }
+        TextForm::Cube => cube_text_from_binary(cell, out)?,
+        TextForm::Numbers => numbers_text_from_binary(cell, out)?,
+        TextForm::Halves => halfvec_text_from_binary(cell, out)?,
         TextForm::Range(bound) => {
             range_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
                 render_binary(bound, cell, out)
@@ -1084,6 +1219,11 @@ impl List {
                 polygon_from_text(cell, &mut points)?;
                 return self.push_points(&points);
             }
+            ListForm::Numbers | ListForm::Halves => {
+                let mut numbers = Vec::new();
+                numbers_from_text(cell, &mut numbers)?;
+                return self.push_numbers(&numbers);
+            }
         };
         let shape = array_from_text(cell, delimiter, &mut self.scratch, visit)?;
         *dropped_bounds = dropped_bounds.saturating_add(shape.drops_lower_bound().into());
@@ -1104,6 +1244,16 @@ impl List {
                 let mut points = Vec::new();
                 polygon_from_binary(cell, &mut points)?;
                 return self.push_points(&points);
+            }
+            ListForm::Numbers => {
+                let mut numbers = Vec::new();
+                numbers_from_binary(cell, &mut numbers)?;
+                return self.push_numbers(&numbers);
+            }
+            ListForm::Halves => {
+                let mut numbers = Vec::new();
+                halfvec_from_binary(cell, &mut numbers)?;
+                return self.push_numbers(&numbers);
             }
         };
         array.check_element(self.plan.element_oid)?;
@@ -1127,10 +1277,78 @@ impl List {
         self.close()
     }
 
+    fn push_numbers(&mut self, numbers: &[f32]) -> Result<(), CellError> {
+        for number in numbers {
+            self.elements.append_binary(&number.to_be_bytes())?;
+        }
+        self.close()
+    }
+
     fn close(&mut self) -> Result<(), CellError> {
         self.offsets.push(offset(self.elements.len())?);
         Ok(())
     }
+}
+
+impl Vector {
+    fn size(&self) -> usize {
+        usize::try_from(self.dimensions).unwrap_or(0)
+    }
+
+    fn rows(&self) -> usize {
+        self.numbers.len().checked_div(self.size()).unwrap_or(0)
+    }
+
+    /// Makes a value of the numbers of one vector.
+    fn close(&mut self) -> Result<(), CellError> {
+        if self.scratch.len() != self.size() {
+            return Err(CellError::Malformed("as many numbers as the column says"));
+        }
+        self.numbers.extend_from_slice(&self.scratch);
+        Ok(())
+    }
+
+    /// Leaves so many vectors, of zeros where there were fewer.
+    fn truncate(&mut self, rows: usize) {
+        self.numbers.resize(rows.saturating_mul(self.size()), 0.0);
+    }
+}
+
+impl Map {
+    fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        let (keys, values) = (&mut self.keys, &mut self.values);
+        hstore_from_text(cell, &mut self.scratch, |key, value| {
+            push_pair(keys, values, key, value)
+        })?;
+        self.close()
+    }
+
+    fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        for pair in hstore_from_binary(cell)? {
+            let (key, value) = pair?;
+            push_pair(&mut self.keys, &mut self.values, key, value)?;
+        }
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), CellError> {
+        self.offsets.push(offset(self.keys.len())?);
+        Ok(())
+    }
+}
+
+fn push_pair(
+    keys: &mut Column,
+    values: &mut Column,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<(), CellError> {
+    keys.append_text(key)?;
+    match value {
+        Some(value) => values.append_text(value)?,
+        None => values.append_null(),
+    }
+    Ok(())
 }
 
 impl Struct {
