@@ -26,22 +26,7 @@ METADATA = {
     "_unsent",
 }
 #: Types whose binary form is not read: their columns are text in both records.
-TEXT_ONLY = {
-    "box",
-    "circle",
-    "daterange",
-    "int4range",
-    "int8multirange",
-    "line",
-    "lseg",
-    "money",
-    "numrange",
-    "path",
-    "point",
-    "polygon",
-    "tsquery",
-    "tstzrange",
-}
+TEXT_ONLY = {"money", "tsquery"}
 #: Types whose text is a name and whose binary form is a number.
 NAMES = {"regclass"}
 
