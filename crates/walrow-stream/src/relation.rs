@@ -214,7 +214,7 @@ impl Relations {
     }
 
     /// The number of a message that arrives now.
-    pub(crate) fn arrive(&mut self) -> u64 {
+    fn arrive(&mut self) -> u64 {
         self.arrivals = self.arrivals.saturating_add(1);
         self.arrivals
     }
@@ -264,11 +264,7 @@ impl Relations {
     pub(crate) fn keep(&mut self, message: &walrow_wire::Relation<'_>, xid: Xid) -> Keep {
         let known = self.session.relations.get(&message.oid);
         let own = known.is_none_or(|known| !known.value.is_like(message));
-        Keep {
-            arrival: self.arrive(),
-            xid,
-            own,
-        }
+        self.keep_now(xid, own)
     }
 
     /// How a streamed definition of a type that arrives now is kept.
@@ -278,6 +274,10 @@ impl Relations {
             known.value.name.as_bytes() != message.name.0
                 || known.value.namespace.as_bytes() != spelt_out(message.namespace).0
         });
+        self.keep_now(xid, own)
+    }
+
+    fn keep_now(&mut self, xid: Xid, own: bool) -> Keep {
         Keep {
             arrival: self.arrive(),
             xid,

@@ -186,7 +186,7 @@ impl Spools {
                 .iter_mut()
                 .max_by_key(|(key, entry)| {
                     (
-                        entry.memory.len(),
+                        entry.memory.capacity(),
                         **key == id,
                         u64::MAX.wrapping_sub(key.0),
                     )

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use walrow_wire::{
     BeginPrepare, CommitPrepared, Lsn, Message, Oid, Prepare, RollbackPrepared, StreamAbort,
-    StreamCommit, StreamPrepare, StreamStart, XLogData, Xid,
+    StreamCommit, StreamPrepare, StreamStart, Timestamp, XLogData, Xid,
 };
 
 /// One of them.
@@ -149,13 +149,11 @@ impl Undecided {
         }
     }
 
-    /// The transaction that is committed, unless all of it is before the stream's start.
+    /// The transaction that is committed; none where a stream that starts late has nothing of it.
     pub(crate) fn stream_commit(&mut self, commit: &StreamCommit) -> Result<Option<Open>, Fault> {
         match self.streamed.remove(&commit.xid) {
-            Some(mut open) => {
-                open.transaction.commit_lsn = commit.commit_lsn;
-                open.transaction.end_lsn = commit.end_lsn;
-                open.transaction.commit_time = commit.commit_time;
+            Some(open) => {
+                let open = open.committed(commit.commit_lsn, commit.end_lsn, commit.commit_time);
                 Ok(Some(open))
             }
             None if self.late_start => Ok(None),
@@ -231,12 +229,8 @@ impl Undecided {
             self.finished.pop_front();
         }
         self.finished.push_back((commit.xid, commit.end_lsn));
-        Ok(self.prepared.remove(&key).map(|mut open| {
-            open.transaction.commit_lsn = commit.commit_lsn;
-            open.transaction.end_lsn = commit.end_lsn;
-            open.transaction.commit_time = commit.commit_time;
-            open
-        }))
+        let open = self.prepared.remove(&key);
+        Ok(open.map(|open| open.committed(commit.commit_lsn, commit.end_lsn, commit.commit_time)))
     }
 
     /// Whether this commit was told before: after a reconnect it comes again, its rows do not.
@@ -353,6 +347,13 @@ impl Undecided {
 }
 
 impl Open {
+    fn committed(mut self, commit_lsn: Lsn, end_lsn: Lsn, commit_time: Timestamp) -> Self {
+        self.transaction.commit_lsn = commit_lsn;
+        self.transaction.end_lsn = end_lsn;
+        self.transaction.commit_time = commit_time;
+        self
+    }
+
     /// A row uses the relation: a version that the transaction did not define is kept with it.
     fn uses(&mut self, oid: Oid, relations: &mut Relations) {
         if self.relation == Some(oid)

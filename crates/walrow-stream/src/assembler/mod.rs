@@ -194,7 +194,6 @@ impl Assembler {
     }
 
     fn drop_open(&mut self) {
-        self.phase = Phase::Between;
         self.undecided.drop_open();
         if let Some(id) = self.plain.take() {
             self.undecided.spools.remove(id);
@@ -203,6 +202,7 @@ impl Assembler {
     }
 
     fn end_reading(&mut self) {
+        self.phase = Phase::Between;
         let reading = std::mem::take(&mut self.reading);
         if let Some(reader) = reading.reader {
             self.undecided.spools.give_back(reader.into_memory());

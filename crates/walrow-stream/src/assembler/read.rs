@@ -3,7 +3,9 @@
 use super::{Assembler, Phase};
 use crate::error::{Error, ErrorKind};
 use crate::frames::{Frames, Place};
-use crate::look::{Fault, INSIDE, OUTSIDE, data_of, kind_of, parse, unexpected, xid_of};
+use crate::look::{
+    Fault, INSIDE, OUTSIDE, data_of, kind_of, parse, relation_of, unexpected, xid_of,
+};
 use crate::relation::{Announce, Kept, Relation, Relations};
 use crate::spool::{SpoolReader, Spot};
 use crate::transaction::{Change, Item, Message, Row};
@@ -138,7 +140,6 @@ impl Assembler {
                 }));
             }
             Ok(Some(Next::End)) => {
-                self.phase = Phase::Between;
                 self.end_reading();
                 return Ok(Some(Item::Commit(&self.transaction)));
             }
@@ -179,13 +180,14 @@ impl Assembler {
             match kind_of(frame) {
                 Some(b'I' | b'U' | b'D' | b'T' | b'R' | b'Y') if self.reading.is_aborted(frame) => {
                 }
-                Some(b'I' | b'U' | b'D' | b'T') if self.relations.has_unannounced() => {
-                    let oids = relations_of(frame, self.reading.streamed);
-                    let held = frame.to_vec();
-                    if self.reading.skipped || !self.relations.uses_unannounced(&oids) {
-                        return Ok(Some(Next::Frame(source, offset)));
-                    }
-                    self.reading.held = held;
+                // What is read past hands out no version; a row that uses one waits behind it.
+                Some(b'I' | b'U' | b'D' | b'T')
+                    if !self.reading.skipped
+                        && self.relations.has_unannounced()
+                        && (self.relations)
+                            .uses_unannounced(&relations_of(frame, self.reading.streamed)) =>
+                {
+                    self.reading.held = frame.to_vec();
                     self.reading.held_offset = Some(offset);
                 }
                 Some(b'I' | b'U' | b'D' | b'T' | b'M') => {
@@ -193,7 +195,6 @@ impl Assembler {
                 }
                 Some(b'C') => return Ok(Some(Next::End)),
                 Some(b'R' | b'Y') => {
-                    let frame = source.frame(&self.frames, &self.reading);
                     let announce = if self.reading.skipped {
                         Announce::No
                     } else {
@@ -214,25 +215,24 @@ impl Assembler {
                 break;
             }
         }
-        self.phase = Phase::Between;
         self.end_reading();
         Ok(())
     }
 }
 
-/// Takes a Relation or Type message of the transaction.
 /// The relations that a row's frame names; none where it does not parse.
 fn relations_of(frame: &[u8], streamed: bool) -> Vec<Oid> {
+    if kind_of(frame) != Some(b'T') {
+        return relation_of(frame, streamed).into_iter().collect();
+    }
     let message = data_of(frame).ok().map(|data| parse(&data, streamed));
     match message {
-        Some(Ok(walrow_wire::Message::Insert(insert))) => vec![insert.relation],
-        Some(Ok(walrow_wire::Message::Update(update))) => vec![update.relation],
-        Some(Ok(walrow_wire::Message::Delete(delete))) => vec![delete.relation],
         Some(Ok(walrow_wire::Message::Truncate(truncate))) => truncate.relations().collect(),
         _ => Vec::new(),
     }
 }
 
+/// Takes a Relation or Type message of the transaction.
 fn define(
     frame: &[u8],
     streamed: bool,

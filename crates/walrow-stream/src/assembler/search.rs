@@ -71,10 +71,8 @@ impl Assembler {
                                 &mut self.undecided,
                             )
                             .map_err(at)?;
-                            let id = *self
-                                .plain
-                                .get_or_insert_with(|| self.undecided.spools.create());
                             let spools = &mut self.undecided.spools;
+                            let id = *self.plain.get_or_insert_with(|| spools.create());
                             spools
                                 .append(id, frame, taken.offset, fed)
                                 .map_err(|error| at(error.into()))?;
@@ -191,6 +189,7 @@ impl Assembler {
         loop {
             // Whole frames from `start` on are the transaction's, one after the other.
             let start = *input;
+            let taken = |rest: &[u8]| start.split_at(start.len().saturating_sub(rest.len())).0;
             let mut rest = start;
             let mut fed = 0_u64;
             let offset = self.frames.offset();
@@ -225,8 +224,7 @@ impl Assembler {
                     Seen::Message(kind, data) => {
                         // What ends the block is the last to be kept, while there is a current one.
                         if ends(kind) {
-                            let kept = start.split_at(start.len().saturating_sub(rest.len())).0;
-                            undecided.keep(kept, offset, fed).map_err(at)?;
+                            undecided.keep(taken(rest), offset, fed).map_err(at)?;
                             undecided
                                 .inside(kind, frame, &data, &mut self.relations)
                                 .map_err(at)?;
@@ -241,9 +239,8 @@ impl Assembler {
                 rest = behind;
             };
             if !ended {
-                let kept = start.split_at(start.len().saturating_sub(rest.len())).0;
                 let at = |fault: Fault| fault.at(&self.frames, offset);
-                undecided.keep(kept, offset, fed).map_err(at)?;
+                undecided.keep(taken(rest), offset, fed).map_err(at)?;
             }
             self.frames.skip(fed);
             *input = rest;
