@@ -7,9 +7,8 @@ use crate::metadata::{ChangeType, Metadata, MetadataColumn};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
 use crate::resolve;
 use crate::table::{Current, NewRow};
-use arrow_array::{ArrayRef, MapArray, RecordBatch, StructArray};
-use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
@@ -28,9 +27,9 @@ pub(crate) struct Envelope {
     schema_names: Column,
     table_names: Column,
     /// The replica identity's columns.
-    keys: Maps,
+    keys: Column,
     /// All columns that have a value or are NULL.
-    data: Maps,
+    data: Column,
     metadata: Metadata,
     /// The names that unsent columns are told by.
     unsent_names: Vec<String>,
@@ -74,8 +73,8 @@ impl Envelope {
             text: options.clone().with_profile(Profile::Text),
             schema_names: text_column(),
             table_names: text_column(),
-            keys: Maps::new(),
-            data: Maps::new(),
+            keys: map_column(),
+            data: map_column(),
             metadata: Metadata::new(0),
             unsent_names: Vec::new(),
             scratch: Row::default(),
@@ -200,22 +199,8 @@ impl Envelope {
         text.clear();
         values.clear();
         unsent.clear();
-        let mut old = row.old.map(|old| old.tuple().cells());
-        let mut old_at = 0;
         let columns = relation.columns.iter().zip(forms);
-        for (place, (cell, (column, (form, policy)))) in row.tuple.cells().zip(columns).enumerate()
-        {
-            let cell = match cell {
-                Cell::Unchanged => {
-                    // The old row has it where the replica identity covers the column.
-                    let skip = usize::saturating_sub(place, old_at);
-                    old_at = place.saturating_add(1);
-                    let old = old.as_mut().and_then(|cells| cells.nth(skip));
-                    let sent = old.filter(|old| matches!(old, Cell::Text(_) | Cell::Binary(_)));
-                    sent.unwrap_or(cell)
-                }
-                cell => cell,
-            };
+        for (place, (cell, (column, (form, policy)))) in row.cells().zip(columns).enumerate() {
             if row.key_only && !column.is_key {
                 // NULL here only says that it was not sent.
                 continue;
@@ -261,35 +246,40 @@ impl Envelope {
 
     fn append_row(&mut self, relation: &Relation) -> Result<(), CellError> {
         self.name(relation)?;
-        for value in &self.scratch.values {
-            let is_key = value.is_key;
+        let Row { text, values, .. } = &self.scratch;
+        let pair = |value: &Value| {
             let name = column_name(relation, value.place).as_bytes();
-            let text = &self.scratch.text;
-            let value = value.text.and_then(|(start, end)| text.get(start..end));
-            self.data.push(name, value)?;
-            if is_key {
-                self.keys.push(name, value)?;
-            }
-            let size = value.map_or(0, <[u8]>::len).saturating_add(name.len());
-            self.bytes = self.bytes.saturating_add(size).saturating_add(8);
-        }
+            (
+                name,
+                value.text.and_then(|(start, end)| text.get(start..end)),
+            )
+        };
+        let sizes = values.iter().map(pair).map(|(name, value)| {
+            let value = value.map_or(0, <[u8]>::len);
+            name.len().saturating_add(value).saturating_add(8)
+        });
+        self.bytes = sizes.fold(self.bytes, usize::saturating_add);
         // Without an identity there is no key, rather than an empty one.
         if relation.columns.iter().any(|column| column.is_key) {
-            self.keys.close()?;
+            let keys = values.iter().filter(|value| value.is_key);
+            self.keys.append_pairs(keys.map(pair))?;
         } else {
             self.keys.append_null();
         }
-        self.data.close()
+        self.data.append_pairs(values.iter().map(pair))
     }
 
     fn truncate(&mut self, rows: usize) {
-        for column in [&mut self.schema_names, &mut self.table_names] {
+        for column in [
+            &mut self.schema_names,
+            &mut self.table_names,
+            &mut self.keys,
+            &mut self.data,
+        ] {
             if column.len() > rows {
                 column.truncate(rows);
             }
         }
-        self.keys.truncate(rows);
-        self.data.truncate(rows);
         self.metadata.truncate(rows);
         self.rows = rows;
     }
@@ -309,16 +299,12 @@ impl Envelope {
     /// Hands out all rows so far.
     pub(crate) fn finish(&mut self) -> Result<Batch, Error> {
         let arrow = |error: ArrowError| Error::new(ErrorKind::Arrow(error.to_string()));
-        let take = |column: &mut Column| std::mem::replace(column, text_column()).finish();
+        let take = |column: &mut Column, new: Column| std::mem::replace(column, new).finish();
         let mut arrays = vec![
-            take(&mut self.schema_names).map_err(arrow)?,
-            take(&mut self.table_names).map_err(arrow)?,
-            std::mem::replace(&mut self.keys, Maps::new())
-                .finish()
-                .map_err(arrow)?,
-            std::mem::replace(&mut self.data, Maps::new())
-                .finish()
-                .map_err(arrow)?,
+            take(&mut self.schema_names, text_column()).map_err(arrow)?,
+            take(&mut self.table_names, text_column()).map_err(arrow)?,
+            take(&mut self.keys, map_column()).map_err(arrow)?,
+            take(&mut self.data, map_column()).map_err(arrow)?,
         ];
         let names = std::mem::take(&mut self.unsent_names);
         let names: Vec<_> = names.iter().map(|name| Some(name.as_str())).collect();
@@ -357,7 +343,7 @@ fn stand_in() -> Relation {
 
 /// The one schema of all rows.
 pub(crate) fn schema(options: &DecoderBuilder) -> SchemaRef {
-    let map = |name: &str| Field::new(name, DataType::Map(entries(), false), true);
+    let map = |name: &str| Field::new(name, Plan::Map.data_type(), true);
     let mut fields = vec![
         Field::new("schema_name", DataType::Utf8, false),
         Field::new("table_name", DataType::Utf8, false),
@@ -370,23 +356,12 @@ pub(crate) fn schema(options: &DecoderBuilder) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn entries() -> FieldRef {
-    Arc::new(Field::new(
-        "entries",
-        DataType::Struct(entry_fields()),
-        false,
-    ))
-}
-
-fn entry_fields() -> Fields {
-    Fields::from(vec![
-        Field::new("key", DataType::Utf8, false),
-        Field::new("value", DataType::Utf8, true),
-    ])
-}
-
 fn text_column() -> Column {
     Column::new(&Plan::Utf8(TextForm::Raw), OnUnrepresentable::Error, 0)
+}
+
+fn map_column() -> Column {
+    Column::new(&Plan::Map, OnUnrepresentable::Error, 0)
 }
 
 fn column_name(relation: &Relation, place: usize) -> &str {
@@ -400,77 +375,5 @@ fn cell_size(cell: Cell<'_>) -> usize {
     match cell {
         Cell::Text(bytes) | Cell::Binary(bytes) => bytes.len(),
         _ => 0,
-    }
-}
-
-/// Maps of names to texts, one after the other.
-#[derive(Debug)]
-struct Maps {
-    names: Column,
-    values: Column,
-    /// Where each map ends, and 0 before them.
-    offsets: Vec<i32>,
-    nulls: NullBufferBuilder,
-}
-
-impl Maps {
-    fn new() -> Self {
-        Self {
-            names: text_column(),
-            values: text_column(),
-            offsets: vec![0],
-            nulls: NullBufferBuilder::new(0),
-        }
-    }
-
-    fn push(&mut self, name: &[u8], value: Option<&[u8]>) -> Result<(), CellError> {
-        self.names.append_text(name)?;
-        if let Some(value) = value {
-            return self.values.append_text(value);
-        }
-        self.values.append_null();
-        Ok(())
-    }
-
-    /// Makes a map of what was pushed since the last one.
-    fn close(&mut self) -> Result<(), CellError> {
-        let end = i32::try_from(self.names.len()).map_err(|_| CellError::too_large())?;
-        self.offsets.push(end);
-        self.nulls.append_non_null();
-        Ok(())
-    }
-
-    fn append_null(&mut self) {
-        let end = self.offsets.last().copied().unwrap_or(0);
-        self.offsets.push(end);
-        self.nulls.append_null();
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.offsets.truncate(rows.saturating_add(1));
-        let end = self.offsets.last().copied().unwrap_or(0);
-        let end = usize::try_from(end).unwrap_or(0);
-        for column in [&mut self.names, &mut self.values] {
-            if column.len() > end {
-                column.truncate(end);
-            }
-        }
-        if self.nulls.len() > rows {
-            self.nulls.truncate(rows);
-        }
-    }
-
-    fn finish(mut self) -> Result<ArrayRef, ArrowError> {
-        let columns = vec![self.names.finish()?, self.values.finish()?];
-        let entry = StructArray::try_new(entry_fields(), columns, None)?;
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
-        let nulls = self.nulls.finish();
-        Ok(Arc::new(MapArray::try_new(
-            entries(),
-            offsets,
-            entry,
-            nulls,
-            false,
-        )?))
     }
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::options::{DecoderBuilder, Profile};
 use crate::pg_type;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
-use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -763,12 +763,7 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType, profile: Profile) -> O
             let form = ListForm::Array {
                 delimiter: *delimiter,
             };
-            Plan::List(Box::new(ListPlan {
-                item,
-                element,
-                element_oid,
-                form,
-            }))
+            list_of(item, element, element_oid, form)
         }
         (PgType::Hstore, DataType::Map(..)) if *data_type == Plan::Map.data_type() => Plan::Map,
         (
@@ -787,12 +782,7 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType, profile: Profile) -> O
                 PgType::Halves => ListForm::Halves,
                 _ => ListForm::Numbers,
             };
-            Plan::List(Box::new(ListPlan {
-                item: Arc::clone(item),
-                element: Plan::Float32,
-                element_oid: 0,
-                form,
-            }))
+            list_of(Arc::clone(item), Plan::Float32, 0, form)
         }
         (PgType::Shape(shape), DataType::Struct(fields)) => {
             struct_of(StructPlan::shape(*shape), fields)?
@@ -804,12 +794,8 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType, profile: Profile) -> O
         }
         (PgType::Polygon, DataType::List(item)) => {
             let point = PgType::Shape(Shape::Point);
-            Plan::List(Box::new(ListPlan {
-                item: Arc::clone(item),
-                element: requested_plan(&point, item.data_type(), profile)?,
-                element_oid: 0,
-                form: ListForm::Polygon,
-            }))
+            let point = requested_plan(&point, item.data_type(), profile)?;
+            list_of(Arc::clone(item), point, 0, ListForm::Polygon)
         }
         (PgType::Range(subtype), DataType::Struct(fields)) => {
             let [lower, upper, ..] = &**fields else {
@@ -820,25 +806,25 @@ fn requested_plan(pg_type: &PgType, data_type: &DataType, profile: Profile) -> O
         }
         (PgType::Multirange(subtype), DataType::List(item)) => {
             let range = PgType::Range(subtype.clone());
-            Plan::List(Box::new(ListPlan {
-                item: Arc::clone(item),
-                element: requested_plan(&range, item.data_type(), profile)?,
-                element_oid: 0,
-                form: ListForm::Multirange,
-            }))
+            let range = requested_plan(&range, item.data_type(), profile)?;
+            list_of(Arc::clone(item), range, 0, ListForm::Multirange)
         }
-        (PgType::Vector(integer), DataType::List(item)) => Plan::List(Box::new(ListPlan {
-            item: Arc::clone(item),
-            element: requested_plan(&PgType::Integer(*integer), item.data_type(), profile)?,
-            element_oid: vector_element(*integer),
-            form: ListForm::Vector,
-        })),
+        (PgType::Vector(integer), DataType::List(item)) => {
+            let element = requested_plan(&PgType::Integer(*integer), item.data_type(), profile)?;
+            let element_oid = vector_element(*integer);
+            list_of(Arc::clone(item), element, element_oid, ListForm::Vector)
+        }
         _ => return None,
     })
 }
 
 fn list(element: Plan, element_oid: Oid, form: ListForm) -> Plan {
     let item = Arc::new(Field::new("item", element.data_type(), true));
+    list_of(item, element, element_oid, form)
+}
+
+/// A list under the item's field of a schema that was asked for.
+fn list_of(item: FieldRef, element: Plan, element_oid: Oid, form: ListForm) -> Plan {
     Plan::List(Box::new(ListPlan {
         item,
         element,

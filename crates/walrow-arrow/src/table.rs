@@ -56,6 +56,27 @@ pub(crate) struct NewRow<'a> {
     pub(crate) old: Option<OldTuple<'a>>,
 }
 
+impl<'a> NewRow<'a> {
+    /// Its cells; unchanged ones as the old row has them, where the replica identity covers them.
+    #[inline]
+    pub(crate) fn cells(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {
+        let mut old = self.old.map(|old| old.tuple().cells());
+        let mut old_at = 0;
+        let cells = self.tuple.cells().enumerate();
+        cells.map(move |(place, cell)| {
+            if cell != Cell::Unchanged {
+                return cell;
+            }
+            let skip = usize::saturating_sub(place, old_at);
+            old_at = place.saturating_add(1);
+            match old.as_mut().and_then(|cells| cells.nth(skip)) {
+                Some(sent @ (Cell::Text(_) | Cell::Binary(_))) => sent,
+                _ => cell,
+            }
+        })
+    }
+}
+
 /// The transaction that rows are appended for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Current {
@@ -151,25 +172,11 @@ impl Table {
     pub(crate) fn append(&mut self, current: &Current, row: &NewRow<'_>) -> Result<(), Error> {
         self.enter(current);
         let mut unsent = Vec::new();
-        let mut old = row.old.map(|old| old.tuple().cells());
-        let mut old_at = 0;
-        for (place, (slot, cell)) in self.columns.iter_mut().zip(row.tuple.cells()).enumerate() {
+        for (place, (slot, cell)) in self.columns.iter_mut().zip(row.cells()).enumerate() {
             let Some(column) = slot else { continue };
-            let cell = match cell {
-                Cell::Unchanged => {
-                    // The old row has it where the replica identity covers the column.
-                    let skip = usize::saturating_sub(place, old_at);
-                    old_at = place.saturating_add(1);
-                    let old = old.as_mut().and_then(|cells| cells.nth(skip));
-                    if let Some(cell @ (Cell::Text(_) | Cell::Binary(_))) = old {
-                        cell
-                    } else {
-                        unsent.push(place);
-                        Cell::Null
-                    }
-                }
-                cell => cell,
-            };
+            if let Cell::Unchanged = cell {
+                unsent.push(place);
+            }
             let result = match cell {
                 Cell::Text(bytes) => column.append_text(bytes),
                 Cell::Binary(bytes) => column.append_binary(bytes),

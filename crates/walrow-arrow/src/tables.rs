@@ -292,20 +292,29 @@ impl Tables {
         self.row(relation, &row)
     }
 
+    /// Makes ready for a row of the relation, which cannot be where something of it cannot be told.
     #[inline]
-    fn row(&mut self, relation: &Arc<Relation>, row: &NewRow<'_>) -> Result<(), Error> {
+    fn admit(&mut self, relation: &Arc<Relation>) -> Result<(), Error> {
         let index = relation.version as usize;
         if matches!(self.slots.get(index), None | Some(Slot::New)) {
             self.open(relation)?;
         }
-        let table = match self.slots.get_mut(index) {
+        match (self.untold, self.slots.get(index)) {
+            (Some(column), Some(Slot::Table(_) | Slot::Enveloped(_))) => {
+                Err(self.untold_error(column, relation))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn row(&mut self, relation: &Arc<Relation>, row: &NewRow<'_>) -> Result<(), Error> {
+        self.admit(relation)?;
+        let table = match self.slots.get_mut(relation.version as usize) {
             Some(Slot::Table(table)) => table,
             Some(Slot::Enveloped(_)) => return self.enveloped(relation, Enclosed::Row(row)),
             _ => return Ok(()),
         };
-        if let Some(column) = self.untold {
-            return Err(self.untold_error(column, relation));
-        }
         let (held, first) = (table.held(), table.rows() == 0);
         let result = table.append(&self.current, row);
         self.held = self.held.saturating_sub(held).saturating_add(table.held());
@@ -328,9 +337,6 @@ impl Tables {
         relation: &Arc<Relation>,
         enclosed: Enclosed<'_, '_>,
     ) -> Result<(), Error> {
-        if let Some(column) = self.untold {
-            return Err(self.untold_error(column, relation));
-        }
         let (Some(envelope), Some(Slot::Enveloped(forms))) = (
             &mut self.envelope,
             self.slots.get(relation.version as usize),
@@ -396,18 +402,12 @@ impl Tables {
     }
 
     fn truncate(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
-        let index = relation.version as usize;
-        if matches!(self.slots.get(index), None | Some(Slot::New)) {
-            self.open(relation)?;
-        }
-        let table = match self.slots.get_mut(index) {
+        self.admit(relation)?;
+        let table = match self.slots.get_mut(relation.version as usize) {
             Some(Slot::Table(table)) => table,
             Some(Slot::Enveloped(_)) => return self.enveloped(relation, Enclosed::Truncate(seq)),
             _ => return Ok(()),
         };
-        if let Some(column) = self.untold {
-            return Err(self.untold_error(column, relation));
-        }
         let held = table.held();
         table.append_truncate(&self.current, seq);
         self.held = self.held.saturating_sub(held).saturating_add(table.held());
@@ -548,32 +548,30 @@ impl Tables {
             .as_ref()
             .is_none_or(|name| name.matches(&relation.namespace, &relation.name));
         let side = self.options.table.as_ref().and_then(TableName::side_table);
-        if side.is_some() {
-            if chosen {
-                let text = format!(
-                    "{relation} is a table of the stream and one of walrow's own; read all \
-                     tables, and side_tables"
-                );
-                return Err(Error::new(ErrorKind::Schema(text)));
-            }
-            if let Some(slot) = self.slots.get_mut(index) {
-                *slot = Slot::Skipped;
-            }
-        } else if chosen && let Some(envelope) = &self.envelope {
+        if side.is_some() && chosen {
+            let text = format!(
+                "{relation} is a table of the stream and one of walrow's own; read all tables, and \
+                 side_tables"
+            );
+            return Err(Error::new(ErrorKind::Schema(text)));
+        }
+        let slot = if !chosen {
+            Slot::Skipped
+        } else if let Some(envelope) = &self.envelope {
             let schema = Arc::clone(envelope.schema());
             let (forms, unresolved) = envelope.forms(relation)?;
             self.select(relation, schema)?;
             self.unresolved.extend(unresolved);
-            if let Some(slot) = self.slots.get_mut(index) {
-                *slot = Slot::Enveloped(forms);
-            }
-        } else if chosen {
+            Slot::Enveloped(forms)
+        } else {
             let layout = self.layout(relation)?;
             self.retire(relation)?;
             self.unresolved.extend(&layout.unresolved);
             self.place(relation, layout);
-        } else if let Some(slot) = self.slots.get_mut(index) {
-            *slot = Slot::Skipped;
+            return Ok(());
+        };
+        if let Some(place) = self.slots.get_mut(index) {
+            *place = slot;
         }
         Ok(())
     }

@@ -637,6 +637,20 @@ impl Column {
         self.nulls.append_null();
     }
 
+    /// Appends a map of these keys and values.
+    pub(crate) fn append_pairs<'a>(
+        &mut self,
+        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<(), CellError> {
+        if let Values::Map(map) = &mut self.values
+            && let Err(error) = map.push_pairs(pairs)
+        {
+            return self.settle(error);
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
     /// Appends a list of points.
     fn append_points(&mut self, points: &[[f64; 2]]) -> Result<(), CellError> {
         if let Values::List(list) = &mut self.values {
@@ -1326,6 +1340,16 @@ impl Map {
     fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
         for pair in hstore_from_binary(cell)? {
             let (key, value) = pair?;
+            push_pair(&mut self.keys, &mut self.values, key, value)?;
+        }
+        self.close()
+    }
+
+    fn push_pairs<'a>(
+        &mut self,
+        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<(), CellError> {
+        for (key, value) in pairs {
             push_pair(&mut self.keys, &mut self.values, key, value)?;
         }
         self.close()

@@ -46,12 +46,6 @@ pub(crate) enum Unrepresentable {
     MoneyScale,
 }
 
-impl CellError {
-    pub(crate) const fn too_large() -> Self {
-        Self::Unrepresentable(Unrepresentable::TooLarge)
-    }
-}
-
 impl From<Unrepresentable> for CellError {
     fn from(reason: Unrepresentable) -> Self {
         Self::Unrepresentable(reason)

@@ -20,8 +20,12 @@ use crate::error::{Error, ErrorKind};
 use crate::options::Profile;
 use crate::table::Current;
 use arrow_array::types::TimestampMicrosecondType;
-use arrow_array::{ArrayRef, Int64Array, PrimitiveArray, RecordBatch, UInt32Array, UInt64Array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_array::{
+    ArrayRef, Int64Array, ListArray, PrimitiveArray, RecordBatch, StructArray, UInt32Array,
+    UInt64Array,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::{Lsn, ReplicaIdentity};
@@ -155,6 +159,22 @@ impl Types {
         let values: PrimitiveArray<TimestampMicrosecondType> = values.collect();
         Arc::new(values.with_timezone("UTC"))
     }
+}
+
+/// Lists of structs: each row's part of the columns is as long as it says.
+fn lists(
+    fields: Fields,
+    columns: Vec<ArrayRef>,
+    lengths: impl IntoIterator<Item = usize>,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    let structs = StructArray::new(fields.clone(), columns, None);
+    Arc::new(ListArray::new(
+        Arc::new(Field::new_list_field(DataType::Struct(fields), true)),
+        OffsetBuffer::from_lengths(lengths),
+        Arc::new(structs),
+        nulls,
+    ))
 }
 
 /// A row of a side table.

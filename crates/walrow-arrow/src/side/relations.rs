@@ -1,9 +1,8 @@
 //! `walrow.relations`.
 
-use super::{SideRow, SideTable, Types};
+use super::{SideRow, SideTable, Types, lists};
 use arrow_array::builder::StringBuilder;
-use arrow_array::{ArrayRef, BooleanArray, Int32Array, ListArray, StructArray};
-use arrow_buffer::OffsetBuffer;
+use arrow_array::{ArrayRef, BooleanArray, Int32Array};
 use arrow_schema::{DataType, Field, Fields};
 use std::sync::Arc;
 use walrow_stream::{Column, Relation};
@@ -52,15 +51,8 @@ impl RelationRow {
             Arc::new(type_names.finish()),
             Arc::new(keys.collect::<BooleanArray>()),
         ];
-        let fields = Self::column_fields(types);
-        let structs = StructArray::new(fields.clone(), columns, None);
         let lengths = rows.iter().map(|row| row.relation.columns.len());
-        Arc::new(ListArray::new(
-            Arc::new(Field::new_list_field(DataType::Struct(fields), true)),
-            OffsetBuffer::from_lengths(lengths),
-            Arc::new(structs),
-            None,
-        ))
+        lists(Self::column_fields(types), columns, lengths, None)
     }
 }
 

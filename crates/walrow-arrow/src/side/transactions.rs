@@ -1,9 +1,9 @@
 //! `walrow.transactions`.
 
-use super::{SideRow, SideTable, Types};
+use super::{SideRow, SideTable, Types, lists};
+use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, StringBuilder};
-use arrow_array::{ArrayRef, ListArray, StructArray};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 use std::sync::Arc;
 use walrow_stream::Transaction;
@@ -49,19 +49,12 @@ impl TransactionRow {
         let fits = |lsn: &u64| *lsn != 0 && types.holds(*lsn);
         let lsns = all().map(|origin| Some(origin.commit_lsn.0).filter(fits));
         let columns = vec![Arc::new(names.finish()) as ArrayRef, types.wides(lsns)];
-        let fields = Self::origin_fields(types);
-        let structs = StructArray::new(fields.clone(), columns, None);
         let lengths = rows.iter().map(|row| row.transaction.origins.len());
         let nulls: NullBuffer = rows
             .iter()
             .map(|row| !row.transaction.origins.is_empty())
             .collect();
-        Arc::new(ListArray::new(
-            Arc::new(Field::new_list_field(DataType::Struct(fields), true)),
-            OffsetBuffer::from_lengths(lengths),
-            Arc::new(structs),
-            Some(nulls),
-        ))
+        lists(Self::origin_fields(types), columns, lengths, Some(nulls))
     }
 }
 

@@ -1,10 +1,9 @@
 //! `walrow.truncates`.
 
-use super::{SideRow, SideTable, Types};
+use super::{SideRow, SideTable, Types, lists};
 use crate::metadata::Commit;
 use arrow_array::builder::StringBuilder;
-use arrow_array::{ArrayRef, BooleanArray, ListArray, StructArray};
-use arrow_buffer::OffsetBuffer;
+use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::{DataType, Field, Fields};
 use std::sync::Arc;
 use walrow_stream::Relation;
@@ -40,15 +39,8 @@ impl TruncateRow {
             Arc::new(tables.finish()),
             types.narrows(all().map(|relation| Some(relation.oid))),
         ];
-        let fields = Self::table_fields(types);
-        let structs = StructArray::new(fields.clone(), columns, None);
         let lengths = rows.iter().map(|row| row.relations.len());
-        Arc::new(ListArray::new(
-            Arc::new(Field::new_list_field(DataType::Struct(fields), true)),
-            OffsetBuffer::from_lengths(lengths),
-            Arc::new(structs),
-            None,
-        ))
+        lists(Self::table_fields(types), columns, lengths, None)
     }
 }
 
