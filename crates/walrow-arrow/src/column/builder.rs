@@ -217,10 +217,16 @@ impl Column {
             Values::Utf8(_, form) => *form == TextForm::Money,
             Values::List(list) => {
                 let element = &list.elements.values;
-                matches!(element, Values::Utf8(_, TextForm::Unknown)) || list.elements.has_no_text()
+                matches!(
+                    element,
+                    Values::Utf8(_, TextForm::Unread | TextForm::Unknown)
+                ) || list.elements.has_no_text()
             }
             Values::Struct(it) => it.columns.iter().any(|column| {
-                matches!(column.values, Values::Utf8(_, TextForm::Unknown)) || column.has_no_text()
+                matches!(
+                    column.values,
+                    Values::Utf8(_, TextForm::Unread | TextForm::Unknown)
+                ) || column.has_no_text()
             }),
             _ => false,
         }

@@ -34,6 +34,8 @@ pub(crate) enum Unrepresentable {
     InvalidUtf8,
     /// The binary form of a type whose text form the column holds.
     BinaryCell,
+    /// The binary form of a type that nothing tells of.
+    UnknownType,
     /// More than the 2 GiB that a batch can hold of a column.
     TooLarge,
     /// A number too large or too small for a floating-point number.
@@ -75,6 +77,7 @@ impl fmt::Display for Unrepresentable {
             Self::Precision => "more digits than its precision",
             Self::MultiDimensional => "an array of other dimensions than its own",
             Self::InvalidUtf8 => "text that is not UTF-8",
+            Self::UnknownType => "the binary form of a type that the catalog does not tell of",
             Self::BinaryCell => "the binary form of a type that is not read, only its text",
             Self::FloatRange => "a number beyond the range of 64-bit floats",
             Self::SignedRange => "a number beyond 64 bits with a sign",

@@ -141,7 +141,9 @@ pub(crate) enum TextForm {
     Sparse,
     /// A geometry's EWKB in hexadecimal digits.
     Geometry,
-    /// Unknown: a binary cell has no place here.
+    /// The binary form is not read.
+    Unread,
+    /// Nothing tells what the binary form is.
     Unknown,
 }
 

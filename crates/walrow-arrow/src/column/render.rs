@@ -133,7 +133,8 @@ pub(super) fn render_binary(
         TextForm::Record(fields) => record_text(fields, cell, out)?,
         TextForm::Sparse => sparsevec_text_from_binary(cell, out)?,
         TextForm::Geometry => geometry_text_from_binary(cell, out),
-        TextForm::Unknown => return Err(Unrepresentable::BinaryCell.into()),
+        TextForm::Unread => return Err(Unrepresentable::BinaryCell.into()),
+        TextForm::Unknown => return Err(Unrepresentable::UnknownType.into()),
     }
     Ok(())
 }

@@ -155,7 +155,8 @@ pub(super) fn text_form(pg_type: &PgType) -> TextForm {
                 .map(|attribute| (attribute.oid, text_form(&attribute.pg_type)))
                 .collect(),
         ),
-        PgType::TextOnly | PgType::Other => TextForm::Unknown,
+        PgType::TextOnly => TextForm::Unread,
+        PgType::Other => TextForm::Unknown,
     }
 }
 
