@@ -238,7 +238,8 @@ column_of (table_oid, number, name, type_oid, modifier) AS (
         AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
 ),
 identity_of (table_oid, keys) AS (
-    SELECT c.oid, i.indkey::int2[]
+    -- Counted from 0; those that an index only includes come last.
+    SELECT c.oid, (i.indkey::int2[])[0:i.indnkeyatts - 1]
     FROM pg_class c
     JOIN pg_index i ON i.indrelid = c.oid
     WHERE i.indisvalid AND i.indimmediate
