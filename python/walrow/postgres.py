@@ -323,7 +323,7 @@ type_json (oid, value) AS (
     JOIN pg_namespace n ON n.oid = t.typnamespace
     LEFT JOIN element_of e ON e.type_oid = t.oid
     WHERE t.oid >= 10000 AND t.oid IN (SELECT oid FROM reached)
-        AND t.typisdefined AND t.typtype <> 'p'
+        AND t.typtype <> 'p'
 ),
 table_json (oid, value) AS (
     SELECT c.oid, jsonb_build_object(

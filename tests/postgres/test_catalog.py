@@ -488,6 +488,7 @@ def test_any_connection_will_do_and_stays_as_it_was(database: Database) -> None:
                 with pytest.raises(walrow.OptionError):
                     read(conn, publications="none")
                 assert conn.info.transaction_status == open_
+                assert conn.pgconn.exec_(b"SHOW search_path").get_value(0, 0) == path
                 conn.pgconn.exec_(b"DROP TABLE kept")
             assert conn.info.transaction_status == idle
             assert conn.pgconn.exec_(b"SHOW search_path").get_value(0, 0) == path
