@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -82,7 +82,7 @@ class Streams:
 
     def _touch(self, table: str) -> None:
         with self._connect() as it:
-            it.execute(f"UPDATE {table} SET id = id".encode())
+            it.execute(f"UPDATE {table} SET id = id".encode())  # noqa: S608
 
 
 @pytest.fixture(scope="module", params=[16, 18])
@@ -99,17 +99,17 @@ def streams(server: EmbeddedServer) -> Streams:
             " z timestamptz, ds date[], r tsrange, c daterange[])"
         )
         connection.execute(
-            "INSERT INTO moments (d, t, z, ds, r)"
+            "INSERT INTO moments (d, t, z, ds, r)"  # noqa: S608
             " SELECT d, t, z, ARRAY[d, NULL, d], tsrange(t, t, '[]')"
-            f" FROM (VALUES {DATES}) AS v (dd, tt, zz), LATERAL (SELECT dd::date d,"  # noqa: S608
+            f" FROM (VALUES {DATES}) AS v (dd, tt, zz), LATERAL (SELECT dd::date d,"
             " tt::timestamp t, zz::timestamptz z) x".encode()
         )
         connection.execute(
             "CREATE TABLE spans (id serial PRIMARY KEY, i interval, js interval[])"
         )
         connection.execute(
-            "INSERT INTO spans (i, js) SELECT v::interval, ARRAY[v::interval, NULL]"
-            f" FROM (VALUES {INTERVALS}) AS v (v)".encode()  # noqa: S608
+            "INSERT INTO spans (i, js) SELECT v::interval, ARRAY[v::interval, NULL]"  # noqa: S608
+            f" FROM (VALUES {INTERVALS}) AS v (v)".encode()
         )
         connection.execute("CREATE TABLE bytes (id serial PRIMARY KEY, b bytea)")
         connection.execute(
@@ -119,9 +119,9 @@ def streams(server: EmbeddedServer) -> Streams:
     return Streams(server, "postgres")
 
 
-def table(data: bytes, **options: object) -> pa.Table:
+def table(data: bytes, **options: Any) -> Any:
     options.setdefault("metadata", ())
-    with walrow.read(data, **options) as reader:  # type: ignore[arg-type]
+    with walrow.read(data, **options) as reader:
         batches = [pa.record_batch(batch) for batch in reader]
     return pa.Table.from_batches(batches)
 
@@ -174,7 +174,7 @@ def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) ->
     # Years ago the zone's own time had a name: LMT.
     pinned = table(streams.record("moments"), unrepresentable="null").select(columns)
     data = streams.record("moments", datestyle=style, timezone=zone)
-    types = {column: "string" for column in ("d", "t", "ds", "r")}
+    types = dict.fromkeys(("d", "t", "ds", "r"), "string")
     session = {"datestyle": style, "TimeZone": zone}
     options = {"types": types, "session": session, "unrepresentable": "null"}
     if zone.startswith("<"):

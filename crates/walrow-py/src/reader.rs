@@ -26,7 +26,7 @@ pub(crate) struct Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (chunks, /, **options), text_signature = "(chunks, /, *, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728, side_tables=(), envelope=False, start=None, late_start=False, spool_memory=67108864, spool_directory=None, message_limit=None)")]
+    #[pyo3(signature = (chunks, /, **options), text_signature = "(chunks, /, *, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, session=None, trim_bpchar=False, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728, side_tables=(), envelope=False, start=None, late_start=False, spool_memory=67108864, spool_directory=None, message_limit=None)")]
     fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(chunks.py(), options)?;
         let (framing, one_table) = (options.framing, options.one_table);
