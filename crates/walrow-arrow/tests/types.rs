@@ -6,22 +6,22 @@
     reason = "a panic is how a test fails"
 )]
 
+mod cells;
+
+use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
     IntervalMonthDayNanoType, TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, IntervalUnit};
+use cells::{PROFILES, T, cells, column, decode, extended, hex, name, profile, run, stream};
 use proptest::prelude::*;
 use std::sync::Arc;
-use walrow_arrow::{Batch, DecoderBuilder, Error, ErrorKind, OnUnrepresentable, Profile};
+use walrow_arrow::{DecoderBuilder, ErrorKind, OnUnrepresentable, Profile};
 use walrow_stream::Catalog;
 use walrow_testkit::{OwnedCell, Stream, binary, null, text};
 use walrow_wire::ReplicaIdentity;
-
-const T: u32 = 16_384;
-const PROFILES: [Profile; 3] = [Profile::Arrow, Profile::Spark, Profile::Text];
 
 /// A type, and values of it as PostgreSQL 18.4 writes and sends them.
 struct Type {
@@ -262,77 +262,6 @@ const TYPES: &[Type] = &[
         ("{(,3)}", "00000001 0000000d 08 00000008 0000000000000003"),
     ] },
 ];
-
-fn hex(digits: &str) -> Vec<u8> {
-    let digits: Vec<u8> = digits
-        .chars()
-        .filter_map(|digit| digit.to_digit(16))
-        .map(|digit| u8::try_from(digit).unwrap())
-        .collect();
-    let (pairs, half) = digits.as_chunks::<2>();
-    assert!(half.is_empty());
-    pairs.iter().map(|[high, low]| high << 4 | low).collect()
-}
-
-fn stream(oid: u32, typmod: i32, cells: &[OwnedCell]) -> Vec<u8> {
-    let mut stream = Stream::new().session().begin(0x1000, 700).relation(
-        T,
-        "public",
-        "t",
-        ReplicaIdentity::Default,
-        &[("x", oid, typmod, false)],
-    );
-    for cell in cells {
-        stream = stream.insert(T, std::slice::from_ref(cell));
-    }
-    stream.commit().bytes()
-}
-
-fn run(builder: DecoderBuilder, bytes: &[u8]) -> Result<Vec<Batch>, Error> {
-    let mut decoder = builder.with_metadata([]).build()?;
-    let mut batches = Vec::new();
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let consumed = decoder.decode(rest)?;
-        rest = &rest[consumed..];
-        batches.extend(std::iter::from_fn(|| decoder.next_batch()));
-    }
-    decoder.finish()?;
-    batches.extend(std::iter::from_fn(|| decoder.next_batch()));
-    Ok(batches)
-}
-
-fn decode(
-    builder: DecoderBuilder,
-    (oid, typmod): (u32, i32),
-    cells: &[OwnedCell],
-) -> Result<RecordBatch, Error> {
-    let batches = run(builder, &stream(oid, typmod, cells))?;
-    assert_eq!(batches.len(), 1);
-    Ok(batches[0].records().clone())
-}
-
-fn profile(profile: Profile) -> DecoderBuilder {
-    DecoderBuilder::new().with_profile(profile)
-}
-
-fn column(builder: DecoderBuilder, of: (u32, i32), cells: &[OwnedCell]) -> Result<ArrayRef, Error> {
-    Ok(Arc::clone(decode(builder, of, cells)?.column(0)))
-}
-
-fn name(data_type: &DataType) -> String {
-    data_type.to_string()
-}
-
-/// Both forms of each value, then null.
-fn cells(values: &[(String, Vec<u8>)]) -> [Vec<OwnedCell>; 2] {
-    let texts = values.iter().map(|(value, _)| text(value));
-    let binaries = values.iter().map(|(_, value)| binary(value));
-    [
-        texts.chain([null()]).collect(),
-        binaries.chain([null()]).collect(),
-    ]
-}
 
 fn values(of: &Type) -> Vec<(String, Vec<u8>)> {
     let value = |(text, binary): &(&str, &str)| ((*text).to_owned(), hex(binary));
@@ -933,28 +862,6 @@ fn extension_types_are_known_by_name() {
     let lists = read.as_list::<i32>();
     assert_eq!(lists.value(0).as_string::<i32>().value(0), "a.b");
     assert_eq!(&lists.value(0), &lists.value(1));
-}
-
-/// A column of an extension's type, in both forms.
-fn extended(
-    builder: DecoderBuilder,
-    of: (&str, i32),
-    cells: &[OwnedCell],
-) -> Result<ArrayRef, Error> {
-    let stream = Stream::new().session().begin(0x1000, 700);
-    let columns = [("x", 20_001, of.1, false)];
-    let mut stream = stream.user_type(20_001, "public", of.0).relation(
-        T,
-        "public",
-        "t",
-        ReplicaIdentity::Default,
-        &columns,
-    );
-    for cell in cells {
-        stream = stream.insert(T, std::slice::from_ref(cell));
-    }
-    let batches = run(builder, &stream.commit().bytes())?;
-    Ok(Arc::clone(batches[0].records().column(0)))
 }
 
 /// Name, type modifier, Arrow types and values.

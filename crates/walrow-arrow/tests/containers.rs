@@ -1,0 +1,579 @@
+//! Composites, arrays of arrays, sparse vectors, geometries; and other layouts of the same values.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+mod cells;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal256Type, Float16Type, Float32Type, Int32Type};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use cells::{PROFILES, cells, column, extended, hex, name, profile};
+use std::sync::Arc;
+use walrow_arrow::{DecoderBuilder, Error, ErrorKind, OnUnrepresentable, Profile};
+use walrow_stream::Catalog;
+use walrow_testkit::{OwnedCell, binary, text};
+
+fn catalog() -> Arc<Catalog> {
+    let catalog = r#"{"types": [
+        {"oid": 20000, "schema": "public", "name": "comp", "kind": "composite", "attributes": [
+            {"name": "a", "type": 23}, {"name": "b", "type": 25},
+            {"name": "c", "type": 1700, "type_modifier": 655366}]},
+        {"oid": 20001, "schema": "public", "name": "_comp", "kind": "array", "element": 20000},
+        {"oid": 20002, "schema": "public", "name": "outer", "kind": "composite", "attributes": [
+            {"name": "inner", "type": 20000}, {"name": "list", "type": 1007}]},
+        {"oid": 20003, "schema": "public", "name": "none", "kind": "composite", "attributes": []},
+        {"oid": 20004, "schema": "public", "name": "loop", "kind": "composite", "attributes": [
+            {"name": "x", "type": 20004}, {"name": "y", "type": 20004}, {"name": "z", "type": 20004}]},
+        {"oid": 20005, "schema": "public", "name": "half", "kind": "composite", "attributes": [
+            {"name": "x", "type": 23}, {"name": "y", "type": 29999}]}
+    ]}"#;
+    Arc::new(Catalog::from_json(catalog).unwrap())
+}
+
+fn with_catalog(of: Profile) -> DecoderBuilder {
+    profile(of).with_catalog(catalog())
+}
+
+fn list(item: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new("item", item, true)))
+}
+
+fn malformed(result: Result<ArrayRef, Error>) -> String {
+    let error = result.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Malformed { .. }),
+        "{error}"
+    );
+    error.to_string()
+}
+
+fn unrepresentable(result: Result<ArrayRef, Error>) -> String {
+    let error = result.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Unrepresentable { .. }),
+        "{error}"
+    );
+    error.to_string()
+}
+
+const COMP: &str = "Struct(\"a\": Int32, \"b\": Utf8, \"c\": Decimal128(10, 2))";
+/// `row(7, 'x y', 1.50)::comp`, as PostgreSQL 18.4 sends it but for the OIDs of its own.
+const ROW: &str = "00000003 00000017 00000004 00000007 00000019 00000003 782079 \
+                   000006a4 0000000c 0002 0000 0000 0002 0001 1388";
+
+#[test]
+fn composites_are_structs_in_both_forms() {
+    let nulls = "00000003 00000017 ffffffff 00000019 ffffffff 000006a4 ffffffff";
+    let one_comp = format!("00000001 00000000 00004e20 00000001 00000001 0000002f {ROW}");
+    let outer = format!(
+        "00000002 00004e20 0000002f {ROW} 000003ef 0000001c \
+         00000001 00000000 00000017 00000001 00000001 00000004 00000005"
+    );
+    assert_eq!(hex(ROW).len(), 0x2f);
+    for (oid, string, sent, arrow) in [
+        (20_000, r#"(7,"x y",1.50)"#, ROW, COMP.to_owned()),
+        (20_000, "(,,)", nulls, COMP.to_owned()),
+        (
+            20_001,
+            r#"{"(7,\"x y\",1.50)"}"#,
+            &one_comp,
+            format!("List({COMP})"),
+        ),
+        (
+            20_002,
+            r#"("(7,""x y"",1.50)",{5})"#,
+            &outer,
+            format!("Struct(\"inner\": {COMP}, \"list\": List(Int32))"),
+        ),
+        (20_003, "()", "00000000", "Utf8".to_owned()),
+    ] {
+        for profile_name in PROFILES {
+            let values = [(string.to_owned(), hex(sent))];
+            let [from_text, from_binary] = cells(&values)
+                .map(|cells| column(with_catalog(profile_name), (oid, -1), &cells).unwrap());
+            assert_eq!(&from_text, &from_binary, "{string} in {profile_name:?}");
+            assert_eq!((from_text.len(), from_text.null_count()), (2, 1));
+            if profile_name == Profile::Text {
+                assert_eq!(from_text.as_string::<i32>().value(0), string);
+            } else {
+                assert_eq!(name(from_text.data_type()), arrow, "in {profile_name:?}");
+            }
+        }
+    }
+    let read = column(
+        with_catalog(Profile::Arrow),
+        (20_000, -1),
+        &[text("(7,,1.5)")],
+    )
+    .unwrap();
+    let read = read.as_struct();
+    assert_eq!(read.column(0).as_primitive::<Int32Type>().value(0), 7);
+    assert!(read.column(1).is_null(0) && !read.is_null(0));
+}
+
+#[test]
+fn a_composite_is_what_the_catalog_says() {
+    let read = |cell: OwnedCell| column(with_catalog(Profile::Arrow), (20_000, -1), &[cell]);
+    for cell in [
+        text("(7,x)"),
+        text("(7,x,1,2)"),
+        binary(hex("00000002 00000017 ffffffff 00000019 ffffffff")),
+        binary(hex(
+            "00000003 00000017 ffffffff 00000019 ffffffff 00000017 ffffffff",
+        )),
+    ] {
+        assert!(malformed(read(cell)).contains("catalog"));
+    }
+    // A part that has no place leaves the whole without one.
+    let builder = with_catalog(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
+    let nan = column(builder, (20_000, -1), &[text("(7,x,NaN)"), text("(7,x,1)")]).unwrap();
+    assert!(nan.is_null(0) && !nan.is_null(1));
+    assert!(unrepresentable(read(text("(7,x,NaN)"))).contains("NaN"));
+}
+
+#[test]
+fn a_catalog_that_goes_in_circles_ends() {
+    for profile_name in PROFILES {
+        let read = column(with_catalog(profile_name), (20_004, -1), &[text("(,,)")]);
+        assert!(!read.unwrap().is_null(0));
+    }
+    // An attribute of unknown type is text, and cannot be read in binary.
+    let read = |cell| column(with_catalog(Profile::Arrow), (20_005, -1), &[cell]);
+    let known = read(text("(1,{x})")).unwrap();
+    assert_eq!(name(known.data_type()), "Struct(\"x\": Int32, \"y\": Utf8)");
+    let sent = "00000002 00000017 00000004 00000001 0000752f 00000001 78";
+    assert!(unrepresentable(read(binary(hex(sent)))).contains("catalog"));
+}
+
+#[test]
+fn a_composites_types_can_be_asked_for() {
+    let fields = |names: [&str; 3]| {
+        let types = [
+            DataType::Int64,
+            DataType::Utf8View,
+            DataType::Decimal128(12, 3),
+        ];
+        let fields = names.into_iter().zip(types);
+        DataType::Struct(
+            fields
+                .map(|(name, it)| Field::new(name, it, true))
+                .collect(),
+        )
+    };
+    let builder = with_catalog(Profile::Arrow).with_type("comp", fields(["a", "b", "c"]));
+    let read = column(builder, (20_000, -1), &[text("(7,x,1.5)")]).unwrap();
+    assert_eq!(read.data_type(), &fields(["a", "b", "c"]));
+    assert_eq!(read.as_struct().column(1).as_string_view().value(0), "x");
+    let builder = with_catalog(Profile::Arrow).with_type("comp", fields(["a", "b", "d"]));
+    let error = column(builder, (20_000, -1), &[text("(7,x,1.5)")]).unwrap_err();
+    assert!(error.to_string().contains("by their names"), "{error}");
+}
+
+/// `'{{1,2},{3,NULL}}'::int[]`
+const MATRIX: &str = "00000002 00000001 00000017 00000002 00000001 00000002 00000001 \
+    00000004 00000001 00000004 00000002 00000004 00000003 ffffffff";
+
+#[test]
+fn arrays_of_arrays_are_lists_of_lists_where_asked_for() {
+    let two = || profile(Profile::Arrow).with_type("_int4", list(list(DataType::Int32)));
+    let shifted = MATRIX.replacen(
+        "00000002 00000001 00000002 00000001",
+        "00000002 00000000 00000002 00000005",
+        1,
+    );
+    let values = [
+        ("{{1,2},{3,NULL}}".to_owned(), hex(MATRIX)),
+        ("[0:1][5:6]={{1,2},{3,NULL}}".to_owned(), hex(&shifted)),
+        ("{}".to_owned(), hex("00000000 00000000 00000017")),
+    ];
+    let [from_text, from_binary] =
+        cells(&values).map(|cells| column(two(), (1007, -1), &cells).unwrap());
+    assert_eq!(&from_text, &from_binary);
+    let rows = from_text.as_list::<i32>();
+    assert_eq!(rows.value_length(2), 0);
+    for row in [0, 1] {
+        let matrix = rows.value(row);
+        let matrix = matrix.as_list::<i32>();
+        assert_eq!(matrix.len(), 2);
+        let (first, second) = (matrix.value(0), matrix.value(1));
+        assert_eq!(first.as_primitive::<Int32Type>().values(), &[1, 2]);
+        let second = second.as_primitive::<Int32Type>();
+        assert_eq!((second.value(0), second.is_null(1)), (3, true));
+    }
+    // Other dimensions have no place, whichever form they come in.
+    let flat = "00000001 00000000 00000017 00000001 00000001 00000004 00000001";
+    for cell in [text("{1}"), binary(hex(flat)), text("{{{1}}}")] {
+        assert!(unrepresentable(column(two(), (1007, -1), &[cell])).contains("dimensions"));
+    }
+    let one = || profile(Profile::Arrow);
+    for cell in [text("{{1,2},{3,NULL}}"), binary(hex(MATRIX))] {
+        assert!(unrepresentable(column(one(), (1007, -1), &[cell])).contains("dimensions"));
+    }
+    // What no server writes.
+    for cell in [
+        "{{1,2},{3}}",
+        "{{1},{2}",
+        "{{1}{2}}",
+        "{{1},}",
+        "[1:3][1:1]={{1},{2}}",
+        "{{}}",
+        "{{1}},{{2}}",
+        "{{1},2}",
+    ] {
+        let result = column(two(), (1007, -1), &[text(cell)]);
+        let error = result.unwrap_err();
+        let wrong = matches!(
+            error.kind(),
+            ErrorKind::Malformed { .. } | ErrorKind::Unrepresentable { .. }
+        );
+        assert!(wrong, "{cell}: {error}");
+    }
+    let null = two().with_unrepresentable(OnUnrepresentable::Null);
+    let read = column(
+        null,
+        (1007, -1),
+        &[text("{1}"), text("{{7}}"), text("{{{1}}}")],
+    )
+    .unwrap();
+    assert_eq!(
+        (read.is_null(0), read.is_null(1), read.is_null(2)),
+        (true, false, true)
+    );
+    let rest = read.as_list::<i32>().value(1);
+    assert_eq!(
+        rest.as_list::<i32>()
+            .value(0)
+            .as_primitive::<Int32Type>()
+            .values(),
+        &[7]
+    );
+}
+
+#[test]
+fn six_dimensions_are_six_lists() {
+    let mut data_type = DataType::Utf8;
+    for _ in 0..6 {
+        data_type = list(data_type);
+    }
+    let builder = profile(Profile::Arrow).with_type("x", data_type.clone());
+    let read = column(builder, (1009, -1), &[text(r#"{{{{{{"a,\"}",NULL}}}}}}"#)]).unwrap();
+    let mut inner = read;
+    for _ in 0..6 {
+        inner = inner.as_list::<i32>().value(0);
+    }
+    assert_eq!(inner.as_string::<i32>().value(0), "a,\"}");
+    assert!(inner.is_null(1));
+    let seven = profile(Profile::Arrow).with_type("x", list(data_type));
+    assert!(column(seven, (1009, -1), &[text("{}")]).is_err());
+}
+
+#[test]
+fn sparse_vectors_count_from_zero() {
+    let values = [(
+        "{1:1.5,3:-2}/5".to_owned(),
+        hex("00000005 00000002 00000000 00000000 00000002 3fc00000 c0000000"),
+    )];
+    for profile_name in PROFILES {
+        let [from_text, from_binary] = cells(&values)
+            .map(|cells| extended(profile(profile_name), ("sparsevec", -1), &cells).unwrap());
+        assert_eq!(&from_text, &from_binary);
+        if profile_name == Profile::Text {
+            assert_eq!(from_text.as_string::<i32>().value(0), values[0].0);
+            continue;
+        }
+        let read = from_text.as_struct();
+        assert_eq!(read.column(0).as_primitive::<Int32Type>().value(0), 5);
+        let (indices, numbers) = (
+            read.column(1).as_list::<i32>(),
+            read.column(2).as_list::<i32>(),
+        );
+        assert_eq!(
+            indices.value(0).as_primitive::<Int32Type>().values(),
+            &[0, 2]
+        );
+        assert_eq!(
+            numbers.value(0).as_primitive::<Float32Type>().values(),
+            &[1.5, -2.0]
+        );
+        // What was written down is what can be asked for.
+        let asked = profile(profile_name).with_type("x", from_text.data_type().clone());
+        let [texts, _] = cells(&values);
+        assert_eq!(
+            &extended(asked, ("sparsevec", -1), &texts).unwrap(),
+            &from_text
+        );
+    }
+}
+
+/// `SRID=4326;POINT Z (1 2 3)` as PostGIS 3.3 writes it.
+const POINT_Z: &str = "01010000A0E6100000000000000000F03F00000000000000400000000000000840";
+const POINT_Z_ISO: &str = "01e9030000000000000000f03f00000000000000400000000000000840";
+/// Of geometry(PointZ,4326).
+const TYPMOD: i32 = 1_107_462;
+
+#[test]
+fn geometries_are_iso_wkb_of_their_columns_system() {
+    let values = [(POINT_Z.to_owned(), hex(POINT_Z))];
+    let both = |builder: &dyn Fn() -> DecoderBuilder, of: (&str, i32)| {
+        let [from_text, from_binary] =
+            cells(&values).map(|cells| extended(builder(), of, &cells).unwrap());
+        assert_eq!(&from_text, &from_binary, "{of:?}");
+        from_text
+    };
+    for profile_name in [Profile::Arrow, Profile::Spark] {
+        for of in [
+            ("geometry", TYPMOD),
+            ("geography", -1),
+            ("geography", TYPMOD),
+        ] {
+            let read = both(&|| profile(profile_name), of);
+            assert_eq!(read.as_binary::<i32>().value(0), hex(POINT_Z_ISO));
+        }
+    }
+    let read = both(&|| profile(Profile::Text), ("geometry", -1));
+    assert_eq!(read.as_string::<i32>().value(0), POINT_Z);
+    // A column without a system of its own cannot say the value's.
+    for cell in [text(POINT_Z), binary(hex(POINT_Z))] {
+        let result = extended(profile(Profile::Arrow), ("geometry", -1), &[cell]);
+        assert!(unrepresentable(result).contains("SRID"));
+    }
+    let ewkb = || profile(Profile::Arrow).with_type("geometry", DataType::Binary);
+    assert_eq!(
+        both(&ewkb, ("geometry", -1)).as_binary::<i32>().value(0),
+        hex(POINT_Z)
+    );
+    let fields = [("srid", DataType::Int32), ("wkb", DataType::Binary)];
+    let fields: Fields = fields
+        .into_iter()
+        .map(|(name, it)| Field::new(name, it, true))
+        .collect();
+    let split = || profile(Profile::Spark).with_type("geometry", DataType::Struct(fields.clone()));
+    let read = both(&split, ("geometry", -1));
+    let read = read.as_struct();
+    assert_eq!(read.column(0).as_primitive::<Int32Type>().value(0), 4326);
+    assert_eq!(read.column(1).as_binary::<i32>().value(0), hex(POINT_Z_ISO));
+    assert!(
+        malformed(extended(
+            profile(Profile::Arrow),
+            ("geometry", TYPMOD),
+            &[text("01zz")]
+        ))
+        .contains("expected")
+    );
+}
+
+#[test]
+fn strings_bytes_and_lists_have_other_layouts() {
+    let strings = [text("b"), text("a"), walrow_testkit::null(), text("b")];
+    let plain = column(profile(Profile::Arrow), (25, -1), &strings).unwrap();
+    let expected: Vec<_> = plain.as_string::<i32>().iter().collect();
+    let read = |of: u32, data_type: DataType, cells: &[OwnedCell]| {
+        let read = column(
+            profile(Profile::Arrow).with_type("x", data_type.clone()),
+            (of, -1),
+            cells,
+        );
+        let read = read.unwrap();
+        assert_eq!(read.data_type(), &data_type);
+        read
+    };
+    let large = read(25, DataType::LargeUtf8, &strings);
+    assert!(large.as_string::<i64>().iter().eq(expected.iter().copied()));
+    let view = read(25, DataType::Utf8View, &strings);
+    assert!(view.as_string_view().iter().eq(expected.iter().copied()));
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let read_dictionary = read(25, dictionary.clone(), &strings);
+    let numbers = read_dictionary.as_dictionary::<Int32Type>();
+    let labels: Vec<_> = numbers
+        .values()
+        .as_string::<i32>()
+        .iter()
+        .flatten()
+        .collect();
+    assert_eq!(labels, ["b", "a"]);
+    assert_eq!(
+        numbers.keys().iter().collect::<Vec<_>>(),
+        [Some(0), Some(1), None, Some(0)]
+    );
+    // Of any type's text.
+    let days = read(
+        1082,
+        dictionary.clone(),
+        &[text("2000-01-02"), binary(hex("00000001"))],
+    );
+    assert_eq!(days.as_dictionary::<Int32Type>().values().len(), 1);
+    let bytes = [text(r"\x00ff"), binary(hex("00ff"))];
+    let large = read(17, DataType::LargeBinary, &bytes);
+    assert!(
+        large
+            .as_binary::<i64>()
+            .iter()
+            .all(|value| value == Some(&[0, 0xff]))
+    );
+    let view = read(17, DataType::BinaryView, &bytes);
+    assert!(
+        view.as_binary_view()
+            .iter()
+            .all(|value| value == Some(&[0, 0xff]))
+    );
+    let item = Arc::new(Field::new("item", DataType::Utf8View, true));
+    let lists = read(1009, DataType::LargeList(item), &[text("{a,NULL}")]);
+    let first = lists.as_list::<i64>().value(0);
+    assert_eq!(
+        first.as_string_view().iter().collect::<Vec<_>>(),
+        [Some("a"), None]
+    );
+    for data_type in [
+        DataType::LargeUtf8,
+        DataType::Utf8View,
+        DataType::BinaryView,
+        dictionary,
+    ] {
+        assert!(
+            profile(Profile::Spark)
+                .with_type("x", data_type)
+                .build()
+                .is_err()
+        );
+    }
+    let halves = extended(
+        profile(Profile::Arrow).with_type("halfvec", list(DataType::Float16)),
+        ("halfvec", -1),
+        &[text("[1,2.5]"), binary(hex("0002 0000 3c00 4100"))],
+    );
+    let halves = halves.unwrap();
+    for row in [0, 1] {
+        let numbers = halves.as_list::<i32>().value(row);
+        let numbers = numbers.as_primitive::<Float16Type>().values().to_vec();
+        assert_eq!(
+            numbers.iter().map(|it| it.to_bits()).collect::<Vec<_>>(),
+            [0x3c00, 0x4100]
+        );
+    }
+}
+
+#[test]
+fn decimals_of_256_bits_hold_what_128_do_not() {
+    let data_type = DataType::Decimal256(45, 5);
+    let builder = || profile(Profile::Arrow).with_type("numeric", data_type.clone());
+    let long = "-1234567890123456789012345678901234567890.12345";
+    let one_and_a_half = binary(hex("0002 0000 0000 0001 0001 1388"));
+    let read = column(builder(), (1700, -1), &[text(long), one_and_a_half]).unwrap();
+    let read = read.as_primitive::<Decimal256Type>();
+    assert_eq!(read.value(0).to_string(), long.replace('.', ""));
+    assert_eq!(read.value(1).to_string(), "150000");
+    for cell in ["0.000001", "1e5", "NaN", &"9".repeat(41)] {
+        assert!(
+            column(builder(), (1700, -1), &[text(cell)]).is_err(),
+            "{cell}"
+        );
+    }
+    assert!(
+        profile(Profile::Spark)
+            .with_type("numeric", data_type)
+            .build()
+            .is_err()
+    );
+    assert!(
+        profile(Profile::Arrow)
+            .with_type("numeric", DataType::Decimal256(77, 0))
+            .build()
+            .is_err()
+    );
+}
+
+#[test]
+fn blanks_are_left_out_where_asked_for() {
+    let values = [text("a  "), binary(hex("612020")), text("   "), text(" b")];
+    let trimmed = column(
+        profile(Profile::Arrow).with_trim_bpchar(true),
+        (1042, 7),
+        &values,
+    )
+    .unwrap();
+    assert_eq!(
+        trimmed
+            .as_string::<i32>()
+            .iter()
+            .flatten()
+            .collect::<Vec<_>>(),
+        ["a", "a", "", " b"]
+    );
+    let kept = column(profile(Profile::Arrow), (1042, 7), &values).unwrap();
+    assert_eq!(kept.as_string::<i32>().value(0), "a  ");
+    let lists = column(
+        profile(Profile::Spark).with_trim_bpchar(true),
+        (1014, 7),
+        &[text(r#"{"a  "}"#)],
+    );
+    assert_eq!(
+        lists
+            .unwrap()
+            .as_list::<i32>()
+            .value(0)
+            .as_string::<i32>()
+            .value(0),
+        "a"
+    );
+    let text_profile = column(
+        profile(Profile::Text).with_trim_bpchar(true),
+        (1042, 7),
+        &values,
+    )
+    .unwrap();
+    assert_eq!(text_profile.as_string::<i32>().value(0), "a  ");
+}
+
+#[test]
+fn a_time_and_its_offset_are_a_struct_where_asked_for() {
+    let fields = [
+        ("time", DataType::Time64(TimeUnit::Nanosecond)),
+        ("offset_s", DataType::Int32),
+    ];
+    let fields: Fields = fields
+        .into_iter()
+        .map(|(name, it)| Field::new(name, it, true))
+        .collect();
+    for profile_name in [Profile::Arrow, Profile::Spark] {
+        let builder =
+            || profile(profile_name).with_type("timetz", DataType::Struct(fields.clone()));
+        // 12:30:00.5+05:30, in binary so many seconds west.
+        let cells = [
+            text("12:30:00.5+05:30"),
+            binary(hex("0000000a7a3d2320 ffffb2a8")),
+        ];
+        let read = column(builder(), (1266, -1), &cells).unwrap();
+        let read = read.as_struct();
+        for row in [0, 1] {
+            let nanos = read.column(0).to_data().buffers()[0].typed_data::<i64>()[row];
+            assert_eq!(nanos, 45_000_500_000_000);
+            assert_eq!(
+                read.column(1).as_primitive::<Int32Type>().value(row),
+                19_800
+            );
+        }
+        assert!(
+            unrepresentable(column(builder(), (1266, -1), &[text("24:00:00+00")]))
+                .contains("24:00:00")
+        );
+    }
+}
+
+#[test]
+fn a_policy_may_be_a_types() {
+    let builder =
+        profile(Profile::Arrow).with_column_unrepresentable("numeric", OnUnrepresentable::Null);
+    let read = column(builder, (1700, 655_366), &[text("NaN"), text("1.5")]).unwrap();
+    assert_eq!(read.null_count(), 1);
+    let builder = profile(Profile::Arrow)
+        .with_column_unrepresentable("numeric", OnUnrepresentable::Null)
+        .with_column_unrepresentable("x", OnUnrepresentable::Error);
+    assert!(unrepresentable(column(builder, (1700, 655_366), &[text("NaN")])).contains("NaN"));
+    let dates =
+        profile(Profile::Arrow).with_column_unrepresentable("numeric", OnUnrepresentable::Null);
+    assert!(unrepresentable(column(dates, (1082, -1), &[text("infinity")])).contains("infinity"));
+}
