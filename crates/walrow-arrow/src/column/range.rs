@@ -302,6 +302,10 @@ const FLAGS: CellError = CellError::Malformed("the flags of a range");
 const SURPLUS: CellError = CellError::Malformed("nothing after the last bound");
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
+mod oracle;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
