@@ -447,6 +447,10 @@ const POWERS_OF_TEN: [u128; 39] = {
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
+mod oracle;
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod tests {
     use num_bigint::BigInt;
     use proptest::prelude::*;

@@ -644,6 +644,10 @@ const NOT_IN_RANGE: CellError = CellError::Malformed("a value within PostgreSQL'
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
+mod oracle;
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod tests {
     use chrono::{Datelike, NaiveDate};
     use proptest::prelude::*;
