@@ -232,7 +232,6 @@ const FIELD_COUNT: CellError = CellError::Malformed("a count of fields and as ma
 const UNCLOSED: CellError = CellError::Malformed("a closing quote");
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod oracle;
 
 #[cfg(test)]

@@ -616,7 +616,6 @@ const MAX_DEPTH: u32 = 200;
 const ONE_CORNER: u32 = 0x8000_0000;
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod oracle;
 
 #[cfg(test)]

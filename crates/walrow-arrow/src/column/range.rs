@@ -302,7 +302,6 @@ const FLAGS: CellError = CellError::Malformed("the flags of a range");
 const SURPLUS: CellError = CellError::Malformed("nothing after the last bound");
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod oracle;
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ fn reference(cell: &[u8], delimiter: u8) -> Option<(i32, Elements)> {
             if element == b"NULL" {
                 elements.push(None);
             } else if element.is_empty()
-                || element.to_ascii_lowercase() == b"null"
+                || element.eq_ignore_ascii_case(b"null")
                 || element.iter().any(|byte| quoted.contains(byte))
             {
                 return None;
@@ -107,14 +107,14 @@ fn element() -> impl Strategy<Value = Option<Vec<u8>>> {
     ]
 }
 
-/// What array_out writes: quotes where there is nothing, NULL in whatever case, or a byte that means something.
+/// What `array_out` writes: quotes where there is nothing, NULL in whatever case, or a byte that means something.
 fn write_element(element: Option<&[u8]>, delimiter: u8, out: &mut Vec<u8>) {
     let Some(element) = element else {
         out.extend_from_slice(b"NULL");
         return;
     };
     let means = |byte: &u8| *byte == delimiter || b"{}\"\\ \t\n\x0b\x0c\r".contains(byte);
-    if element.is_empty() || element.to_ascii_uppercase() == b"NULL" || element.iter().any(means) {
+    if element.is_empty() || element.eq_ignore_ascii_case(b"NULL") || element.iter().any(means) {
         out.push(b'"');
         for byte in element {
             if b"\"\\".contains(byte) {

@@ -50,7 +50,7 @@ fn fast(cell: &[u8], width: usize) -> Option<Fields> {
     read.ok().map(|()| fields)
 }
 
-/// What record_out writes: both quotes and backslashes twice.
+/// What `record_out` writes: both quotes and backslashes twice.
 fn written(fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     let mut out = b"(".to_vec();
     for (place, field) in fields.iter().enumerate() {

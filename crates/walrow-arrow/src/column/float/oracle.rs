@@ -57,7 +57,7 @@ fn shortest(number: &Exact) -> (String, i32) {
             return (best.to_string(), ten);
         }
     }
-    unreachable!("the number itself has an end")
+    panic!("the number itself has an end")
 }
 
 /// As printf's %g lays digits out, with an exponent where the first digit's is below -4 or from `fixed` on.
@@ -167,7 +167,7 @@ fn is_plain(text: &str) -> bool {
         && fraction.is_none_or(digits)
         && exponent.is_none_or(|exponent| {
             exponent.starts_with(['+', '-'])
-                && digits(&exponent[1..])
+                && exponent.get(1..).is_some_and(digits)
                 && (3..=4).contains(&exponent.len())
         })
 }

@@ -95,7 +95,7 @@ fn fast_multirange(cell: &[u8]) -> Option<Vec<Range>> {
     ranges.map(|range| fast(range.ok()?)).collect()
 }
 
-/// What range_out writes: both quotes and backslashes twice.
+/// What `range_out` writes: both quotes and backslashes twice.
 fn written(range: &Range) -> Vec<u8> {
     let Some((lower, upper, lower_inc, upper_inc)) = range else {
         return b"empty".to_vec();
