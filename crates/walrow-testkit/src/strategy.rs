@@ -1,7 +1,9 @@
 //! Property tests over the fuzzers' grammar.
 
 use arbitrary::{Arbitrary, Unstructured};
-use proptest::prelude::{Strategy, any};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_oneof};
+use proptest::sample::{Index, select};
 use std::fmt::Debug;
 
 /// Any `T` that up to `most` random bytes make; shrinks with the bytes.
@@ -11,7 +13,30 @@ pub fn arbitrary<T>(most: usize) -> impl Strategy<Value = T>
 where
     T: Debug + for<'a> Arbitrary<'a>,
 {
-    proptest::collection::vec(any::<u8>(), 0..=most).prop_filter_map("too few bytes", |bytes| {
+    vec(any::<u8>(), 0..=most).prop_filter_map("too few bytes", |bytes| {
         T::arbitrary(&mut Unstructured::new(&bytes)).ok()
     })
+}
+
+/// Bytes of an alphabet, and texts with up to two of their bytes lost, replaced by one of the alphabet, or with one of
+/// it put in between: the latter are almost what a server writes, which bytes alone hardly ever are.
+pub fn near<T>(texts: T, alphabet: &'static [u8]) -> impl Strategy<Value = Vec<u8>>
+where
+    T: Strategy<Value = Vec<u8>>,
+{
+    let letter = || select(alphabet);
+    let change = (any::<Index>(), letter(), 0..4_u8);
+    let changed = (texts, vec(change, 0..3)).prop_map(|(mut text, changes)| {
+        for (place, byte, change) in changes {
+            let place = place.index(text.len().saturating_add(1));
+            match (change, text.get_mut(place)) {
+                (0, Some(at)) => *at = byte,
+                (1, Some(_)) => drop(text.remove(place)),
+                (2, _) => text.insert(place, byte),
+                _ => {}
+            }
+        }
+        text
+    });
+    prop_oneof![vec(letter(), 0..16), changed]
 }

@@ -573,6 +573,10 @@ const NOT_AN_ARRAY: CellError = CellError::Malformed("elements between braces");
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
+mod oracle;
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod tests {
     use proptest::prelude::*;
 

@@ -240,6 +240,9 @@ const FIELD_COUNT: CellError = CellError::Malformed("a count of fields and as ma
 const UNCLOSED: CellError = CellError::Malformed("a closing quote");
 
 #[cfg(test)]
+mod oracle;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

@@ -609,6 +609,9 @@ const MAX_DEPTH: u32 = 200;
 const ONE_CORNER: u32 = 0x8000_0000;
 
 #[cfg(test)]
+mod oracle;
+
+#[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod tests {
     use proptest::prelude::*;

@@ -362,6 +362,10 @@ const NOT_A_FLOAT: CellError = CellError::Malformed("a decimal number, NaN, Infi
 const OUT_OF_RANGE: CellError = CellError::Malformed("a number within the type's range");
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
+mod oracle;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

@@ -2,7 +2,6 @@
 //!
 //! Text is read eight digits at a time: the digits are the bytes of one word, and three multiplications add them up.
 
-use std::fmt::Display;
 use std::io::Write as _;
 
 use super::CellError;
@@ -105,11 +104,29 @@ pub(crate) fn u64_from_binary(cell: &[u8]) -> Result<u64, CellError> {
     ))
 }
 
-/// Appends a number's digits.
+/// Appends a number's digits, without the ways of formatting that std has to ask for.
 #[inline]
-pub(super) fn write_decimal(number: impl Display, out: &mut Vec<u8>) {
-    // A vector takes everything.
-    let _ = write!(out, "{number}");
+pub(super) fn write_decimal(number: impl Into<i128>, out: &mut Vec<u8>) {
+    let number = number.into();
+    if number < 0 {
+        out.push(b'-');
+    }
+    let Ok(mut left) = u64::try_from(number.unsigned_abs()) else {
+        // A vector takes everything.
+        let _ = write!(out, "{}", number.unsigned_abs());
+        return;
+    };
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    for place in digits.iter_mut().rev() {
+        *place = b'0' | (left % 10).to_le_bytes()[0];
+        left /= 10;
+        start = start.saturating_sub(1);
+        if left == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(start..).unwrap_or_default());
 }
 
 /// An optional minus, then a number without leading zeros; zero has no sign.
@@ -281,6 +298,29 @@ mod tests {
             assert_eq!(i16_from_text(value.to_string().as_bytes()), Ok(value));
             assert_eq!(i16_from_binary(&value.to_be_bytes()), Ok(value));
         }
+    }
+
+    #[test]
+    fn numbers_are_written_as_std_writes_them() {
+        fn check(number: i128) {
+            let mut out = b"before".to_vec();
+            write_decimal(number, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("before{number}"));
+        }
+        for exponent in 0..=38 {
+            let power = 10_i128.pow(exponent);
+            for number in [power - 1, power, power + 1] {
+                check(number);
+                check(-number);
+            }
+        }
+        for bits in 0..127 {
+            check(1 << bits);
+            check((1 << bits) - 1);
+            check(-1 << bits);
+        }
+        check(i128::MIN);
+        check(i128::MAX);
     }
 
     #[test]

@@ -337,23 +337,20 @@ impl Finite<'_> {
         let Some((last, groups)) = self.groups.split_last() else {
             return Some(0);
         };
-        let mut magnitude = 0_u128;
-        for group in groups {
-            let group = u128::from(u16::from_be_bytes(*group));
-            magnitude = magnitude.checked_mul(10_000)?.checked_add(group)?;
-        }
-        let last = u128::from(u16::from_be_bytes(*last));
+        let last = u16::from_be_bytes(*last);
         let shift = i32::from(scale).checked_sub(self.places_of_last().checked_mul(4)?)?;
         if let Ok(shift) = usize::try_from(shift) {
-            let magnitude = magnitude.checked_mul(10_000)?.checked_add(last)?;
+            let magnitude = join(groups, u64::from(last), 10_000)?;
             return magnitude.checked_mul(power_of_ten(shift)?);
         }
         // The last group ends in zeros beyond the scale: up to three, or the scale would not show all of it.
-        let zeros = usize::try_from(shift.unsigned_abs()).ok()?;
-        let kept = last.checked_div(power_of_ten(zeros)?)?;
-        magnitude
-            .checked_mul(power_of_ten(4_usize.checked_sub(zeros)?)?)?
-            .checked_add(kept)
+        let (kept, unit) = match shift {
+            -1 => (last / 10, 1000),
+            -2 => (last / 100, 100),
+            -3 => (last / 1000, 10),
+            _ => return None,
+        };
+        join(groups, u64::from(kept), unit)
     }
 
     /// The group that stands for 10000 to the power of `exponent`, as four digits.
@@ -404,6 +401,34 @@ impl Finite<'_> {
     }
 }
 
+/// The value of groups of four digits and what follows them, which is less than `unit`; none if that is beyond 128 bits.
+#[inline]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "four groups are less than 2^64"
+)]
+fn join(groups: &[[u8; 2]], last: u64, unit: u64) -> Option<u128> {
+    let sum = |groups: &[[u8; 2]]| {
+        let group = |sum, group: &[u8; 2]| sum * 10_000 + u64::from(u16::from_be_bytes(*group));
+        groups.iter().fold(0, group)
+    };
+    // Sums of 64 bits as long as these hold them.
+    let (fours, rest) = groups.as_chunks::<4>();
+    let mut high = 0_u128;
+    for four in fours {
+        high = high
+            .checked_mul(10_000_000_000_000_000)?
+            .checked_add(u128::from(sum(four)))?;
+    }
+    let low = sum(rest) * unit + last;
+    if high == 0 {
+        return Some(u128::from(low));
+    }
+    let shift = 10_000_u64.pow(u32::try_from(rest.len()).ok()?) * unit;
+    high.checked_mul(u128::from(shift))?
+        .checked_add(u128::from(low))
+}
+
 const MAX_DISPLAY_SCALE: u16 = 16_383;
 const NINETEEN_DIGITS: u128 = 10_u128.pow(19);
 #[expect(
@@ -419,6 +444,10 @@ const POWERS_OF_TEN: [u128; 39] = {
     }
     powers
 };
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
+mod oracle;
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]

@@ -302,6 +302,9 @@ const FLAGS: CellError = CellError::Malformed("the flags of a range");
 const SURPLUS: CellError = CellError::Malformed("nothing after the last bound");
 
 #[cfg(test)]
+mod oracle;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

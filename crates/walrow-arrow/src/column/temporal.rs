@@ -585,7 +585,13 @@ fn write_clock(seconds: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends a number that is not negative, with zeros in front up to a length.
+#[inline]
 pub(super) fn write_padded(number: i64, length: usize, out: &mut Vec<u8>) {
+    if length == 2 && (0..100).contains(&number) {
+        let [tens, ones] = [number / 10, number % 10].map(|digit| b'0' | digit.to_le_bytes()[0]);
+        out.extend_from_slice(&[tens, ones]);
+        return;
+    }
     let mut digits = [b'0'; 19];
     let mut left = number;
     let mut used = 0_usize;
@@ -598,7 +604,7 @@ pub(super) fn write_padded(number: i64, length: usize, out: &mut Vec<u8>) {
         used = used.wrapping_add(1);
     }
     let start = digits.len().saturating_sub(used.max(length));
-    out.extend(digits.iter().skip(start));
+    out.extend_from_slice(digits.get(start..).unwrap_or_default());
 }
 
 const END_OF_DAY: &[u8] = b"24:00:00";
@@ -635,6 +641,10 @@ const NOT_A_TIMESTAMP: CellError =
 const NOT_A_TIME: CellError = CellError::Malformed("a time of day");
 const NOT_A_TIMETZ: CellError = CellError::Malformed("a time of day and an offset");
 const NOT_IN_RANGE: CellError = CellError::Malformed("a value within PostgreSQL's range");
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
+mod oracle;
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]

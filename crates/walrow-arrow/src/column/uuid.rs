@@ -133,6 +133,13 @@ mod tests {
         }
 
         #[test]
+        fn text_is_that_of_the_uuid_crate(bytes: [u8; 16]) {
+            let other = uuid::Uuid::from_bytes(bytes).hyphenated().to_string();
+            prop_assert_eq!(uuid_from_text(other.as_bytes()), Ok(bytes));
+            prop_assert_eq!(&uuid_to_text(bytes)[..], other.as_bytes());
+        }
+
+        #[test]
         fn arbitrary_bytes_never_panic(cell in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = (uuid_from_text(&cell), uuid_from_binary(&cell));
         }
