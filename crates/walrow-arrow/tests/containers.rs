@@ -309,7 +309,7 @@ fn sparse_vectors_count_from_zero() {
     }
 }
 
-/// `SRID=4326;POINT Z (1 2 3)` as PostGIS 3.3 writes it.
+/// `SRID=4326;POINT Z (1 2 3)` as `PostGIS` 3.3 writes it.
 const POINT_Z: &str = "01010000A0E6100000000000000000F03F00000000000000400000000000000840";
 const POINT_Z_ISO: &str = "01e9030000000000000000f03f00000000000000400000000000000840";
 /// Of geometry(PointZ,4326).

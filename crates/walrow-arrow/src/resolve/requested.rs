@@ -306,8 +306,18 @@ fn plan_as_it_is(pg_type: &PgType, data_type: &DataType, target: Target<'_>) -> 
             let form = ListForm::Array {
                 delimiter: *delimiter,
             };
-            let inner = plan(element, item.data_type(), target)
-                .or_else(|| nested(element, item.data_type(), target, MAX_DEPTH))?;
+            let element_first = matches!(
+                profile::plan(element, target).data_type(),
+                DataType::List(_)
+            );
+            let as_element = || plan(element, item.data_type(), target);
+            let as_array = || nested(element, item.data_type(), target, MAX_DEPTH);
+            // Lists of lists are of two dimensions, unless each element is a list by itself.
+            let inner = if element_first {
+                as_element().or_else(as_array)?
+            } else {
+                as_array().or_else(as_element)?
+            };
             list_of(item, inner, *element_oid, form)
         }
         (PgType::Hstore, DataType::Map(..)) if *data_type == Plan::Map.data_type() => Plan::Map,
