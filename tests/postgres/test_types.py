@@ -44,7 +44,7 @@ Server = tuple[type[EmbeddedServer], int, frozenset[str], int]
 SERVERS: tuple[Server, ...] = (
     (EmbeddedServer, 16, every.PGVECTOR, 60),
     (EmbeddedServer, 18, every.PGVECTOR, 60),
-    *((NpmServer, major, every.CONTRIB, 1000) for major in VERSIONS),
+    *((NpmServer, major, every.CONTRIB, 2000) for major in VERSIONS),
 )
 PROFILES = ("arrow", "spark")
 
