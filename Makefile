@@ -28,7 +28,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock \
 MINUTES := 30
 STAGES := setup:6 lint:3 rust:9 python:4 postgres:2 spark:4 examples:2
 
-.PHONY: help demo test test-all lint deny bench fuzz golden build clean \
+.PHONY: help demo test test-all lint deny bench fuzz golden types build clean \
 	stage-setup stage-lint stage-rust stage-python stage-postgres stage-spark stage-examples
 
 help: ## shows this list
@@ -72,6 +72,9 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 
 golden: build ## makes tests/data again, from real servers
 	@$(BIN)/python tests/data/make.py
+
+types: build ## the table of built-in types again, from servers 14 to 18
+	@$(BIN)/python tests/servers/built_in.py
 
 clean: ## removes what was built and installed here
 	rm -rf .venv target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

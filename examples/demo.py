@@ -31,13 +31,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import walrow
+import walrow.postgres
 import walrow.spark
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from servers import EmbeddedServer, capture, create_slot, run_sql, wal_end  # noqa: E402
-from servers.recording import PINNED_SETTINGS  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,8 +182,7 @@ Truth = dict[str, tuple[list[str], "Counter[tuple[str | None, ...]]"]]
 
 def _server_tables(server: EmbeddedServer) -> Truth:
     """Reads all tables as the server prints them: columns, and rows with their number."""
-    pinned = " ".join(f"-c {k}={v}" for k, v in PINNED_SETTINGS.items())
-    info = make_conninfo(server.dsn, options=pinned, client_encoding="UTF8")
+    info = make_conninfo(server.dsn, options=walrow.postgres.options())
     tables: Truth = {}
     with psycopg.connect(info) as connection:
         names = connection.execute(

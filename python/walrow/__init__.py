@@ -9,7 +9,7 @@ public.stock 7
 - `read` turns a capture into batches, `Decoder` a stream as it comes in.
 - `messages` shows every frame and message of a stream as it is.
 - `Catalog` holds what a stream does not say of types and tables, `schema` gives a table's
-  schema from it.
+  schema from it; `walrow.postgres` reads one from a server.
 - All errors are `walrow.Error`s: see `walrow.errors`.
 
 Batches and readers are handed over through the Arrow PyCapsule interface, so pyarrow,
@@ -36,6 +36,7 @@ from walrow.errors import (
     OptionError,
     ReplicationError,
     SchemaError,
+    SettingError,
     SpoolError,
     UnrepresentableError,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "ReplicationError",
     "Schema",
     "SchemaError",
+    "SettingError",
     "SpoolError",
     "UnrepresentableError",
     "__version__",

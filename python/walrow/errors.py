@@ -6,6 +6,7 @@ Error
 │   └── UnrepresentableError        a value that the column's Arrow type cannot hold
 ├── SchemaError (ValueError)        a table, column or type is not what was asked for
 ├── OptionError (ValueError)        options that contradict each other
+├── SettingError (ValueError)       a session's setting that changes the text of values
 ├── SpoolError                      open transactions found no place on disk
 ├── LogError                        a log of segments
 └── ReplicationError                the server refused, with its SQLSTATE
@@ -25,6 +26,7 @@ __all__ = [
     "OptionError",
     "ReplicationError",
     "SchemaError",
+    "SettingError",
     "SpoolError",
     "UnrepresentableError",
 ]
@@ -132,6 +134,34 @@ class SchemaError(Error, ValueError):
 
 class OptionError(Error, ValueError):
     """Options that contradict each other or name what there is not."""
+
+
+class SettingError(Error, ValueError):
+    """A session has a setting under which values lose something, or their text varies.
+
+    Attributes:
+        setting: The setting's name.
+        value: Its value, as SHOW writes it.
+        wanted: The value that it should have.
+    """
+
+    setting: str | None
+    value: str | None
+    wanted: str | None
+
+    def __init__(
+        self,
+        text: str = "",
+        *,
+        setting: str | None = None,
+        value: str | None = None,
+        wanted: str | None = None,
+        **attributes: Any,
+    ) -> None:
+        """Keeps the setting and both values."""
+        super().__init__(
+            text, setting=setting, value=value, wanted=wanted, **attributes
+        )
 
 
 class SpoolError(Error):

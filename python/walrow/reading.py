@@ -33,6 +33,8 @@ def read(
     types: Mapping[str, ArrowSchemaExportable | str] | None = None,
     unrepresentable: Policy | Mapping[str, Policy] = "error",
     catalog: Catalog | None = None,
+    session: Mapping[str, str] | None = None,
+    trim_bpchar: bool = False,
     metadata: Sequence[str] | None = None,
     metadata_prefix: str = "_",
     batch_rows: int = 16384,
@@ -85,9 +87,14 @@ def read(
             `pa.int64()`.
         unrepresentable: What becomes of a value that its Arrow type cannot hold: `"error"`,
             `"null"` (counted in `Reader.nulled`), `"sentinel"` (infinite dates and
-            timestamps become the largest or smallest ones); or a policy for each column,
-            with the key `"*"` for all others.
+            timestamps become the largest or smallest ones); or a policy for each column or
+            PostgreSQL type, with the key `"*"` for all others.
         catalog: What is known of user-defined types.
+        session: The settings that the stream was written under, where they are not those of
+            `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
+            "sql_standard", "client_encoding": "LATIN1"}`. Without it, values that other
+            settings shaped are a `DecodeError`.
+        trim_bpchar: Leaves out the blanks that `character(n)` is filled up with.
         metadata: Which metadata columns follow the table's own, with or without their
             prefix: `change_type`, `commit_lsn`, `seq`, `commit_timestamp`, `xid`,
             `key_only`, `unsent`. None stands for all, `()` for none.
@@ -129,6 +136,8 @@ def read(
         types=types,
         unrepresentable=unrepresentable,
         catalog=catalog,
+        session=session,
+        trim_bpchar=trim_bpchar,
         metadata=metadata,
         metadata_prefix=metadata_prefix,
         batch_rows=batch_rows,

@@ -5,9 +5,12 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from servers import EmbeddedServer, run_sql
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text()
@@ -17,9 +20,24 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
+@pytest.fixture(scope="module")
+def shop() -> Iterator[dict[str, str]]:
+    """Where libpq finds the database of which the README reads the catalog."""
+    with EmbeddedServer() as server:
+        run_sql(server, "CREATE DATABASE shop")
+        run_sql(
+            server,
+            "CREATE TYPE mood AS ENUM ('sad', 'ok');"
+            "CREATE TABLE item (id int PRIMARY KEY, mood mood);"
+            "CREATE PUBLICATION shop FOR TABLE item;",
+            "shop",
+        )
+        yield {"PGHOST": str(server.socket_directory), "PGUSER": "postgres"}
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_python_block_runs(number: int) -> None:
+def test_python_block_runs(number: int, shop: dict[str, str]) -> None:
     # As a user's, tasks of Spark run `python3` of the active environment.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(  # noqa: S603
@@ -27,7 +45,7 @@ def test_python_block_runs(number: int) -> None:
         capture_output=True,
         check=False,
         cwd=ROOT,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, **shop},
         text=True,
     )
     assert result.returncode == 0, result.stdout + result.stderr

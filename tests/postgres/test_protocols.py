@@ -22,16 +22,16 @@ import pytest
 
 import walrow
 from reference import change_rows, frames, history
-from servers import EmbeddedServer, NpmServer, modes, record_history, script
+from servers import NpmServer, modes, record_history, script
 from servers.histories import BINARY, PLAIN, Mode
-from servers.npm import VERSIONS
 from servers.workload import Operation, Workload, generate, shrink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from reference.reader import Relation, Row
     from reference.transactions import Change, History, Transaction
+    from servers import EmbeddedServer
 
 pa = pytest.importorskip("pyarrow")
 from reference.batches import batch_rows, ordered  # noqa: E402
@@ -39,12 +39,6 @@ from reference.batches import batch_rows, ordered  # noqa: E402
 # The first run of a version fetches it.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-SLOW = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not os.environ.get("WALROW_SLOW"), reason="takes minutes: make test-all"
-    ),
-]
 #: Between them they show every form of transaction.
 SEEDS = [13, 33]
 SLOW_SEEDS = [17, 19]
@@ -120,22 +114,6 @@ def record(server: EmbeddedServer, workload: Workload) -> Recorded:
     return Recorded(server, workload, kept)
 
 
-@pytest.fixture(
-    # The widest scope comes first in the order: every server starts once.
-    scope="session",
-    params=[
-        (EmbeddedServer, 16),
-        (EmbeddedServer, 18),
-        *(pytest.param((NpmServer, major), marks=SLOW) for major in VERSIONS),
-    ],
-    ids=lambda kind: f"{kind[0].__name__.removesuffix('Server').lower()}-{kind[1]}",
-)
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
-    make, major = request.param
-    with make(major, logical_decoding_work_mem="64kB") as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def recorder(server: EmbeddedServer) -> Callable[[int], Recorded]:
     kept: dict[int, Recorded] = {}
@@ -153,7 +131,10 @@ def recorder(server: EmbeddedServer) -> Callable[[int], Recorded]:
 
 @pytest.fixture(
     scope="module",
-    params=[*SEEDS, *(pytest.param(s, marks=SLOW) for s in [*SLOW_SEEDS, DRAWN])],
+    params=[
+        *SEEDS,
+        *(pytest.param(s, marks=pytest.mark.slow) for s in [*SLOW_SEEDS, DRAWN]),
+    ],
     ids=lambda seed: f"seed-{seed}",
 )
 def recorded(

@@ -26,6 +26,7 @@ ALL: list[tuple[type[walrow.Error], dict[str, Any]]] = [
     (walrow.UnrepresentableError, ATTRIBUTES | {"option": "types={}"}),
     (walrow.SchemaError, {"table": "public.t", "column": "c"}),
     (walrow.OptionError, {}),
+    (walrow.SettingError, {"setting": "DateStyle", "value": "SQL", "wanted": "ISO"}),
     (walrow.LogError, {}),
     (walrow.SpoolError, {"errno": 28}),
     (walrow.ReplicationError, {"sqlstate": "57P01"}),

@@ -46,6 +46,16 @@ print(*[name for name in {OPTIONAL} if name in sys.modules])
     assert run(code) == ""
 
 
+def test_what_asks_a_server_is_imported_alone() -> None:
+    assert run("import sys, walrow; print('walrow.postgres' in sys.modules)") == "False"
+    code = """
+import sys, walrow.postgres
+walrow.postgres.options()
+print("psycopg" in sys.modules)
+"""
+    assert run(code) == "False"
+
+
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_all_works_where_it_is_not_installed(name: str) -> None:
     code = f"""

@@ -29,6 +29,8 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
+from walrow import postgres
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
@@ -38,13 +40,9 @@ if TYPE_CHECKING:
 Streaming = Literal["off", "on", "parallel"]
 
 PINNED_SETTINGS = {
-    "datestyle": "ISO",
-    "intervalstyle": "postgres",
-    "extra_float_digits": "3",
-    "bytea_output": "hex",
-    "timezone": "UTC",
+    name: value for name, value in postgres.settings().items() if name != "search_path"
 }
-"""What a walsender's text depends on and a role, a database or a reload may change."""
+"""What golden captures are recorded with: their `regclass` has no schema before its name."""
 
 
 @dataclass(frozen=True)
@@ -251,11 +249,7 @@ def capture(
         publication, proto_version, binary, streaming, two_phase, messages, origin
     )
     until = _as_function(until_lsn)
-    # libpq separates settings by spaces and would take a quote in a value as itself.
-    pinned = " ".join(f"-c {k}={v}" for k, v in PINNED_SETTINGS.items())
-    info = make_conninfo(
-        conninfo, replication="database", options=pinned, client_encoding="UTF8"
-    )
+    info = make_conninfo(conninfo, replication="database", options=postgres.options())
     connection = pq.PGconn.connect(info.encode())
     try:
         if connection.status != pq.ConnStatus.OK:
@@ -360,7 +354,6 @@ class _Wire:
             "user": "postgres",
             "database": database,
             "replication": replication,
-            "client_encoding": "UTF8",
             **PINNED_SETTINGS,
             **settings,
         }

@@ -266,7 +266,8 @@ fn assembler(options: &DecoderBuilder) -> Assembler {
         .with_spool_memory(options.spool_memory)
         .with_message_limit(options.message_limit)
         .with_start(options.start)
-        .with_late_start(options.late_start);
+        .with_late_start(options.late_start)
+        .with_encoding(options.session.encoding());
     match &options.spool {
         Some(spool) => assembler.with_spool(Arc::clone(spool)),
         None => assembler,

@@ -1,7 +1,7 @@
 //! All tables' changes under one schema, each row's columns as a map of names to texts.
 
 use crate::batch::Batch;
-use crate::column::{CellError, Column, Plan, TextForm, render_text};
+use crate::column::{CellError, Column, Foreign, Plan, TextForm, render_text};
 use crate::error::{Error, ErrorKind};
 use crate::metadata::{ChangeType, Metadata, MetadataColumn};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
@@ -14,7 +14,15 @@ use walrow_stream::Relation;
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
 
 /// What the columns of a relation version are as text.
-pub(crate) type Forms = Box<[(TextForm, OnUnrepresentable)]>;
+pub(crate) type Forms = Box<[Form]>;
+
+/// How a column's cells become text.
+#[derive(Debug)]
+pub(crate) struct Form {
+    text: TextForm,
+    foreign: Option<Foreign>,
+    policy: OnUnrepresentable,
+}
 
 /// The rows of all tables since the last batch.
 #[derive(Debug)]
@@ -95,13 +103,20 @@ impl Envelope {
             if resolved.unresolved {
                 unresolved.push(column.type_oid);
             }
-            let form = match resolved.plan {
-                Plan::Utf8(form) => form,
+            let (plan, foreign) = match resolved.plan {
+                Plan::Foreign(plan, foreign) => (*plan, Some(foreign)),
+                plan => (plan, None),
+            };
+            let text = match plan {
+                Plan::Utf8(text) => text,
                 _ => TextForm::Unknown,
             };
-            let policies = &self.text.column_unrepresentable;
-            let policy = DecoderBuilder::for_column(policies, relation, &column.name).copied();
-            forms.push((form, policy.unwrap_or(self.text.unrepresentable)));
+            let policy = resolve::policy(&self.text, relation, column);
+            forms.push(Form {
+                text,
+                foreign,
+                policy,
+            });
         }
         Ok((forms.into(), unresolved))
     }
@@ -200,7 +215,7 @@ impl Envelope {
         values.clear();
         unsent.clear();
         let columns = relation.columns.iter().zip(forms);
-        for (place, (cell, (column, (form, policy)))) in row.cells().zip(columns).enumerate() {
+        for (place, (cell, (column, form))) in row.cells().zip(columns).enumerate() {
             if row.key_only && !column.is_key {
                 // NULL here only says that it was not sent.
                 continue;
@@ -212,9 +227,11 @@ impl Envelope {
                     continue;
                 }
                 Cell::Null => None,
-                cell => match render_text(form, cell, text) {
+                cell => match render_text(&form.text, form.foreign, cell, text) {
                     Ok(()) => Some((start, text.len())),
-                    Err(CellError::Unrepresentable(_)) if *policy == OnUnrepresentable::Null => {
+                    Err(CellError::Unrepresentable(_))
+                        if form.policy == OnUnrepresentable::Null =>
+                    {
                         text.truncate(start);
                         self.nulled = self.nulled.saturating_add(1);
                         None

@@ -141,6 +141,9 @@ fn way_out(reason: Unrepresentable, column: &str, text_is_lost: bool) -> String 
         Unrepresentable::BinaryCell | Unrepresentable::InvalidUtf8 => {
             format!("types={{\"{column}\": \"binary\"}}")
         }
+        Unrepresentable::UnknownType => {
+            format!("a catalog that does, or types={{\"{column}\": \"binary\"}}")
+        }
         Unrepresentable::MoneyScale => format!("types={{\"{column}\": \"decimal128(19, 2)\"}}"),
         Unrepresentable::TooLarge => format!("unrepresentable={{\"{column}\": \"null\"}}"),
         _ => format!(

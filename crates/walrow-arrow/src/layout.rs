@@ -8,7 +8,7 @@ use crate::resolve;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
-use walrow_stream::Relation;
+use walrow_stream::{Column as RelationColumn, Relation};
 use walrow_wire::Oid;
 
 /// The schema of a relation version's batches, and how to fill it.
@@ -70,7 +70,7 @@ impl Layout {
             let resolved = resolve::column(options, relation, column, None)?;
             this.sources.push(Source::Column(fields.len()));
             fields.push(Arc::new(resolved.field));
-            this.push_plan(options, relation, &column.name, Some(resolved.plan));
+            this.push_plan(options, relation, column, Some(resolved.plan));
             if resolved.unresolved {
                 this.unresolved.push(column.type_oid);
             }
@@ -140,7 +140,7 @@ impl Layout {
             });
         }
         for (column, plan) in relation.columns.iter().zip(plans) {
-            this.push_plan(options, relation, &column.name, plan);
+            this.push_plan(options, relation, column, plan);
         }
         this.schema = Arc::clone(schema);
         Ok(this)
@@ -166,7 +166,7 @@ impl Layout {
         &mut self,
         options: &DecoderBuilder,
         relation: &Relation,
-        column: &str,
+        column: &RelationColumn,
         plan: Option<Plan>,
     ) {
         if let Some(plan) = &plan {
@@ -175,9 +175,7 @@ impl Layout {
                 self.expanding.push(self.plans.len());
             }
         }
-        let policy = DecoderBuilder::for_column(&options.column_unrepresentable, relation, column)
-            .copied()
-            .unwrap_or(options.unrepresentable);
+        let policy = resolve::policy(options, relation, column);
         self.plans.push(plan.map(|plan| (plan, policy)));
     }
 

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::metadata::MetadataColumn;
 use crate::resolve;
+use crate::session::Session;
 use crate::side::SideTable;
 use crate::tables::both_meant;
 use arrow_schema::{DataType, SchemaRef};
@@ -111,6 +112,8 @@ pub struct DecoderBuilder {
     pub(crate) unrepresentable: OnUnrepresentable,
     pub(crate) column_unrepresentable: HashMap<String, OnUnrepresentable>,
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) session: Session,
+    pub(crate) trim_bpchar: bool,
     pub(crate) metadata: Vec<MetadataColumn>,
     pub(crate) prefix: String,
     pub(crate) batch_rows: usize,
@@ -136,6 +139,8 @@ impl Default for DecoderBuilder {
             unrepresentable: OnUnrepresentable::Error,
             column_unrepresentable: HashMap::new(),
             catalog: Arc::new(Catalog::default()),
+            session: Session::default(),
+            trim_bpchar: false,
             metadata: MetadataColumn::ALL.to_vec(),
             prefix: "_".to_owned(),
             batch_rows: 16_384,
@@ -201,7 +206,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// What becomes of them in one column, by a key as of [`DecoderBuilder::with_type`].
+    /// What becomes of them in one column or of one PostgreSQL type, by a key as of
+    /// [`DecoderBuilder::with_type`].
     #[must_use]
     pub fn with_column_unrepresentable(
         mut self,
@@ -216,6 +222,20 @@ impl DecoderBuilder {
     #[must_use]
     pub fn with_catalog(mut self, catalog: Arc<Catalog>) -> Self {
         self.catalog = catalog;
+        self
+    }
+
+    /// The settings that the stream was written under, if not those that walrow pins.
+    #[must_use]
+    pub fn with_session(mut self, session: Session) -> Self {
+        self.session = session;
+        self
+    }
+
+    /// Leaves out the blanks that `character(n)` is filled up with, but in the text profile.
+    #[must_use]
+    pub fn with_trim_bpchar(mut self, trim: bool) -> Self {
+        self.trim_bpchar = trim;
         self
     }
 

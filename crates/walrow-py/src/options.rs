@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
     Decoder, DecoderBuilder, FileSpool, Framing, MetadataColumn, OnUnrepresentable, Profile,
-    SideTable, TableName,
+    Session, SideTable, TableName,
 };
 
 /// The options of `read` and `Decoder`.
@@ -60,7 +60,7 @@ impl Options {
         self.builder = match name {
             "metadata_prefix" => builder,
             "table" | "schema" | "types" | "catalog" | "metadata" | "start" | "spool_directory"
-            | "message_limit"
+            | "message_limit" | "session"
                 if none =>
             {
                 builder
@@ -99,6 +99,16 @@ impl Options {
                 })?;
                 builder.with_catalog(Arc::clone(&catalog.get().0))
             }
+            "session" => {
+                let mut session = Session::default();
+                for item in value.call_method0("items")?.try_iter()? {
+                    let (setting, value): (String, String) = item?.extract()?;
+                    let set = session.set(&setting, &value);
+                    set.map_err(|error| errors::raise(&error))?;
+                }
+                builder.with_session(session)
+            }
+            "trim_bpchar" => builder.with_trim_bpchar(value.extract()?),
             "metadata" => builder.with_metadata(metadata(value, prefix)?),
             "batch_rows" => builder.with_batch_rows(size(value)?),
             "batch_bytes" => builder.with_batch_bytes(size(value)?),
@@ -246,11 +256,17 @@ fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
     export::import_type(value)
 }
 
+/// A type as pyarrow writes it: `list<item: int32>`, `struct<x: double, y: double>`.
 fn parse_type(text: &str) -> Option<DataType> {
     let text = text.trim();
     Some(match text {
         "string" | "utf8" => DataType::Utf8,
+        "large_string" | "large_utf8" => DataType::LargeUtf8,
+        "string_view" | "utf8_view" => DataType::Utf8View,
+        "dictionary" => dictionary(),
         "binary" => DataType::Binary,
+        "large_binary" => DataType::LargeBinary,
+        "binary_view" => DataType::BinaryView,
         "bool" => DataType::Boolean,
         "int16" => DataType::Int16,
         "int32" => DataType::Int32,
@@ -258,6 +274,7 @@ fn parse_type(text: &str) -> Option<DataType> {
         "uint32" => DataType::UInt32,
         "uint64" => DataType::UInt64,
         "month_day_nano_interval" => DataType::Interval(IntervalUnit::MonthDayNano),
+        "float16" | "halffloat" => DataType::Float16,
         "float32" | "float" => DataType::Float32,
         "float64" | "double" => DataType::Float64,
         "date32" | "date32[day]" => DataType::Date32,
@@ -265,21 +282,73 @@ fn parse_type(text: &str) -> Option<DataType> {
         "time64[ns]" => DataType::Time64(TimeUnit::Nanosecond),
         "timestamp[us]" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "uuid" | "fixed_size_binary[16]" => DataType::FixedSizeBinary(16),
-        _ => {
-            if let Some(zone) = inside(text, "timestamp[us,", "]") {
-                let zone = zone.strip_prefix("tz=").unwrap_or(zone);
-                DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()))
-            } else if let Some(digits) = inside(text, "decimal128(", ")") {
-                let (precision, scale) = digits.split_once(',')?;
-                DataType::Decimal128(precision.trim().parse().ok()?, scale.trim().parse().ok()?)
-            } else {
-                let item = inside(text, "list<", ">")?;
-                let item = item.strip_prefix("item: ").unwrap_or(item);
-                let item = Field::new_list_field(parse_type(item)?, true);
-                DataType::List(Arc::new(item))
-            }
-        }
+        _ => return parse_parametric(text),
     })
+}
+
+fn parse_parametric(text: &str) -> Option<DataType> {
+    if let Some(zone) = inside(text, "timestamp[us,", "]") {
+        let zone = zone.strip_prefix("tz=").unwrap_or(zone);
+        return Some(DataType::Timestamp(
+            TimeUnit::Microsecond,
+            Some(zone.into()),
+        ));
+    }
+    let digits = |digits: &str| {
+        let (precision, scale) = digits.split_once(',')?;
+        Some((precision.trim().parse().ok()?, scale.trim().parse().ok()?))
+    };
+    if let Some(text) = inside(text, "decimal128(", ")") {
+        let (precision, scale) = digits(text)?;
+        return Some(DataType::Decimal128(precision, scale));
+    }
+    if let Some(text) = inside(text, "decimal256(", ")") {
+        let (precision, scale) = digits(text)?;
+        return Some(DataType::Decimal256(precision, scale));
+    }
+    if inside(text, "dictionary<values=string, indices=int32", ">").is_some() {
+        return Some(dictionary());
+    }
+    if let Some(fields) = inside(text, "struct<", ">") {
+        let fields = split_fields(fields)?.into_iter().map(|field| {
+            let (name, data_type) = field.split_once(':')?;
+            Some(Field::new(name.trim(), parse_type(data_type)?, true))
+        });
+        return Some(DataType::Struct(fields.collect::<Option<_>>()?));
+    }
+    let (item, large) = match inside(text, "large_list<", ">") {
+        Some(item) => (item, true),
+        None => (inside(text, "list<", ">")?, false),
+    };
+    let item = item.strip_prefix("item: ").unwrap_or(item);
+    let item = Arc::new(Field::new_list_field(parse_type(item)?, true));
+    Some(if large {
+        DataType::LargeList(item)
+    } else {
+        DataType::List(item)
+    })
+}
+
+fn dictionary() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+/// The parts between the commas that stand in no brackets.
+fn split_fields(text: &str) -> Option<Vec<&str>> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
+    for (place, byte) in text.bytes().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' => depth = depth.saturating_add(1),
+            b'>' | b')' | b']' => depth = depth.checked_sub(1)?,
+            b',' if depth == 0 => {
+                parts.push(text.get(start..place)?);
+                start = place.saturating_add(1);
+            }
+            _ => {}
+        }
+    }
+    parts.push(text.get(start..)?);
+    Some(parts)
 }
 
 fn inside<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {

@@ -23,6 +23,7 @@
 
 mod assembler;
 mod catalog;
+mod encoding;
 mod error;
 mod frames;
 mod look;
@@ -36,6 +37,7 @@ pub use assembler::Assembler;
 pub use catalog::{
     Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
 };
+pub use encoding::Encoding;
 pub use error::{Error, ErrorKind};
 pub use relation::{Column, Relation, TypeName};
 pub use spool::{Spool, SpoolFile};

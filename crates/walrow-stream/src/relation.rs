@@ -1,7 +1,9 @@
 //! The relation versions of a session: what its tables look like, and looked like.
 
 use crate::catalog::CatalogTable;
+use crate::encoding::Encoding;
 use crate::error::ErrorKind;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -74,14 +76,15 @@ impl From<&CatalogTable> for Relation {
 
 impl Relation {
     /// Whether the message says nothing else.
-    fn is_like(&self, message: &walrow_wire::Relation<'_>) -> bool {
+    fn is_like(&self, message: &walrow_wire::Relation<'_>, encoding: Encoding) -> bool {
+        let same = |one: &str, other| encoding.decode(other).is_some_and(|other| other == one);
         let columns = self.columns.iter().zip(message.columns.iter());
-        self.name.as_bytes() == message.name.0
-            && self.namespace.as_bytes() == spelt_out(message.namespace).0
+        same(&self.name, message.name)
+            && same(&self.namespace, spelt_out(message.namespace))
             && self.replica_identity == message.replica_identity
             && self.columns.len() == message.columns.len()
             && columns.into_iter().all(|(one, other)| {
-                one.name.as_bytes() == other.name.0
+                same(&one.name, other.name)
                     && one.type_oid == other.type_oid
                     && one.type_modifier == other.type_modifier
                     && one.is_key == other.is_key()
@@ -153,6 +156,8 @@ pub(crate) struct Relations {
     /// The relations looked up last, by the low bits of their OID: a transaction alternates
     /// between few tables, and a run of rows is of one.
     recent: [Option<Arc<Relation>>; RECENT],
+    /// What names are encoded in.
+    pub(crate) encoding: Encoding,
 }
 
 const RECENT: usize = 8;
@@ -263,7 +268,7 @@ impl Relations {
     /// How a streamed definition of a relation that arrives now is kept.
     pub(crate) fn keep(&mut self, message: &walrow_wire::Relation<'_>, xid: Xid) -> Keep {
         let known = self.session.relations.get(&message.oid);
-        let own = known.is_none_or(|known| !known.value.is_like(message));
+        let own = known.is_none_or(|known| !known.value.is_like(message, self.encoding));
         self.keep_now(xid, own)
     }
 
@@ -271,8 +276,10 @@ impl Relations {
     pub(crate) fn keep_type(&mut self, message: &walrow_wire::Type<'_>, xid: Xid) -> Keep {
         let known = self.session.types.get(&message.oid);
         let own = known.is_none_or(|known| {
-            known.value.name.as_bytes() != message.name.0
-                || known.value.namespace.as_bytes() != spelt_out(message.namespace).0
+            let name = self.encoding.decode(message.name);
+            let namespace = self.encoding.decode(spelt_out(message.namespace));
+            name.is_none_or(|name| *known.value.name != *name)
+                || namespace.is_none_or(|namespace| *known.value.namespace != *namespace)
         });
         self.keep_now(xid, own)
     }
@@ -288,8 +295,8 @@ impl Relations {
     /// Takes a Type message.
     pub(crate) fn define_type(&mut self, message: &walrow_wire::Type<'_>) -> Result<(), ErrorKind> {
         let name = TypeName {
-            namespace: namespace(message.namespace, "Type")?.into(),
-            name: text(message.name, "Type", "type name")?.into(),
+            namespace: self.namespace(message.namespace, "Type")?.into(),
+            name: self.text(message.name, "Type", "type name")?.into(),
         };
         let arrival = self.arrive();
         let types = match &mut self.overlay {
@@ -298,6 +305,24 @@ impl Relations {
         };
         types.insert(message.oid, Defined::now(name, arrival));
         Ok(())
+    }
+
+    fn text<'a>(
+        &self,
+        string: PgString<'a>,
+        message: &'static str,
+        field: &'static str,
+    ) -> Result<Cow<'a, str>, ErrorKind> {
+        let text = self.encoding.decode(string);
+        text.ok_or(ErrorKind::InvalidUtf8 { message, field })
+    }
+
+    fn namespace<'a>(
+        &self,
+        string: PgString<'a>,
+        message: &'static str,
+    ) -> Result<Cow<'a, str>, ErrorKind> {
+        self.text(spelt_out(string), message, "namespace")
     }
 
     fn type_name(&self, oid: Oid) -> Option<&TypeName> {
@@ -315,7 +340,7 @@ impl Relations {
         let mut columns = Vec::with_capacity(message.columns.len());
         for column in message.columns.iter() {
             columns.push(Column {
-                name: text(column.name, "Relation", "column name")?.into(),
+                name: self.text(column.name, "Relation", "column name")?.into(),
                 type_oid: column.type_oid,
                 type_modifier: column.type_modifier,
                 is_key: column.is_key(),
@@ -325,8 +350,8 @@ impl Relations {
         let mut relation = Relation {
             version: 0,
             oid: message.oid,
-            namespace: namespace(message.namespace, "Relation")?.into(),
-            name: text(message.name, "Relation", "relation name")?.into(),
+            namespace: self.namespace(message.namespace, "Relation")?.into(),
+            name: self.text(message.name, "Relation", "relation name")?.into(),
             replica_identity: message.replica_identity,
             columns: columns.into(),
         };
@@ -419,16 +444,6 @@ impl Kept {
     }
 }
 
-fn text<'a>(
-    string: PgString<'a>,
-    message: &'static str,
-    field: &'static str,
-) -> Result<&'a str, ErrorKind> {
-    string
-        .to_str()
-        .map_err(|_| ErrorKind::InvalidUtf8 { message, field })
-}
-
 /// The wire leaves `pg_catalog` empty.
 fn spelt_out(namespace: PgString<'_>) -> PgString<'_> {
     if namespace.is_empty() {
@@ -436,8 +451,4 @@ fn spelt_out(namespace: PgString<'_>) -> PgString<'_> {
     } else {
         namespace
     }
-}
-
-fn namespace<'a>(string: PgString<'a>, message: &'static str) -> Result<&'a str, ErrorKind> {
-    text(spelt_out(string), message, "namespace")
 }

@@ -35,7 +35,7 @@
 
 pub use walrow_arrow::{
     Batch, Decoder, DecoderBuilder, Error, ErrorKind, MetadataColumn, OnUnrepresentable, Profile,
-    SideTable, TableName,
+    Session, SideTable, TableName,
 };
 pub use walrow_log::FileSpool;
 pub use walrow_stream as stream;

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from walrow import __version__
+from walrow.cli.catalog import catalog
 from walrow.cli.decode import decode
 from walrow.cli.inspect import inspect
 from walrow.errors import Error, OptionError
@@ -28,6 +29,7 @@ def cli() -> None:
 
 cli.add_command(inspect)
 cli.add_command(decode)
+cli.add_command(catalog)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

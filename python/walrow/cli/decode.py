@@ -79,7 +79,7 @@ _POLICIES = ("error", "null", "sentinel")
 @click.option(
     "--catalog",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="User-defined types, as walrow.Catalog.to_json writes them.",
+    help="User-defined types, as `walrow catalog` and walrow.Catalog.to_json write them.",
 )
 @click.option(
     "--metadata-prefix",

@@ -1,4 +1,4 @@
-//! One-dimensional arrays, taken apart into their elements' cells.
+//! Arrays, taken apart into their elements' cells.
 //!
 //! ```text
 //! text    [0:2]={a,NULL,"q\"x"}     the bounds only if the first is not 1; the delimiter is the element type's
@@ -78,6 +78,151 @@ pub(crate) fn array_from_text<E: From<CellError>>(
         None => 1,
     };
     Ok(ArrayShape { len, lower_bound })
+}
+
+/// What comes next in an array of several dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArrayStep<'a> {
+    /// An element, `None` for null.
+    Element(Option<&'a [u8]>),
+    /// The end of an array within another; that of arrays which are in the outermost itself has level 1.
+    Close(usize),
+}
+
+/// Visits the text of an array of `depth` dimensions, or of none; whether a list of lists loses its subscripts.
+/// `scratch` holds the element whose escapes were taken out.
+pub(crate) fn nested_from_text(
+    cell: &[u8],
+    delimiter: u8,
+    depth: usize,
+    scratch: &mut Vec<u8>,
+    mut visit: impl FnMut(ArrayStep<'_>) -> Result<(), CellError>,
+) -> Result<bool, CellError> {
+    const DEPTH: CellError = CellError::Unrepresentable(Unrepresentable::MultiDimensional);
+    let mut bounds = Vec::new();
+    let mut rest = cell;
+    if let [b'[', ..] = cell {
+        let place = cell.iter().position(|byte| *byte == b'=');
+        let (before, braces) = place
+            .and_then(|place| cell.split_at_checked(place))
+            .ok_or(NOT_AN_ARRAY)?;
+        for bound in before
+            .strip_suffix(b"]")
+            .ok_or(NOT_AN_ARRAY)?
+            .split(|byte| *byte == b']')
+        {
+            let bound = bound.strip_prefix(b"[").and_then(dimension);
+            bounds.push(bound.ok_or(NOT_AN_ARRAY)?);
+        }
+        rest = braces.strip_prefix(b"=").ok_or(NOT_AN_ARRAY)?;
+    }
+    if rest == b"{}" && bounds.is_empty() {
+        return Ok(false);
+    }
+    // How many values each open array has, and how many those of its level before it had.
+    let mut counts = Vec::new();
+    let mut sizes: Vec<Option<usize>> = vec![None; depth];
+    loop {
+        while counts.len() < depth {
+            rest = match rest {
+                [b'{', rest @ ..] => rest,
+                _ => {
+                    return Err(if counts.is_empty() {
+                        NOT_AN_ARRAY
+                    } else {
+                        DEPTH
+                    });
+                }
+            };
+            counts.push(0_usize);
+        }
+        rest = match rest {
+            [b'"', quoted @ ..] => {
+                let (element, after) = split_quoted(quoted, scratch)?;
+                visit(ArrayStep::Element(Some(element)))?;
+                after
+            }
+            [b'{', ..] => return Err(DEPTH),
+            _ => {
+                let (element, after) = split_unquoted(rest, delimiter)?;
+                visit(ArrayStep::Element(element))?;
+                after
+            }
+        };
+        // The value ends, and with it perhaps the arrays that it is the last one of.
+        loop {
+            let open = counts.len();
+            let count = counts.last_mut().ok_or(NOT_AN_ARRAY)?;
+            *count = count.saturating_add(1);
+            let count = *count;
+            rest = match rest {
+                [byte, after @ ..] if *byte == delimiter => {
+                    rest = after;
+                    break;
+                }
+                [b'}', after @ ..] => after,
+                _ => return Err(NOT_AN_ARRAY),
+            };
+            counts.pop();
+            let level = open.saturating_sub(1);
+            if let Some(size) = sizes.get_mut(level)
+                && size.replace(count).is_some_and(|size| size != count)
+            {
+                return Err(CellError::Malformed("arrays of one size within an array"));
+            }
+            if level > 0 {
+                visit(ArrayStep::Close(level))?;
+                continue;
+            }
+            let as_said = |((_, said), size): (&(i32, i64), &Option<usize>)| {
+                usize::try_from(*said).ok() == *size
+            };
+            let agree = bounds.iter().zip(&sizes).all(as_said);
+            return if !rest.is_empty() {
+                Err(NOT_AN_ARRAY)
+            } else if !agree || (!bounds.is_empty() && bounds.len() != depth) {
+                Err(CellError::Malformed("as many elements as the bounds say"))
+            } else {
+                Ok(bounds.iter().any(|(lower, _)| *lower != 1))
+            };
+        }
+    }
+}
+
+/// As [`nested_from_text`], of a binary array.
+pub(crate) fn nested_from_binary(
+    cell: &[u8],
+    element_oid: u32,
+    depth: usize,
+    mut visit: impl FnMut(ArrayStep<'_>) -> Result<(), CellError>,
+) -> Result<bool, CellError> {
+    let (dimensions, array) = head(cell)?;
+    array.check_element(element_oid)?;
+    let dimensions = dimensions.as_slice();
+    if dimensions.is_empty() || array.left == 0 {
+        array
+            .into_iter()
+            .try_for_each(|element| element.map(drop))?;
+        return Ok(false);
+    }
+    if dimensions.len() != depth {
+        return Err(Unrepresentable::MultiDimensional.into());
+    }
+    let mut at = [0_usize; MAX_DIMENSIONS];
+    for element in array {
+        visit(ArrayStep::Element(element?))?;
+        for (level, (place, shape)) in at.iter_mut().zip(dimensions).enumerate().rev() {
+            *place = place.saturating_add(1);
+            if *place < shape.len {
+                break;
+            }
+            *place = 0;
+            if level > 0 {
+                visit(ArrayStep::Close(level))?;
+            }
+        }
+    }
+    Ok(dimensions.iter().any(|shape| shape.lower_bound != 1))
 }
 
 /// The lower bound and the size in front of the equals sign, and the braces after it.

@@ -28,12 +28,14 @@ pub(crate) enum Unrepresentable {
     Scale,
     /// More digits than the column's precision.
     Precision,
-    /// An array of more than one dimension in a column of lists.
+    /// An array of more dimensions than the column's lists, or of fewer.
     MultiDimensional,
     /// Text that is not UTF-8.
     InvalidUtf8,
     /// The binary form of a type whose text form the column holds.
     BinaryCell,
+    /// The binary form of a type that nothing tells of.
+    UnknownType,
     /// More than the 2 GiB that a batch can hold of a column.
     TooLarge,
     /// A number too large or too small for a floating-point number.
@@ -44,6 +46,8 @@ pub(crate) enum Unrepresentable {
     IntervalRange,
     /// The binary form of money in a column of text.
     MoneyScale,
+    /// A geometry of another coordinate system than its column's.
+    Srid,
 }
 
 impl From<Unrepresentable> for CellError {
@@ -71,8 +75,9 @@ impl fmt::Display for Unrepresentable {
             Self::EndOfDay => "24:00:00, which is not within a day",
             Self::Scale => "more fraction digits than its scale",
             Self::Precision => "more digits than its precision",
-            Self::MultiDimensional => "an array of more than one dimension",
+            Self::MultiDimensional => "an array of other dimensions than its own",
             Self::InvalidUtf8 => "text that is not UTF-8",
+            Self::UnknownType => "the binary form of a type that the catalog does not tell of",
             Self::BinaryCell => "the binary form of a type that is not read, only its text",
             Self::FloatRange => "a number beyond the range of 64-bit floats",
             Self::SignedRange => "a number beyond 64 bits with a sign",
@@ -81,6 +86,7 @@ impl fmt::Display for Unrepresentable {
                 "the binary form of money, which does not tell how many decimals its currency has \
                  (most have 2)"
             }
+            Self::Srid => "a geometry whose SRID is not its column's",
             Self::TooLarge => "more than 2 GiB in one batch",
         })
     }

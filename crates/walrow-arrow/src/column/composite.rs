@@ -47,26 +47,32 @@ pub(crate) fn record_from_text<E: From<CellError>>(
     }
 }
 
-/// The fields of a binary composite, each with its type's OID, nulls as `None`; the last item is an error if the bytes
-/// do not end with the composite.
-#[derive(Clone, Debug)]
-pub(crate) struct BinaryRecord<'a> {
-    left: usize,
-    rest: &'a [u8],
-}
-
-/// Reads the head of a binary composite.
-pub(crate) fn record_from_binary(cell: &[u8]) -> Result<BinaryRecord<'_>, CellError> {
+/// The fields of a binary composite of these types, nulls as `None`; the last item is an error if the bytes do not end
+/// with the composite.
+pub(crate) fn record_from_binary(
+    cell: &[u8],
+    types: impl ExactSizeIterator<Item = u32>,
+) -> Result<impl Iterator<Item = Result<Option<&[u8]>, CellError>>, CellError> {
     // Each field takes the eight bytes of its type and its length at least.
     let (left, rest) = split_count(cell, 8).ok_or(FIELD_COUNT)?;
-    Ok(BinaryRecord { left, rest })
+    if left != types.len() {
+        return Err(FIELDS);
+    }
+    let mut types = types.fuse();
+    Ok(BinaryRecord { left, rest }.map(move |field| {
+        let (oid, field) = field?;
+        match types.next() {
+            Some(own) if own != oid => Err(FIELD_TYPES),
+            _ => Ok(field),
+        }
+    }))
 }
 
-impl BinaryRecord<'_> {
-    /// How many fields are still to come.
-    pub(crate) const fn width(&self) -> usize {
-        self.left
-    }
+/// The fields of a binary composite, each with its type's OID.
+#[derive(Clone, Debug)]
+struct BinaryRecord<'a> {
+    left: usize,
+    rest: &'a [u8],
 }
 
 impl<'a> Iterator for BinaryRecord<'a> {
@@ -92,23 +98,24 @@ impl<'a> Iterator for BinaryRecord<'a> {
     }
 }
 
-/// Appends the text of a binary composite. `field` appends the text of one field, given its place, the OID of its type
-/// and its binary form; `scratch` holds that text until it is quoted.
+/// Appends the text of a binary composite of these types. `field` appends the text of one field, given its place and
+/// its binary form; `scratch` holds that text until it is quoted.
 pub(crate) fn record_text_from_binary<E: From<CellError>>(
     cell: &[u8],
+    types: impl ExactSizeIterator<Item = u32>,
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
-    mut field: impl FnMut(usize, u32, &[u8], &mut Vec<u8>) -> Result<(), E>,
+    mut field: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), E>,
 ) -> Result<(), E> {
     out.push(b'(');
-    for (place, next) in record_from_binary(cell)?.enumerate() {
-        let (oid, value) = next?;
+    for (place, next) in record_from_binary(cell, types)?.enumerate() {
+        let value = next?;
         if place > 0 {
             out.push(b',');
         }
         if let Some(value) = value {
             scratch.clear();
-            field(place, oid, value, scratch)?;
+            field(place, value, scratch)?;
             write_quoted(scratch, is_special, out);
         }
     }
@@ -227,7 +234,8 @@ pub(super) fn split_cell(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
 }
 
 const NOT_A_RECORD: CellError = CellError::Malformed("fields between parentheses");
-const FIELDS: CellError = CellError::Malformed("as many fields as the type has");
+const FIELDS: CellError = CellError::Malformed("as many fields as the catalog says");
+const FIELD_TYPES: CellError = CellError::Malformed("fields of the types that the catalog says");
 const FIELD_COUNT: CellError = CellError::Malformed("a count of fields and as many fields");
 const UNCLOSED: CellError = CellError::Malformed("a closing quote");
 
@@ -254,23 +262,41 @@ mod tests {
     type Typed = (u32, Option<Vec<u8>>);
 
     fn binary(cell: &[u8]) -> Result<Vec<Typed>, CellError> {
-        let record = record_from_binary(cell)?;
-        let width = record.width();
-        let fields: Vec<_> = record
+        let (left, rest) = split_count(cell, 8).ok_or(FIELD_COUNT)?;
+        let fields: Vec<_> = BinaryRecord { left, rest }
             .map(|field| field.map(|(oid, field)| (oid, field.map(<[u8]>::to_vec))))
             .collect::<Result<_, _>>()?;
-        assert_eq!(fields.len(), width);
+        assert_eq!(fields.len(), left);
+        let types: Vec<_> = fields.iter().map(|(oid, _)| *oid).collect();
+        let same: Vec<_> = record_from_binary(cell, types.into_iter())?
+            .map(|field| field.map(|field| field.map(<[u8]>::to_vec)))
+            .collect::<Result<_, _>>()?;
+        assert!(fields.iter().map(|(_, field)| field).eq(&same));
         Ok(fields)
+    }
+
+    #[test]
+    fn types_are_the_catalogs() {
+        let cell = sent(&fields([Some("1"), None]));
+        let read = |types: &[u32]| {
+            record_from_binary(&cell, types.iter().copied())?.try_for_each(|field| field.map(drop))
+        };
+        assert_eq!(read(&[25, 25]), Ok(()));
+        assert_eq!(read(&[25, 23]), Err(FIELD_TYPES));
+        assert_eq!(read(&[25]), Err(FIELDS));
+        assert_eq!(read(&[25, 25, 25]), Err(FIELDS));
     }
 
     /// The text of a composite whose fields all are text.
     fn rendered(cell: &[u8]) -> Result<Vec<u8>, CellError> {
         let mut out = Vec::new();
+        let width = split_count(cell, 8).map_or(0, |(width, _)| width);
         record_text_from_binary(
             cell,
+            std::iter::repeat_n(25, width),
             &mut b"left over".to_vec(),
             &mut out,
-            |_, _, field, out| {
+            |_, field, out| {
                 out.extend_from_slice(field);
                 Ok::<_, CellError>(())
             },
@@ -423,8 +449,8 @@ mod tests {
         }
         assert!(binary(&[&SENT[..], &[0]].concat()).is_err());
         // More fields than bytes; a negative count; a length of -2.
-        assert!(record_from_binary(&[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]).is_err());
-        assert!(record_from_binary(&[0xff; 12]).is_err());
+        assert!(binary(&[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]).is_err());
+        assert!(binary(&[0xff; 12]).is_err());
         assert!(binary(&[0, 0, 0, 1, 0, 0, 0, 25, 0xff, 0xff, 0xff, 0xfe]).is_err());
     }
 

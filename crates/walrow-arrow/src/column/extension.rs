@@ -73,13 +73,6 @@ pub(crate) fn hstore_from_binary(cell: &[u8]) -> Result<BinaryHstore<'_>, CellEr
     Ok(BinaryHstore { left, rest })
 }
 
-impl BinaryHstore<'_> {
-    /// How many pairs are still to come.
-    pub(crate) const fn len(&self) -> usize {
-        self.left
-    }
-}
-
 impl<'a> Iterator for BinaryHstore<'a> {
     type Item = Result<(&'a [u8], Option<&'a [u8]>), CellError>;
 
@@ -652,7 +645,7 @@ mod tests {
 
     fn hstore_binary(cell: &[u8]) -> Result<Pairs, CellError> {
         let hstore = hstore_from_binary(cell)?;
-        let count = hstore.len();
+        let count = hstore.left;
         let pairs: Pairs = hstore
             .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))))
             .collect::<Result<_, _>>()?;

@@ -57,7 +57,7 @@ pub(crate) fn interval_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Resul
     match read(cell)? {
         POSITIVE_INFINITY => out.extend_from_slice(b"infinity"),
         NEGATIVE_INFINITY => out.extend_from_slice(b"-infinity"),
-        interval => write(interval, out),
+        interval => interval_to_text(interval, out),
     }
     Ok(())
 }
@@ -291,7 +291,8 @@ fn iso_8601(parts: &[u8]) -> Option<Interval> {
     }
 }
 
-fn write(interval: Interval, out: &mut Vec<u8>) {
+/// Appends the text of an interval in the style `postgres`.
+pub(super) fn interval_to_text(interval: Interval, out: &mut Vec<u8>) {
     let start = out.len();
     let mut after_minus = false;
     let parts = [
@@ -350,7 +351,7 @@ const NEGATIVE_INFINITY: Interval = Interval {
     micros: i64::MIN,
 };
 const NOT_AN_INTERVAL: CellError = CellError::Malformed(
-    "an interval of IntervalStyle postgres or iso_8601, not sql_standard or postgres_verbose,",
+    "an interval of IntervalStyle postgres or iso_8601 (or session= names the one it was)",
 );
 
 #[cfg(test)]

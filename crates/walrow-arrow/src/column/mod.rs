@@ -10,36 +10,39 @@ mod bool;
 mod builder;
 mod bytes;
 mod cell;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "composite types are not resolved yet")
-)]
 mod composite;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "sparsevec and PostGIS are not resolved yet")
-)]
+mod decimal256;
 mod extension;
 mod float;
+mod foreign;
 mod geometric;
 mod int;
 mod interval;
 mod json;
+mod laid;
 mod money;
+mod nested;
 mod network;
 mod numeric;
+mod plan;
 mod range;
+mod render;
 mod search;
 mod system;
 mod temporal;
 mod text;
 mod uuid;
 
-pub(crate) use builder::{
-    ArrayText, BoolForm, BytesForm, Column, DecimalForm, Float, Integer, ListForm, ListPlan, Plan,
-    StructPlan, TextForm, render_text,
-};
+pub(crate) use builder::Column;
 pub(crate) use cell::{CellError, Unrepresentable};
+pub(crate) use decimal256::Decimal256;
+pub(crate) use extension::GeometryTypmod;
+pub(crate) use foreign::{DateFormat, DateStyle, Foreign, IntervalStyle};
 pub(crate) use geometric::Shape;
 pub(crate) use network::MacSize;
 pub(crate) use numeric::{Decimal128, NumericTypmod};
+pub(crate) use plan::{
+    ArrayText, BoolForm, BytesForm, DecimalForm, Float, Integer, ListForm, Plan, StructForm,
+    StructPlan, TextForm,
+};
+pub(crate) use render::render_text;

@@ -17,6 +17,7 @@
 mod read;
 mod search;
 
+use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::frames::{Frames, Place};
 use crate::prepared;
@@ -118,6 +119,13 @@ impl Assembler {
     #[must_use]
     pub fn with_late_start(mut self, late: bool) -> Self {
         self.undecided.late_start = late;
+        self
+    }
+
+    /// What tables, columns and types are named in, UTF-8 by default.
+    #[must_use]
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.relations.encoding = encoding;
         self
     }
 

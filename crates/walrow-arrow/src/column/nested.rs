@@ -1,0 +1,530 @@
+//! Columns whose values consist of values: lists, structs, maps and vectors.
+
+use super::CellError;
+use super::array::{
+    ArrayStep, array_from_binary, array_from_text, nested_from_binary, nested_from_text,
+    vector_from_binary, vector_from_text,
+};
+use super::builder::{Column, Values, offset};
+use super::composite::{record_from_binary, record_from_text};
+use super::extension::{
+    halfvec_from_binary, hstore_from_binary, hstore_from_text, sparsevec_from_binary,
+    sparsevec_from_text, vector_from_binary as numbers_from_binary,
+    vector_from_text as numbers_from_text, wkb_from_binary, wkb_from_text,
+};
+use super::geometric::{
+    path_from_binary, path_from_text, polygon_from_binary, polygon_from_text, shape_from_binary,
+    shape_from_text,
+};
+use super::interval::{Interval, interval_from_binary, interval_from_text};
+use super::plan::{ListForm, ListPlan, Plan, StructForm, StructPlan};
+use super::range::{
+    RangeParts, multirange_from_binary, multirange_from_text, range_from_binary, range_from_text,
+};
+use super::system::{tid_from_binary, tid_from_text};
+use super::temporal::{TimeTz, timetz_from_binary, timetz_from_text};
+use arrow_schema::Fields;
+
+/// Vectors of as many numbers each.
+#[derive(Debug)]
+pub(super) struct Vector {
+    pub(super) dimensions: i32,
+    pub(super) numbers: Vec<f32>,
+    /// The numbers of one vector.
+    pub(super) scratch: Vec<f32>,
+}
+
+#[derive(Debug)]
+pub(super) struct Map {
+    /// Where each map ends, and 0 before them.
+    pub(super) offsets: Vec<i32>,
+    pub(super) keys: Column,
+    pub(super) values: Column,
+    /// A key or a value whose escapes were taken out.
+    pub(super) scratch: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) plan: ListPlan,
+    /// Where each list ends, and 0 before them.
+    pub(super) offsets: Vec<i32>,
+    pub(super) elements: Column,
+    /// How many lists lie within each other.
+    depth: usize,
+    scratch: Scratch,
+}
+
+#[derive(Debug)]
+pub(super) struct Struct {
+    pub(super) fields: Fields,
+    pub(super) form: StructForm,
+    /// A column for each field. What one of them cannot hold the struct cannot.
+    pub(super) columns: Vec<Column>,
+    scratch: Scratch,
+}
+
+/// What one cell is taken apart into, kept so that no cell allocates.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// Text whose quotes or escapes were taken out.
+    bytes: Vec<u8>,
+    singles: Vec<f32>,
+    doubles: Vec<f64>,
+    integers: Vec<i32>,
+    points: Vec<[f64; 2]>,
+}
+
+impl List {
+    pub(super) fn new(plan: &ListPlan, offsets: Vec<i32>, elements: Column) -> Self {
+        let mut depth = 1_usize;
+        let mut element = &plan.element;
+        while let Plan::List(inner) = element
+            && inner.form == ListForm::Nested
+        {
+            depth = depth.saturating_add(1);
+            element = &inner.element;
+        }
+        Self {
+            plan: plan.clone(),
+            offsets,
+            elements,
+            depth,
+            scratch: Scratch::default(),
+        }
+    }
+
+    pub(super) fn push_empty(&mut self) {
+        let end = self.offsets.last().copied().unwrap_or(0);
+        self.offsets.push(end);
+    }
+
+    pub(super) fn push_text(
+        &mut self,
+        cell: &[u8],
+        dropped_bounds: &mut u64,
+    ) -> Result<(), CellError> {
+        let Self {
+            elements, scratch, ..
+        } = self;
+        let mut dropped = false;
+        match self.plan.form {
+            ListForm::Array { delimiter } if self.depth > 1 => {
+                let (depth, scratch) = (self.depth, &mut scratch.bytes);
+                dropped = nested_from_text(cell, delimiter, depth, scratch, |step| match step {
+                    ArrayStep::Element(element) => {
+                        append(within(elements, depth), element, Column::append_text)
+                    }
+                    ArrayStep::Close(level) => close_list(within(elements, level)),
+                })?;
+            }
+            ListForm::Array { delimiter } => {
+                let visit = |element: Option<&[u8]>| {
+                    let Some(element) = element else {
+                        elements.append_null();
+                        return Ok(());
+                    };
+                    elements.append_text(element)
+                };
+                let shape = array_from_text(cell, delimiter, &mut scratch.bytes, visit)?;
+                dropped = shape.drops_lower_bound();
+            }
+            // Filled through the array that it is in.
+            ListForm::Nested => {}
+            ListForm::Vector => vector_from_text(cell, |element| elements.append_text(element))?,
+            ListForm::Multirange => {
+                for range in multirange_from_text(cell)? {
+                    elements.append_text(range?)?;
+                }
+            }
+            ListForm::Polygon => {
+                polygon_from_text(cell, &mut scratch.points)?;
+                append_points(elements, &scratch.points)?;
+            }
+            ListForm::Numbers | ListForm::Halves => {
+                numbers_from_text(cell, &mut scratch.singles)?;
+                append_numbers(elements, &scratch.singles)?;
+            }
+        }
+        *dropped_bounds = dropped_bounds.saturating_add(dropped.into());
+        self.close()
+    }
+
+    pub(super) fn push_binary(
+        &mut self,
+        cell: &[u8],
+        dropped_bounds: &mut u64,
+    ) -> Result<(), CellError> {
+        let Self {
+            elements, scratch, ..
+        } = self;
+        let mut dropped = false;
+        match self.plan.form {
+            ListForm::Array { delimiter: _ } if self.depth > 1 => {
+                let (depth, element_oid) = (self.depth, self.plan.element_oid);
+                dropped = nested_from_binary(cell, element_oid, depth, |step| match step {
+                    ArrayStep::Element(element) => {
+                        append(within(elements, depth), element, Column::append_binary)
+                    }
+                    ArrayStep::Close(level) => close_list(within(elements, level)),
+                })?;
+            }
+            ListForm::Array { delimiter: _ } | ListForm::Vector => {
+                let is_array = self.plan.form != ListForm::Vector;
+                let array = if is_array {
+                    array_from_binary(cell)?
+                } else {
+                    vector_from_binary(cell)?
+                };
+                array.check_element(self.plan.element_oid)?;
+                dropped = is_array && array.shape().drops_lower_bound();
+                for element in array {
+                    match element? {
+                        Some(element) => elements.append_binary(element)?,
+                        None => elements.append_null(),
+                    }
+                }
+            }
+            ListForm::Nested => {}
+            ListForm::Multirange => {
+                for range in multirange_from_binary(cell)? {
+                    elements.append_binary(range?)?;
+                }
+            }
+            ListForm::Polygon => {
+                polygon_from_binary(cell, &mut scratch.points)?;
+                append_points(elements, &scratch.points)?;
+            }
+            ListForm::Numbers => {
+                numbers_from_binary(cell, &mut scratch.singles)?;
+                append_numbers(elements, &scratch.singles)?;
+            }
+            ListForm::Halves => {
+                halfvec_from_binary(cell, &mut scratch.singles)?;
+                append_numbers(elements, &scratch.singles)?;
+            }
+        }
+        *dropped_bounds = dropped_bounds.saturating_add(dropped.into());
+        self.close()
+    }
+
+    pub(super) fn push_points(&mut self, points: &[[f64; 2]]) -> Result<(), CellError> {
+        append_points(&mut self.elements, points)?;
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), CellError> {
+        self.offsets.push(offset(self.elements.len())?);
+        Ok(())
+    }
+}
+
+/// The column that many lists further in.
+fn within(elements: &mut Column, level: usize) -> Option<&mut Column> {
+    let mut column = elements;
+    for _ in 1..level {
+        column = match &mut column.values {
+            Values::List(list) => &mut list.elements,
+            _ => return None,
+        };
+    }
+    Some(column)
+}
+
+fn append(
+    column: Option<&mut Column>,
+    element: Option<&[u8]>,
+    cell: impl Fn(&mut Column, &[u8]) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    match (column, element) {
+        (Some(column), Some(element)) => cell(column, element),
+        (Some(column), None) => {
+            column.append_null();
+            Ok(())
+        }
+        (None, _) => Ok(()),
+    }
+}
+
+/// Makes a list of the elements that were appended since the last one.
+fn close_list(column: Option<&mut Column>) -> Result<(), CellError> {
+    if let Some(column) = column
+        && let Values::List(list) = &mut column.values
+    {
+        list.close()?;
+        column.nulls.append_non_null();
+    }
+    Ok(())
+}
+
+fn append_points(column: &mut Column, points: &[[f64; 2]]) -> Result<(), CellError> {
+    for point in points {
+        let point = point.map(f64::to_be_bytes);
+        column.append_binary(point.as_flattened())?;
+    }
+    Ok(())
+}
+
+fn append_numbers(column: &mut Column, numbers: &[f32]) -> Result<(), CellError> {
+    for number in numbers {
+        column.append_binary(&number.to_be_bytes())?;
+    }
+    Ok(())
+}
+
+impl Vector {
+    fn size(&self) -> usize {
+        usize::try_from(self.dimensions).unwrap_or(0)
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.numbers.len().checked_div(self.size()).unwrap_or(0)
+    }
+
+    /// Makes a value of the numbers of one vector.
+    pub(super) fn close(&mut self) -> Result<(), CellError> {
+        if self.scratch.len() != self.size() {
+            return Err(CellError::Malformed("as many numbers as the column says"));
+        }
+        self.numbers.extend_from_slice(&self.scratch);
+        Ok(())
+    }
+
+    /// Leaves so many vectors, of zeros where there were fewer.
+    pub(super) fn truncate(&mut self, rows: usize) {
+        self.numbers.resize(rows.saturating_mul(self.size()), 0.0);
+    }
+}
+
+impl Map {
+    pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        let (keys, values) = (&mut self.keys, &mut self.values);
+        hstore_from_text(cell, &mut self.scratch, |key, value| {
+            push_pair(keys, values, key, value)
+        })?;
+        self.close()
+    }
+
+    pub(super) fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        for pair in hstore_from_binary(cell)? {
+            let (key, value) = pair?;
+            push_pair(&mut self.keys, &mut self.values, key, value)?;
+        }
+        self.close()
+    }
+
+    pub(super) fn push_pairs<'a>(
+        &mut self,
+        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<(), CellError> {
+        for (key, value) in pairs {
+            push_pair(&mut self.keys, &mut self.values, key, value)?;
+        }
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), CellError> {
+        self.offsets.push(offset(self.keys.len())?);
+        Ok(())
+    }
+}
+
+fn push_pair(
+    keys: &mut Column,
+    values: &mut Column,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<(), CellError> {
+    keys.append_text(key)?;
+    match value {
+        Some(value) => values.append_text(value)?,
+        None => values.append_null(),
+    }
+    Ok(())
+}
+
+impl Struct {
+    pub(super) fn new(plan: &StructPlan, columns: Vec<Column>) -> Self {
+        Self {
+            fields: plan.fields.clone(),
+            form: plan.form.clone(),
+            columns,
+            scratch: Scratch::default(),
+        }
+    }
+
+    pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        let Self {
+            columns, scratch, ..
+        } = self;
+        match &self.form {
+            StructForm::Tid => {
+                for (column, part) in columns.iter_mut().zip(tid_from_text(cell)?) {
+                    column.append_text(part)?;
+                }
+                Ok(())
+            }
+            StructForm::Interval => push_interval(columns, interval_from_text(cell)?),
+            StructForm::TimeTz => push_timetz(columns, timetz_from_text(cell)?),
+            StructForm::Range => {
+                let range = range_from_text(cell, &mut scratch.bytes)?;
+                push_range(columns, range, Column::append_text)
+            }
+            StructForm::Shape(shape) => {
+                shape_from_text(*shape, cell, &mut scratch.doubles)?;
+                push_doubles(columns, &scratch.doubles)
+            }
+            StructForm::Path => {
+                let closed = path_from_text(cell, &mut scratch.points)?;
+                push_path(columns, closed, &scratch.points)
+            }
+            StructForm::Record(_) => {
+                let width = columns.len();
+                record_from_text(cell, width, &mut scratch.bytes, |place, field| {
+                    append(columns.get_mut(place), field, Column::append_text)
+                })
+            }
+            StructForm::Sparse => {
+                let Scratch {
+                    integers, singles, ..
+                } = scratch;
+                let dimensions = sparsevec_from_text(cell, integers, singles)?;
+                push_sparse(columns, dimensions, integers, singles)
+            }
+            StructForm::Geometry => {
+                let mut wkb = Vec::with_capacity(cell.len() / 2);
+                let srid = wkb_from_text(cell, &mut scratch.bytes, &mut wkb)?;
+                push_geometry(columns, srid, &wkb)
+            }
+        }
+    }
+
+    pub(super) fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        let Self {
+            columns, scratch, ..
+        } = self;
+        match &self.form {
+            StructForm::Tid => {
+                for (column, part) in columns.iter_mut().zip(tid_from_binary(cell)?) {
+                    column.append_binary(part)?;
+                }
+                Ok(())
+            }
+            StructForm::Interval => push_interval(columns, interval_from_binary(cell)?),
+            StructForm::TimeTz => push_timetz(columns, timetz_from_binary(cell)?),
+            StructForm::Range => {
+                let range = range_from_binary(cell)?;
+                push_range(columns, range, Column::append_binary)
+            }
+            StructForm::Shape(shape) => {
+                shape_from_binary(*shape, cell, &mut scratch.doubles)?;
+                push_doubles(columns, &scratch.doubles)
+            }
+            StructForm::Path => {
+                let closed = path_from_binary(cell, &mut scratch.points)?;
+                push_path(columns, closed, &scratch.points)
+            }
+            StructForm::Record(types) => {
+                let fields = record_from_binary(cell, types.iter().copied())?;
+                for (place, field) in fields.enumerate() {
+                    append(columns.get_mut(place), field?, Column::append_binary)?;
+                }
+                Ok(())
+            }
+            StructForm::Sparse => {
+                let Scratch {
+                    integers, singles, ..
+                } = scratch;
+                let dimensions = sparsevec_from_binary(cell, integers, singles)?;
+                push_sparse(columns, dimensions, integers, singles)
+            }
+            StructForm::Geometry => {
+                scratch.bytes.clear();
+                let srid = wkb_from_binary(cell, &mut scratch.bytes)?;
+                push_geometry(columns, srid, &scratch.bytes)
+            }
+        }
+    }
+}
+
+fn push_doubles(columns: &mut [Column], numbers: &[f64]) -> Result<(), CellError> {
+    for (column, number) in columns.iter_mut().zip(numbers) {
+        column.append_binary(&number.to_be_bytes())?;
+    }
+    Ok(())
+}
+
+fn push_path(columns: &mut [Column], closed: bool, points: &[[f64; 2]]) -> Result<(), CellError> {
+    if let [is_closed, list] = columns {
+        is_closed.append_binary(&[closed.into()])?;
+        list.append_list(|list| list.push_points(points))?;
+    }
+    Ok(())
+}
+
+fn push_interval(columns: &mut [Column], interval: Interval) -> Result<(), CellError> {
+    let (months, days, micros) = (
+        interval.months.to_be_bytes(),
+        interval.days.to_be_bytes(),
+        interval.micros.to_be_bytes(),
+    );
+    push_parts(columns, [&months[..], &days, &micros])
+}
+
+fn push_timetz(columns: &mut [Column], value: TimeTz) -> Result<(), CellError> {
+    let (time, offset) = (value.time_us.to_be_bytes(), value.offset_s.to_be_bytes());
+    push_parts(columns, [&time[..], &offset])
+}
+
+fn push_geometry(columns: &mut [Column], srid: Option<u32>, wkb: &[u8]) -> Result<(), CellError> {
+    push_parts(columns, [&srid.unwrap_or(0).to_be_bytes()[..], wkb])
+}
+
+fn push_parts<const N: usize>(columns: &mut [Column], parts: [&[u8]; N]) -> Result<(), CellError> {
+    for (column, part) in columns.iter_mut().zip(parts) {
+        column.append_binary(part)?;
+    }
+    Ok(())
+}
+
+fn push_sparse(
+    columns: &mut [Column],
+    dimensions: i32,
+    places: &[i32],
+    numbers: &[f32],
+) -> Result<(), CellError> {
+    let [dim, indices, values] = columns else {
+        return Ok(());
+    };
+    dim.append_binary(&dimensions.to_be_bytes())?;
+    indices.append_list(|list| {
+        for place in places {
+            list.elements.append_binary(&place.to_be_bytes())?;
+        }
+        list.close()
+    })?;
+    values.append_list(|list| {
+        append_numbers(&mut list.elements, numbers)?;
+        list.close()
+    })
+}
+
+/// Appends to each field's column, given how a bound's cell is appended.
+fn push_range(
+    columns: &mut [Column],
+    range: RangeParts<'_>,
+    append: impl Fn(&mut Column, &[u8]) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    let mut columns = columns.iter_mut();
+    for (bound, column) in [range.lower, range.upper].into_iter().zip(&mut columns) {
+        match bound {
+            Some(bound) => append(column, bound)?,
+            None => column.append_null(),
+        }
+    }
+    let flags = [range.lower_inc, range.upper_inc, range.empty];
+    for (flag, column) in flags.into_iter().zip(columns) {
+        column.append_binary(&[flag.into()])?;
+    }
+    Ok(())
+}

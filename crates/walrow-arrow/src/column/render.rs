@@ -1,0 +1,171 @@
+//! The text that PostgreSQL gives a cell, whichever format it came in.
+
+use super::array::{array_text_from_binary, vector_from_binary};
+use super::bits::bits_text_from_binary;
+use super::bool::bool_from_binary;
+use super::bytes::bytea_text_from_binary;
+use super::composite::record_text_from_binary;
+use super::extension::{
+    cube_text_from_binary, geometry_text_from_binary, halfvec_text_from_binary,
+    hstore_text_from_binary, sparsevec_text_from_binary,
+    vector_text_from_binary as numbers_text_from_binary,
+};
+use super::float::{f32_text_from_binary, f64_text_from_binary};
+use super::foreign::Foreign;
+use super::geometric::{path_text_from_binary, polygon_text_from_binary, shape_text_from_binary};
+use super::int::{u64_from_binary, write_decimal};
+use super::interval::interval_text_from_binary;
+use super::json::versioned_from_binary;
+use super::network::{mac_text_from_binary, network_text_from_binary};
+use super::numeric::numeric_text_from_binary;
+use super::plan::{Integer, TextForm};
+use super::range::{multirange_text_from_binary, range_text_from_binary};
+use super::search::tsvector_text_from_binary;
+use super::system::{lsn_to_text, snapshot_text_from_binary, tid_text_from_binary};
+use super::temporal::{
+    date_text_from_binary, time_text_from_binary, timestamp_text_from_binary,
+    timestamptz_text_from_binary, timetz_text_from_binary,
+};
+use super::text::{char_text_from_binary, check_utf8};
+use super::uuid::{uuid_from_binary, uuid_to_text};
+use super::{CellError, Unrepresentable};
+use walrow_wire::{Cell, Oid};
+
+/// Appends a cell's text, as PostgreSQL's output function writes it.
+///
+/// # Errors
+/// The cell has no text; what was appended of it is to be taken back.
+pub(crate) fn render_text(
+    form: &TextForm,
+    foreign: Option<Foreign>,
+    cell: Cell<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    match (cell, foreign) {
+        (Cell::Text(cell), Some(foreign)) => foreign.translate(cell, out),
+        (Cell::Binary(cell), Some(foreign)) => match foreign.text_of(form, cell)? {
+            Some(text) => foreign.translate(text, out),
+            None => render_binary(form, cell, out),
+        },
+        (Cell::Binary(cell), None) => render_binary(form, cell, out),
+        (Cell::Text(cell), None) => {
+            check_utf8(cell)?;
+            out.extend_from_slice(cell);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Appends the text of a binary cell.
+#[inline]
+pub(super) fn render_binary(
+    form: &TextForm,
+    cell: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    match form {
+        TextForm::Raw => {
+            check_utf8(cell)?;
+            out.extend_from_slice(cell);
+        }
+        TextForm::Versioned => {
+            let text = versioned_from_binary(cell)?;
+            check_utf8(text)?;
+            out.extend_from_slice(text);
+        }
+        TextForm::Bool => out.push(if bool_from_binary(cell)? { b't' } else { b'f' }),
+        TextForm::Integer(integer) => integer.render_binary(cell, out)?,
+        TextForm::Float4 => f32_text_from_binary(cell, out)?,
+        TextForm::Float8 => f64_text_from_binary(cell, out)?,
+        TextForm::Numeric => numeric_text_from_binary(cell, out)?,
+        TextForm::Money => return Err(Unrepresentable::MoneyScale.into()),
+        TextForm::Char => char_text_from_binary(cell, out)?,
+        TextForm::Bytea => bytea_text_from_binary(cell, out),
+        TextForm::Bits => bits_text_from_binary(cell, out)?,
+        TextForm::Uuid => out.extend_from_slice(&uuid_to_text(uuid_from_binary(cell)?)),
+        TextForm::Date => date_text_from_binary(cell, out)?,
+        TextForm::Time => time_text_from_binary(cell, out)?,
+        TextForm::TimeTz => timetz_text_from_binary(cell, out)?,
+        TextForm::Timestamp { zone: false } => timestamp_text_from_binary(cell, out)?,
+        TextForm::Timestamp { zone: true } => timestamptz_text_from_binary(cell, out)?,
+        TextForm::Interval => interval_text_from_binary(cell, out)?,
+        TextForm::Network { is_cidr } => network_text_from_binary(cell, *is_cidr, out)?,
+        TextForm::Mac(size) => mac_text_from_binary(cell, *size, out)?,
+        TextForm::TsVector => tsvector_text_from_binary(cell, out)?,
+        TextForm::Snapshot => snapshot_text_from_binary(cell, out)?,
+        TextForm::Tid => tid_text_from_binary(cell, out)?,
+        TextForm::Vector(integer) => {
+            let start = out.len();
+            for element in vector_from_binary(cell)? {
+                if out.len() > start {
+                    out.push(b' ');
+                }
+                integer.render_binary(element?.unwrap_or_default(), out)?;
+            }
+        }
+        TextForm::Array(array) => {
+            let render =
+                |element: &[u8], out: &mut Vec<u8>| render_binary(&array.element, element, out);
+            array_text_from_binary(cell, array.element_oid, array.delimiter, out, render)?;
+        }
+        TextForm::Shape(shape) => shape_text_from_binary(*shape, cell, out)?,
+        TextForm::Path => path_text_from_binary(cell, out)?,
+        TextForm::Polygon => polygon_text_from_binary(cell, out)?,
+        TextForm::Hstore => {
+            let start = out.len();
+            hstore_text_from_binary(cell, out)?;
+            check_utf8(out.get(start..).unwrap_or_default())?;
+        }
+        TextForm::Cube => cube_text_from_binary(cell, out)?,
+        TextForm::Numbers => numbers_text_from_binary(cell, out)?,
+        TextForm::Halves => halfvec_text_from_binary(cell, out)?,
+        TextForm::Range(bound) => {
+            range_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
+                render_binary(bound, cell, out)
+            })?;
+        }
+        TextForm::Multirange(bound) => {
+            multirange_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
+                render_binary(bound, cell, out)
+            })?;
+        }
+        TextForm::Record(fields) => record_text(fields, cell, out)?,
+        TextForm::Sparse => sparsevec_text_from_binary(cell, out)?,
+        TextForm::Geometry => geometry_text_from_binary(cell, out),
+        TextForm::Unread => return Err(Unrepresentable::BinaryCell.into()),
+        TextForm::Unknown => return Err(Unrepresentable::UnknownType.into()),
+    }
+    Ok(())
+}
+
+fn record_text(
+    fields: &[(Oid, TextForm)],
+    cell: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    let types = fields.iter().map(|(oid, _)| *oid);
+    record_text_from_binary(
+        cell,
+        types,
+        &mut Vec::new(),
+        out,
+        |place, cell, out| match fields.get(place) {
+            Some((_, form)) => render_binary(form, cell, out),
+            None => Ok(()),
+        },
+    )
+}
+
+impl Integer {
+    /// Appends the text of a binary integer.
+    #[inline]
+    pub(super) fn render_binary(self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        match self {
+            Self::Xid8 => write_decimal(u64_from_binary(cell)?, out),
+            Self::Lsn => lsn_to_text(u64_from_binary(cell)?, out),
+            _ => write_decimal(self.parse_binary(cell)?, out),
+        }
+        Ok(())
+    }
+}

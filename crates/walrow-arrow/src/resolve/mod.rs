@@ -1,0 +1,233 @@
+//! From a column's PostgreSQL type to its Arrow field, and to the plan that fills it.
+//!
+//! The field follows from OID, type modifier, type name, catalog and options alone; never from
+//! values or from the format they come in.
+
+mod kind;
+mod profile;
+mod requested;
+
+use crate::column::{Foreign, Plan};
+use crate::error::{Error, ErrorKind};
+use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
+use crate::pg_type;
+use crate::session::Session;
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
+use arrow_schema::{DataType, Field};
+use kind::PgType;
+use serde_json::json;
+use std::collections::HashMap;
+use walrow_stream::{Catalog, Column, Relation, TypeName};
+
+pub(crate) use requested::has_nullable_items;
+
+/// What a column becomes.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved {
+    pub(crate) field: Field,
+    pub(crate) plan: Plan,
+    /// Whether nothing told what its type is.
+    pub(crate) unresolved: bool,
+}
+
+/// The options that plans follow.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    profile: Profile,
+    trim_bpchar: bool,
+    session: &'a Session,
+}
+
+impl<'a> Target<'a> {
+    fn new(options: &'a DecoderBuilder) -> Self {
+        Self {
+            profile: options.profile,
+            trim_bpchar: options.trim_bpchar,
+            session: &options.session,
+        }
+    }
+
+    /// The plan for cells that were written under the session's settings.
+    fn under_session(self, pg_type: &PgType, plan: Plan) -> Plan {
+        let raw = match plan {
+            // The cell as it came.
+            Plan::Foreign(..) | Plan::Laid(..) => return plan,
+            Plan::Binary(_) => return plan,
+            Plan::Utf8(_) | Plan::Trimmed | Plan::Map => true,
+            _ => false,
+        };
+        let Session {
+            date_style,
+            interval_style,
+            latin1,
+            is_utc,
+        } = *self.session;
+        let foreign = match (pg_type, date_style, interval_style) {
+            (PgType::Date, Some(style), _) => Foreign::Date(style),
+            (PgType::Timestamp { zone: false }, Some(style), _) => Foreign::Timestamp(style),
+            (PgType::Timestamp { zone: true }, Some(style), _) => {
+                Foreign::TimestampTz(style, is_utc)
+            }
+            (PgType::Interval, _, Some(style)) => Foreign::Interval(style),
+            _ if latin1 && raw => Foreign::Latin1,
+            _ => return plan,
+        };
+        Plan::Foreign(Box::new(plan), foreign)
+    }
+}
+
+/// Resolves one column. `requested` is a target schema's type, which goes before `types`.
+pub(crate) fn column(
+    options: &DecoderBuilder,
+    relation: &Relation,
+    column: &Column,
+    requested: Option<&DataType>,
+) -> Result<Resolved, Error> {
+    let catalog = &options.catalog;
+    let target = Target::new(options);
+    let (pg_type, known) = kind::find(
+        catalog,
+        column.type_oid,
+        column.type_modifier,
+        column.type_name.as_ref(),
+    );
+    let (schema, type_name) = name_of(catalog, column);
+    let of_column =
+        requested.or_else(|| DecoderBuilder::for_column(&options.types, relation, &column.name));
+    let of_type = || type_name.as_ref().and_then(|name| options.types.get(name));
+    let plan = match of_column.or_else(of_type) {
+        None => profile::plan(&pg_type, target),
+        Some(data_type) => {
+            let plan = requested::plan(&pg_type, data_type, target);
+            let plan = plan.filter(|_| requested::can_be(data_type, options.profile));
+            plan.ok_or_else(|| {
+                let pg = type_name
+                    .clone()
+                    .unwrap_or_else(|| column.type_oid.to_string());
+                let text = requested::impossible(&pg, data_type, &pg_type, options.profile);
+                // A key that names the type is no word on this column.
+                let kind = match of_column {
+                    Some(_) => ErrorKind::Schema(text),
+                    None => ErrorKind::Options(format!("types: {text}")),
+                };
+                Error::new(kind)
+                    .in_table(&relation.to_string())
+                    .in_column(&column.name)
+            })?
+        }
+    };
+    let mut metadata = HashMap::from([
+        ("pg.oid".to_owned(), column.type_oid.to_string()),
+        ("pg.typmod".to_owned(), column.type_modifier.to_string()),
+    ]);
+    if let Some(name) = &type_name {
+        metadata.insert("pg.type".to_owned(), name.clone());
+    }
+    if let Some(schema) = schema {
+        metadata.insert("pg.schema".to_owned(), schema);
+    }
+    if options.profile == Profile::Arrow {
+        extension(&pg_type, &plan, type_name.as_deref(), &mut metadata);
+    }
+    let field = Field::new(&*column.name, plan.data_type(), true).with_metadata(metadata);
+    Ok(Resolved {
+        field,
+        plan,
+        unresolved: !known,
+    })
+}
+
+/// What becomes of a column's values that Arrow cannot hold.
+pub(crate) fn policy(
+    options: &DecoderBuilder,
+    relation: &Relation,
+    column: &Column,
+) -> OnUnrepresentable {
+    let policies = &options.column_unrepresentable;
+    let of_type = || policies.get(&name_of(&options.catalog, column).1?);
+    DecoderBuilder::for_column(policies, relation, &column.name)
+        .or_else(of_type)
+        .copied()
+        .unwrap_or(options.unrepresentable)
+}
+
+/// Refuses `types` that nothing can become.
+///
+/// Any key can be a column's name, that of a built-in type too: whether this type can become that
+/// one is judged when a column comes.
+pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
+    let mut keys: Vec<_> = options.types.iter().collect();
+    keys.sort_by_key(|(key, _)| *key);
+    for (key, data_type) in keys {
+        if requested::can_be(data_type, options.profile) {
+            continue;
+        }
+        let text =
+            if options.profile == Profile::Spark && requested::can_be(data_type, Profile::Arrow) {
+                format!("types: {key} cannot become {data_type}, which Spark does not take")
+            } else if !has_nullable_items(data_type) {
+                format!("types: {key} cannot become {data_type}: a list's items may be null")
+            } else {
+                format!("types: {key} cannot become {data_type}, nor can any column")
+            };
+        return Err(Error::new(ErrorKind::Options(text)));
+    }
+    Ok(())
+}
+
+/// The type's schema, unless it is built in, and its name, if anything tells it.
+fn name_of(catalog: &Catalog, column: &Column) -> (Option<String>, Option<String>) {
+    if let Some((entry, is_array)) = pg_type::by_oid(column.type_oid) {
+        let underscore = if is_array { "_" } else { "" };
+        return (None, Some(format!("{underscore}{}", entry.name)));
+    }
+    if let Some(entry) = catalog.type_of(column.type_oid) {
+        return (Some(entry.schema.clone()), Some(entry.name.clone()));
+    }
+    match &column.type_name {
+        Some(TypeName { namespace, name }) => (Some(namespace.to_string()), Some(name.to_string())),
+        None => (None, None),
+    }
+}
+
+/// Names the canonical extension type that a field's values are of.
+fn extension(
+    pg_type: &PgType,
+    plan: &Plan,
+    type_name: Option<&str>,
+    metadata: &mut HashMap<String, String>,
+) {
+    let strings = matches!(
+        plan.data_type(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    );
+    let bytes = matches!(
+        plan.data_type(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+    );
+    let (name, parameters) = match (pg_type, plan) {
+        (PgType::Uuid, Plan::Uuid) => ("arrow.uuid", String::new()),
+        (PgType::Json | PgType::Jsonb, _) if strings => ("arrow.json", String::new()),
+        (PgType::Geometry { is_geography, .. }, Plan::Wkb { srid }) => {
+            let mut parameters = json!({});
+            if let (Some(parameters), true) = (parameters.as_object_mut(), *srid != 0) {
+                parameters.insert("crs".to_owned(), json!(srid.to_string()));
+                parameters.insert("crs_type".to_owned(), json!("srid"));
+            }
+            if let (Some(parameters), true) = (parameters.as_object_mut(), *is_geography) {
+                parameters.insert("edges".to_owned(), json!("spherical"));
+            }
+            ("geoarrow.wkb", parameters.to_string())
+        }
+        // Their own bytes say nothing to whom the type is unknown.
+        (PgType::Bytea | PgType::Bits { .. }, _) => return,
+        _ if bytes || (strings && matches!(pg_type, PgType::Other | PgType::Cube)) => {
+            let name = type_name.unwrap_or("unknown");
+            let parameters = json!({ "type_name": name, "vendor_name": "PostgreSQL" });
+            ("arrow.opaque", parameters.to_string())
+        }
+        _ => return,
+    };
+    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
+    metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), parameters);
+}

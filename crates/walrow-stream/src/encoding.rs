@@ -1,0 +1,25 @@
+//! What the server encodes names in: the session's `client_encoding`.
+
+use std::borrow::Cow;
+use walrow_wire::PgString;
+
+/// The `client_encoding` that a stream was written under.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// UTF-8, which whoever starts replication should ask for.
+    #[default]
+    Utf8,
+    /// LATIN1, in which each byte is the character of its number.
+    Latin1,
+}
+
+impl Encoding {
+    /// The string, unless its bytes are none of this encoding.
+    pub(crate) fn decode(self, string: PgString<'_>) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Utf8 => string.to_str().ok().map(Cow::Borrowed),
+            Self::Latin1 => Some(string.0.iter().map(|byte| char::from(*byte)).collect()),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+"""One server of each version, for all tests here."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from servers import EmbeddedServer, NpmServer
+from servers.npm import VERSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("slow") and not os.environ.get("WALROW_SLOW"):
+        pytest.skip("takes minutes: make test-all")
+
+
+@pytest.fixture(
+    # The widest scope comes first in the order: every server starts once.
+    scope="session",
+    params=[
+        (EmbeddedServer, 16),
+        (EmbeddedServer, 18),
+        *(
+            pytest.param((NpmServer, major), marks=pytest.mark.slow)
+            for major in VERSIONS
+        ),
+    ],
+    ids=lambda kind: f"{kind[0].__name__.removesuffix('Server').lower()}-{kind[1]}",
+)
+def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
+    make, major = request.param
+    with make(major, logical_decoding_work_mem="64kB") as running:
+        yield running

@@ -1,0 +1,313 @@
+"""A stream of other settings than walrow pins: read as `session` says, or refused.
+
+The same rows are recorded under each setting and under the pinned ones, which are the
+truth. What the settings shape is never read without `session`, except where the shape
+itself tells what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+import walrow
+from servers import EmbeddedServer, recording
+from servers.recording import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pa = pytest.importorskip("pyarrow")
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+DATES = """
+    ('2024-02-29', '2024-02-29 17:30:00.5', '2024-02-29 17:30:00.5+05:30'),
+    ('2024-12-01', '2024-12-01 00:00:00', '2024-12-01 00:00:00+00'),
+    ('0044-03-15 BC', '0044-03-15 01:02:03.000001 BC', '0044-03-15 01:02:03 BC'),
+    ('12024-01-02', '12024-01-02 23:59:59.999999', '12024-01-02 23:59:59.99+00'),
+    ('0001-01-01', '0001-01-01 00:00:00', '0001-01-01 00:00:00+00'),
+    ('infinity', '-infinity', 'infinity'),
+    (NULL, NULL, NULL)
+"""
+INTERVALS = """
+    ('0'), ('1 year 2 mons -3 days 04:05:06.789'), ('-1 year -2 mons +3 days -4 hours'),
+    ('-00:00:00.000001'), ('1 day'), ('-1 day'), ('1 mon'), ('1 year'), ('-11 mons'),
+    ('2 hours'), ('-2 hours -3 min'), ('1 day -1 second'), ('-1 day +0.5 seconds'),
+    ('178000000 years'), ('-178000000 years'), ('2147483647 days'), ('1 min 1 sec'),
+    ('-2562047788:00:54.775807'), ('2562047788:00:54.775807'), ('61 seconds'),
+    ('-1 year -1 day'), ('1 year -1 day'), ('-3 days -00:00:01.5'), (NULL)
+"""
+DATE_STYLES = [
+    "SQL, MDY",
+    "SQL, DMY",
+    "German, DMY",
+    "German, MDY",
+    "Postgres, MDY",
+    "Postgres, DMY",
+    "SQL, YMD",
+]
+
+
+@dataclass(frozen=True)
+class Streams:
+    """A table of a database, recorded again and again."""
+
+    server: EmbeddedServer
+    database: str
+
+    def record(self, table: str, *, binary: bool = False, **settings: str) -> bytes:
+        with self._connect() as it:
+            it.execute("DROP PUBLICATION IF EXISTS p")
+            it.execute(f"CREATE PUBLICATION p FOR TABLE {table}".encode())
+        return record(
+            self.server,
+            lambda: self._touch(table),
+            publication="p",
+            database=self.database,
+            binary=binary,
+            settings=settings,
+        )
+
+    def _connect(self) -> psycopg.Connection:
+        # The server translates what is asked of it.
+        dsn = self.server.dsn_of(self.database)
+        encoding = "SQL_ASCII" if self.database == "bytes" else "UTF8"
+        return psycopg.connect(dsn, autocommit=True, client_encoding=encoding)
+
+    def _touch(self, table: str) -> None:
+        with self._connect() as it:
+            it.execute(f"UPDATE {table} SET id = id".encode())
+
+
+@pytest.fixture(scope="module", params=[16, 18])
+def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(request.param) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def streams(server: EmbeddedServer) -> Streams:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE moments (id serial PRIMARY KEY, d date, t timestamp,"
+            " z timestamptz, ds date[], r tsrange, c daterange[])"
+        )
+        connection.execute(
+            "INSERT INTO moments (d, t, z, ds, r)"
+            " SELECT d, t, z, ARRAY[d, NULL, d], tsrange(t, t, '[]')"
+            f" FROM (VALUES {DATES}) AS v (dd, tt, zz), LATERAL (SELECT dd::date d,"  # noqa: S608
+            " tt::timestamp t, zz::timestamptz z) x".encode()
+        )
+        connection.execute(
+            "CREATE TABLE spans (id serial PRIMARY KEY, i interval, js interval[])"
+        )
+        connection.execute(
+            "INSERT INTO spans (i, js) SELECT v::interval, ARRAY[v::interval, NULL]"
+            f" FROM (VALUES {INTERVALS}) AS v (v)".encode()  # noqa: S608
+        )
+        connection.execute("CREATE TABLE bytes (id serial PRIMARY KEY, b bytea)")
+        connection.execute(
+            r"INSERT INTO bytes (b) VALUES ('\x'), ('\x5c785c5c00ff7f20'), (NULL),"
+            r" (decode(repeat('00017f5c', 99), 'hex'))"
+        )
+    return Streams(server, "postgres")
+
+
+def table(data: bytes, **options: object) -> pa.Table:
+    options.setdefault("metadata", ())
+    with walrow.read(data, **options) as reader:  # type: ignore[arg-type]
+        batches = [pa.record_batch(batch) for batch in reader]
+    return pa.Table.from_batches(batches)
+
+
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+@pytest.mark.parametrize("style", DATE_STYLES)
+def test_dates_are_read_in_the_style_that_is_told(
+    streams: Streams, style: str, profile: str
+) -> None:
+    columns = ["id", "d", "t", "z"] + (["ds", "r"] if profile == "arrow" else [])
+    options = {"profile": profile, "unrepresentable": "null"}
+    pinned = table(streams.record("moments"), **options).select(columns)
+    assert pinned["d"].null_count < len(pinned)
+    told = table(
+        streams.record("moments", datestyle=style),
+        session={"DateStyle": style, "TimeZone": "UTC"},
+        **options,
+    ).select(columns)
+    assert told.equals(pinned)
+
+
+@pytest.mark.parametrize("style", DATE_STYLES)
+def test_dates_of_another_style_are_refused_where_nothing_tells(
+    streams: Streams, style: str
+) -> None:
+    data = streams.record("moments", datestyle=style)
+    with pytest.raises(walrow.DecodeError, match="session= names the DateStyle") as caught:
+        table(data)
+    assert caught.value.table == "public.moments"
+    assert caught.value.column == "d"
+    assert "2024" not in str(caught.value)
+
+
+def test_a_style_that_is_told_is_not_another(streams: Streams) -> None:
+    for recorded in ["ISO, DMY", "SQL, MDY", "German", "Postgres, DMY"]:
+        data = streams.record("moments", datestyle=recorded)
+        for told in ["SQL, MDY", "German", "Postgres, DMY"]:
+            if recorded == told:
+                continue
+            with pytest.raises(walrow.DecodeError):
+                table(data, session={"DateStyle": told}, unrepresentable="null")
+
+
+@pytest.mark.parametrize("zone", ["Asia/Riyadh", "<+0530>-05:30", "America/Caracas"])
+@pytest.mark.parametrize("style", ["SQL, DMY", "German", "Postgres, MDY"])
+def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) -> None:
+    columns = ["id", "z"]
+    # Years ago the zone's own time had a name: LMT.
+    pinned = table(streams.record("moments"), unrepresentable="null").select(columns)
+    data = streams.record("moments", datestyle=style, timezone=zone)
+    types = {column: "string" for column in ("d", "t", "ds", "r")}
+    session = {"datestyle": style, "TimeZone": zone}
+    options = {"types": types, "session": session, "unrepresentable": "null"}
+    if zone.startswith("<"):
+        assert table(data, **options).select(columns).equals(pinned)
+        return
+    with pytest.raises(walrow.DecodeError, match="an offset in digits"):
+        table(data, **options)
+
+
+def test_a_zones_name_is_no_offset(streams: Streams) -> None:
+    # What UTC stands for, unless the zone is told.
+    for zone, told in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
+        data = streams.record("moments", datestyle="SQL", timezone=zone)
+        with pytest.raises(walrow.DecodeError, match="TimeZone"):
+            table(data, session={"DateStyle": "SQL", **told}, unrepresentable="null")
+
+
+@pytest.mark.parametrize("style", ["postgres_verbose", "sql_standard", "iso_8601"])
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_intervals_are_read_in_the_style_that_is_told(
+    streams: Streams, style: str, profile: str
+) -> None:
+    columns = ["id", "i"] + (["js"] if profile != "text" else [])
+    options = {"profile": profile, "unrepresentable": "null"}
+    if profile == "text" and style == "iso_8601":
+        pytest.skip("text is the server's own, whichever of the two it is")
+    pinned = table(streams.record("spans"), **options).select(columns)
+    data = streams.record("spans", intervalstyle=style)
+    session = {"IntervalStyle": style}
+    assert table(data, session=session, **options).select(columns).equals(pinned)
+    if style != "iso_8601" and profile != "text":
+        with pytest.raises(walrow.DecodeError, match="session= names the one it was"):
+            table(data, **options)
+
+
+def test_escaped_bytes_show_what_they_are(streams: Streams) -> None:
+    pinned = table(streams.record("bytes"))
+    assert table(streams.record("bytes", bytea_output="escape")).equals(pinned)
+
+
+@pytest.fixture(scope="module")
+def latin(server: EmbeddedServer) -> Streams:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"
+        )
+    with psycopg.connect(server.dsn_of("latin"), autocommit=True) as connection:
+        connection.execute("SET client_encoding = 'UTF8'")
+        connection.execute("CREATE TYPE größe AS ENUM ('süß', 'sauer')")
+        connection.execute(
+            'CREATE TABLE "Maß" (id int PRIMARY KEY, "Länge" text, j jsonb, a text[],'
+            " e größe, c char(9), r int4range)"
+        )
+        connection.execute(
+            """INSERT INTO "Maß" VALUES
+            (1, 'éÿ¡', '{"ü": "ö"}', ARRAY['ñ, "x"', NULL], 'süß', 'ß', '[1,3)'),
+            (2, 'plain', '1', '{}', 'sauer', 'x', 'empty')"""
+        )
+    return Streams(server, "latin")
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_latin1_is_read_where_it_is_told(
+    latin: Streams, profile: str, *, binary: bool
+) -> None:
+    types = {"a": "list<string>"} if profile == "text" else {}
+    name = '"Maß"'
+    pinned = latin.record(name, binary=binary, client_encoding="UTF8")
+    told = latin.record(name, binary=binary, client_encoding="LATIN1")
+    assert "Länge".encode("latin1") in told
+    expected = table(pinned, profile=profile, types=types)
+    read = table(told, profile=profile, types=types, session={"client_encoding": "LATIN1"})
+    assert expected["Länge"].to_pylist() == ["éÿ¡", "plain"]
+    assert read.equals(expected)
+    assert read.schema.metadata[b"pg.table"] == "Maß".encode()
+    with pytest.raises(walrow.DecodeError, match="UTF-8"):
+        table(told, profile=profile)
+
+
+def test_an_envelope_of_latin1_is_text(latin: Streams) -> None:
+    read = {}
+    for encoding in ["UTF8", "LATIN1"]:
+        data = latin.record('"Maß"', client_encoding=encoding)
+        session = {"client_encoding": encoding}
+        with walrow.read(data, envelope=True, session=session, metadata=()) as reader:
+            read[encoding] = pa.table(reader)
+    assert read["LATIN1"].equals(read["UTF8"])
+
+
+@pytest.fixture(scope="module")
+def ascii_only(server: EmbeddedServer) -> Streams:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0"
+        )
+    with psycopg.connect(server.dsn_of("bytes"), autocommit=True) as connection:
+        connection.execute("CREATE TABLE anything (id int PRIMARY KEY, x text)")
+        connection.execute(r"INSERT INTO anything VALUES (1, 'a'), (2, E'\351')")
+    return Streams(server, "bytes")
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_bytes_of_no_encoding_are_let_through_as_bytes(
+    ascii_only: Streams, *, binary: bool
+) -> None:
+    encoding = "SQL_ASCII"
+    data = ascii_only.record("anything", binary=binary, client_encoding=encoding)
+    session = {"client_encoding": "SQL_ASCII"}
+    with pytest.raises(walrow.UnrepresentableError) as caught:
+        table(data, session=session)
+    option = re.search(r'types=\{"public.anything.x": "(\w+)"\}', str(caught.value))
+    assert option is not None
+    read = table(data, session=session, types={"x": option[1]})
+    assert read["x"].to_pylist() == [b"a", b"\xe9"]
+
+
+@pytest.mark.parametrize(
+    ("session", "text"),
+    [
+        ({"DateStyle": "Klingon"}, "DateStyle"),
+        ({"DateStyle": "MDY"}, "DateStyle"),
+        ({"IntervalStyle": "x"}, "sql_standard"),
+        ({"client_encoding": "EUC_JP"}, "LATIN1"),
+        ({"work_mem": "4MB"}, "no setting that values are told by"),
+    ],
+)
+def test_settings_that_say_nothing_are_refused(
+    session: dict[str, str], text: str
+) -> None:
+    with pytest.raises(walrow.OptionError, match=text):
+        walrow.Decoder(session=session)
+
+
+def test_pinned_settings_are_a_session_too(streams: Streams) -> None:
+    data = streams.record("moments")
+    session = {**recording.PINNED_SETTINGS, "client_encoding": "UTF8"}
+    options = {"unrepresentable": "null"}
+    assert table(data, session=session, **options).equals(table(data, **options))
