@@ -198,10 +198,10 @@ _TSRANGE = next(kind for kind in RANGES if kind.name == "tsrange")
 KINDS = (
     *_USERS,
     _PAIR,
-    composite(
-        "empty",
-        {},
-        setup="CREATE TYPE empty AS ()",
+    # Without fields it would be a struct that few can hold.
+    Kind(
+        *("empty", "empty", TEXT, TEXT),
+        setup=("CREATE TYPE empty AS ()",),
         fill="SELECT ROW()::empty UNION ALL SELECT NULL",
     ),
     composite(

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import pq
 
 import walrow
-from grid.catalog import catalog
+import walrow.postgres
 from servers import create_slot, drop_slot, record
 from servers.recording import PINNED_SETTINGS
 
@@ -66,7 +66,7 @@ class Live:
             server.dsn, autocommit=True, options=settings, client_encoding="UTF8"
         )
         self._define(kinds)
-        self.catalog = catalog(self._connection)
+        self.catalog = walrow.postgres.catalog(self._connection)
         for slot in _SLOTS.values():
             create_slot(server.dsn, slot)
         for kind in kinds:

@@ -107,6 +107,16 @@ def arrays(
     return lists(item, lambda items: printing.array(items, delimiter))
 
 
+def nested(
+    item: Callable[[pa.Array], Texts], depth: int, delimiter: str = ","
+) -> Callable[[pa.Array], Texts]:
+    """Writes arrays of several dimensions: their inner braces are not quoted."""
+    if depth == 1:
+        return arrays(item, delimiter)
+    inner = nested(item, depth - 1, delimiter)
+    return lists(inner, lambda items: "{" + delimiter.join(_all(items)) + "}")
+
+
 def structs(
     fields: Sequence[Callable[[pa.Array], Texts]], write: Callable[..., str]
 ) -> Callable[[pa.Array], Texts]:

@@ -20,7 +20,7 @@ from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
 
 pa = pytest.importorskip("pyarrow")
-from grid import every  # noqa: E402
+from grid import every, rendering  # noqa: E402
 from grid.comparing import same  # noqa: E402
 from grid.exceptions import EXCEPTIONS, FAULTS, Seen  # noqa: E402
 from grid.live import Live, Table, beyond_of, decode, one_row  # noqa: E402
@@ -56,9 +56,12 @@ ABOUT: dict[str, Callable[[Kind, int], object]] = {
         kind.binary != "read"
     ),
     "test_arrays_of_several_dimensions_are_no_lists": lambda kind, _: kind.of,
+    "test_arrays_of_several_dimensions_are_lists_as_deep_if_asked_for": lambda kind, _: (
+        kind.of and not kind.is_opaque and kind.binary == "read"
+    ),
     "test_what_has_no_place_is_refused_or_null_or_stands_at_the_end": beyond_of,
 }
-_SEVERAL = "an array of more than one dimension"
+_SEVERAL = "an array of other dimensions than its own"
 
 
 def kinds_on(server: Server) -> list[Kind]:
@@ -111,11 +114,12 @@ def live(request: pytest.FixtureRequest, servers: Callable[[Server], Live]) -> L
 @pytest.fixture(autouse=True)
 def known(request: pytest.FixtureRequest) -> None:
     """Expects the failure of what is known to be wrong, and nothing else."""
-    parameters = getattr(request.node, "callspec", None)
-    name = parameters.params.get("name") if parameters else None
+    callspec = getattr(request.node, "callspec", None)
+    parameters = callspec.params if callspec else {}
+    name, profile = parameters.get("name"), parameters.get("profile")
     claim = request.node.originalname
     for fault in FAULTS:
-        if fault.concerns(claim, name):
+        if fault.concerns(claim, name, profile):
             mark = pytest.mark.xfail(
                 reason=fault.reason, raises=fault.raises, strict=True
             )
@@ -242,6 +246,29 @@ def test_arrays_of_several_dimensions_are_no_lists(
         assert batch.nulled == {"v": 3}
         for row in range(3):
             refused(live, table, row, _SEVERAL, form=form, profile=profile)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_arrays_of_several_dimensions_are_lists_as_deep_if_asked_for(
+    live: Live, name: str, profile: str
+) -> None:
+    table = live.tables[f"n_{name}"]
+    of = table.kind.of
+    assert of is not None
+    for form in forms_of(table):
+        for row, depth in enumerate((2, 3, 2)):
+            asked = table.kind.form(profile).type
+            for _ in range(depth - 1):
+                asked = pa.list_(asked)
+            stream = one_row(live.streams[table.name, form], row)
+            (batch,) = decode(live, stream, profile=profile, types={"v": asked})
+            found = pa.record_batch(batch).column("v")
+            assert found.type == asked
+            render = rendering.nested(of.form(profile).render, depth, of.delimiter)
+            printed = live.texts[table.name][row + 1]
+            assert render(found) == [without_bounds(printed)]
+            has_bounds = printed != without_bounds(printed)
+            assert batch.dropped_bounds == ({"v": 1} if has_bounds else {})
 
 
 @pytest.mark.parametrize("profile", PROFILES)
