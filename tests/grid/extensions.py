@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from grid import drawing, rendering
-from grid.kinds import Form, Kind, opaque, words
+from grid.kinds import TEXT, Form, Kind, opaque, text_of, words
 from grid.scalars import KINDS as SCALARS
 
 _MAP = Form(pa.map_(pa.string(), pa.string()), rendering.maps)
@@ -85,9 +85,8 @@ CONTRIB = (
         drawing.listed(drawing.label, "| & |", 1),
         extension="ltree",
     ),
-    words(
-        "cube",
-        "cube",
+    Kind(
+        *("cube", "cube", text_of("cube"), TEXT),
         (
             *("0", "(1,2)", "(1,2),(3,4)", "(3,4),(1,2)", "()", "(-0,0.1)", "(1),(1)"),
             *("(1e300,1e-5),(NaN,Infinity)", "(1,2),(1,2)"),
@@ -120,7 +119,10 @@ CONTRIB = (
         *(Form(pa.int64(), rendering.integer), ("0", "4294967295"), None),
         extension="lo",
     ),
-    words(*("earth", "earth", ("(6378168,0,0)",), None), extension="earthdistance"),
+    Kind(
+        *("earth", "earth", text_of("earth"), TEXT, ("(6378168,0,0)",)),
+        extension="earthdistance",
+    ),
 )
 
 PGVECTOR = (

@@ -105,10 +105,11 @@ def words(name: str, sql: str, odd: tuple[str, ...], draw: Any, **more: Any) -> 
 
 def opaque(name: str, odd: tuple[str, ...], **more: Any) -> Kind:
     """A type that nothing is known of: the server's text, and so its arrays."""
-    return Kind(name, name, _opaque(name), TEXT, odd, is_opaque=True, **more)
+    return Kind(name, name, text_of(name), TEXT, odd, is_opaque=True, **more)
 
 
-def _opaque(name: str) -> Form:
+def text_of(name: str) -> Form:
+    """The server's text of a type, which the field names."""
     return Form(pa.opaque(pa.string(), name, "PostgreSQL"), rendering.storage)
 
 
@@ -129,7 +130,7 @@ def array_of(kind: Kind) -> Kind:
     return Kind(
         f"{kind.name}_array",
         f"{kind.sql}[]",
-        form(kind.arrow, _opaque(f"_{kind.name}")),
+        form(kind.arrow, text_of(f"_{kind.name}")),
         form(kind.spark, TEXT),
         fill=fill,
         extension=kind.extension,

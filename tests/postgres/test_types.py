@@ -340,6 +340,17 @@ def sentinel(live: Live, table: Table, form: str, profile: str, row: int) -> int
     return int(value)
 
 
+def test_money_is_the_same_decimals_where_their_scale_is_told(live: Live) -> None:
+    columns = [
+        decoded(live, "t_money", form, types={"v": pa.decimal128(19, 2)})[0]
+        for form in ("text", "binary")
+    ]
+    assert same(*columns)
+    printed = live.texts["t_money"].values()
+    wanted = [text and re.sub("[$,]", "", text) for text in printed]
+    assert not differences(rendering.decimal(columns[0]), wanted)
+
+
 def test_text_is_the_same_without_a_catalog(live: Live) -> None:
     for table in live.tables.values():
         found, batch = decoded(
