@@ -1,0 +1,139 @@
+"""What does not come out alike from text and binary, and what is not right yet."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+import walrow
+from grid.live import decode, one_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from grid.live import Live, Table
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A table's column in a profile, as decoded from text and, with its batch, binary.
+
+    What has no place became null.
+    """
+
+    live: Live
+    table: Table
+    profile: str
+    text: pa.Array
+    binary: pa.Array
+    batch: walrow.Batch
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference between text and binary that lies in what the server sends.
+
+    Attributes:
+        reason: Why nothing can be done about it.
+        check: What is so in spite of it.
+    """
+
+    reason: str
+    check: Callable[[Seen], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the decoder does wrong or does not do yet.
+
+    Attributes:
+        reason: What it is.
+        claims: The tests that fail.
+        names: The kinds that they fail with.
+        profiles: Those that they fail in.
+        raises: How they fail.
+    """
+
+    reason: str
+    claims: tuple[str, ...]
+    names: tuple[str, ...]
+    profiles: tuple[str, ...] = ("arrow", "spark", "text")
+    raises: type[BaseException] | tuple[type[BaseException], ...] = AssertionError
+
+    def concerns(self, claim: str, name: str | None, profile: str | None) -> bool:
+        of_profile = profile is None or profile in self.profiles
+        return claim in self.claims and name in self.names and of_profile
+
+
+def _numbers(seen: Seen) -> None:
+    # Their values are compared with the OIDs where every value is.
+    assert seen.text.is_valid().equals(seen.binary.is_valid())
+    assert seen.batch.nulled == {}
+
+
+def _refused(seen: Seen) -> None:
+    assert seen.binary.null_count == len(seen.binary)
+    assert seen.batch.nulled == {"v": len(seen.text) - seen.text.null_count}
+    _is_error(seen)
+
+
+def _refused_items(seen: Seen) -> None:
+    """Of a list the items become null; of an array's text all of it, if it has any."""
+    text, binary, nulled = seen.text, seen.binary, seen.batch.nulled
+    if seen.profile == "text":
+        wanted = [
+            None if re.search(r"[^{NUL,}]", re.sub("^.*=", "", item or "")) else item
+            for item in text.to_pylist()
+        ]
+        assert binary.to_pylist() == wanted
+        assert nulled == {"v": binary.null_count - text.null_count}
+    else:
+        assert binary.is_valid().equals(text.is_valid())
+        assert binary.value_lengths().equals(text.value_lengths())
+        items = text.flatten()
+        assert binary.flatten().null_count == len(items)
+        assert nulled == {"v": len(items) - items.null_count}
+    _is_error(seen)
+
+
+def _is_error(seen: Seen) -> None:
+    """The default policy stops at the first value."""
+    row = seen.text.is_valid().to_pylist().index(True)
+    stream = one_row(seen.live.streams[seen.table.name, "binary"], row)
+    with pytest.raises(walrow.UnrepresentableError, match="the binary form"):
+        decode(seen.live, stream, profile=seen.profile)
+
+
+EXCEPTIONS = {
+    ("number", False): Difference(
+        "the server sends the OID and not the name", _numbers
+    ),
+    ("number", True): Difference(
+        "the server sends the OIDs and not the names", _numbers
+    ),
+    ("refused", False): Difference("the bytes alone do not tell the text", _refused),
+    ("refused", True): Difference(
+        "the bytes alone do not tell the text", _refused_items
+    ),
+}
+
+FAULTS = (
+    Fault(
+        "lists of lists of text are taken for one dimension of lists of points or ranges",
+        ("test_arrays_of_several_dimensions_are_lists_as_deep_if_asked_for",),
+        (
+            "polygon_array",
+            *(
+                f"{of}multirange_array"
+                for of in ("int4", "int8", "num", "ts", "tstz", "date", "float", "text")
+            ),
+        ),
+        profiles=("spark",),
+        raises=walrow.UnrepresentableError,
+    ),
+)
