@@ -1,4 +1,4 @@
-"""What does not come out alike from text and binary, and what is not right yet."""
+"""What does not come out alike from text and binary."""
 
 from __future__ import annotations
 
@@ -45,29 +45,6 @@ class Difference:
 
     reason: str
     check: Callable[[Seen], None]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What the decoder does wrong or does not do yet.
-
-    Attributes:
-        reason: What it is.
-        claims: The tests that fail.
-        names: The kinds that they fail with.
-        profiles: Those that they fail in.
-        raises: How they fail.
-    """
-
-    reason: str
-    claims: tuple[str, ...]
-    names: tuple[str, ...]
-    profiles: tuple[str, ...] = ("arrow", "spark", "text")
-    raises: type[BaseException] | tuple[type[BaseException], ...] = AssertionError
-
-    def concerns(self, claim: str, name: str | None, profile: str | None) -> bool:
-        of_profile = profile is None or profile in self.profiles
-        return claim in self.claims and name in self.names and of_profile
 
 
 def _numbers(seen: Seen) -> None:
@@ -121,19 +98,3 @@ EXCEPTIONS = {
         "the bytes alone do not tell the text", _refused_items
     ),
 }
-
-FAULTS = (
-    Fault(
-        "lists of lists of text are taken for one dimension of lists of points or ranges",
-        ("test_arrays_of_several_dimensions_are_lists_as_deep_if_asked_for",),
-        (
-            "polygon_array",
-            *(
-                f"{of}multirange_array"
-                for of in ("int4", "int8", "num", "ts", "tstz", "date", "float", "text")
-            ),
-        ),
-        profiles=("spark",),
-        raises=walrow.UnrepresentableError,
-    ),
-)

@@ -1,7 +1,6 @@
 """Every type on every server, value by value.
 
-What is not as in the first claims stands in one table: `EXCEPTIONS`. What is wrong or
-missing in the decoder stands in `FAULTS`, which fails when an entry is no longer needed.
+What is not as in the first claims stands in one table: `EXCEPTIONS`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from servers.npm import VERSIONS
 pa = pytest.importorskip("pyarrow")
 from grid import every, rendering  # noqa: E402
 from grid.comparing import same  # noqa: E402
-from grid.exceptions import EXCEPTIONS, FAULTS, Seen  # noqa: E402
+from grid.exceptions import EXCEPTIONS, Seen  # noqa: E402
 from grid.live import Live, Table, beyond_of, decode, one_row  # noqa: E402
 
 if TYPE_CHECKING:
@@ -109,21 +108,6 @@ def servers() -> Iterator[Callable[[Server], Live]]:
 @pytest.fixture
 def live(request: pytest.FixtureRequest, servers: Callable[[Server], Live]) -> Live:
     return servers(request.param)
-
-
-@pytest.fixture(autouse=True)
-def known(request: pytest.FixtureRequest) -> None:
-    """Expects the failure of what is known to be wrong, and nothing else."""
-    callspec = getattr(request.node, "callspec", None)
-    parameters = callspec.params if callspec else {}
-    name, profile = parameters.get("name"), parameters.get("profile")
-    claim = request.node.originalname
-    for fault in FAULTS:
-        if fault.concerns(claim, name, profile):
-            mark = pytest.mark.xfail(
-                reason=fault.reason, raises=fault.raises, strict=True
-            )
-            request.applymarker(mark)
 
 
 def decoded(live: Live, table: str, form: str, **options: Any) -> tuple[Any, Any]:

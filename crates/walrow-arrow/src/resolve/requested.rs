@@ -306,18 +306,7 @@ fn plan_as_it_is(pg_type: &PgType, data_type: &DataType, target: Target<'_>) -> 
             let form = ListForm::Array {
                 delimiter: *delimiter,
             };
-            let element_first = matches!(
-                profile::plan(element, target).data_type(),
-                DataType::List(_)
-            );
-            let as_element = || plan(element, item.data_type(), target);
-            let as_array = || nested(element, item.data_type(), target, MAX_DEPTH);
-            // Lists of lists are of two dimensions, unless each element is a list by itself.
-            let inner = if element_first {
-                as_element().or_else(as_array)?
-            } else {
-                as_array().or_else(as_element)?
-            };
+            let inner = element_or_nested(element, item.data_type(), target, MAX_DEPTH)?;
             list_of(item, inner, *element_oid, form)
         }
         (PgType::Hstore, DataType::Map(..)) if *data_type == Plan::Map.data_type() => Plan::Map,
@@ -378,14 +367,26 @@ fn list_of(item: &FieldRef, element: Plan, element_oid: Oid, form: ListForm) -> 
     Plan::list_of(Arc::clone(item), element, element_oid, form)
 }
 
-/// Lists of lists of an array's elements.
-fn nested(element: &PgType, item: &DataType, target: Target<'_>, depth: u8) -> Option<Plan> {
-    let (DataType::List(inner), Some(depth)) = (item, depth.checked_sub(1)) else {
-        return None;
+/// What an array's items are: its elements, or lists of them where it has more dimensions.
+fn element_or_nested(
+    element: &PgType,
+    item: &DataType,
+    target: Target<'_>,
+    depth: u8,
+) -> Option<Plan> {
+    let as_element = || plan(element, item, target);
+    let as_array = || {
+        let (DataType::List(inner), Some(depth)) = (item, depth.checked_sub(1)) else {
+            return None;
+        };
+        let plan = element_or_nested(element, inner.data_type(), target, depth)?;
+        Some(list_of(inner, plan, 0, ListForm::Nested))
     };
-    let plan = plan(element, inner.data_type(), target)
-        .or_else(|| nested(element, inner.data_type(), target, depth))?;
-    Some(list_of(inner, plan, 0, ListForm::Nested))
+    // Lists of lists are of two dimensions, unless each element is a list by itself.
+    match profile::plan(element, target).data_type() {
+        DataType::List(_) => as_element().or_else(as_array),
+        _ => as_array().or_else(as_element),
+    }
 }
 
 /// A `sparsevec` under the fields of a schema that was asked for.
