@@ -235,6 +235,20 @@ def test_types_catalog_and_prefix_are_handed_on(
     assert first["pg_change_type"] == "insert"
 
 
+def test_settings_are_handed_on(
+    data: Path, invoke: Callable[..., str], run: Any
+) -> None:
+    path = data / "types-array.text.wire"
+    blanks = json.loads(invoke("decode", path).splitlines()[0])["k"]
+    trimmed = invoke("decode", "--trim-bpchar", path)
+    assert blanks == ["a  ", None, "abc"]
+    assert json.loads(trimmed.splitlines()[0])["k"] == ["a", None, "abc"]
+    path = data / "types-time.text.wire"
+    found = run("decode", "--session", "DateStyle=SQL, DMY", path)
+    assert found.returncode == 1
+    assert b"DateStyle that session= names" in found.stderr
+
+
 @pytest.mark.parametrize(
     ("item", "column", "kind"),
     [
@@ -385,6 +399,9 @@ def test_wrong_calls_are_usage_errors(data: Path, tmp_path: Path, run: Any) -> N
         ("--to", tmp_path / "out.csv", path),
         ("--types", "amount", path),
         ("--types", "amount=nonsense", path),
+        ("--session", "DateStyle=Klingon", path),
+        ("--session", "work_mem=4MB", path),
+        ("--session", "LATIN1", path),
         ("--unrepresentable", "ignore", path),
         ("--profile", "other", path),
         ("--catalog", tmp_path / "gone.json", path),

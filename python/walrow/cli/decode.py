@@ -82,6 +82,18 @@ _POLICIES = ("error", "null", "sentinel")
     help="User-defined types, as `walrow catalog` and walrow.Catalog.to_json write them.",
 )
 @click.option(
+    "--session",
+    multiple=True,
+    metavar="SETTING=VALUE",
+    help="A setting that the capture was made under, where that is not what walrow pins: "
+    "'DateStyle=SQL, DMY', client_encoding=LATIN1. Repeatable.",
+)
+@click.option(
+    "--trim-bpchar",
+    is_flag=True,
+    help="Leave out the blanks that character(n) is filled up with.",
+)
+@click.option(
     "--metadata-prefix",
     default="_",
     show_default=True,
@@ -101,6 +113,8 @@ def decode(
     types: tuple[str, ...],
     unrepresentable: tuple[str, ...],
     catalog: Path | None,
+    session: tuple[str, ...],
+    trim_bpchar: bool,
     metadata_prefix: str,
 ) -> None:
     r"""Writes the committed changes of FILE, a capture; - is stdin.
@@ -128,6 +142,8 @@ def decode(
         "framing": framing,
         "types": _pairs(types, "--types") or None,
         "unrepresentable": _policies(unrepresentable),
+        "session": _pairs(session, "--session") or None,
+        "trim_bpchar": trim_bpchar,
         "metadata_prefix": metadata_prefix,
         "batch_rows": GROUP_ROWS,
     }
