@@ -20,9 +20,9 @@ use walrow_benches::decode;
 use walrow_benches::types::{Cells, FAMILIES};
 
 /// The best of so many turns counts: noise only ever adds.
-const TURNS: usize = 40;
+const TURNS: usize = 12;
 /// Bytes of cells: more than a core's nearest caches hold.
-const BYTES: usize = 2_000_000;
+const BYTES: usize = 10_000_000;
 
 /// At most so many nanoseconds for the text of one cell.
 const TARGETS: &[(&str, f64)] = &[

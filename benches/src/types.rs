@@ -49,14 +49,14 @@ pub struct Cells {
 }
 
 impl Family {
-    /// About so many bytes of cells, at most 20,000.
+    /// About so many bytes of cells, at most 400,000.
     #[must_use]
     pub fn cells(&self, bytes: usize) -> Cells {
         let mut random = Random(1);
         let (sample, sent) = (self.make)(&mut random);
         let each = sample.len().max(sent.len()) + 5;
         let columns = COLUMNS.min(bytes / each).max(1);
-        let rows = (bytes / each / columns).clamp(1, 20_000 / columns);
+        let rows = (bytes / each / columns).clamp(1, 400_000 / columns);
         let values: Vec<_> = (0..rows * columns)
             .map(|_| (self.make)(&mut random))
             .collect();

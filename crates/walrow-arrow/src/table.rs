@@ -172,7 +172,27 @@ impl Table {
     pub(crate) fn append(&mut self, current: &Current, row: &NewRow<'_>) -> Result<(), Error> {
         self.enter(current);
         let mut unsent = Vec::new();
-        for (place, (slot, cell)) in self.columns.iter_mut().zip(row.cells()).enumerate() {
+        // Most rows come without an old one, and have their cells in a row.
+        match row.old {
+            None => self.append_cells(row.tuple.cells(), &mut unsent)?,
+            Some(_) => self.append_cells(row.cells(), &mut unsent)?,
+        }
+        self.count_bytes(row);
+        if !unsent.is_empty() {
+            self.metadata.unsent(unsent);
+        }
+        self.metadata.append(row.change_type, row.seq, row.key_only);
+        self.rows = self.rows.saturating_add(1);
+        Ok(())
+    }
+
+    #[inline]
+    fn append_cells<'a>(
+        &mut self,
+        cells: impl Iterator<Item = Cell<'a>>,
+        unsent: &mut Vec<usize>,
+    ) -> Result<(), Error> {
+        for (place, (slot, cell)) in self.columns.iter_mut().zip(cells).enumerate() {
             let Some(column) = slot else { continue };
             if let Cell::Unchanged = cell {
                 unsent.push(place);
@@ -189,12 +209,6 @@ impl Table {
                 return Err(self.refuse(place, error, cell));
             }
         }
-        self.count_bytes(row);
-        if !unsent.is_empty() {
-            self.metadata.unsent(unsent);
-        }
-        self.metadata.append(row.change_type, row.seq, row.key_only);
-        self.rows = self.rows.saturating_add(1);
         Ok(())
     }
 

@@ -820,7 +820,7 @@ impl Bytes {
         self.offsets.push(end);
     }
 
-    #[inline]
+    #[inline(never)]
     fn push_rendered(&mut self, cell: &[u8], form: &TextForm) -> Result<(), CellError> {
         render_binary(form, cell, &mut self.bytes)?;
         self.close()

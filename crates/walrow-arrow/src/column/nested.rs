@@ -99,6 +99,7 @@ impl List {
         self.offsets.push(end);
     }
 
+    #[inline(never)]
     pub(super) fn push_text(
         &mut self,
         cell: &[u8],
@@ -150,6 +151,7 @@ impl List {
         self.close()
     }
 
+    #[inline(never)]
     pub(super) fn push_binary(
         &mut self,
         cell: &[u8],
@@ -297,6 +299,7 @@ impl Vector {
 }
 
 impl Map {
+    #[inline(never)]
     pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
         let (keys, values) = (&mut self.keys, &mut self.values);
         hstore_from_text(cell, &mut self.scratch, |key, value| {
@@ -305,6 +308,7 @@ impl Map {
         self.close()
     }
 
+    #[inline(never)]
     pub(super) fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
         for pair in hstore_from_binary(cell)? {
             let (key, value) = pair?;
@@ -353,6 +357,7 @@ impl Struct {
         }
     }
 
+    #[inline(never)]
     pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
         let Self {
             columns, scratch, ..
@@ -399,6 +404,7 @@ impl Struct {
         }
     }
 
+    #[inline(never)]
     pub(super) fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
         let Self {
             columns, scratch, ..
