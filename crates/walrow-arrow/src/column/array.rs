@@ -300,15 +300,21 @@ fn split_quoted<'s, 'a: 's>(
 /// The element up to the delimiter or the closing brace, and what follows from there.
 #[inline]
 fn split_unquoted(rest: &[u8], delimiter: u8) -> Result<(Option<&[u8]>, &[u8]), CellError> {
-    let end = |byte: &u8| *byte == delimiter || *byte == b'}';
-    let place = rest.iter().position(end).ok_or(NOT_AN_ARRAY)?;
-    let (element, after) = rest.split_at_checked(place).ok_or(NOT_AN_ARRAY)?;
-    if element == b"NULL" {
+    let mut special = false;
+    let mut length = 0_usize;
+    for byte in rest {
+        if *byte == delimiter || *byte == b'}' {
+            break;
+        }
+        special |= matches!(byte, b'"' | b'\\' | b'{' | b' ' | b'\t'..=b'\r');
+        length = length.saturating_add(1);
+    }
+    let (element, after) = rest.split_at_checked(length).ok_or(NOT_AN_ARRAY)?;
+    if element.len() == 4 && element == b"NULL" {
         return Ok((None, after));
     }
     // All of these are quoted by the server, in whatever case null is written.
-    let quoted = |byte: &u8| matches!(byte, b'"' | b'\\' | b'{' | b' ' | b'\t'..=b'\r');
-    if element.is_empty() || element.eq_ignore_ascii_case(b"NULL") || element.iter().any(quoted) {
+    if special || element.is_empty() || after.is_empty() || element.eq_ignore_ascii_case(b"NULL") {
         return Err(NOT_AN_ARRAY);
     }
     Ok((Some(element), after))
