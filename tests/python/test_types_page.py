@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
+import own_types
 import types_page
+import walrow
+from walrow import postgres
 
 TEXT = types_page.PAGE.read_text("utf-8")
 
@@ -39,3 +43,19 @@ def test_every_choice_is_one_of_some_type() -> None:
     )
     shown = {types_page.general(each) for each in types_page.CANDIDATES}
     assert {each for each in shown if f"`{each}`" not in cells} == set()
+
+
+def test_choices_in_the_notes_are_choices() -> None:
+    for header, _, rows in types_page.tables(TEXT):
+        for row in rows if header == types_page.PROFILES else []:
+            for wanted in re.findall(r'"([a-z]\w+[^"]*)"[`}]', row.split("|")[4]):
+                for name in types_page.types_of(row):
+                    catalog = own_types.catalog({name: types_page.named()[name]})
+                    walrow.schema(catalog, "t", types={name: wanted})
+
+
+def test_pinned_settings_are_those_of_the_table() -> None:
+    _, _, part = TEXT.partition("| setting | pinned |")
+    found = dict(re.findall(r"^\| `(\w+)` \| `?([\w]+)`? \|", part, re.MULTILINE))
+    pinned = {**postgres.settings(), "search_path": "empty"}
+    assert found == pinned
