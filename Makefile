@@ -73,8 +73,9 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 golden: build ## makes tests/data again, from real servers
 	@$(BIN)/python tests/data/make.py
 
-types: build ## the table of built-in types again, from servers 14 to 18
+types: build ## the table of built-in types again, from servers 14 to 18, and docs/types.md
 	@$(BIN)/python tests/servers/built_in.py
+	@$(BIN)/python tests/python/types_page.py
 
 clean: ## removes what was built and installed here
 	rm -rf .venv target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,75 @@
+"""A table's changes in Spark, as values that can be compared."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.types import ArrayType, StructType, TimestampType
+
+import walrow.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+    from spark.type_values import Column
+
+
+def decoded(
+    spark: SparkSession,
+    capture: bytes,
+    table: str,
+    catalog: walrow.Catalog,
+    **options: Any,
+) -> DataFrame:
+    """A table's rows in the order in which they were inserted."""
+    options = {"metadata": ["seq"], "catalog": catalog, **options}
+    declared = {k: v for k, v in options.items() if k not in {"catalog", "trim_bpchar"}}
+    schema = walrow.spark.schema(catalog, table, **declared)
+    # As the capture has it, too.
+    assert walrow.spark.schema(capture, table, **options) == schema
+    decode = walrow.spark.decode(table=table, schema=schema, **options)
+    frame = spark.createDataFrame([(capture,)], "capture binary")
+    changes = frame.mapInArrow(decode, schema).orderBy("_seq").drop("_seq")
+    assert changes.schema == StructType(schema.fields[:-1])
+    return changes
+
+
+def plain(value: Any, kind: DataType) -> Any:
+    """A value as it is compared: instants in UTC, whatever the zone of this process."""
+    if value is None:
+        return None
+    if isinstance(kind, ArrayType):
+        return [plain(each, kind.elementType) for each in value]
+    if isinstance(kind, StructType):
+        parts = zip(value, kind.fields, strict=True)
+        return Row(**{field.name: plain(part, field.dataType) for part, field in parts})
+    if isinstance(kind, TimestampType):
+        return value.astimezone(dt.UTC)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def collected(frame: DataFrame) -> list[list[Any]]:
+    kinds = [field.dataType for field in frame.schema.fields]
+    return [
+        [plain(value, kind) for value, kind in zip(row, kinds, strict=True)]
+        for row in frame.collect()
+    ]
+
+
+def check(frame: DataFrame, columns: list[Column]) -> None:
+    found = {
+        column.sql: field.dataType.simpleString()
+        for column, field in zip(columns, frame.schema.fields[1:], strict=True)
+    }
+    assert found == {column.sql: column.spark for column in columns}
+    rows = collected(frame)
+    for place, column in enumerate(columns, 1):
+        wanted = [value for _, value in column.values]
+        wanted += [None] * (len(rows) - len(wanted))
+        # repr tells -0.0 from 0.0 and knows NaN.
+        assert list(map(repr, [row[place] for row in rows])) == list(
+            map(repr, wanted)
+        ), column.sql
