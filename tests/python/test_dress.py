@@ -92,19 +92,7 @@ def test_duckdb(case: Case) -> None:
         assert str(found.types[0]) == case.seen[2]
 
 
-# PostGIS's own form stands under a name that promises another.
-EWKB = pytest.mark.xfail(
-    reason="a schema that says binary is taken for the wish for EWKB"
-)
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=str(case), marks=[EWKB] * (case.name == "geography"))
-        for case in ALL
-    ],
-)
+@pytest.mark.parametrize("case", ALL, ids=str)
 def test_own_schema_asked_for_changes_nothing(case: Case) -> None:
     table = pa.table(read(case))
     again = pa.table(read(case, schema=table.schema))

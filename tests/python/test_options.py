@@ -92,17 +92,17 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         (
             {"profile": "spark", "types": {"oid": "uint32"}},
             walrow.OptionError,
-            "Spark does not take",
+            "Spark's schemas do not have",
         ),
         (
             {"profile": "spark", "types": {"uuid": "uuid"}},
             walrow.OptionError,
-            "Spark does not take",
+            "Spark's schemas do not have",
         ),
         (
             {"profile": "spark", "types": {"time": "time64[us]"}},
             walrow.OptionError,
-            "Spark does not take",
+            "Spark's schemas do not have",
         ),
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
         ({"profile": "pandas"}, walrow.OptionError, "arrow, spark or text"),

@@ -138,11 +138,11 @@ fn way_out(reason: Unrepresentable, column: &str, text_is_lost: bool) -> String 
     let column = python(column);
     let other = if text_is_lost { "binary" } else { "string" };
     match reason {
-        Unrepresentable::BinaryCell | Unrepresentable::InvalidUtf8 => {
+        Unrepresentable::BinaryCell
+        | Unrepresentable::UnknownType
+        | Unrepresentable::InvalidUtf8
+        | Unrepresentable::Srid => {
             format!("types={{\"{column}\": \"binary\"}}")
-        }
-        Unrepresentable::UnknownType => {
-            format!("a catalog that does, or types={{\"{column}\": \"binary\"}}")
         }
         Unrepresentable::MoneyScale => format!("types={{\"{column}\": \"decimal128(19, 2)\"}}"),
         Unrepresentable::TooLarge => format!("unrepresentable={{\"{column}\": \"null\"}}"),

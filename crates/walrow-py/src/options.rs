@@ -242,9 +242,11 @@ fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
         return parse_type(&text).ok_or_else(|| {
             let text = format!(
                 "types: {text:?} for {key:?} is not an Arrow type that columns can have: string, \
-                 binary, bool, int16, int32, int64, uint32, uint64, float32, float64, date32, \
-                 decimal128(p, s), time64[us], time64[ns], timestamp[us], timestamp[us, UTC], uuid, \
-                 list<...>"
+                 large_string, string_view, dictionary, binary, large_binary, binary_view, bool, \
+                 int16, int32, int64, uint32, uint64, float32, float64, date32, decimal128(p, s), \
+                 decimal256(p, s), time64[us], time64[ns], timestamp[us], timestamp[us, UTC], \
+                 month_day_nano_interval, uuid, list<...>, large_list<...>, \
+                 fixed_size_list<float>[n], struct<name: ..., ...>"
             );
             errors::option_error(value.py(), &text)
         });
@@ -271,6 +273,7 @@ fn parse_type(text: &str) -> Option<DataType> {
         "int16" => DataType::Int16,
         "int32" => DataType::Int32,
         "int64" => DataType::Int64,
+        "uint16" => DataType::UInt16,
         "uint32" => DataType::UInt32,
         "uint64" => DataType::UInt64,
         "month_day_nano_interval" => DataType::Interval(IntervalUnit::MonthDayNano),
@@ -315,6 +318,13 @@ fn parse_parametric(text: &str) -> Option<DataType> {
             Some(Field::new(name.trim(), parse_type(data_type)?, true))
         });
         return Some(DataType::Struct(fields.collect::<Option<_>>()?));
+    }
+    if let Some((item, size)) =
+        inside(text, "fixed_size_list<", "]").and_then(|inside| inside.rsplit_once(">["))
+    {
+        let item = item.strip_prefix("item: ").unwrap_or(item);
+        let item = Field::new_list_field(parse_type(item)?, true);
+        return Some(DataType::FixedSizeList(Arc::new(item), size.parse().ok()?));
     }
     let (item, large) = match inside(text, "large_list<", ">") {
         Some(item) => (item, true),

@@ -36,6 +36,8 @@ struct Target<'a> {
     profile: Profile,
     trim_bpchar: bool,
     session: &'a Session,
+    /// Whether a geometry as bytes is one as `PostGIS` keeps it: where `types` asks for bytes.
+    ewkb: bool,
 }
 
 impl<'a> Target<'a> {
@@ -44,6 +46,7 @@ impl<'a> Target<'a> {
             profile: options.profile,
             trim_bpchar: options.trim_bpchar,
             session: &options.session,
+            ewkb: false,
         }
     }
 
@@ -84,7 +87,7 @@ pub(crate) fn column(
     requested: Option<&DataType>,
 ) -> Result<Resolved, Error> {
     let catalog = &options.catalog;
-    let target = Target::new(options);
+    let mut target = Target::new(options);
     let (pg_type, known) = kind::find(
         catalog,
         column.type_oid,
@@ -92,9 +95,11 @@ pub(crate) fn column(
         column.type_name.as_ref(),
     );
     let (schema, type_name) = name_of(catalog, column);
-    let of_column =
-        requested.or_else(|| DecoderBuilder::for_column(&options.types, relation, &column.name));
+    let chosen = DecoderBuilder::for_column(&options.types, relation, &column.name);
+    let of_column = requested.or(chosen);
     let of_type = || type_name.as_ref().and_then(|name| options.types.get(name));
+    // A schema's bytes may as well be the profile's own.
+    target.ewkb = chosen.or_else(of_type).is_some();
     let plan = match of_column.or_else(of_type) {
         None => profile::plan(&pg_type, target),
         Some(data_type) => {
@@ -164,7 +169,7 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
         }
         let text =
             if options.profile == Profile::Spark && requested::can_be(data_type, Profile::Arrow) {
-                format!("types: {key} cannot become {data_type}, which Spark does not take")
+                format!("types: {key} cannot become {data_type}, which Spark's schemas do not have")
             } else if !has_nullable_items(data_type) {
                 format!("types: {key} cannot become {data_type}: a list's items may be null")
             } else {
@@ -205,6 +210,12 @@ fn extension(
         plan.data_type(),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView
     );
+    // What says nothing to whom the type is unknown.
+    let is_opaque = match pg_type {
+        PgType::Other | PgType::Cube => strings || bytes,
+        PgType::TextOnly | PgType::Geometry { .. } => bytes,
+        _ => false,
+    };
     let (name, parameters) = match (pg_type, plan) {
         (PgType::Uuid, Plan::Uuid) => ("arrow.uuid", String::new()),
         (PgType::Json | PgType::Jsonb, _) if strings => ("arrow.json", String::new()),
@@ -219,9 +230,7 @@ fn extension(
             }
             ("geoarrow.wkb", parameters.to_string())
         }
-        // Their own bytes say nothing to whom the type is unknown.
-        (PgType::Bytea | PgType::Bits { .. }, _) => return,
-        _ if bytes || (strings && matches!(pg_type, PgType::Other | PgType::Cube)) => {
+        _ if is_opaque => {
             let name = type_name.unwrap_or("unknown");
             let parameters = json!({ "type_name": name, "vendor_name": "PostgreSQL" });
             ("arrow.opaque", parameters.to_string())

@@ -227,7 +227,8 @@ fn plan_as_it_is(pg_type: &PgType, data_type: &DataType, target: Target<'_>) -> 
         (PgType::Bytea, DataType::Binary) => Plan::Binary(BytesForm::Bytea),
         // Of a varying number of bits, bytes would not tell how many they are.
         (PgType::Bits { length: Some(_) }, DataType::Binary) => Plan::Binary(BytesForm::Bits),
-        (PgType::Geometry { .. }, DataType::Binary) => Plan::Binary(BytesForm::Ewkb),
+        (PgType::Geometry { .. }, DataType::Binary) if target.ewkb => Plan::Binary(BytesForm::Ewkb),
+        (PgType::Geometry { srid, .. }, DataType::Binary) => Plan::Wkb { srid: *srid },
         (_, DataType::Binary) => Plan::Binary(BytesForm::Cell),
         (PgType::Bool, DataType::Boolean) => Plan::Bool(BoolForm::Bool),
         (PgType::Bits { length: Some(1) }, DataType::Boolean) => Plan::Bool(BoolForm::Bit),
