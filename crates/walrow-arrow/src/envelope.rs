@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::column::{CellError, Column, Foreign, Plan, TextForm, render_text};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Way};
 use crate::metadata::{ChangeType, Metadata, MetadataColumn};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
 use crate::resolve;
@@ -164,7 +164,7 @@ impl Envelope {
         self.enter(current);
         let result = self
             .append_row(relation)
-            .map_err(|error| Error::cell(error, 0, &relation.to_string(), "", false));
+            .map_err(|error| Error::cell(error, 0, &relation.to_string(), "", Way::Null));
         if result.is_err() {
             self.truncate(self.rows);
             return result;
@@ -196,7 +196,7 @@ impl Envelope {
     ) -> Result<(), Error> {
         self.enter(current);
         self.name(relation)
-            .map_err(|error| Error::cell(error, 0, &relation.to_string(), "", false))?;
+            .map_err(|error| Error::cell(error, 0, &relation.to_string(), "", Way::Null))?;
         self.keys.append_null();
         self.data.append_null();
         self.metadata.append(ChangeType::Truncate, seq, false);
@@ -239,7 +239,7 @@ impl Envelope {
                     Err(error) => {
                         let size = cell_size(cell);
                         let table = relation.to_string();
-                        return Err(Error::cell(error, size, &table, &column.name, false));
+                        return Err(Error::cell(error, size, &table, &column.name, Way::Null));
                     }
                 },
             };

@@ -58,20 +58,14 @@ impl Error {
         }))
     }
 
-    /// A cell that did not become a value, nor can become text where `text_is_lost`.
+    /// A cell that did not become a value.
     #[cold]
-    pub(crate) fn cell(
-        error: CellError,
-        size: usize,
-        table: &str,
-        column: &str,
-        text_is_lost: bool,
-    ) -> Self {
+    pub(crate) fn cell(error: CellError, size: usize, table: &str, column: &str, way: Way) -> Self {
         let kind = match error {
             CellError::Malformed(expected) => ErrorKind::Malformed { expected, size },
             CellError::Unrepresentable(reason) => ErrorKind::Unrepresentable {
                 reason: reason.to_string(),
-                option: way_out(reason, &format!("{table}.{column}"), text_is_lost),
+                option: way_out(reason, &format!("{table}.{column}"), way),
             },
         };
         Self::new(kind).in_table(table).in_column(column)
@@ -133,14 +127,34 @@ impl Error {
     }
 }
 
+/// What a column can be that holds any value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Text.
+    Text,
+    /// Bytes only: there is no text of the cell.
+    Bytes,
+    /// Nothing: its type is given.
+    Null,
+}
+
 /// The option that lets such a value through.
-fn way_out(reason: Unrepresentable, column: &str, text_is_lost: bool) -> String {
+fn way_out(reason: Unrepresentable, column: &str, way: Way) -> String {
     let column = python(column);
-    let other = if text_is_lost { "binary" } else { "string" };
+    let other = if way == Way::Bytes {
+        "binary"
+    } else {
+        "string"
+    };
     match reason {
+        _ if way == Way::Null => format!("unrepresentable={{\"{column}\": \"null\"}}"),
+        Unrepresentable::MoneyScale if way == Way::Bytes => {
+            format!("types={{\"{column}\": \"binary\"}}")
+        }
         Unrepresentable::BinaryCell
         | Unrepresentable::UnknownType
         | Unrepresentable::InvalidUtf8
+        | Unrepresentable::ForeignWithin
         | Unrepresentable::Srid => {
             format!("types={{\"{column}\": \"binary\"}}")
         }

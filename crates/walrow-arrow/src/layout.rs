@@ -23,6 +23,8 @@ pub(crate) struct Layout {
     pub(crate) sources: Vec<Source>,
     pub(crate) metadata: Vec<MetadataColumn>,
     pub(crate) profile: Profile,
+    /// Whether the schema was given.
+    pub(crate) projected: bool,
     /// Fields that the relation has no column for.
     pub(crate) missing: Vec<String>,
     /// Bytes that a row takes at least.
@@ -154,6 +156,7 @@ impl Layout {
             sources: Vec::new(),
             metadata: Vec::new(),
             profile: options.profile,
+            projected: options.schema.is_some(),
             missing: Vec::new(),
             row_bytes: METADATA_BYTES,
             expanding: Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::column::{CellError, Column};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Way};
 use crate::layout::{Layout, Source};
 use crate::metadata::{ChangeType, Commit, Metadata};
 use arrow_array::cast::AsArray;
@@ -258,7 +258,12 @@ impl Table {
         // The text of a list is there only where the server sent it.
         let no_text = matches!(self.columns.get(place), Some(Some(column)) if column.has_no_text());
         let text_is_lost = matches!(cell, Cell::Binary(_)) && no_text;
-        Error::cell(error, size, &self.relation.to_string(), name, text_is_lost)
+        let way = match &self.layout {
+            Some(layout) if layout.projected => Way::Null,
+            _ if text_is_lost => Way::Bytes,
+            _ => Way::Text,
+        };
+        Error::cell(error, size, &self.relation.to_string(), name, way)
     }
 
     fn truncate(&mut self, rows: usize) {

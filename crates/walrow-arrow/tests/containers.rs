@@ -577,3 +577,177 @@ fn a_policy_may_be_a_types() {
         profile(Profile::Arrow).with_column_unrepresentable("numeric", OnUnrepresentable::Null);
     assert!(unrepresentable(column(dates, (1082, -1), &[text("infinity")])).contains("infinity"));
 }
+
+#[test]
+fn malformed_arrays_are_not_taken_for_others_of_more_dimensions() {
+    let null = || profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
+    let two = "00000002 00000000 00000017 00000001 00000001 00000001 00000001 00000004 00000007";
+    let read = |cell| column(null(), (1007, -1), &[cell]);
+    for cell in [text("{{1}}"), text("[0:0][1:1]={{1}}"), binary(hex(two))] {
+        assert!(read(cell).unwrap().is_null(0));
+    }
+    for cell in [
+        text("{{garbage"),
+        text("{{1},{2}"),
+        text("[0:0][1:1]={{1},{2}}"),
+        text("{{{{{{{1}}}}}}}"),
+        binary(hex(&format!("{two} 00"))),
+        binary(hex(&two.replacen("00000017", "00000019", 1))),
+    ] {
+        malformed(read(cell));
+    }
+}
+
+#[test]
+fn texts_of_latin1_are_never_taken_for_utf8() {
+    let session = || {
+        let mut session = walrow_arrow::Session::default();
+        session.set("client_encoding", "LATIN1").unwrap();
+        DecoderBuilder::new().with_session(session)
+    };
+    let strings = |builder: DecoderBuilder, of, cell| {
+        let read = column(
+            builder.with_type("x", DataType::Utf8),
+            (of, -1),
+            &[binary(hex(cell))],
+        );
+        read.unwrap().as_string::<i32>().value(0).to_owned()
+    };
+    // Two characters of LATIN1, which are one of UTF-8.
+    assert_eq!(strings(session(), 3614, "00000001 c3a9 00 0000"), "'Ã©'");
+    assert_eq!(strings(session(), 3614, "00000001 e9 00 0000"), "'é'");
+    let array = "00000001 00000000 00000019 00000001 00000001 00000002 c3a9";
+    assert_eq!(strings(session(), 1009, array), "{Ã©}");
+    let row = "00000003 00000017 ffffffff 00000019 00000001 e9 000006a4 ffffffff";
+    let builder = session().with_catalog(catalog());
+    assert_eq!(strings(builder, 20_000, row), "(,é,)");
+    let plain = column(
+        profile(Profile::Arrow),
+        (3614, -1),
+        &[binary(hex("00000001 e9 00 0000"))],
+    );
+    assert!(unrepresentable(plain).contains("UTF-8"));
+}
+
+#[test]
+fn text_of_other_settings_is_put_as_pinned_or_refused() {
+    let strings = |of: u32, cell: &str| {
+        let read = column(profile(Profile::Text), (of, -1), &[text(cell)])?;
+        Ok(read.as_string::<i32>().value(0).to_owned())
+    };
+    for (of, cell, expected) in [
+        (17, r"\336abc\\", r"\xde6162635c"),
+        (
+            1186,
+            "P1Y2M-3DT4H5M6.789S",
+            "1 year 2 mons -3 days +04:05:06.789",
+        ),
+        (
+            1184,
+            "2024-02-29 17:30:00.5+05:30",
+            "2024-02-29 12:00:00.5+00",
+        ),
+        (1082, "infinity", "infinity"),
+        (1184, "294276-12-31 23:59:59+00", "294276-12-31 23:59:59+00"),
+        (3912, "[2024-02-29,infinity)", "[2024-02-29,infinity)"),
+        (
+            1182,
+            "[0:0][1:1]={{2024-02-29}}",
+            "[0:0][1:1]={{2024-02-29}}",
+        ),
+        (
+            4535,
+            "{[2024-02-29,2024-03-01)}",
+            "{[2024-02-29,2024-03-01)}",
+        ),
+    ] {
+        assert_eq!(
+            strings(of, cell).map_err(|error: Error| error.to_string()),
+            Ok(expected.to_owned())
+        );
+    }
+    for (of, cell) in [
+        (1082, "03/02/2024"),
+        (1114, "29.02.2024 17:30:00"),
+        (1186, "+1-2 -3 +4:05:06"),
+        (3912, "[03/02/2024,05/04/2024)"),
+        (1182, "{{03/02/2024}}"),
+        (4535, "{[03/02/2024,05/04/2024)}"),
+        (1187, r#"{"@ 1 day"}"#),
+    ] {
+        let error = strings(of, cell).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Malformed { .. }),
+            "{cell}: {error}"
+        );
+        assert!(error.to_string().contains("session="), "{error}");
+    }
+    // Told, a style is read where a value stands alone.
+    let mut session = walrow_arrow::Session::default();
+    session.set("DateStyle", "SQL, DMY").unwrap();
+    let told = |of: u32, cell: &str| {
+        let builder = profile(Profile::Spark).with_session(session);
+        column(builder, (of, -1), &[text(cell)])
+    };
+    assert!(told(1082, "29/02/2024").is_ok());
+    assert!(unrepresentable(told(3912, "[29/02/2024,01/03/2024)")).contains("session="));
+}
+
+#[test]
+fn counts_are_of_values_that_are_there() {
+    let outer = DataType::Struct(Fields::from(vec![
+        Field::new("a", DataType::Int32, true),
+        Field::new("b", DataType::Utf8, true),
+        Field::new("c", DataType::Decimal128(10, 2), true),
+    ]));
+    let builder = with_catalog(Profile::Arrow)
+        .with_type("comp", outer)
+        .with_unrepresentable(OnUnrepresentable::Null);
+    let stream = cells::stream(
+        20_002,
+        -1,
+        &[
+            text(r#"("(7,x,NaN)","[0:0]={5}")"#),
+            text(r#"("(7,x,1)","[0:0]={5}")"#),
+        ],
+    );
+    let batches = cells::run(builder, &stream).unwrap();
+    assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
+    assert_eq!(batches[0].dropped_bounds(), [("x".to_owned(), 1)]);
+}
+
+#[test]
+fn a_hint_is_one_that_helps() {
+    let money = "00000001 00000000 00000316 00000001 00000001 00000008 0000000000000064";
+    let read = |builder: DecoderBuilder| column(builder, (791, -1), &[binary(hex(money))]);
+    assert!(
+        unrepresentable(read(profile(Profile::Arrow)))
+            .contains(r#"types={"public.t.x": "binary"}"#)
+    );
+    assert!(read(profile(Profile::Arrow).with_type("x", DataType::Binary)).is_ok());
+    let decimals = list(DataType::Decimal128(19, 2));
+    assert!(read(profile(Profile::Arrow).with_type("x", decimals)).is_ok());
+}
+
+#[test]
+fn lists_lie_within_large_lists_and_the_other_way_round() {
+    let large = |item| DataType::LargeList(Arc::new(Field::new("item", item, true)));
+    for data_type in [
+        list(large(DataType::Int32)),
+        large(list(DataType::Int32)),
+        large(large(DataType::Int32)),
+    ] {
+        let builder = || profile(Profile::Arrow).with_type("x", data_type.clone());
+        for cell in [text("{{1,2},{3,NULL}}"), binary(hex(MATRIX))] {
+            let read = column(builder(), (1007, -1), &[cell]).unwrap();
+            assert_eq!(read.data_type(), &data_type);
+            let inner = match &data_type {
+                DataType::List(_) => read.as_list::<i32>().value(0),
+                _ => read.as_list::<i64>().value(0),
+            };
+            assert_eq!(inner.len(), 2);
+        }
+    }
+    let halves = profile(Profile::Arrow).with_type("halfvec", large(DataType::Float16));
+    assert!(extended(halves, ("halfvec", -1), &[text("[1,2.5]")]).is_ok());
+}

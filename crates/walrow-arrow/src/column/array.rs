@@ -41,7 +41,13 @@ pub(crate) fn array_from_text<E: From<CellError>>(
     mut visit: impl FnMut(Option<&[u8]>) -> Result<(), E>,
 ) -> Result<ArrayShape, E> {
     let (bounds, body) = match cell {
-        [b'[', ..] => split_bounds(cell).map(|(bounds, body)| (Some(bounds), body))?,
+        [b'[', ..] => match split_bounds(cell) {
+            Ok((bounds, body)) => (Some(bounds), body),
+            Err(CellError::Unrepresentable(_)) => {
+                return Err(dimensions_of_text(cell, delimiter, scratch).into());
+            }
+            Err(error) => return Err(error.into()),
+        },
         _ => (None, cell),
     };
     let mut rest = body.strip_prefix(b"{").ok_or(NOT_AN_ARRAY)?;
@@ -56,7 +62,7 @@ pub(crate) fn array_from_text<E: From<CellError>>(
                 visit(Some(element))?;
                 after
             }
-            [b'{', ..] => return Err(CellError::from(Unrepresentable::MultiDimensional).into()),
+            [b'{', ..] => return Err(dimensions_of_text(cell, delimiter, scratch).into()),
             _ => {
                 let (element, after) = split_unquoted(rest, delimiter)?;
                 visit(element)?;
@@ -98,7 +104,61 @@ pub(crate) fn nested_from_text(
     scratch: &mut Vec<u8>,
     mut visit: impl FnMut(ArrayStep<'_>) -> Result<(), CellError>,
 ) -> Result<bool, CellError> {
-    const DEPTH: CellError = CellError::Unrepresentable(Unrepresentable::MultiDimensional);
+    match nested_text(cell, delimiter, depth, scratch, &mut visit) {
+        Err(DEPTH) => Err(dimensions_of_text(cell, delimiter, scratch)),
+        result => result,
+    }
+}
+
+/// Visits the elements of an array's text, of however many dimensions.
+pub(crate) fn elements_from_text(
+    cell: &[u8],
+    delimiter: u8,
+    scratch: &mut Vec<u8>,
+    mut visit: impl FnMut(Option<&[u8]>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    let depth = dimensions(cell).ok_or(NOT_AN_ARRAY)?;
+    nested_text(cell, delimiter, depth, scratch, &mut |step| match step {
+        ArrayStep::Element(element) => visit(element),
+        ArrayStep::Close(_) => Ok(()),
+    })
+    .map(drop)
+}
+
+/// How many dimensions an array's text has by its braces.
+fn dimensions(cell: &[u8]) -> Option<usize> {
+    let braces = match cell.iter().position(|byte| *byte == b'=') {
+        Some(place) if cell.first() == Some(&b'[') => cell.get(place.saturating_add(1)..),
+        _ => Some(cell),
+    };
+    let depth = braces
+        .unwrap_or_default()
+        .iter()
+        .take_while(|byte| **byte == b'{')
+        .count();
+    (1..=MAX_DIMENSIONS).contains(&depth).then_some(depth)
+}
+
+/// What is wrong with an array that has other dimensions than are wanted: that alone, if it is one.
+#[cold]
+fn dimensions_of_text(cell: &[u8], delimiter: u8, scratch: &mut Vec<u8>) -> CellError {
+    let Some(depth) = dimensions(cell) else {
+        return NOT_AN_ARRAY;
+    };
+    match nested_text(cell, delimiter, depth, scratch, &mut |_| Ok(())) {
+        Ok(_) => DEPTH,
+        Err(DEPTH) => NOT_AN_ARRAY,
+        Err(error) => error,
+    }
+}
+
+fn nested_text(
+    cell: &[u8],
+    delimiter: u8,
+    depth: usize,
+    scratch: &mut Vec<u8>,
+    visit: &mut impl FnMut(ArrayStep<'_>) -> Result<(), CellError>,
+) -> Result<bool, CellError> {
     let mut bounds = Vec::new();
     let mut rest = cell;
     if let [b'[', ..] = cell {
@@ -206,7 +266,7 @@ pub(crate) fn nested_from_binary(
         return Ok(false);
     }
     if dimensions.len() != depth {
-        return Err(Unrepresentable::MultiDimensional.into());
+        return Err(array.dimensions());
     }
     let mut at = [0_usize; MAX_DIMENSIONS];
     for element in array {
@@ -332,12 +392,16 @@ pub(crate) struct BinaryArray<'a> {
 
 /// Reads the head of a binary array.
 #[inline]
-pub(crate) fn array_from_binary(cell: &[u8]) -> Result<BinaryArray<'_>, CellError> {
+pub(crate) fn array_from_binary(
+    cell: &[u8],
+    element_oid: u32,
+) -> Result<BinaryArray<'_>, CellError> {
     let (dimensions, mut array) = head(cell)?;
+    array.check_element(element_oid)?;
     match dimensions.as_slice() {
         [] => array.shape = ArrayShape::EMPTY,
         [shape] => array.shape = *shape,
-        _ => return Err(Unrepresentable::MultiDimensional.into()),
+        _ => return Err(array.dimensions()),
     }
     Ok(array)
 }
@@ -505,8 +569,11 @@ pub(crate) fn vector_from_text(
 }
 
 /// Reads the head of a binary `int2vector` or `oidvector`: an array whose first subscript is 0.
-pub(crate) fn vector_from_binary(cell: &[u8]) -> Result<BinaryArray<'_>, CellError> {
-    let array = array_from_binary(cell).map_err(|_| NOT_A_VECTOR)?;
+pub(crate) fn vector_from_binary(
+    cell: &[u8],
+    element_oid: u32,
+) -> Result<BinaryArray<'_>, CellError> {
+    let array = array_from_binary(cell, element_oid).map_err(|_| NOT_A_VECTOR)?;
     if array.nulls || (array.shape.len > 0 && array.shape.lower_bound != 0) {
         return Err(NOT_A_VECTOR);
     }
@@ -560,6 +627,14 @@ impl<'a> Iterator for BinaryArray<'a> {
 }
 
 impl BinaryArray<'_> {
+    /// What is wrong with an array that has other dimensions than are wanted: that alone, if its
+    /// elements are there.
+    #[cold]
+    fn dimensions(mut self) -> CellError {
+        let whole = self.try_for_each(|element| element.map(drop));
+        whole.err().unwrap_or(DEPTH)
+    }
+
     /// Ends the iteration.
     fn cut(&mut self) -> CellError {
         (self.left, self.rest) = (0, &[]);
@@ -574,6 +649,7 @@ fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
 }
 
 const MAX_DIMENSIONS: usize = 6;
+const DEPTH: CellError = CellError::Unrepresentable(Unrepresentable::MultiDimensional);
 const NOT_A_VECTOR: CellError = CellError::Malformed("an array from 0 on, without nulls");
 const NOT_AN_ARRAY: CellError = CellError::Malformed("elements between braces");
 
@@ -605,7 +681,7 @@ mod tests {
     }
 
     fn binary(cell: &[u8]) -> Result<(i32, u32, Elements), CellError> {
-        let array = array_from_binary(cell)?;
+        let array = array_from_binary(cell, 0)?;
         let (shape, oid) = (array.shape(), array.element_oid);
         let elements: Vec<_> = array.collect::<Result<_, _>>()?;
         assert_eq!(shape.len, elements.len());
@@ -794,7 +870,7 @@ mod tests {
                 "{cell}"
             );
         }
-        let one = words(&[1, 23, 1]);
+        let one = words(&[4, 7]);
         for dimensions in 2..=6 {
             let mut cell = words(&[dimensions, 0, 23]);
             for _ in 0..dimensions {
@@ -875,7 +951,7 @@ mod tests {
             binary(&cell),
             Ok((0, 25, list(&[Some("a"), None, Some("")])))
         );
-        assert_eq!(array_from_binary(&cell).unwrap().element_oid, 25);
+        assert_eq!(array_from_binary(&cell, 0).unwrap().element_oid, 25);
     }
 
     #[test]
@@ -930,10 +1006,10 @@ mod tests {
     #[test]
     fn iteration_ends_after_an_error() {
         let cell = words(&[1, 0, 23, 2, 1, i32::MAX, 0]);
-        let items: Vec<_> = array_from_binary(&cell).unwrap().collect();
+        let items: Vec<_> = array_from_binary(&cell, 0).unwrap().collect();
         assert_eq!(items.len(), 1);
         let surplus = words(&[1, 0, 23, 1, 1, 0, 0]);
-        let items: Vec<_> = array_from_binary(&surplus).unwrap().collect();
+        let items: Vec<_> = array_from_binary(&surplus, 0).unwrap().collect();
         assert_eq!(
             items,
             [

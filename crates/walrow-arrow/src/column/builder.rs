@@ -24,11 +24,12 @@ use super::laid::laid;
 use super::money::{money_from_binary, money_from_text};
 use super::nested::{List, Map, Struct, Vector};
 use super::numeric::{Decimal128, decimal128_from_binary, decimal128_from_text};
+use super::pinned::text_as_pinned;
 use super::plan::{
     BoolForm, BytesForm, DecimalForm, Float, Integer, ListForm, Plan, TextForm, UUID_BYTES,
     entries_field, number_field, pair_fields,
 };
-use super::render::render_binary;
+use super::render::{render_binary, render_latin1};
 use super::system::lsn_from_text;
 use super::temporal::{
     date_from_binary, date_from_text, time_from_binary, time_from_text, timestamp_from_binary,
@@ -61,10 +62,10 @@ pub(crate) struct Column {
     pub(super) values: Values,
     pub(super) nulls: NullBufferBuilder,
     on_unrepresentable: OnUnrepresentable,
-    /// Values that the policy made null.
-    nulled: u64,
-    /// Arrays whose first subscript was not 1.
-    dropped_bounds: u64,
+    /// Where the policy made values null.
+    nulled: Vec<usize>,
+    /// Where arrays had a first subscript other than 1.
+    dropped_bounds: Vec<usize>,
     /// What the values are laid out as in the end, if not as they are here.
     layout: Option<Box<DataType>>,
     /// What cells are translated from, and the one that just was.
@@ -191,8 +192,8 @@ impl Column {
             values,
             nulls,
             on_unrepresentable,
-            nulled: 0,
-            dropped_bounds: 0,
+            nulled: Vec::new(),
+            dropped_bounds: Vec::new(),
             layout: None,
             foreign: None,
         }
@@ -211,33 +212,30 @@ impl Column {
         self.nulls.len()
     }
 
-    /// Whether a binary cell has no text here: a list whose elements have none, and money.
+    /// Whether a binary cell has no text here, since some part of it has none.
     pub(crate) fn has_no_text(&self) -> bool {
+        let has_none = |part: &Self| {
+            let form = match &part.values {
+                Values::Utf8(_, form) => Some(form),
+                _ => None,
+            };
+            let unread = [TextForm::Unread, TextForm::Unknown, TextForm::Money];
+            form.is_some_and(|form| unread.contains(form)) || part.has_no_text()
+        };
         match &self.values {
-            Values::Utf8(_, form) => *form == TextForm::Money,
-            Values::List(list) => {
-                let element = &list.elements.values;
-                matches!(
-                    element,
-                    Values::Utf8(_, TextForm::Unread | TextForm::Unknown)
-                ) || list.elements.has_no_text()
-            }
-            Values::Struct(it) => it.columns.iter().any(|column| {
-                matches!(
-                    column.values,
-                    Values::Utf8(_, TextForm::Unread | TextForm::Unknown)
-                ) || column.has_no_text()
-            }),
+            Values::List(list) => has_none(&list.elements),
+            Values::Struct(it) => it.columns.iter().any(has_none),
             _ => false,
         }
     }
 
     /// Values that the policy made null since the column began.
     pub(crate) fn nulled(&self) -> u64 {
-        match &self.values {
-            Values::List(list) => self.nulled.saturating_add(list.elements.nulled()),
-            _ => self.nulled,
-        }
+        let inside = match &self.values {
+            Values::List(list) => list.elements.nulled(),
+            _ => 0,
+        };
+        inside.saturating_add(self.nulled.len() as u64)
     }
 
     /// Arrays that lost their subscripts since the column began.
@@ -250,7 +248,7 @@ impl Column {
             }
             _ => 0,
         };
-        self.dropped_bounds.saturating_add(inside)
+        inside.saturating_add(self.dropped_bounds.len() as u64)
     }
 
     /// Bytes of values of varying size.
@@ -322,17 +320,8 @@ impl Column {
 
     #[inline]
     pub(crate) fn append_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        if let Some((foreign, _)) = self.foreign.as_deref() {
-            let text = match &self.values {
-                Values::Utf8(_, form) => foreign.text_of(form, cell),
-                Values::Trimmed(_) => foreign.text_of(&TextForm::Raw, cell),
-                _ => Ok(None),
-            };
-            match text {
-                Ok(Some(text)) => return self.append_foreign(text),
-                Ok(None) => {}
-                Err(error) => return self.settle(error),
-            }
+        if let Some((Foreign::Latin1, _)) = self.foreign.as_deref() {
+            return self.append_latin1(cell);
         }
         match self.values.push_binary(cell, &mut self.dropped_bounds) {
             Ok(()) => {
@@ -362,18 +351,40 @@ impl Column {
         }
     }
 
+    /// Appends a binary cell whose texts are of LATIN1.
+    #[cold]
+    fn append_latin1(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        let pushed = match &mut self.values {
+            Values::Utf8(values, form) => {
+                render_latin1(form, cell, &mut values.bytes).and_then(|()| values.close())
+            }
+            Values::Trimmed(_) => return self.append_foreign(cell),
+            values => values.push_binary(cell, &mut self.dropped_bounds),
+        };
+        match pushed {
+            Ok(()) => {
+                self.nulls.append_non_null();
+                Ok(())
+            }
+            Err(error) => self.settle(error),
+        }
+    }
+
     /// Takes back what a failed cell left, then does what the policy says.
     #[cold]
     fn settle(&mut self, error: CellError) -> Result<(), CellError> {
-        self.values.truncate(self.nulls.len());
+        let rows = self.nulls.len();
+        self.values.truncate(rows);
+        let kept = self.dropped_bounds.partition_point(|place| *place < rows);
+        self.dropped_bounds.truncate(kept);
         let CellError::Unrepresentable(reason) = error else {
             return Err(error);
         };
         match self.on_unrepresentable {
             OnUnrepresentable::Error => Err(error),
             OnUnrepresentable::Null => {
+                self.nulled.push(self.nulls.len());
                 self.append_null();
-                self.nulled = self.nulled.saturating_add(1);
                 Ok(())
             }
             OnUnrepresentable::Sentinel => {
@@ -399,6 +410,9 @@ impl Column {
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.values.truncate(rows);
         self.nulls.truncate(rows);
+        for places in [&mut self.nulled, &mut self.dropped_bounds] {
+            places.truncate(places.partition_point(|place| *place < rows));
+        }
     }
 
     /// The rows as an array; the column is spent.
@@ -588,7 +602,7 @@ impl Values {
     }
 
     #[inline]
-    fn push_text(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
+    fn push_text(&mut self, cell: &[u8], dropped_bounds: &mut Vec<usize>) -> Result<(), CellError> {
         match self {
             Self::Bool(values, BoolForm::Bool) => values.append(bool_from_text(cell)?),
             Self::Bool(values, BoolForm::Bit) => values.append(bit_from_text(cell)?),
@@ -609,9 +623,14 @@ impl Values {
             Self::Decimal(values, decimal, DecimalForm::Money) => {
                 values.push(money_from_text(cell, *decimal)?);
             }
-            Self::Utf8(values, _) => {
+            Self::Utf8(values, form) => {
                 check_utf8(cell)?;
-                values.push(cell)?;
+                if form.is_shaped() {
+                    text_as_pinned(form, cell, &mut values.bytes)?;
+                    values.close()?;
+                } else {
+                    values.push(cell)?;
+                }
             }
             Self::Decimal256(it) => {
                 let (values, decimal, _) = &mut **it;
@@ -664,7 +683,11 @@ impl Values {
     }
 
     #[inline]
-    fn push_binary(&mut self, cell: &[u8], dropped_bounds: &mut u64) -> Result<(), CellError> {
+    fn push_binary(
+        &mut self,
+        cell: &[u8],
+        dropped_bounds: &mut Vec<usize>,
+    ) -> Result<(), CellError> {
         match self {
             Self::Bool(values, BoolForm::Bool) => values.append(bool_from_binary(cell)?),
             Self::Bool(values, BoolForm::Bit) => values.append(bit_from_binary(cell)?),

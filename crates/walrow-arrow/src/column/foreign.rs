@@ -9,12 +9,10 @@
 //!
 //! Whatever else contradicts the setting is malformed: a stream's settings are told, not guessed.
 
-use super::CellError;
 use super::int::decimal_digits;
 use super::interval::{Interval, interval_to_text};
-use super::json::versioned_from_binary;
-use super::plan::TextForm;
 use super::temporal::split_fraction;
+use super::{CellError, Unrepresentable};
 
 /// The setting that a column's cells were written under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +24,8 @@ pub(crate) enum Foreign {
     Interval(IntervalStyle),
     /// `client_encoding` LATIN1
     Latin1,
+    /// Text with dates or intervals somewhere in it, where nobody looks for them.
+    Within,
 }
 
 /// `DateStyle`, other than ISO.
@@ -51,22 +51,11 @@ pub(crate) enum IntervalStyle {
 }
 
 impl Foreign {
-    /// The text within a binary cell that is to be translated, if the cell is no more than text.
-    pub(crate) fn text_of<'a>(
-        self,
-        form: &TextForm,
-        cell: &'a [u8],
-    ) -> Result<Option<&'a [u8]>, CellError> {
-        Ok(match (self, form) {
-            (Self::Latin1, TextForm::Raw) => Some(cell),
-            (Self::Latin1, TextForm::Versioned) => Some(versioned_from_binary(cell)?),
-            _ => None,
-        })
-    }
-
     /// Appends the cell as it is under the pinned settings.
     pub(crate) fn translate(self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
-        if !matches!(self, Self::Latin1) && matches!(cell, b"infinity" | b"-infinity") {
+        if !matches!(self, Self::Latin1 | Self::Within)
+            && matches!(cell, b"infinity" | b"-infinity")
+        {
             out.extend_from_slice(cell);
             return Ok(());
         }
@@ -84,6 +73,7 @@ impl Foreign {
                 interval_to_text(interval.ok_or(NOT_AN_INTERVAL)?, out);
                 Ok(())
             }
+            Self::Within => Err(Unrepresentable::ForeignWithin.into()),
             Self::Latin1 => {
                 let mut utf8 = [0; 2];
                 for byte in cell {

@@ -10,7 +10,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType};
 use std::sync::Arc;
 
-/// Lays strings, bytes or lists out as the type says, which must be one that [`is_layout`] takes.
+/// Lays strings, bytes or lists out as the type says, which must be a layout of the same values.
 pub(super) fn laid(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     let nulls = array.nulls().cloned();
     Ok(match (array.data_type(), data_type) {
@@ -34,23 +34,32 @@ pub(super) fn laid(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, A
         }
         (DataType::List(_), DataType::LargeList(item)) => {
             let (_, offsets, items, _) = array.as_list::<i32>().clone().into_parts();
+            let items = items_as(items, item.data_type());
             let item = Arc::clone(item);
             Arc::new(LargeListArray::try_new(item, wide(&offsets), items, nulls)?)
         }
         (DataType::List(_), DataType::List(item)) => {
             let (_, offsets, items, _) = array.as_list::<i32>().clone().into_parts();
-            // A halfvec's numbers, which 16 bits hold.
-            let numbers = items.as_primitive::<Float32Type>();
-            let half = <Float16Type as ArrowPrimitiveType>::Native::from_f32;
-            let halves: PrimitiveArray<Float16Type> = numbers.unary(half);
-            let item = Arc::clone(item);
-            Arc::new(ListArray::try_new(item, offsets, Arc::new(halves), nulls)?)
+            let items = items_as(items, item.data_type());
+            Arc::new(ListArray::try_new(Arc::clone(item), offsets, items, nulls)?)
         }
         _ => {
             let text = format!("{} is not laid out as {data_type}", array.data_type());
             return Err(ArrowError::NotYetImplemented(text));
         }
     })
+}
+
+/// A halfvec's numbers in the 16 bits that hold them; anything else as it is.
+fn items_as(items: ArrayRef, data_type: &DataType) -> ArrayRef {
+    match items.as_primitive_opt::<Float32Type>() {
+        Some(numbers) if *data_type == DataType::Float16 => {
+            let half = <Float16Type as ArrowPrimitiveType>::Native::from_f32;
+            let halves: PrimitiveArray<Float16Type> = numbers.unary(half);
+            Arc::new(halves)
+        }
+        _ => items,
+    }
 }
 
 fn wide(offsets: &OffsetBuffer<i32>) -> OffsetBuffer<i64> {

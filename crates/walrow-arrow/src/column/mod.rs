@@ -24,6 +24,7 @@ mod money;
 mod nested;
 mod network;
 mod numeric;
+mod pinned;
 mod plan;
 mod range;
 mod render;
@@ -43,6 +44,6 @@ pub(crate) use network::MacSize;
 pub(crate) use numeric::{Decimal128, NumericTypmod};
 pub(crate) use plan::{
     ArrayText, BoolForm, BytesForm, DecimalForm, Float, Integer, ListForm, Plan, StructForm,
-    StructPlan, TextForm,
+    StructPlan, TextForm, vector_element,
 };
 pub(crate) use render::render_text;

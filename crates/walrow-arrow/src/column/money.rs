@@ -27,6 +27,10 @@ pub(crate) fn money_from_text(cell: &[u8], target: Decimal128) -> Result<i128, C
     if scale > 0 && (fraction != scale || fraction == number.len()) {
         return Err(NOT_THE_SCALE);
     }
+    if scale == 0 && fraction != number.len() && fraction != 3 {
+        return Err(NOT_THE_SCALE);
+    }
+    check_groups(number, fraction, scale)?;
     let mut units = 0_i128;
     for byte in number {
         match byte {
@@ -46,6 +50,40 @@ pub(crate) fn money_from_text(cell: &[u8], target: Decimal128) -> Result<i128, C
         units
     };
     fitting(i64::try_from(units).map_err(|_| NOT_MONEY)?, target)
+}
+
+/// Thousands and the point are what separates digits: groups of two or three, all by the same, the last one of three.
+fn check_groups(number: &[u8], fraction: usize, scale: usize) -> Result<(), CellError> {
+    let without = if scale > 0 { fraction } else { 0 };
+    let integer = number
+        .get(..number.len().saturating_sub(without))
+        .unwrap_or_default();
+    let end = integer.iter().rposition(u8::is_ascii_digit);
+    let integer = end.and_then(|end| integer.get(..=end)).unwrap_or_default();
+    let groups = integer
+        .chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit())
+        .rev();
+    let (mut separator, mut place) = (None, 0_usize);
+    for group in groups {
+        let is_separator = !group.first().is_some_and(u8::is_ascii_digit);
+        if is_separator {
+            if separator.replace(group).is_some_and(|other| other != group) {
+                return Err(NOT_MONEY);
+            }
+            continue;
+        }
+        let is_first = group.as_ptr() == integer.as_ptr();
+        let fits = match (is_first, place) {
+            (true, _) => true,
+            (false, 0) => group.len() == 3,
+            (false, _) => matches!(group.len(), 2 | 3),
+        };
+        if !fits {
+            return Err(NOT_MONEY);
+        }
+        place = place.saturating_add(1);
+    }
+    Ok(())
 }
 
 /// Parses the binary form of a `money` whose smallest unit is the target's.

@@ -79,11 +79,15 @@ impl List {
     pub(super) fn new(plan: &ListPlan, offsets: Vec<i32>, elements: Column) -> Self {
         let mut depth = 1_usize;
         let mut element = &plan.element;
-        while let Plan::List(inner) = element
-            && inner.form == ListForm::Nested
-        {
-            depth = depth.saturating_add(1);
-            element = &inner.element;
+        loop {
+            element = match element {
+                Plan::Laid(plan, _) => plan,
+                Plan::List(inner) if inner.form == ListForm::Nested => {
+                    depth = depth.saturating_add(1);
+                    &inner.element
+                }
+                _ => break,
+            };
         }
         Self {
             plan: plan.clone(),
@@ -103,7 +107,7 @@ impl List {
     pub(super) fn push_text(
         &mut self,
         cell: &[u8],
-        dropped_bounds: &mut u64,
+        dropped_bounds: &mut Vec<usize>,
     ) -> Result<(), CellError> {
         let Self {
             elements, scratch, ..
@@ -147,7 +151,9 @@ impl List {
                 append_numbers(elements, &scratch.singles)?;
             }
         }
-        *dropped_bounds = dropped_bounds.saturating_add(dropped.into());
+        if dropped {
+            dropped_bounds.push(self.offsets.len().saturating_sub(1));
+        }
         self.close()
     }
 
@@ -155,7 +161,7 @@ impl List {
     pub(super) fn push_binary(
         &mut self,
         cell: &[u8],
-        dropped_bounds: &mut u64,
+        dropped_bounds: &mut Vec<usize>,
     ) -> Result<(), CellError> {
         let Self {
             elements, scratch, ..
@@ -174,11 +180,10 @@ impl List {
             ListForm::Array { delimiter: _ } | ListForm::Vector => {
                 let is_array = self.plan.form != ListForm::Vector;
                 let array = if is_array {
-                    array_from_binary(cell)?
+                    array_from_binary(cell, self.plan.element_oid)?
                 } else {
-                    vector_from_binary(cell)?
+                    vector_from_binary(cell, self.plan.element_oid)?
                 };
-                array.check_element(self.plan.element_oid)?;
                 dropped = is_array && array.shape().drops_lower_bound();
                 for element in array {
                     match element? {
@@ -206,7 +211,9 @@ impl List {
                 append_numbers(elements, &scratch.singles)?;
             }
         }
-        *dropped_bounds = dropped_bounds.saturating_add(dropped.into());
+        if dropped {
+            dropped_bounds.push(self.offsets.len().saturating_sub(1));
+        }
         self.close()
     }
 

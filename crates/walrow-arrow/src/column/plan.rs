@@ -5,6 +5,7 @@ use super::foreign::Foreign;
 use super::geometric::Shape;
 use super::network::MacSize;
 use super::numeric::Decimal128;
+use crate::pg_type;
 use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit};
 use std::sync::Arc;
 use walrow_wire::Oid;
@@ -421,3 +422,11 @@ pub(super) fn pair_fields() -> Fields {
 }
 
 pub(super) const UUID_BYTES: i32 = 16;
+
+/// What the elements of an `int2vector` or an `oidvector` are.
+pub(crate) const fn vector_element(integer: Integer) -> Oid {
+    match integer {
+        Integer::Int2 => pg_type::INT2,
+        _ => pg_type::OID,
+    }
+}

@@ -18,7 +18,8 @@ use super::interval::interval_text_from_binary;
 use super::json::versioned_from_binary;
 use super::network::{mac_text_from_binary, network_text_from_binary};
 use super::numeric::numeric_text_from_binary;
-use super::plan::{Integer, TextForm};
+use super::pinned::text_as_pinned;
+use super::plan::{Integer, TextForm, vector_element};
 use super::range::{multirange_text_from_binary, range_text_from_binary};
 use super::search::tsvector_text_from_binary;
 use super::system::{lsn_to_text, snapshot_text_from_binary, tid_text_from_binary};
@@ -29,9 +30,10 @@ use super::temporal::{
 use super::text::{char_text_from_binary, check_utf8};
 use super::uuid::{uuid_from_binary, uuid_to_text};
 use super::{CellError, Unrepresentable};
+use walrow_stream::Encoding;
 use walrow_wire::{Cell, Oid};
 
-/// Appends a cell's text, as PostgreSQL's output function writes it.
+/// Appends a cell's text, as PostgreSQL's output function writes it under the pinned settings.
 ///
 /// # Errors
 /// The cell has no text; what was appended of it is to be taken back.
@@ -43,16 +45,12 @@ pub(crate) fn render_text(
 ) -> Result<(), CellError> {
     match (cell, foreign) {
         (Cell::Text(cell), Some(foreign)) => foreign.translate(cell, out),
-        (Cell::Binary(cell), Some(foreign)) => match foreign.text_of(form, cell)? {
-            Some(text) => foreign.translate(text, out),
-            None => render_binary(form, cell, out),
-        },
-        (Cell::Binary(cell), None) => render_binary(form, cell, out),
         (Cell::Text(cell), None) => {
             check_utf8(cell)?;
-            out.extend_from_slice(cell);
-            Ok(())
+            text_as_pinned(form, cell, out)
         }
+        (Cell::Binary(cell), Some(Foreign::Latin1)) => render_latin1(form, cell, out),
+        (Cell::Binary(cell), _) => render_binary(form, cell, out),
         _ => Ok(()),
     }
 }
@@ -64,14 +62,43 @@ pub(super) fn render_binary(
     cell: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {
+    render(form, cell, Encoding::Utf8, out)
+}
+
+/// Appends the text of a binary cell whose own texts are of LATIN1.
+#[cold]
+pub(super) fn render_latin1(
+    form: &TextForm,
+    cell: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    let start = out.len();
+    render(form, cell, Encoding::Latin1, out)?;
+    let text = out.split_off(start);
+    Foreign::Latin1.translate(&text, out)
+}
+
+/// A binary cell can stand for a text that is thousands of times as long. PostgreSQL's own is never longer.
+const MAX_TEXT: usize = 1 << 30;
+
+fn render(
+    form: &TextForm,
+    cell: &[u8],
+    encoding: Encoding,
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    let check = |text: &[u8]| match encoding {
+        Encoding::Latin1 => Ok(()),
+        _ => check_utf8(text),
+    };
     match form {
         TextForm::Raw => {
-            check_utf8(cell)?;
+            check(cell)?;
             out.extend_from_slice(cell);
         }
         TextForm::Versioned => {
             let text = versioned_from_binary(cell)?;
-            check_utf8(text)?;
+            check(text)?;
             out.extend_from_slice(text);
         }
         TextForm::Bool => out.push(if bool_from_binary(cell)? { b't' } else { b'f' }),
@@ -92,12 +119,16 @@ pub(super) fn render_binary(
         TextForm::Interval => interval_text_from_binary(cell, out)?,
         TextForm::Network { is_cidr } => network_text_from_binary(cell, *is_cidr, out)?,
         TextForm::Mac(size) => mac_text_from_binary(cell, *size, out)?,
-        TextForm::TsVector => tsvector_text_from_binary(cell, out)?,
+        TextForm::TsVector => {
+            let start = out.len();
+            tsvector_text_from_binary(cell, out)?;
+            check(out.get(start..).unwrap_or_default())?;
+        }
         TextForm::Snapshot => snapshot_text_from_binary(cell, out)?,
         TextForm::Tid => tid_text_from_binary(cell, out)?,
         TextForm::Vector(integer) => {
             let start = out.len();
-            for element in vector_from_binary(cell)? {
+            for element in vector_from_binary(cell, vector_element(*integer))? {
                 if out.len() > start {
                     out.push(b' ');
                 }
@@ -105,8 +136,14 @@ pub(super) fn render_binary(
             }
         }
         TextForm::Array(array) => {
-            let render =
-                |element: &[u8], out: &mut Vec<u8>| render_binary(&array.element, element, out);
+            let limit = out.len().saturating_add(MAX_TEXT);
+            let render = |element: &[u8], out: &mut Vec<u8>| {
+                render(&array.element, element, encoding, out)?;
+                if out.len() > limit {
+                    return Err(Unrepresentable::TooLarge.into());
+                }
+                Ok(())
+            };
             array_text_from_binary(cell, array.element_oid, array.delimiter, out, render)?;
         }
         TextForm::Shape(shape) => shape_text_from_binary(*shape, cell, out)?,
@@ -115,22 +152,22 @@ pub(super) fn render_binary(
         TextForm::Hstore => {
             let start = out.len();
             hstore_text_from_binary(cell, out)?;
-            check_utf8(out.get(start..).unwrap_or_default())?;
+            check(out.get(start..).unwrap_or_default())?;
         }
         TextForm::Cube => cube_text_from_binary(cell, out)?,
         TextForm::Numbers => numbers_text_from_binary(cell, out)?,
         TextForm::Halves => halfvec_text_from_binary(cell, out)?,
         TextForm::Range(bound) => {
             range_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
-                render_binary(bound, cell, out)
+                render(bound, cell, encoding, out)
             })?;
         }
         TextForm::Multirange(bound) => {
             multirange_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
-                render_binary(bound, cell, out)
+                render(bound, cell, encoding, out)
             })?;
         }
-        TextForm::Record(fields) => record_text(fields, cell, out)?,
+        TextForm::Record(fields) => record_text(fields, cell, encoding, out)?,
         TextForm::Sparse => sparsevec_text_from_binary(cell, out)?,
         TextForm::Geometry => geometry_text_from_binary(cell, out),
         TextForm::Unread => return Err(Unrepresentable::BinaryCell.into()),
@@ -142,6 +179,7 @@ pub(super) fn render_binary(
 fn record_text(
     fields: &[(Oid, TextForm)],
     cell: &[u8],
+    encoding: Encoding,
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {
     let types = fields.iter().map(|(oid, _)| *oid);
@@ -151,7 +189,7 @@ fn record_text(
         &mut Vec::new(),
         out,
         |place, cell, out| match fields.get(place) {
-            Some((_, form)) => render_binary(form, cell, out),
+            Some((_, form)) => render(form, cell, encoding, out),
             None => Ok(()),
         },
     )

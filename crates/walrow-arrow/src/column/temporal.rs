@@ -612,7 +612,7 @@ pub(super) const MICROS_A_SECOND: i64 = 1_000_000;
 const MICROS_A_DAY: i64 = 86_400_000_000;
 /// From 1970-01-01 to 2000-01-01.
 const DAYS_TO_2000: i64 = 10_957;
-const MICROS_TO_2000: i64 = DAYS_TO_2000 * MICROS_A_DAY;
+pub(super) const MICROS_TO_2000: i64 = DAYS_TO_2000 * MICROS_A_DAY;
 const DAYS_A_CYCLE: i64 = 146_097;
 /// As many cycles of 400 years as make every year of PostgreSQL's positive.
 const CYCLES: i64 = 12;

@@ -151,9 +151,9 @@ impl Search<'_> {
             } => self.find(*base, *type_modifier, None, depth),
             TypeKind::Array { element, delimiter } => {
                 let (inner, known) = self.find(*element, type_modifier, None, depth);
-                match u8::try_from(*delimiter) {
-                    Ok(delimiter) => (array(inner, *element, delimiter), known),
-                    Err(_) => (PgType::Other, known),
+                match u8::try_from(*delimiter).ok().filter(u8::is_ascii) {
+                    Some(delimiter) => (array(inner, *element, delimiter), known),
+                    None => (PgType::Other, known),
                 }
             }
             TypeKind::Base => {

@@ -59,6 +59,8 @@ impl<'a> Target<'a> {
             Plan::Utf8(_) | Plan::Trimmed | Plan::Map => true,
             _ => false,
         };
+        let told = self.session.date_style.is_some() || self.session.interval_style.is_some();
+        let within = told && matches!(&plan, Plan::Utf8(form) if form.is_of_time());
         let Session {
             date_style,
             interval_style,
@@ -73,6 +75,7 @@ impl<'a> Target<'a> {
             }
             (PgType::Interval, _, Some(style)) => Foreign::Interval(style),
             _ if latin1 && raw => Foreign::Latin1,
+            _ if within => Foreign::Within,
             _ => return plan,
         };
         Plan::Foreign(Box::new(plan), foreign)

@@ -4,13 +4,11 @@ use super::Target;
 use super::kind::{Attribute, PgType};
 use crate::column::{
     ArrayText, BoolForm, BytesForm, DecimalForm, Float, Integer, ListForm, NumericTypmod, Plan,
-    Shape, StructForm, StructPlan, TextForm,
+    Shape, StructForm, StructPlan, TextForm, vector_element,
 };
 use crate::options::Profile;
-use crate::pg_type;
 use arrow_schema::TimeUnit;
 use std::sync::Arc;
-use walrow_wire::Oid;
 
 /// The plan that the profile has for a type.
 pub(super) fn plan(pg_type: &PgType, target: Target<'_>) -> Plan {
@@ -157,13 +155,5 @@ pub(super) fn text_form(pg_type: &PgType) -> TextForm {
         ),
         PgType::TextOnly => TextForm::Unread,
         PgType::Other => TextForm::Unknown,
-    }
-}
-
-/// What a vector's elements are.
-pub(super) fn vector_element(integer: Integer) -> Oid {
-    match integer {
-        Integer::Int2 => pg_type::INT2,
-        _ => pg_type::OID,
     }
 }

@@ -4,7 +4,7 @@ use super::kind::{Attribute, MAX_DIMENSIONS, PgType};
 use super::{Target, profile};
 use crate::column::{
     BoolForm, BytesForm, Decimal128, Decimal256, DecimalForm, Float, Integer, ListForm, Plan,
-    Shape, StructPlan,
+    Shape, StructPlan, vector_element,
 };
 use crate::options::Profile;
 use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit};
@@ -45,7 +45,9 @@ pub(super) fn can_be(data_type: &DataType, profile: Profile) -> bool {
                 && u8::try_from(*scale)
                     .is_ok_and(|scale| Decimal256::new(*precision, scale).is_some())
         }
-        DataType::List(item) if *item.data_type() == DataType::Float16 => {
+        DataType::List(item) | DataType::LargeList(item)
+            if *item.data_type() == DataType::Float16 =>
+        {
             !spark && item.is_nullable()
         }
         DataType::List(item) => item.is_nullable() && can_be(item.data_type(), profile),
@@ -356,7 +358,7 @@ fn plan_as_it_is(pg_type: &PgType, data_type: &DataType, target: Target<'_>) -> 
         }
         (PgType::Vector(integer), DataType::List(item)) => {
             let element = plan(&PgType::Integer(*integer), item.data_type(), target)?;
-            let element_oid = profile::vector_element(*integer);
+            let element_oid = vector_element(*integer);
             list_of(item, element, element_oid, ListForm::Vector)
         }
         _ => return None,
@@ -377,11 +379,18 @@ fn element_or_nested(
 ) -> Option<Plan> {
     let as_element = || plan(element, item, target);
     let as_array = || {
-        let (DataType::List(inner), Some(depth)) = (item, depth.checked_sub(1)) else {
-            return None;
+        let (inner, is_large) = match item {
+            DataType::List(inner) => (inner, false),
+            DataType::LargeList(inner) => (inner, true),
+            _ => return None,
         };
-        let plan = element_or_nested(element, inner.data_type(), target, depth)?;
-        Some(list_of(inner, plan, 0, ListForm::Nested))
+        let plan = element_or_nested(element, inner.data_type(), target, depth.checked_sub(1)?)?;
+        let list = list_of(inner, plan, 0, ListForm::Nested);
+        Some(if is_large {
+            Plan::Laid(Box::new(list), item.clone())
+        } else {
+            list
+        })
     };
     // Lists of lists are of two dimensions, unless each element is a list by itself.
     match profile::plan(element, target).data_type() {
