@@ -143,16 +143,19 @@ def test_a_column_that_cannot_become_its_type_is_a_schema_error() -> None:
 
 
 def test_key_is_a_type_where_no_column_has_its_name() -> None:
-    """What a type cannot become is the option's fault, and told by a column of it."""
-    walrow.Decoder(types={"int4": "int16"})
+    """What a type cannot become is the option's fault, before there is a column."""
     with pytest.raises(walrow.OptionError, match="types: int4 cannot become Int16"):
-        list(walrow.read(ROWS.path, types={"int4": "int16"}))
-    # `label`, of five letters and text, as a column by the name of another type.
+        walrow.Decoder(types={"int4": "int16"})
+    # `label`, of five letters and text, as a column by the name of a type.
     dates = _with_column("dates")
-    assert list(walrow.read(dates, types={"dates": "binary", "date": "int64"}))
+    assert list(walrow.read(dates, types={"dates": "binary", "date": "string"}))
     named = _with_column("int4")
     batch = next(walrow.read(named, metadata=(), types={"int4": "binary"}))
     assert pa.schema(batch.schema).field("int4").type == pa.binary()
+    with pytest.raises(walrow.OptionError, match='say "table.int4"'):
+        walrow.read(named, types={"int4": "date32"})
+    read = next(walrow.read(named, types={"item.int4": "dictionary"}))
+    assert "int4" in read.column_names
 
 
 @pytest.mark.parametrize("profile", ["arrow", "spark"])

@@ -188,7 +188,9 @@ impl DecoderBuilder {
     /// `key` is a column (`total`, `orders.total`, `public.orders.total`) or else a PostgreSQL
     /// type by its name in `pg_type` (`numeric`, `_int4`); the longest key that fits wins. A key
     /// that is both, such as `date`, means a column of that name where a table has one, and the
-    /// type of all other columns. So what a type cannot become is told when a column of it comes:
+    /// type of all other columns; what the type cannot become is refused by
+    /// [`DecoderBuilder::build`], so such a column is named with its table. What a column or a
+    /// type of an extension cannot become is told when a column of it comes:
     /// [`ErrorKind::Options`], and [`ErrorKind::Schema`] where the key names the column.
     ///
     /// Values are never changed, but for `numeric` as `Float64`, which rounds to the nearest. A

@@ -15,7 +15,8 @@ use cells::{PROFILES, cells, column, extended, hex, name, profile};
 use std::sync::Arc;
 use walrow_arrow::{DecoderBuilder, Error, ErrorKind, OnUnrepresentable, Profile};
 use walrow_stream::Catalog;
-use walrow_testkit::{OwnedCell, binary, text};
+use walrow_testkit::{OwnedCell, Stream, binary, text};
+use walrow_wire::ReplicaIdentity;
 
 fn catalog() -> Arc<Catalog> {
     let catalog = r#"{"types": [
@@ -750,4 +751,23 @@ fn lists_lie_within_large_lists_and_the_other_way_round() {
     }
     let halves = profile(Profile::Arrow).with_type("halfvec", large(DataType::Float16));
     assert!(extended(halves, ("halfvec", -1), &[text("[1,2.5]")]).is_ok());
+}
+
+#[test]
+fn counts_are_not_of_a_row_that_is_taken_back() {
+    let columns = [("a", 1082, -1, false), ("b", 23, -1, false)];
+    let bytes = Stream::new()
+        .session()
+        .begin(0x1000, 700)
+        .relation(cells::T, "public", "t", ReplicaIdentity::Default, &columns)
+        .insert(cells::T, &[text("2024-01-01"), text("1")])
+        .insert(cells::T, &[text("infinity"), text("not a number")])
+        .commit()
+        .bytes();
+    let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
+    let mut decoder = builder.with_metadata([]).build().unwrap();
+    let _ = decoder.decode(&bytes);
+    let batch = decoder.next_batch().unwrap();
+    assert_eq!(batch.records().num_rows(), 1);
+    assert_eq!(batch.nulled(), []);
 }

@@ -988,30 +988,41 @@ fn a_given_schema_may_forbid_null_in_metadata_only() {
 /// A key that names a type may name a column, too.
 #[test]
 fn a_key_is_a_column_before_it_is_a_type() {
-    const NAME: u32 = 19;
     let named = [("name", INT4, -1, true), ("date", 1114, -1, false)];
     let bytes = inserts(&named, &[&[text("1"), text("2024-01-01 00:00:00")]]);
-    let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
-    let decoder = || {
-        builder()
-            .with_type("name", DataType::Int64)
-            .with_type("date", timestamp.clone())
-    };
-    let (batches, end) = run(decoder(), &bytes);
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let decoder = builder()
+        .with_type("name", dictionary.clone())
+        .with_type("t.date", DataType::Timestamp(TimeUnit::Microsecond, None));
+    let (batches, end) = run(decoder, &bytes);
     end.unwrap();
-    let schema = only(&batches).schema();
-    assert_eq!(schema.field(0).data_type(), &DataType::Int64);
-    assert_eq!(schema.field(1).data_type(), &timestamp);
-    // For a column of that type and another name it is the type, and the option is at fault.
-    let bytes = inserts(&[("x", NAME, -1, true)], &[&[text("1")]]);
-    let error = run(decoder(), &bytes).1.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
+    assert_eq!(only(&batches).schema().field(0).data_type(), &dictionary);
+    // What the type of that name cannot become is refused before any column is there.
+    let refuse = |key: &str, data_type: DataType| {
+        let error = builder().with_type(key, data_type).build().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
+        error.to_string()
+    };
+    let text = refuse("name", DataType::Int64);
     assert!(
-        error
-            .to_string()
-            .contains("types: name cannot become Int64; it can become Utf8 (also LargeUtf8"),
-        "{error}"
+        text.starts_with("types: name cannot become Int64; it can become Utf8 (also LargeUtf8"),
+        "{text}"
     );
+    assert!(
+        text.ends_with("for a column of that name say \"table.name\""),
+        "{text}"
+    );
+    refuse("int4", DataType::Int16);
+    refuse("_int4", DataType::Int32);
+    refuse("date", DataType::Timestamp(TimeUnit::Microsecond, None));
+    builder()
+        .with_type("bit", DataType::Boolean)
+        .build()
+        .unwrap();
+    builder()
+        .with_type("t.name", DataType::Int64)
+        .build()
+        .unwrap();
 }
 
 #[test]

@@ -62,14 +62,20 @@ pub(crate) struct Column {
     pub(super) values: Values,
     pub(super) nulls: NullBufferBuilder,
     on_unrepresentable: OnUnrepresentable,
+    /// What few columns have.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
     /// Where the policy made values null.
     nulled: Vec<usize>,
     /// Where arrays had a first subscript other than 1.
     dropped_bounds: Vec<usize>,
     /// What the values are laid out as in the end, if not as they are here.
-    layout: Option<Box<DataType>>,
+    layout: Option<DataType>,
     /// What cells are translated from, and the one that just was.
-    foreign: Option<Box<(Foreign, Vec<u8>)>>,
+    foreign: Option<(Foreign, Vec<u8>)>,
 }
 
 #[derive(Debug)]
@@ -113,21 +119,19 @@ impl Column {
     pub(crate) fn new(plan: &Plan, on_unrepresentable: OnUnrepresentable, rows: usize) -> Self {
         let values = match plan {
             Plan::Laid(plan, data_type) => {
-                let layout = Some(Box::new(data_type.clone()));
-                return Self {
-                    layout,
-                    ..Self::new(plan, on_unrepresentable, rows)
-                };
+                let mut column = Self::new(plan, on_unrepresentable, rows);
+                column.rare().layout = Some(data_type.clone());
+                return column;
             }
             Plan::Foreign(plan, foreign) => {
                 let mut column = Self::new(plan, on_unrepresentable, rows);
                 match &mut column.values {
                     Values::Map(map) => {
                         for part in [&mut map.keys, &mut map.values] {
-                            part.foreign = Some(Box::new((*foreign, Vec::new())));
+                            part.rare().foreign = Some((*foreign, Vec::new()));
                         }
                     }
-                    _ => column.foreign = Some(Box::new((*foreign, Vec::new()))),
+                    _ => column.rare().foreign = Some((*foreign, Vec::new())),
                 }
                 return column;
             }
@@ -192,11 +196,12 @@ impl Column {
             values,
             nulls,
             on_unrepresentable,
-            nulled: Vec::new(),
-            dropped_bounds: Vec::new(),
-            layout: None,
-            foreign: None,
+            rare: None,
         }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 
     /// A part of a value that is null as a whole where the part would have to be.
@@ -235,7 +240,8 @@ impl Column {
             Values::List(list) => list.elements.nulled(),
             _ => 0,
         };
-        inside.saturating_add(self.nulled.len() as u64)
+        let here = self.rare.as_ref().map_or(0, |rare| rare.nulled.len());
+        inside.saturating_add(here as u64)
     }
 
     /// Arrays that lost their subscripts since the column began.
@@ -248,7 +254,11 @@ impl Column {
             }
             _ => 0,
         };
-        inside.saturating_add(self.dropped_bounds.len() as u64)
+        let here = self
+            .rare
+            .as_ref()
+            .map_or(0, |rare| rare.dropped_bounds.len());
+        inside.saturating_add(here as u64)
     }
 
     /// Bytes of values of varying size.
@@ -306,84 +316,84 @@ impl Column {
 
     #[inline]
     pub(crate) fn append_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        if self.foreign.is_some() {
+        if self.rare.is_some() && self.foreign().is_some() {
             return self.append_foreign(cell);
         }
-        match self.values.push_text(cell, &mut self.dropped_bounds) {
-            Ok(()) => {
-                self.nulls.append_non_null();
-                Ok(())
-            }
-            Err(error) => self.settle(error),
+        let mut dropped = false;
+        let pushed = self.values.push_text(cell, &mut dropped);
+        self.appended(pushed, dropped)
+    }
+
+    /// Ends a value whose parts were pushed.
+    #[inline]
+    fn appended(&mut self, pushed: Result<(), CellError>, dropped: bool) -> Result<(), CellError> {
+        if let Err(error) = pushed {
+            return self.settle(error);
         }
+        if dropped {
+            let place = self.nulls.len();
+            self.rare().dropped_bounds.push(place);
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    fn foreign(&self) -> Option<Foreign> {
+        let (foreign, _) = self.rare.as_ref()?.foreign.as_ref()?;
+        Some(*foreign)
     }
 
     #[inline]
     pub(crate) fn append_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        if let Some((Foreign::Latin1, _)) = self.foreign.as_deref() {
+        if self.rare.is_some() && self.foreign() == Some(Foreign::Latin1) {
             return self.append_latin1(cell);
         }
-        match self.values.push_binary(cell, &mut self.dropped_bounds) {
-            Ok(()) => {
-                self.nulls.append_non_null();
-                Ok(())
-            }
-            Err(error) => self.settle(error),
-        }
+        let mut dropped = false;
+        let pushed = self.values.push_binary(cell, &mut dropped);
+        self.appended(pushed, dropped)
     }
 
     /// Appends a cell that was written under other settings than the pinned ones.
     #[cold]
     fn append_foreign(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        let Some((foreign, text)) = self.foreign.as_deref_mut() else {
+        let Some((foreign, text)) = self.rare.as_mut().and_then(|rare| rare.foreign.as_mut())
+        else {
             return Ok(());
         };
         text.clear();
+        let mut dropped = false;
         let pushed = foreign
             .translate(cell, text)
-            .and_then(|()| self.values.push_text(text, &mut self.dropped_bounds));
-        match pushed {
-            Ok(()) => {
-                self.nulls.append_non_null();
-                Ok(())
-            }
-            Err(error) => self.settle(error),
-        }
+            .and_then(|()| self.values.push_text(text, &mut dropped));
+        self.appended(pushed, dropped)
     }
 
     /// Appends a binary cell whose texts are of LATIN1.
     #[cold]
     fn append_latin1(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        let mut dropped = false;
         let pushed = match &mut self.values {
             Values::Utf8(values, form) => {
                 render_latin1(form, cell, &mut values.bytes).and_then(|()| values.close())
             }
             Values::Trimmed(_) => return self.append_foreign(cell),
-            values => values.push_binary(cell, &mut self.dropped_bounds),
+            values => values.push_binary(cell, &mut dropped),
         };
-        match pushed {
-            Ok(()) => {
-                self.nulls.append_non_null();
-                Ok(())
-            }
-            Err(error) => self.settle(error),
-        }
+        self.appended(pushed, dropped)
     }
 
     /// Takes back what a failed cell left, then does what the policy says.
     #[cold]
     fn settle(&mut self, error: CellError) -> Result<(), CellError> {
-        let rows = self.nulls.len();
-        self.values.truncate(rows);
-        let kept = self.dropped_bounds.partition_point(|place| *place < rows);
-        self.dropped_bounds.truncate(kept);
+        self.values.truncate(self.nulls.len());
         let CellError::Unrepresentable(reason) = error else {
             return Err(error);
         };
         match self.on_unrepresentable {
             OnUnrepresentable::Error => Err(error),
             OnUnrepresentable::Null => {
-                self.nulled.push(self.nulls.len());
+                let place = self.nulls.len();
+                self.rare().nulled.push(place);
                 self.append_null();
                 Ok(())
             }
@@ -410,8 +420,10 @@ impl Column {
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.values.truncate(rows);
         self.nulls.truncate(rows);
-        for places in [&mut self.nulled, &mut self.dropped_bounds] {
-            places.truncate(places.partition_point(|place| *place < rows));
+        if let Some(rare) = &mut self.rare {
+            for places in [&mut rare.nulled, &mut rare.dropped_bounds] {
+                places.truncate(places.partition_point(|place| *place < rows));
+            }
         }
     }
 
@@ -507,7 +519,7 @@ impl Column {
                 )?)
             }
         };
-        match &self.layout {
+        match self.rare.as_ref().and_then(|rare| rare.layout.as_ref()) {
             Some(data_type) => laid(&array, data_type),
             None => Ok(array),
         }
@@ -602,7 +614,7 @@ impl Values {
     }
 
     #[inline]
-    fn push_text(&mut self, cell: &[u8], dropped_bounds: &mut Vec<usize>) -> Result<(), CellError> {
+    fn push_text(&mut self, cell: &[u8], dropped: &mut bool) -> Result<(), CellError> {
         match self {
             Self::Bool(values, BoolForm::Bool) => values.append(bool_from_text(cell)?),
             Self::Bool(values, BoolForm::Bit) => values.append(bit_from_text(cell)?),
@@ -671,7 +683,7 @@ impl Values {
             Self::Interval(values) => {
                 values.push(interval_from_text(cell)?.month_day_nano()?);
             }
-            Self::List(list) => list.push_text(cell, dropped_bounds)?,
+            Self::List(list) => list.push_text(cell, dropped)?,
             Self::Struct(it) => it.push_text(cell)?,
             Self::Vector(it) => {
                 numbers_from_text(cell, &mut it.scratch)?;
@@ -683,11 +695,7 @@ impl Values {
     }
 
     #[inline]
-    fn push_binary(
-        &mut self,
-        cell: &[u8],
-        dropped_bounds: &mut Vec<usize>,
-    ) -> Result<(), CellError> {
+    fn push_binary(&mut self, cell: &[u8], dropped: &mut bool) -> Result<(), CellError> {
         match self {
             Self::Bool(values, BoolForm::Bool) => values.append(bool_from_binary(cell)?),
             Self::Bool(values, BoolForm::Bit) => values.append(bit_from_binary(cell)?),
@@ -737,7 +745,7 @@ impl Values {
             Self::Interval(values) => {
                 values.push(interval_from_binary(cell)?.month_day_nano()?);
             }
-            Self::List(list) => list.push_binary(cell, dropped_bounds)?,
+            Self::List(list) => list.push_binary(cell, dropped)?,
             Self::Struct(it) => it.push_binary(cell)?,
             Self::Vector(it) => {
                 numbers_from_binary(cell, &mut it.scratch)?;

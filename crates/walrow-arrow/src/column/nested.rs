@@ -107,7 +107,7 @@ impl List {
     pub(super) fn push_text(
         &mut self,
         cell: &[u8],
-        dropped_bounds: &mut Vec<usize>,
+        drops_bounds: &mut bool,
     ) -> Result<(), CellError> {
         let Self {
             elements, scratch, ..
@@ -151,9 +151,7 @@ impl List {
                 append_numbers(elements, &scratch.singles)?;
             }
         }
-        if dropped {
-            dropped_bounds.push(self.offsets.len().saturating_sub(1));
-        }
+        *drops_bounds |= dropped;
         self.close()
     }
 
@@ -161,7 +159,7 @@ impl List {
     pub(super) fn push_binary(
         &mut self,
         cell: &[u8],
-        dropped_bounds: &mut Vec<usize>,
+        drops_bounds: &mut bool,
     ) -> Result<(), CellError> {
         let Self {
             elements, scratch, ..
@@ -211,9 +209,7 @@ impl List {
                 append_numbers(elements, &scratch.singles)?;
             }
         }
-        if dropped {
-            dropped_bounds.push(self.offsets.len().saturating_sub(1));
-        }
+        *drops_bounds |= dropped;
         self.close()
     }
 

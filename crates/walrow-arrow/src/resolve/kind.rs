@@ -194,12 +194,17 @@ fn built_in(entry: pg_type::BuiltIn, is_array: bool, type_modifier: i32) -> PgTy
     }
 }
 
+/// The built-in type of this name.
+pub(super) fn named(name: &str, type_modifier: i32) -> Option<PgType> {
+    let (entry, is_array) = pg_type::by_name(name)?;
+    Some(built_in(entry, is_array, type_modifier))
+}
+
 /// For a domain, the Type message names the base type: one of `pg_catalog` is built in.
 fn by_name(name: Option<&TypeName>, type_modifier: i32) -> Option<PgType> {
     let TypeName { namespace, name } = name?;
     if &**namespace == "pg_catalog" {
-        let (entry, is_array) = pg_type::by_name(name)?;
-        return Some(built_in(entry, is_array, -1));
+        return named(name, -1);
     }
     extension_type(name, type_modifier).or_else(|| {
         let element = name.strip_prefix('_')?;

@@ -159,15 +159,13 @@ pub(crate) fn policy(
         .unwrap_or(options.unrepresentable)
 }
 
-/// Refuses `types` that nothing can become.
-///
-/// Any key can be a column's name, that of a built-in type too: whether this type can become that
-/// one is judged when a column comes.
+/// Refuses `types` that nothing can become, or that the built-in type named by the key cannot.
 pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
     let mut keys: Vec<_> = options.types.iter().collect();
     keys.sort_by_key(|(key, _)| *key);
     for (key, data_type) in keys {
         if requested::can_be(data_type, options.profile) {
+            check_pair(key, data_type, options)?;
             continue;
         }
         let text =
@@ -181,6 +179,23 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
         return Err(Error::new(ErrorKind::Options(text)));
     }
     Ok(())
+}
+
+/// Refuses what a built-in type cannot become; a column may have its name, but not its table's too.
+fn check_pair(key: &str, data_type: &DataType, options: &DecoderBuilder) -> Result<(), Error> {
+    let target = Target::new(options);
+    // Of no type modifier, and of that of one bit, which is a boolean.
+    let named = [-1, 1].map(|type_modifier| kind::named(key, type_modifier));
+    let [Some(pg_type), Some(bit)] = named else {
+        return Ok(());
+    };
+    let can_be = |it: &PgType| requested::plan(it, data_type, target).is_some();
+    if can_be(&pg_type) || can_be(&bit) {
+        return Ok(());
+    }
+    let impossible = requested::impossible(key, data_type, &pg_type, options.profile);
+    let text = format!("types: {impossible}; for a column of that name say \"table.{key}\"");
+    Err(Error::new(ErrorKind::Options(text)))
 }
 
 /// The type's schema, unless it is built in, and its name, if anything tells it.
