@@ -152,7 +152,7 @@ def test_key_is_a_type_where_no_column_has_its_name() -> None:
     named = _with_column("int4")
     batch = next(walrow.read(named, metadata=(), types={"int4": "binary"}))
     assert pa.schema(batch.schema).field("int4").type == pa.binary()
-    with pytest.raises(walrow.OptionError, match='say "table.int4"'):
+    with pytest.raises(walrow.OptionError, match=r'say "table\.int4"'):
         walrow.read(named, types={"int4": "date32"})
     read = next(walrow.read(named, types={"item.int4": "dictionary"}))
     assert "int4" in read.column_names
