@@ -26,7 +26,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock \
 
 # Stage and budget in minutes, on two cores and with nothing built before.
 MINUTES := 30
-STAGES := setup:5 lint:3 rust:9 python:4 postgres:3 spark:4 examples:2
+STAGES := setup:4 lint:3 rust:11 python:3 postgres:3 spark:4 examples:2
 
 .PHONY: help demo test test-all lint deny bench fuzz golden types build clean \
 	stage-setup stage-lint stage-rust stage-python stage-postgres stage-spark stage-examples
