@@ -63,7 +63,7 @@ def catalog(
             though a server lets no stream have such publications together.
 
     Raises:
-        OptionError: There is no such publication.
+        OptionError: There is no such publication, or the connection is in pipeline mode.
         SchemaError: A name is not in the connection's encoding, which SQL_ASCII allows.
         psycopg.Error: The server refused.
     """
@@ -163,6 +163,7 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
 
     Raises:
         SettingError: A setting has another value; names it and both values.
+        OptionError: The connection is in pipeline mode.
         psycopg.Error: The server refused.
     """
     with _transaction(conn) as cursor:
@@ -183,7 +184,11 @@ def _transaction(
 ) -> Iterator[psycopg.ClientCursor[Any]]:
     """A transaction, or a savepoint of the one that is open; leaves no trace of either."""
     import psycopg
+    from psycopg import pq
 
+    if conn.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+        text = "the connection is in pipeline mode, where no answer comes before it ends"
+        raise OptionError(text)
     # Parameters become literals of the query, for a walsender takes no others.
     with conn.transaction(force_rollback=True), psycopg.ClientCursor(conn) as cursor:
         yield cursor

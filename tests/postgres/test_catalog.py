@@ -505,6 +505,13 @@ def test_transaction_that_failed_is_the_callers(database: Database) -> None:
         assert conn.info.transaction_status == pq.TransactionStatus.INERROR
 
 
+def test_pipeline_that_has_no_answers_yet_is_refused(database: Database) -> None:
+    with psycopg.connect(database.dsn) as conn, conn.pipeline():
+        for ask in (walrow.postgres.catalog, walrow.postgres.check_settings):
+            with pytest.raises(walrow.OptionError, match="pipeline"):
+                ask(conn)
+
+
 def test_name_that_is_no_text_is_an_error(server: EmbeddedServer) -> None:
     name = f"catalog_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.dsn, autocommit=True) as conn:
