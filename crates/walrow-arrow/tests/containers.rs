@@ -11,11 +11,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal256Type, Float16Type, Float32Type, Int32Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
-use cells::{PROFILES, cells, column, extended, hex, name, profile};
+use cells::{PROFILES, cells, column, extended, name, profile};
 use std::sync::Arc;
 use walrow_arrow::{DecoderBuilder, Error, ErrorKind, OnUnrepresentable, Profile};
 use walrow_stream::Catalog;
-use walrow_testkit::{OwnedCell, Stream, binary, text};
+use walrow_testkit::{OwnedCell, Stream, binary, hex, text};
 use walrow_wire::ReplicaIdentity;
 
 fn catalog() -> Arc<Catalog> {

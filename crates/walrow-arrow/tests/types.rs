@@ -15,12 +15,12 @@ use arrow_array::types::{
     IntervalMonthDayNanoType, TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_schema::{DataType, Field, Fields, IntervalUnit};
-use cells::{PROFILES, T, cells, column, decode, extended, hex, name, profile, run, stream};
+use cells::{PROFILES, T, cells, column, decode, extended, name, profile, run, stream};
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_arrow::{DecoderBuilder, ErrorKind, OnUnrepresentable, Profile};
 use walrow_stream::Catalog;
-use walrow_testkit::{OwnedCell, Stream, binary, null, text};
+use walrow_testkit::{OwnedCell, Stream, binary, hex, null, text};
 use walrow_wire::ReplicaIdentity;
 
 /// A type, and values of it as PostgreSQL 18.4 writes and sends them.

@@ -8,6 +8,7 @@
 //!   may: whole, streamed in chunks, prepared. It says what has to come out.
 //! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly.
 //! - [`strategy::arbitrary`] makes a proptest strategy of anything that fuzzers can make.
+//! - [`hex`] are bytes as one writes them down.
 //! - [`for_every_cut`] and [`in_chunks`] feed the same bytes in other pieces.
 //! - [`captures()`] reads what real servers sent, [`seeds`] what fuzzers start from.
 //! - [`fuzz`] holds the bodies of the fuzz targets, [`walk()`] reads a stream to its end.
@@ -44,6 +45,7 @@ mod captures;
 mod cut;
 mod frame;
 pub mod fuzz;
+mod hex;
 mod history;
 mod message;
 pub mod reference;
@@ -54,6 +56,7 @@ mod walk;
 pub use captures::{Capture, Seed, captures, seeds};
 pub use cut::{for_every_cut, in_chunks};
 pub use frame::{OwnedCopyData, OwnedFrame, RowField};
+pub use hex::hex;
 pub use history::{Change, Delivery, Expected, ExpectedChange, History, Part, Table, Transaction};
 pub use message::{
     OwnedCell, OwnedColumn, OwnedMessage, OwnedOld, PgText, binary, null, text, unchanged,

@@ -23,16 +23,9 @@ struct Field {
 }
 
 fn hex(name: &'static str, digits: &str) -> Field {
-    let digits: Vec<u8> = digits
-        .chars()
-        .filter(|digit| !digit.is_whitespace())
-        .map(|digit| u8::try_from(digit.to_digit(16).expect("a hex digit")).expect("4 bits"))
-        .collect();
-    let (pairs, odd) = digits.as_chunks::<2>();
-    assert!(odd.is_empty(), "{name}");
     Field {
         name,
-        bytes: pairs.iter().map(|[high, low]| high << 4 | low).collect(),
+        bytes: walrow_testkit::hex(digits),
         string: false,
     }
 }

@@ -6,10 +6,6 @@ use super::bits::{bit_from_binary, bit_from_text, bits_from_binary, bits_from_te
 use super::bool::{bool_from_binary, bool_from_text};
 use super::bytes::{bytea_from_text, bytes_from_hex};
 use super::decimal256::{Decimal256, decimal256_from_binary, decimal256_from_text};
-use super::extension::{
-    vector_from_binary as numbers_from_binary, vector_from_text as numbers_from_text,
-    wkb_from_binary, wkb_from_text,
-};
 use super::float::{
     f32_from_binary, f32_from_text, f64_from_binary, f64_from_numeric_binary,
     f64_from_numeric_text, f64_from_text,
@@ -24,11 +20,15 @@ use super::laid::laid;
 use super::money::{money_from_binary, money_from_text};
 use super::nested::{List, Map, Struct, Vector};
 use super::numeric::{Decimal128, decimal128_from_binary, decimal128_from_text};
+use super::pgvector::{
+    vector_from_binary as numbers_from_binary, vector_from_text as numbers_from_text,
+};
 use super::pinned::text_as_pinned;
 use super::plan::{
     BoolForm, BytesForm, DecimalForm, Float, Integer, ListForm, Plan, TextForm, UUID_BYTES,
     entries_field, number_field, pair_fields,
 };
+use super::postgis::{wkb_from_binary, wkb_from_text};
 use super::render::{render_binary, render_latin1};
 use super::system::lsn_from_text;
 use super::temporal::{

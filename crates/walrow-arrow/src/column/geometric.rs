@@ -235,6 +235,7 @@ const NOT_POINTS: CellError = CellError::Malformed("points between brackets");
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use walrow_testkit::hex;
 
     use super::*;
 
@@ -245,19 +246,6 @@ mod tests {
         Shape::Line,
         Shape::Circle,
     ];
-
-    fn bytes(hex: &str) -> Vec<u8> {
-        let nibbles: Vec<u8> = hex
-            .chars()
-            .map(|digit| u8::try_from(digit.to_digit(16).unwrap()).unwrap())
-            .collect();
-        nibbles
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .map(|[high, low]| high << 4 | low)
-            .collect()
-    }
 
     /// The bits, in which the same NaN is the same and the zeros differ.
     fn bits(numbers: &[f64]) -> Vec<u64> {
@@ -415,7 +403,7 @@ mod tests {
                 &[f64::NAN, 2.0, f64::INFINITY],
             ),
         ] {
-            let sent = bytes(sent);
+            let sent = hex(sent);
             assert_eq!(
                 shape_text(shape, text.as_bytes()),
                 Ok(bits(numbers)),
@@ -455,12 +443,12 @@ mod tests {
                 (false, bits(&[1.0, 2.0])),
             ),
         ] {
-            let sent = bytes(&sent);
+            let sent = hex(&sent);
             assert_eq!(path_text(text.as_bytes()), Ok(expected.clone()), "{text}");
             assert_eq!(path_binary(&sent), Ok(expected), "{text}");
             assert_eq!(path_rendered(&sent), Ok(text.into()), "{text}");
         }
-        let sent = bytes(&format!("00000002{one}{two}"));
+        let sent = hex(&format!("00000002{one}{two}"));
         assert_eq!(polygon_text(b"((1,2),(3,4))"), Ok(numbers.clone()));
         assert_eq!(polygon_binary(&sent), Ok(numbers));
         assert_eq!(polygon_rendered(&sent), Ok("((1,2),(3,4))".into()));

@@ -11,11 +11,12 @@ mod builder;
 mod bytes;
 mod cell;
 mod composite;
+mod cube;
 mod decimal256;
-mod extension;
 mod float;
 mod foreign;
 mod geometric;
+mod hstore;
 mod int;
 mod interval;
 mod json;
@@ -24,8 +25,10 @@ mod money;
 mod nested;
 mod network;
 mod numeric;
+mod pgvector;
 mod pinned;
 mod plan;
+mod postgis;
 mod range;
 mod render;
 mod search;
@@ -37,7 +40,6 @@ mod uuid;
 pub(crate) use builder::Column;
 pub(crate) use cell::{CellError, Unrepresentable};
 pub(crate) use decimal256::Decimal256;
-pub(crate) use extension::GeometryTypmod;
 pub(crate) use foreign::{DateFormat, DateStyle, Foreign, IntervalStyle};
 pub(crate) use geometric::Shape;
 pub(crate) use network::MacSize;
@@ -46,4 +48,5 @@ pub(crate) use plan::{
     ArrayText, BoolForm, BytesForm, DecimalForm, Float, Integer, ListForm, Plan, StructForm,
     StructPlan, TextForm, vector_element,
 };
+pub(crate) use postgis::GeometryTypmod;
 pub(crate) use render::render_text;

@@ -7,17 +7,18 @@ use super::array::{
 };
 use super::builder::{Column, Values, offset};
 use super::composite::{record_from_binary, record_from_text};
-use super::extension::{
-    halfvec_from_binary, hstore_from_binary, hstore_from_text, sparsevec_from_binary,
-    sparsevec_from_text, vector_from_binary as numbers_from_binary,
-    vector_from_text as numbers_from_text, wkb_from_binary, wkb_from_text,
-};
 use super::geometric::{
     path_from_binary, path_from_text, polygon_from_binary, polygon_from_text, shape_from_binary,
     shape_from_text,
 };
+use super::hstore::{hstore_from_binary, hstore_from_text};
 use super::interval::{Interval, interval_from_binary, interval_from_text};
+use super::pgvector::{
+    halfvec_from_binary, sparsevec_from_binary, sparsevec_from_text,
+    vector_from_binary as numbers_from_binary, vector_from_text as numbers_from_text,
+};
 use super::plan::{ListForm, ListPlan, Plan, StructForm, StructPlan};
+use super::postgis::{wkb_from_binary, wkb_from_text};
 use super::range::{
     RangeParts, multirange_from_binary, multirange_from_text, range_from_binary, range_from_text,
 };

@@ -5,21 +5,23 @@ use super::bits::bits_text_from_binary;
 use super::bool::bool_from_binary;
 use super::bytes::bytea_text_from_binary;
 use super::composite::record_text_from_binary;
-use super::extension::{
-    cube_text_from_binary, geometry_text_from_binary, halfvec_text_from_binary,
-    hstore_text_from_binary, sparsevec_text_from_binary,
-    vector_text_from_binary as numbers_text_from_binary,
-};
+use super::cube::cube_text_from_binary;
 use super::float::{f32_text_from_binary, f64_text_from_binary};
 use super::foreign::Foreign;
 use super::geometric::{path_text_from_binary, polygon_text_from_binary, shape_text_from_binary};
+use super::hstore::hstore_text_from_binary;
 use super::int::{u64_from_binary, write_decimal};
 use super::interval::interval_text_from_binary;
 use super::json::versioned_from_binary;
 use super::network::{mac_text_from_binary, network_text_from_binary};
 use super::numeric::numeric_text_from_binary;
+use super::pgvector::{
+    halfvec_text_from_binary, sparsevec_text_from_binary,
+    vector_text_from_binary as numbers_text_from_binary,
+};
 use super::pinned::text_as_pinned;
 use super::plan::{Integer, TextForm, vector_element};
+use super::postgis::geometry_text_from_binary;
 use super::range::{multirange_text_from_binary, range_text_from_binary};
 use super::search::tsvector_text_from_binary;
 use super::system::{lsn_to_text, snapshot_text_from_binary, tid_text_from_binary};

@@ -11,17 +11,6 @@ use walrow_wire::ReplicaIdentity;
 pub(crate) const T: u32 = 16_384;
 pub(crate) const PROFILES: [Profile; 3] = [Profile::Arrow, Profile::Spark, Profile::Text];
 
-pub(crate) fn hex(digits: &str) -> Vec<u8> {
-    let digits: Vec<u8> = digits
-        .chars()
-        .filter_map(|digit| digit.to_digit(16))
-        .map(|digit| u8::try_from(digit).unwrap())
-        .collect();
-    let (pairs, half) = digits.as_chunks::<2>();
-    assert!(half.is_empty());
-    pairs.iter().map(|[high, low]| high << 4 | low).collect()
-}
-
 pub(crate) fn stream(oid: u32, typmod: i32, cells: &[OwnedCell]) -> Vec<u8> {
     let mut stream = Stream::new().session().begin(0x1000, 700).relation(
         T,

@@ -1,0 +1,15 @@
+/// The bytes of hexadecimal digits; blanks between them count for nothing.
+///
+/// # Panics
+/// If anything else is among them, or half a byte is left.
+#[must_use]
+pub fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u8> = digits
+        .chars()
+        .filter(|digit| !digit.is_whitespace())
+        .map(|digit| u8::try_from(digit.to_digit(16).expect("a hex digit")).expect("4 bits"))
+        .collect();
+    let (pairs, half) = digits.as_chunks::<2>();
+    assert!(half.is_empty(), "half a byte is left");
+    pairs.iter().map(|[high, low]| high << 4 | low).collect()
+}
