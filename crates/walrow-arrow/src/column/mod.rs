@@ -36,6 +36,7 @@ mod system;
 mod temporal;
 mod text;
 mod uuid;
+mod values;
 
 pub(crate) use builder::Column;
 pub(crate) use cell::{CellError, Unrepresentable};

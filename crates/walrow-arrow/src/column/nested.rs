@@ -5,7 +5,7 @@ use super::array::{
     ArrayStep, array_from_binary, array_from_text, nested_from_binary, nested_from_text,
     vector_from_binary, vector_from_text,
 };
-use super::builder::{Column, Values, offset};
+use super::builder::Column;
 use super::composite::{record_from_binary, record_from_text};
 use super::geometric::{
     path_from_binary, path_from_text, polygon_from_binary, polygon_from_text, shape_from_binary,
@@ -24,6 +24,7 @@ use super::range::{
 };
 use super::system::{tid_from_binary, tid_from_text};
 use super::temporal::{TimeTz, timetz_from_binary, timetz_from_text};
+use super::values::{Values, offset};
 use arrow_schema::Fields;
 
 /// Vectors of as many numbers each.
