@@ -7,6 +7,7 @@ itself tells what it is.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import pytest
 
 import walrow
 import walrow.postgres
-from servers import EmbeddedServer, recording
+from servers import EmbeddedServer, NpmServer, recording
 from servers.recording import record
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Streams:
     database: str
 
     def record(self, table: str, *, binary: bool = False, **settings: str) -> bytes:
-        with self._connect() as it:
+        with self.connect() as it:
             it.execute("DROP PUBLICATION IF EXISTS p")
             it.execute(f"CREATE PUBLICATION p FOR TABLE {table}".encode())
         return record(
@@ -74,14 +75,14 @@ class Streams:
             settings=settings,
         )
 
-    def _connect(self) -> psycopg.Connection:
+    def connect(self) -> psycopg.Connection:
         # The server translates what is asked of it.
         dsn = self.server.dsn_of(self.database)
         encoding = "SQL_ASCII" if self.database == "bytes" else "UTF8"
         return psycopg.connect(dsn, autocommit=True, client_encoding=encoding)
 
     def _touch(self, table: str) -> None:
-        with self._connect() as it:
+        with self.connect() as it:
             it.execute(f"UPDATE {table} SET id = id".encode())  # noqa: S608
 
 
@@ -96,26 +97,42 @@ def streams(server: EmbeddedServer) -> Streams:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(
             "CREATE TABLE moments (id serial PRIMARY KEY, d date, t timestamp,"
-            " z timestamptz, ds date[], r tsrange, c daterange[])"
+            " z timestamptz, ds date[], r tsrange, zs timestamptz[], zr tstzrange,"
+            " zm datemultirange)"
         )
         connection.execute(
-            "INSERT INTO moments (d, t, z, ds, r)"  # noqa: S608
-            " SELECT d, t, z, ARRAY[d, NULL, d], tsrange(t, t, '[]')"
+            "INSERT INTO moments (d, t, z, ds, r, zs, zr, zm)"  # noqa: S608
+            " SELECT d, t, z, ARRAY[d, NULL, d], tsrange(t, t, '[]'),"
+            " ARRAY[z, NULL, z], tstzrange(z, z, '[]'),"
+            " datemultirange(daterange(d, NULL))"
             f" FROM (VALUES {DATES}) AS v (dd, tt, zz), LATERAL (SELECT dd::date d,"
             " tt::timestamp t, zz::timestamptz z) x".encode()
         )
         connection.execute(
             "CREATE TABLE spans (id serial PRIMARY KEY, i interval, js interval[])"
         )
+        connection.execute("CREATE TYPE spanning AS RANGE (SUBTYPE = interval)")
+        connection.execute("CREATE TYPE both_kinds AS (i interval, d date, b bytea)")
+        connection.execute(
+            "CREATE TABLE mixed (id serial PRIMARY KEY, r spanning, c both_kinds[])"
+        )
+        connection.execute(
+            "INSERT INTO mixed (r, c) SELECT spanning(v::interval, NULL),"  # noqa: S608
+            r" ARRAY[(v::interval, '2024-02-29', '\x5c00ff')::both_kinds]"
+            f" FROM (VALUES {INTERVALS}) AS v (v)".encode()
+        )
         connection.execute(
             "INSERT INTO spans (i, js) SELECT v::interval, ARRAY[v::interval, NULL]"  # noqa: S608
             f" FROM (VALUES {INTERVALS}) AS v (v)".encode()
         )
-        connection.execute("CREATE TABLE bytes (id serial PRIMARY KEY, b bytea)")
+        connection.execute(
+            "CREATE TABLE bytes (id serial PRIMARY KEY, b bytea, bs bytea[])"
+        )
         connection.execute(
             r"INSERT INTO bytes (b) VALUES ('\x'), ('\x5c785c5c00ff7f20'), (NULL),"
             r" (decode(repeat('00017f5c', 99), 'hex'))"
         )
+        connection.execute("UPDATE bytes SET bs = ARRAY[b, NULL, b]")
     return Streams(server, "postgres")
 
 
@@ -131,15 +148,14 @@ def table(data: bytes, **options: Any) -> Any:
 def test_dates_are_read_in_the_style_that_is_told(
     streams: Streams, style: str, profile: str
 ) -> None:
-    columns = ["id", "d", "t", "z"] + (["ds", "r"] if profile == "arrow" else [])
     options = {"profile": profile, "unrepresentable": "null"}
-    pinned = table(streams.record("moments"), **options).select(columns)
-    assert pinned["d"].null_count < len(pinned)
+    pinned = table(streams.record("moments"), **options)
+    assert all(column.null_count < len(pinned) for column in pinned.columns)
     told = table(
         streams.record("moments", datestyle=style),
         session={"DateStyle": style, "TimeZone": "UTC"},
         **options,
-    ).select(columns)
+    )
     assert told.equals(pinned)
 
 
@@ -174,9 +190,8 @@ def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) ->
     # Years ago the zone's own time had a name: LMT.
     pinned = table(streams.record("moments"), unrepresentable="null").select(columns)
     data = streams.record("moments", datestyle=style, timezone=zone)
-    types = dict.fromkeys(("d", "t", "ds", "r"), "string")
     session = {"datestyle": style, "TimeZone": zone}
-    options = {"types": types, "session": session, "unrepresentable": "null"}
+    options = {"session": session, "unrepresentable": "null"}
     if zone.startswith("<"):
         assert table(data, **options).select(columns).equals(pinned)
         return
@@ -192,27 +207,59 @@ def test_a_zones_name_is_no_offset(streams: Streams) -> None:
             table(data, session={"DateStyle": "SQL", **told}, unrepresentable="null")
 
 
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "Africa/Monrovia", "America/Caracas"])
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_an_iso_moment_is_the_same_in_any_zone(
+    streams: Streams, profile: str, zone: str
+) -> None:
+    """No session is told: an offset is in each text, which is put in UTC."""
+    options = {"profile": profile, "unrepresentable": "null"}
+    pinned = table(streams.record("moments"), **options)
+    assert table(streams.record("moments", timezone=zone), **options).equals(pinned)
+    binary = streams.record("moments", binary=True, timezone=zone)
+    assert table(binary, **options).equals(pinned)
+
+
 @pytest.mark.parametrize("style", ["postgres_verbose", "sql_standard", "iso_8601"])
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
 def test_intervals_are_read_in_the_style_that_is_told(
     streams: Streams, style: str, profile: str
 ) -> None:
-    columns = ["id", "i"] + (["js"] if profile != "text" else [])
     options = {"profile": profile, "unrepresentable": "null"}
-    if profile == "text" and style == "iso_8601":
-        pytest.skip("text is the server's own, whichever of the two it is")
-    pinned = table(streams.record("spans"), **options).select(columns)
+    pinned = table(streams.record("spans"), **options)
     data = streams.record("spans", intervalstyle=style)
-    session = {"IntervalStyle": style}
-    assert table(data, session=session, **options).select(columns).equals(pinned)
-    if style != "iso_8601" and profile != "text":
+    session = {} if style == "iso_8601" else {"IntervalStyle": style}
+    assert table(data, session=session, **options).equals(pinned)
+    if style != "iso_8601":
         with pytest.raises(walrow.DecodeError, match="session= names the one it was"):
             table(data, **options)
 
 
-def test_escaped_bytes_show_what_they_are(streams: Streams) -> None:
-    pinned = table(streams.record("bytes"))
-    assert table(streams.record("bytes", bytea_output="escape")).equals(pinned)
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_all_settings_together_within_types_of_ones_own(
+    streams: Streams, profile: str
+) -> None:
+    with psycopg.connect(streams.server.dsn) as connection:
+        catalog = walrow.postgres.catalog(connection)
+    options = {"profile": profile, "unrepresentable": "null", "catalog": catalog}
+    pinned = table(streams.record("mixed"), **options)
+    assert pinned["r"].null_count < len(pinned)
+    session = {"datestyle": "German, DMY", "intervalstyle": "sql_standard"}
+    data = streams.record(
+        "mixed",
+        datestyle=session["datestyle"],
+        intervalstyle=session["intervalstyle"],
+        bytea_output="escape",
+    )
+    assert table(data, session=session, **options).equals(pinned)
+    assert table(streams.record("mixed", binary=True), **options).equals(pinned)
+
+
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_escaped_bytes_show_what_they_are(streams: Streams, profile: str) -> None:
+    pinned = table(streams.record("bytes"), profile=profile)
+    escaped = streams.record("bytes", bytea_output="escape")
+    assert table(escaped, profile=profile).equals(pinned)
 
 
 @pytest.fixture(scope="module")
@@ -226,12 +273,12 @@ def latin(server: EmbeddedServer) -> Streams:
         connection.execute("CREATE TYPE größe AS ENUM ('süß', 'sauer')")
         connection.execute(
             'CREATE TABLE "Maß" (id int PRIMARY KEY, "Länge" text, j jsonb, a text[],'
-            " e größe, c char(9), r int4range)"
+            ' e größe, c char(9), r int4range, b "char")'
         )
         connection.execute(
             """INSERT INTO "Maß" VALUES
-            (1, 'éÿ¡', '{"ü": "ö"}', ARRAY['ñ, "x"', NULL], 'süß', 'ß', '[1,3)'),
-            (2, 'plain', '1', '{}', 'sauer', 'x', 'empty')"""
+            (1, 'éÿ¡', '{"ü": "ö"}', ARRAY['ñ, "x"', NULL], 'süß', 'ß', '[1,3)', 'b'),
+            (2, 'plain', '1', '{}', 'sauer', 'x', 'empty', '')"""
         )
     return Streams(server, "latin")
 
@@ -248,18 +295,63 @@ def test_latin1_is_read_where_it_is_told(
     told = latin.record(name, binary=binary, client_encoding="LATIN1")
     assert "Länge".encode("latin1") in told
     options = {"profile": profile, "catalog": catalog}
-    if binary and profile == "text":
-        # Text within other binary forms is not looked for.
-        options["types"] = {"a": "binary"}
     expected = table(pinned, **options)
     read = table(told, session={"client_encoding": "LATIN1"}, **options)
     assert expected["Länge"].to_pylist() == ["éÿ¡", "plain"]
-    assert read.drop_columns("a" if "types" in options else ()).equals(
-        expected.drop_columns("a" if "types" in options else ())
-    )
+    assert read.equals(expected)
     assert read.schema.metadata[b"pg.table"] == "Maß".encode()
     with pytest.raises(walrow.DecodeError, match="UTF-8"):
         table(told, profile=profile, catalog=catalog)
+
+
+@pytest.fixture(scope="module", params=[14, 18])
+def documents(request: pytest.FixtureRequest) -> Iterator[Streams]:
+    """A database of LATIN1 with what the wheels' servers have not: xml, and version 14."""
+    with NpmServer(request.param) as server:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute(
+                "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"
+            )
+        with psycopg.connect(server.dsn_of("latin"), autocommit=True) as connection:
+            connection.execute("SET client_encoding = 'UTF8'")
+            connection.execute(
+                'CREATE TABLE documents (id int PRIMARY KEY, x xml, b "char")'
+            )
+            documents = [
+                "<a>ö</a>",
+                '<?xml version="1.0" encoding="UTF-8"?>\n<a/>',
+                '<?xml version="1.0"?>\n\n<a/>',
+                '<?xml version="1.0" standalone="yes"?><a/>',
+                '<?xml version="1.0" encoding="UTF-8" standalone="no"?>\n<a>ö</a>\n',
+                "\n<a/>",
+                None,
+            ]
+            connection.cursor().executemany(
+                "INSERT INTO documents VALUES (%s, %s::xml, 'ö'::text::\"char\")",
+                enumerate(documents),
+            )
+        yield Streams(server, "latin")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not os.environ.get("WALROW_SLOW"), reason="fetches servers: make test-all"
+)
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_binary_xml_and_single_bytes_are_as_in_text(
+    documents: Streams, profile: str
+) -> None:
+    session = {"client_encoding": "LATIN1"}
+    options: dict[str, Any] = {"profile": profile, "session": session}
+    text = table(documents.record("documents", client_encoding="LATIN1"), **options)
+    binary = table(
+        documents.record("documents", binary=True, client_encoding="LATIN1"), **options
+    )
+    with documents.connect() as connection:
+        expected = connection.execute("SELECT x FROM documents ORDER BY id")
+        assert text["x"].to_pylist() == [x for (x,) in expected]
+    assert set(text["b"].to_pylist()) == {r"\366"}
+    assert binary.equals(text)
 
 
 def test_an_envelope_of_latin1_is_text(latin: Streams) -> None:

@@ -1,7 +1,7 @@
 //! All tables' changes under one schema, each row's columns as a map of names to texts.
 
 use crate::batch::Batch;
-use crate::column::{CellError, Column, Foreign, Plan, TextForm, render_text};
+use crate::column::{CellError, Column, Plan, TextForm, render_text};
 use crate::error::{Error, ErrorKind, Way};
 use crate::metadata::{ChangeType, Metadata, MetadataColumn};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
@@ -20,7 +20,6 @@ pub(crate) type Forms = Box<[Form]>;
 #[derive(Debug)]
 pub(crate) struct Form {
     text: TextForm,
-    foreign: Option<Foreign>,
     policy: OnUnrepresentable,
 }
 
@@ -103,20 +102,16 @@ impl Envelope {
             if resolved.unresolved {
                 unresolved.push(column.type_oid);
             }
-            let (plan, foreign) = match resolved.plan {
-                Plan::Foreign(plan, foreign) => (*plan, Some(foreign)),
-                plan => (plan, None),
+            let plan = match resolved.plan {
+                Plan::Foreign(plan, _) => *plan,
+                plan => plan,
             };
             let text = match plan {
                 Plan::Utf8(text) => text,
                 _ => TextForm::Unknown,
             };
             let policy = resolve::policy(&self.text, relation, column);
-            forms.push(Form {
-                text,
-                foreign,
-                policy,
-            });
+            forms.push(Form { text, policy });
         }
         Ok((forms.into(), unresolved))
     }
@@ -227,7 +222,7 @@ impl Envelope {
                     continue;
                 }
                 Cell::Null => None,
-                cell => match render_text(&form.text, form.foreign, cell, text) {
+                cell => match render_text(&form.text, self.text.session, cell, text) {
                     Ok(()) => Some((start, text.len())),
                     Err(CellError::Unrepresentable(_))
                         if form.policy == OnUnrepresentable::Null =>

@@ -154,7 +154,6 @@ fn way_out(reason: Unrepresentable, column: &str, way: Way) -> String {
         Unrepresentable::BinaryCell
         | Unrepresentable::UnknownType
         | Unrepresentable::InvalidUtf8
-        | Unrepresentable::ForeignWithin
         | Unrepresentable::Srid => {
             format!("types={{\"{column}\": \"binary\"}}")
         }

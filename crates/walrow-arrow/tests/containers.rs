@@ -661,6 +661,32 @@ fn text_of_other_settings_is_put_as_pinned_or_refused() {
             "{[2024-02-29,2024-03-01)}",
             "{[2024-02-29,2024-03-01)}",
         ),
+        (
+            1184,
+            "294250-01-01 05:30:00+05:30",
+            "294250-01-01 00:00:00+00",
+        ),
+        (
+            1185,
+            r#"[0:1][3:4]={{"0044-03-15 06:53:28+05:53:28 BC",NULL},{infinity,"2024-02-29 17:30:00.5+05:30"}}"#,
+            r#"[0:1][3:4]={{"0044-03-15 01:00:00+00 BC",NULL},{infinity,"2024-02-29 12:00:00.5+00"}}"#,
+        ),
+        (
+            3910,
+            r#"["2024-02-29 17:30:00.5+05:30",)"#,
+            r#"["2024-02-29 12:00:00.5+00",)"#,
+        ),
+        (
+            4534,
+            r#"{["2024-02-29 17:30:00.5+05:30",infinity)}"#,
+            r#"{["2024-02-29 12:00:00.5+00",infinity)}"#,
+        ),
+        (1187, "{P1M,PT0S}", r#"{"1 mon",00:00:00}"#),
+        (
+            1001,
+            r#"{"\\000\\377\\\\","",NULL}"#,
+            r#"{"\\x00ff5c","\\x",NULL}"#,
+        ),
     ] {
         assert_eq!(
             strings(of, cell).map_err(|error: Error| error.to_string()),
@@ -683,7 +709,7 @@ fn text_of_other_settings_is_put_as_pinned_or_refused() {
         );
         assert!(error.to_string().contains("session="), "{error}");
     }
-    // Told, a style is read where a value stands alone.
+    // Told, a style is read wherever it stands.
     let mut session = walrow_arrow::Session::default();
     session.set("DateStyle", "SQL, DMY").unwrap();
     let told = |of: u32, cell: &str| {
@@ -691,7 +717,43 @@ fn text_of_other_settings_is_put_as_pinned_or_refused() {
         column(builder, (of, -1), &[text(cell)])
     };
     assert!(told(1082, "29/02/2024").is_ok());
-    assert!(unrepresentable(told(3912, "[29/02/2024,01/03/2024)")).contains("session="));
+    let range = told(3912, "[29/02/2024,01/03/2024)").unwrap();
+    assert_eq!(range.as_string::<i32>().value(0), "[2024-02-29,2024-03-01)");
+    assert!(malformed(told(3912, "[2024-02-29,)")).contains("session="));
+    session.set("IntervalStyle", "sql_standard").unwrap();
+    session.set("client_encoding", "LATIN1").unwrap();
+    for (of, cell, expected) in [
+        (1082, "29/02/2024", "2024-02-29"),
+        (1186, "1-2", "1 year 2 mons"),
+        (1182, "{29/02/2024,NULL}", "{2024-02-29,NULL}"),
+        (1187, r#"{"-1 4:05:06"}"#, r#"{"-1 days -04:05:06"}"#),
+        (1114, "29/02/2024 17:30:00", "2024-02-29 17:30:00"),
+        (1184, "29/02/2024 17:30:00 +0530", "2024-02-29 12:00:00+00"),
+    ] {
+        let builder = profile(Profile::Text).with_session(session);
+        let read = column(builder, (of, -1), &[text(cell)]).unwrap();
+        assert_eq!(read.as_string::<i32>().value(0), expected);
+    }
+}
+
+#[test]
+fn a_single_byte_is_written_alike_by_all_versions() {
+    // Versions before 15 write those beyond ASCII as they are.
+    let raw = |bytes: &[u8]| OwnedCell::Text(bytes.to_vec());
+    let mut latin1 = walrow_arrow::Session::default();
+    latin1.set("client_encoding", "LATIN1").unwrap();
+    for session in [walrow_arrow::Session::default(), latin1] {
+        for profile_ in PROFILES {
+            let builder = || profile(profile_).with_session(session);
+            let cells = [raw(b"\xe9"), text(r"\351"), binary(vec![0xe9]), text("a")];
+            let read = column(builder(), (18, -1), &cells).unwrap();
+            let read: Vec<_> = read.as_string::<i32>().iter().flatten().collect();
+            assert_eq!(read, [r"\351", r"\351", r"\351", "a"]);
+        }
+        let builder = profile(Profile::Text).with_session(session);
+        let read = column(builder, (1002, -1), &[raw(b"{\xe9,a}")]).unwrap();
+        assert_eq!(read.as_string::<i32>().value(0), r#"{"\\351",a}"#);
+    }
 }
 
 #[test]

@@ -110,21 +110,6 @@ pub(crate) fn nested_from_text(
     }
 }
 
-/// Visits the elements of an array's text, of however many dimensions.
-pub(crate) fn elements_from_text(
-    cell: &[u8],
-    delimiter: u8,
-    scratch: &mut Vec<u8>,
-    mut visit: impl FnMut(Option<&[u8]>) -> Result<(), CellError>,
-) -> Result<(), CellError> {
-    let depth = dimensions(cell).ok_or(NOT_AN_ARRAY)?;
-    nested_text(cell, delimiter, depth, scratch, &mut |step| match step {
-        ArrayStep::Element(element) => visit(element),
-        ArrayStep::Close(_) => Ok(()),
-    })
-    .map(drop)
-}
-
 /// How many dimensions an array's text has by its braces.
 fn dimensions(cell: &[u8]) -> Option<usize> {
     let braces = match cell.iter().position(|byte| *byte == b'=') {
@@ -517,6 +502,54 @@ pub(crate) fn array_text_from_binary(
             out.push(delimiter);
         }
     }
+    Ok(())
+}
+
+/// Appends the text of an array of any dimensions with its elements' written anew: `render` appends that of one, given
+/// its text.
+pub(crate) fn array_text_from_text(
+    cell: &[u8],
+    delimiter: u8,
+    out: &mut Vec<u8>,
+    mut render: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    let depth = dimensions(cell).ok_or(NOT_AN_ARRAY)?;
+    if cell == b"{}" {
+        out.extend_from_slice(cell);
+        return Ok(());
+    }
+    if cell.first() == Some(&b'[') {
+        let place = cell.iter().position(|byte| *byte == b'=');
+        let bounds = place.and_then(|place| cell.get(..=place));
+        out.extend_from_slice(bounds.ok_or(NOT_AN_ARRAY)?);
+    }
+    let (mut open, mut is_first) = (0_usize, true);
+    nested_text(cell, delimiter, depth, &mut Vec::new(), &mut |step| {
+        let element = match step {
+            ArrayStep::Element(element) => element,
+            ArrayStep::Close(level) => {
+                out.push(b'}');
+                open = level;
+                return Ok(());
+            }
+        };
+        if !std::mem::take(&mut is_first) {
+            out.push(delimiter);
+        }
+        out.extend(std::iter::repeat_n(b'{', depth.saturating_sub(open)));
+        open = depth;
+        match element {
+            None => out.extend_from_slice(b"NULL"),
+            Some(element) => {
+                let start = out.len();
+                render(element, out)?;
+                quote(start, delimiter, out);
+            }
+        }
+        Ok(())
+    })
+    .map_err(|error| if error == DEPTH { NOT_AN_ARRAY } else { error })?;
+    out.push(b'}');
     Ok(())
 }
 

@@ -27,8 +27,6 @@ pub(crate) struct Column {
 struct Rare {
     /// Where the policy made values null.
     nulled: Vec<usize>,
-    /// Where arrays had a first subscript other than 1.
-    dropped_bounds: Vec<usize>,
     /// What the values are laid out as in the end, if not as they are here.
     layout: Option<DataType>,
     /// What cells are translated from, and the one that just was.
@@ -112,19 +110,17 @@ impl Column {
 
     /// Arrays that lost their subscripts since the column began.
     pub(crate) fn dropped_bounds(&self) -> u64 {
-        let inside = match &self.values {
-            Values::List(list) => list.elements.dropped_bounds(),
+        match &self.values {
+            Values::List(list) => {
+                let here = list.dropped_bounds.len() as u64;
+                list.elements.dropped_bounds().saturating_add(here)
+            }
             Values::Struct(it) => {
                 let columns = it.columns.iter().map(Self::dropped_bounds);
                 columns.fold(0, u64::saturating_add)
             }
             _ => 0,
-        };
-        let here = self
-            .rare
-            .as_ref()
-            .map_or(0, |rare| rare.dropped_bounds.len());
-        inside.saturating_add(here as u64)
+        }
     }
 
     /// Bytes of values of varying size.
@@ -169,20 +165,20 @@ impl Column {
         if self.rare.is_some() && self.foreign().is_some() {
             return self.append_foreign(cell);
         }
-        let mut dropped = false;
-        let pushed = self.values.push_text(cell, &mut dropped);
-        self.appended(pushed, dropped)
-    }
-
-    /// Ends a value whose parts were pushed.
-    #[inline]
-    fn appended(&mut self, pushed: Result<(), CellError>, dropped: bool) -> Result<(), CellError> {
-        if let Err(error) = pushed {
+        if let Err(error) = self.values.push_text(cell) {
             return self.settle(error);
         }
-        if dropped {
-            let place = self.nulls.len();
-            self.rare().dropped_bounds.push(place);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn append_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        if self.rare.is_some() && self.foreign().is_some_and(Foreign::is_latin1) {
+            return self.append_latin1(cell);
+        }
+        if let Err(error) = self.values.push_binary(cell) {
+            return self.settle(error);
         }
         self.nulls.append_non_null();
         Ok(())
@@ -193,16 +189,6 @@ impl Column {
         Some(*foreign)
     }
 
-    #[inline]
-    pub(crate) fn append_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        if self.rare.is_some() && self.foreign() == Some(Foreign::Latin1) {
-            return self.append_latin1(cell);
-        }
-        let mut dropped = false;
-        let pushed = self.values.push_binary(cell, &mut dropped);
-        self.appended(pushed, dropped)
-    }
-
     /// Appends a cell that was written under other settings than the pinned ones.
     #[cold]
     fn append_foreign(&mut self, cell: &[u8]) -> Result<(), CellError> {
@@ -210,24 +196,37 @@ impl Column {
         else {
             return Ok(());
         };
-        text.clear();
-        let mut dropped = false;
-        let pushed = foreign
-            .translate(cell, text)
-            .and_then(|()| self.values.push_text(text, &mut dropped));
-        self.appended(pushed, dropped)
+        let pushed = match (foreign, &mut self.values) {
+            (Foreign::Text(session), Values::Utf8(values, form)) => {
+                values.push_pinned(cell, form, *session)
+            }
+            (foreign, values) => {
+                text.clear();
+                foreign
+                    .translate(cell, text)
+                    .and_then(|()| values.push_text(text))
+            }
+        };
+        if let Err(error) = pushed {
+            return self.settle(error);
+        }
+        self.nulls.append_non_null();
+        Ok(())
     }
 
     /// Appends a binary cell whose texts are of LATIN1.
     #[cold]
     fn append_latin1(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        let mut dropped = false;
         let pushed = match &mut self.values {
             Values::Utf8(values, form) => values.push_latin1(cell, form),
             Values::Trimmed(_) => return self.append_foreign(cell),
-            values => values.push_binary(cell, &mut dropped),
+            values => values.push_binary(cell),
         };
-        self.appended(pushed, dropped)
+        if let Err(error) = pushed {
+            return self.settle(error);
+        }
+        self.nulls.append_non_null();
+        Ok(())
     }
 
     /// Takes back what a failed cell left, then does what the policy says.
@@ -269,9 +268,8 @@ impl Column {
         self.values.truncate(rows);
         self.nulls.truncate(rows);
         if let Some(rare) = &mut self.rare {
-            for places in [&mut rare.nulled, &mut rare.dropped_bounds] {
-                places.truncate(places.partition_point(|place| *place < rows));
-            }
+            let before = rare.nulled.partition_point(|place| *place < rows);
+            rare.nulled.truncate(before);
         }
     }
 

@@ -46,8 +46,6 @@ pub(crate) enum Unrepresentable {
     IntervalRange,
     /// The binary form of money in a column of text.
     MoneyScale,
-    /// Text of a container in which there are dates or intervals of another style.
-    ForeignWithin,
     /// A geometry of another coordinate system than its column's.
     Srid,
 }
@@ -87,9 +85,6 @@ impl fmt::Display for Unrepresentable {
             Self::MoneyScale => {
                 "the binary form of money, which does not tell how many decimals its currency has \
                  (most have 2)"
-            }
-            Self::ForeignWithin => {
-                "text of several values with dates or intervals of the style that session= names"
             }
             Self::Srid => "a geometry whose SRID is not its column's",
             Self::TooLarge => "more than 2 GiB in one batch",

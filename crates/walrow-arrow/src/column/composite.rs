@@ -123,6 +123,30 @@ pub(crate) fn record_text_from_binary<E: From<CellError>>(
     Ok(())
 }
 
+/// Appends a composite's text with its fields' written anew: `field` appends one, given its place and its text.
+pub(crate) fn record_text_from_text(
+    cell: &[u8],
+    width: usize,
+    out: &mut Vec<u8>,
+    mut field: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    let mut text = Vec::new();
+    out.push(b'(');
+    record_from_text(cell, width, &mut Vec::new(), |place, value| {
+        if place > 0 {
+            out.push(b',');
+        }
+        if let Some(value) = value {
+            text.clear();
+            field(place, value, &mut text)?;
+            write_quoted(&text, is_special, out);
+        }
+        Ok::<_, CellError>(())
+    })?;
+    out.push(b')');
+    Ok(())
+}
+
 /// What the server quotes in a field.
 fn is_special(byte: u8) -> bool {
     matches!(

@@ -9,10 +9,12 @@
 //!
 //! Whatever else contradicts the setting is malformed: a stream's settings are told, not guessed.
 
+use super::CellError;
 use super::int::decimal_digits;
 use super::interval::{Interval, interval_to_text};
+use super::plan::TextForm;
 use super::temporal::split_fraction;
-use super::{CellError, Unrepresentable};
+use crate::session::Session;
 
 /// The setting that a column's cells were written under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,8 @@ pub(crate) enum Foreign {
     Interval(IntervalStyle),
     /// `client_encoding` LATIN1
     Latin1,
-    /// Text with dates or intervals somewhere in it, where nobody looks for them.
-    Within,
+    /// Any of them, in a column of text.
+    Text(Session),
 }
 
 /// `DateStyle`, other than ISO.
@@ -51,15 +53,38 @@ pub(crate) enum IntervalStyle {
 }
 
 impl Foreign {
+    /// The style in which a session writes a single moment or interval, if it is not the pinned one.
+    pub(crate) fn of(form: &TextForm, session: Session) -> Option<Self> {
+        match form {
+            TextForm::Date => session.date_style.map(Self::Date),
+            TextForm::Timestamp { zone: false } => session.date_style.map(Self::Timestamp),
+            TextForm::Timestamp { zone: true } => {
+                let style = session.date_style?;
+                Some(Self::TimestampTz(style, session.is_utc))
+            }
+            TextForm::Interval => session.interval_style.map(Self::Interval),
+            _ => None,
+        }
+    }
+
+    /// Whether texts within binary cells are of LATIN1.
+    pub(crate) const fn is_latin1(self) -> bool {
+        match self {
+            Self::Latin1 => true,
+            Self::Text(session) => session.latin1,
+            _ => false,
+        }
+    }
+
     /// Appends the cell as it is under the pinned settings.
     pub(crate) fn translate(self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
-        if !matches!(self, Self::Latin1 | Self::Within)
-            && matches!(cell, b"infinity" | b"-infinity")
-        {
-            out.extend_from_slice(cell);
-            return Ok(());
-        }
         match self {
+            Self::Date(_) | Self::Timestamp(_) | Self::TimestampTz(..) | Self::Interval(_)
+                if matches!(cell, b"infinity" | b"-infinity") =>
+            {
+                out.extend_from_slice(cell);
+                Ok(())
+            }
             Self::Date(style) => date(style, cell, out).ok_or(NOT_A_DATE),
             Self::Timestamp(style) => timestamp(style, Zone::None, cell, out).ok_or(NOT_A_DATE),
             Self::TimestampTz(style, is_utc) => {
@@ -73,7 +98,8 @@ impl Foreign {
                 interval_to_text(interval.ok_or(NOT_AN_INTERVAL)?, out);
                 Ok(())
             }
-            Self::Within => Err(Unrepresentable::ForeignWithin.into()),
+            // Who knows what the text is puts it as pinned.
+            Self::Text(_) => Ok(()),
             Self::Latin1 => {
                 let mut utf8 = [0; 2];
                 for byte in cell {

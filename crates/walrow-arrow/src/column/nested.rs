@@ -52,6 +52,8 @@ pub(super) struct List {
     /// Where each list ends, and 0 before them.
     pub(super) offsets: Vec<i32>,
     pub(super) elements: Column,
+    /// Which lists had a first subscript other than 1.
+    pub(super) dropped_bounds: Vec<usize>,
     /// How many lists lie within each other.
     depth: usize,
     scratch: Scratch,
@@ -95,6 +97,7 @@ impl List {
             plan: plan.clone(),
             offsets,
             elements,
+            dropped_bounds: Vec::new(),
             depth,
             scratch: Scratch::default(),
         }
@@ -106,11 +109,7 @@ impl List {
     }
 
     #[inline(never)]
-    pub(super) fn push_text(
-        &mut self,
-        cell: &[u8],
-        drops_bounds: &mut bool,
-    ) -> Result<(), CellError> {
+    pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
         let Self {
             elements, scratch, ..
         } = self;
@@ -153,16 +152,15 @@ impl List {
                 append_numbers(elements, &scratch.singles)?;
             }
         }
-        *drops_bounds |= dropped;
+        if dropped {
+            self.dropped_bounds
+                .push(self.offsets.len().saturating_sub(1));
+        }
         self.close()
     }
 
     #[inline(never)]
-    pub(super) fn push_binary(
-        &mut self,
-        cell: &[u8],
-        drops_bounds: &mut bool,
-    ) -> Result<(), CellError> {
+    pub(super) fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
         let Self {
             elements, scratch, ..
         } = self;
@@ -211,7 +209,10 @@ impl List {
                 append_numbers(elements, &scratch.singles)?;
             }
         }
-        *drops_bounds |= dropped;
+        if dropped {
+            self.dropped_bounds
+                .push(self.offsets.len().saturating_sub(1));
+        }
         self.close()
     }
 

@@ -1,42 +1,63 @@
-//! Text as the server writes it under the settings that walrow pins: where its shape tells of other ones, it is put so
-//! or refused.
+//! Text as the server writes it under the settings that walrow pins: where its shape tells of other ones, or they are
+//! told, it is put so or refused.
 
 use super::CellError;
-use super::array::elements_from_text;
+use super::array::array_text_from_text;
 use super::bytes::{bytea_from_text, bytea_text_from_binary};
-use super::composite::record_from_text;
+use super::composite::record_text_from_text;
+use super::foreign::Foreign;
 use super::interval::{interval_from_text, interval_to_text};
 use super::plan::TextForm;
-use super::range::{RangeParts, multirange_from_text, range_from_text};
+use super::range::{multirange_text_from_text, range_text_from_text};
 use super::temporal::{
-    MICROS_TO_2000, date_from_text, timestamp_from_text, timestamptz_from_text,
-    timestamptz_text_from_binary,
+    date_from_text, timestamp_from_text, timestamptz_from_text, timestamptz_text_in_utc,
 };
+use super::text::{char_text_from_binary, check_utf8};
+use crate::session::Session;
 
 impl TextForm {
     /// Whether the text depends on settings and tells of them by its shape.
+    #[inline]
     pub(super) fn is_shaped(&self) -> bool {
-        *self == Self::Bytea || self.is_of_time()
+        match self {
+            Self::Bytea | Self::Char => true,
+            Self::Date | Self::Timestamp { zone: _ } | Self::Interval => true,
+            Self::Array(_) | Self::Range(_) | Self::Multirange(_) | Self::Record(_) => {
+                self.has_part(Self::is_shaped)
+            }
+            _ => false,
+        }
     }
 
-    /// Whether there are dates or intervals in the text.
-    pub(crate) fn is_of_time(&self) -> bool {
+    /// Whether it depends on a setting that the session has another value of than the pinned one.
+    pub(crate) fn is_foreign(&self, session: Session) -> bool {
         match self {
-            Self::Date | Self::Timestamp { zone: _ } | Self::Interval => true,
-            Self::Array(array) => array.element.is_of_time(),
-            Self::Range(bound) | Self::Multirange(bound) => bound.is_of_time(),
-            Self::Record(fields) => fields.iter().any(|(_, form)| form.is_of_time()),
+            _ if session.latin1 => true,
+            Self::Date | Self::Timestamp { zone: _ } => session.date_style.is_some(),
+            Self::Interval => session.interval_style.is_some(),
+            _ => self.has_part(|part| part.is_foreign(session)),
+        }
+    }
+
+    fn has_part(&self, is: impl Fn(&Self) -> bool) -> bool {
+        match self {
+            Self::Array(array) => is(&array.element),
+            Self::Range(bound) | Self::Multirange(bound) => is(bound),
+            Self::Record(fields) => fields.iter().any(|(_, form)| is(form)),
             _ => false,
         }
     }
 }
 
-/// Appends the text of a cell, which is UTF-8.
+/// Appends the text of a cell that a session wrote.
 pub(super) fn text_as_pinned(
     form: &TextForm,
+    session: Session,
     cell: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {
+    let part =
+        |form: &TextForm, cell: &[u8], out: &mut Vec<u8>| text_as_pinned(form, session, cell, out);
     match form {
         TextForm::Bytea if !cell.starts_with(b"\\x") => {
             let mut bytes = Vec::new();
@@ -44,18 +65,66 @@ pub(super) fn text_as_pinned(
             bytea_text_from_binary(&bytes, out);
             return Ok(());
         }
+        // Versions before 15 write the byte as it is.
+        TextForm::Char if matches!(cell, [0x80..=0xff]) => return char_text_from_binary(cell, out),
+        TextForm::Date | TextForm::Timestamp { zone: _ } | TextForm::Interval => {
+            return moment_as_pinned(form, session, cell, out);
+        }
+        TextForm::Array(array) if form.is_shaped() => {
+            return array_text_from_text(cell, array.delimiter, out, |cell, out| {
+                part(&array.element, cell, out)
+            });
+        }
+        TextForm::Range(bound) if form.is_shaped() => {
+            return range_text_from_text(cell, out, |cell, out| part(bound, cell, out));
+        }
+        TextForm::Multirange(bound) if form.is_shaped() => {
+            return multirange_text_from_text(cell, out, |cell, out| part(bound, cell, out));
+        }
+        TextForm::Record(fields) if form.is_shaped() => {
+            return record_text_from_text(cell, fields.len(), out, |place, cell, out| {
+                fields
+                    .get(place)
+                    .map_or(Ok(()), |(_, form)| part(form, cell, out))
+            });
+        }
+        _ => {}
+    }
+    if session.latin1 {
+        return Foreign::Latin1.translate(cell, out);
+    }
+    check_utf8(cell)?;
+    out.extend_from_slice(cell);
+    Ok(())
+}
+
+/// Appends the text of a date, a timestamp or an interval.
+fn moment_as_pinned(
+    form: &TextForm,
+    session: Session,
+    cell: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    let mut translated = Vec::new();
+    let cell = match Foreign::of(form, session) {
+        Some(style) => {
+            style.translate(cell, &mut translated)?;
+            &translated
+        }
+        None => cell,
+    };
+    match form {
+        TextForm::Timestamp { zone: true } if !is_utc(cell) => {
+            return timestamptz_text_in_utc(cell, out);
+        }
         TextForm::Interval if cell.starts_with(b"P") => {
             interval_to_text(interval_from_text(cell)?, out);
             return Ok(());
         }
-        TextForm::Timestamp { zone: true } if !is_utc(cell) => {
-            // One beyond Arrow's range is left at its own offset.
-            if let Some(micros) = shaped(timestamptz_from_text(cell))? {
-                let micros = micros.saturating_sub(MICROS_TO_2000);
-                return timestamptz_text_from_binary(&micros.to_be_bytes(), out);
-            }
-        }
-        _ => check(form, cell)?,
+        TextForm::Timestamp { zone: true } => has_shape(timestamptz_from_text(cell))?,
+        TextForm::Timestamp { zone: false } => has_shape(timestamp_from_text(cell))?,
+        TextForm::Interval => has_shape(interval_from_text(cell))?,
+        _ => has_shape(date_from_text(cell))?,
     }
     out.extend_from_slice(cell);
     Ok(())
@@ -65,51 +134,10 @@ fn is_utc(cell: &[u8]) -> bool {
     cell.strip_suffix(b" BC").unwrap_or(cell).ends_with(b"+00")
 }
 
-/// The value of a text that has the shape of its type, if Arrow has a place for it.
-fn shaped<T>(parsed: Result<T, CellError>) -> Result<Option<T>, CellError> {
-    match parsed {
-        Ok(value) => Ok(Some(value)),
-        Err(CellError::Unrepresentable(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Refuses text whose dates and intervals have another shape.
-fn check(form: &TextForm, cell: &[u8]) -> Result<(), CellError> {
-    if !form.is_of_time() {
-        return Ok(());
-    }
-    let mut scratch = Vec::new();
-    match form {
-        TextForm::Date => shaped(date_from_text(cell)).map(drop),
-        TextForm::Timestamp { zone: false } => shaped(timestamp_from_text(cell)).map(drop),
-        TextForm::Timestamp { zone: true } => shaped(timestamptz_from_text(cell)).map(drop),
-        TextForm::Interval => shaped(interval_from_text(cell)).map(drop),
-        TextForm::Array(array) => {
-            elements_from_text(cell, array.delimiter, &mut scratch, |element| {
-                element.map_or(Ok(()), |element| check(&array.element, element))
-            })
-        }
-        TextForm::Range(bound) => check_range(bound, range_from_text(cell, &mut scratch)?),
-        TextForm::Multirange(bound) => {
-            for range in multirange_from_text(cell)? {
-                check_range(bound, range_from_text(range?, &mut scratch)?)?;
-            }
-            Ok(())
-        }
-        TextForm::Record(fields) => {
-            record_from_text(cell, fields.len(), &mut scratch, |place, field| {
-                match (fields.get(place), field) {
-                    (Some((_, form)), Some(field)) => check(form, field),
-                    _ => Ok(()),
-                }
-            })
-        }
+/// Lets a text of its type's shape through, whether or not Arrow has a place for the value.
+fn has_shape<T>(parsed: Result<T, CellError>) -> Result<(), CellError> {
+    match parsed.err() {
+        Some(error @ CellError::Malformed(_)) => Err(error),
         _ => Ok(()),
     }
-}
-
-fn check_range(bound: &TextForm, range: RangeParts<'_>) -> Result<(), CellError> {
-    let mut bounds = [range.lower, range.upper].into_iter().flatten();
-    bounds.try_for_each(|cell| check(bound, cell))
 }

@@ -94,6 +94,8 @@ pub(crate) enum Float {
 pub(crate) enum TextForm {
     /// The same bytes.
     Raw,
+    /// The same bytes, apart from the encoding that the binary form names.
+    Xml,
     Bool,
     Integer(Integer),
     Float4,
@@ -392,7 +394,7 @@ impl Plan {
     /// Whether a cell's value can be much larger than the cell.
     pub(crate) fn expands(&self) -> bool {
         match self {
-            Self::Utf8(form) => !matches!(form, TextForm::Raw | TextForm::Unknown),
+            Self::Utf8(form) => !matches!(form, TextForm::Raw | TextForm::Xml | TextForm::Unknown),
             Self::TimeTz | Self::Foreign(..) => true,
             Self::Laid(plan, _) => plan.expands(),
             Self::List(list) => list.element.expands(),

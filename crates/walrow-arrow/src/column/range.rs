@@ -150,9 +150,28 @@ pub(crate) fn range_text_from_binary<E: From<CellError>>(
     cell: &[u8],
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
+    bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    write_range(range_from_binary(cell)?, scratch, out, bound)
+}
+
+/// Appends a range's text with its bounds' written anew: `bound` appends that of a bound, given its text.
+pub(crate) fn range_text_from_text(
+    cell: &[u8],
+    out: &mut Vec<u8>,
+    bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    let mut unquoted = Vec::new();
+    let range = range_from_text(cell, &mut unquoted)?;
+    write_range(range, &mut Vec::new(), out, bound)
+}
+
+fn write_range<E>(
+    range: RangeParts<'_>,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
     mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let range = range_from_binary(cell)?;
     scratch.clear();
     if let Some(lower) = range.lower {
         bound(lower, scratch)?;
@@ -276,6 +295,23 @@ pub(crate) fn multirange_text_from_binary<E: From<CellError>>(
             out.push(b',');
         }
         range_text_from_binary(range?, scratch, out, &mut bound)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// As `range_text_from_text`, of a multirange.
+pub(crate) fn multirange_text_from_text(
+    cell: &[u8],
+    out: &mut Vec<u8>,
+    mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    out.push(b'{');
+    for (place, range) in multirange_from_text(cell)?.enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        range_text_from_text(range?, out, &mut bound)?;
     }
     out.push(b'}');
     Ok(())

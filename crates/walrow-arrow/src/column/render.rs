@@ -29,30 +29,27 @@ use super::temporal::{
     date_text_from_binary, time_text_from_binary, timestamp_text_from_binary,
     timestamptz_text_from_binary, timetz_text_from_binary,
 };
-use super::text::{char_text_from_binary, check_utf8};
+use super::text::{char_text_from_binary, check_utf8, xml_text_from_binary};
 use super::uuid::{uuid_from_binary, uuid_to_text};
 use super::{CellError, Unrepresentable};
+use crate::session::Session;
 use walrow_stream::Encoding;
 use walrow_wire::{Cell, Oid};
 
-/// Appends a cell's text, as PostgreSQL's output function writes it under the pinned settings.
+/// Appends the text of a cell that a session sent, as PostgreSQL's output function writes it under the pinned settings.
 ///
 /// # Errors
 /// The cell has no text; what was appended of it is to be taken back.
 pub(crate) fn render_text(
     form: &TextForm,
-    foreign: Option<Foreign>,
+    session: Session,
     cell: Cell<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {
-    match (cell, foreign) {
-        (Cell::Text(cell), Some(foreign)) => foreign.translate(cell, out),
-        (Cell::Text(cell), None) => {
-            check_utf8(cell)?;
-            text_as_pinned(form, cell, out)
-        }
-        (Cell::Binary(cell), Some(Foreign::Latin1)) => render_latin1(form, cell, out),
-        (Cell::Binary(cell), _) => render_binary(form, cell, out),
+    match cell {
+        Cell::Text(cell) => text_as_pinned(form, session, cell, out),
+        Cell::Binary(cell) if session.latin1 => render_latin1(form, cell, out),
+        Cell::Binary(cell) => render_binary(form, cell, out),
         _ => Ok(()),
     }
 }
@@ -97,6 +94,10 @@ fn render(
         TextForm::Raw => {
             check(cell)?;
             out.extend_from_slice(cell);
+        }
+        TextForm::Xml => {
+            check(cell)?;
+            xml_text_from_binary(cell, out);
         }
         TextForm::Versioned => {
             let text = versioned_from_binary(cell)?;

@@ -151,6 +151,16 @@ pub(crate) fn timestamptz_text_from_binary(
     Ok(())
 }
 
+/// Appends the text of a `timestamptz` that is shown at any offset as a session in UTC shows it.
+pub(crate) fn timestamptz_text_in_utc(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+    match micros_from_2000(cell, true) {
+        Ok(micros) => write_timestamp(Moment::Finite(micros), b"+00", out),
+        Err(CellError::Unrepresentable(_)) => out.extend_from_slice(cell),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
 /// Appends the text of a binary `timetz`.
 pub(crate) fn timetz_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     timetz_to_text(timetz_from_binary(cell)?, out);
@@ -455,6 +465,10 @@ fn any_date(cell: &[u8]) -> Result<i32, CellError> {
 /// Timestamps with long years, eras and offsets.
 #[cold]
 fn any_timestamp(cell: &[u8], zoned: bool) -> Result<i64, CellError> {
+    since_1970(micros_from_2000(cell, zoned)?)
+}
+
+fn micros_from_2000(cell: &[u8], zoned: bool) -> Result<i64, CellError> {
     if let Some(infinity) = infinity(cell) {
         return Err(infinity);
     }
@@ -480,7 +494,7 @@ fn any_timestamp(cell: &[u8], zoned: bool) -> Result<i64, CellError> {
         .and_then(|micros| micros.checked_add(time))
         .and_then(|micros| micros.checked_sub(offset.wrapping_mul(MICROS_A_SECOND)));
     match micros {
-        Some(micros @ FIRST_TIMESTAMP..=LAST_TIMESTAMP) => since_1970(micros),
+        Some(micros @ FIRST_TIMESTAMP..=LAST_TIMESTAMP) => Ok(micros),
         _ => Err(NOT_IN_RANGE),
     }
 }

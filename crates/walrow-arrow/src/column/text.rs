@@ -1,4 +1,4 @@
-//! Text of every kind, and `"char"`.
+//! Text of every kind, `xml` and `"char"`.
 
 use super::{CellError, Unrepresentable};
 
@@ -45,6 +45,28 @@ pub(crate) fn char_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
+/// Appends the text of a binary `xml`: without the encoding that it names where that is not UTF-8, and without the
+/// declaration and the end of its line where that was all it said.
+pub(crate) fn xml_text_from_binary(cell: &[u8], out: &mut Vec<u8>) {
+    let named = || {
+        let after = cell.strip_prefix(b"<?xml version=\"")?;
+        let end = after.iter().position(|byte| *byte == b'"')?;
+        let (version, after) = after.split_at_checked(end)?;
+        Some((version, after.strip_prefix(b"\" encoding=\"LATIN1\"")?))
+    };
+    match named() {
+        Some((b"1.0", [b'?', b'>', text @ ..])) => {
+            out.extend_from_slice(text.strip_prefix(b"\n").unwrap_or(text));
+        }
+        Some((version, rest)) => {
+            for part in [b"<?xml version=\"", version, b"\"", rest] {
+                out.extend_from_slice(part);
+            }
+        }
+        None => out.extend_from_slice(cell),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -76,6 +98,30 @@ mod tests {
                 Err(CellError::Unrepresentable(Unrepresentable::InvalidUtf8)),
                 "{wrong:?}"
             );
+        }
+    }
+
+    // Each as PostgreSQL 18.4 writes it, and sends it to a client of LATIN1.
+    #[test]
+    fn xml_names_no_encoding() {
+        for (text, sent) in [
+            ("<a/>", "<?xml version=\"1.0\" encoding=\"LATIN1\"?><a/>"),
+            ("<a/>", "<?xml version=\"1.0\" encoding=\"LATIN1\"?>\n<a/>"),
+            (
+                "<?xml version=\"1.0\" standalone=\"yes\"?><a/>",
+                "<?xml version=\"1.0\" encoding=\"LATIN1\" standalone=\"yes\"?><a/>",
+            ),
+            (
+                "<?xml version=\"1.1\"?>\n<a/>",
+                "<?xml version=\"1.1\" encoding=\"LATIN1\"?>\n<a/>",
+            ),
+            ("<a/>\n", "<a/>\n"),
+            ("", ""),
+            ("<?xml", "<?xml"),
+        ] {
+            let mut out = Vec::new();
+            xml_text_from_binary(sent.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), text, "{sent}");
         }
     }
 

@@ -37,6 +37,7 @@ use super::text::check_utf8;
 use super::uuid::{uuid_from_binary, uuid_from_text};
 use super::{CellError, Unrepresentable};
 use crate::options::OnUnrepresentable;
+use crate::session::Session;
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type,
@@ -187,7 +188,7 @@ impl Values {
     }
 
     #[inline]
-    pub(super) fn push_text(&mut self, cell: &[u8], dropped: &mut bool) -> Result<(), CellError> {
+    pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
         match self {
             Self::Bool(values, BoolForm::Bool) => values.append(bool_from_text(cell)?),
             Self::Bool(values, BoolForm::Bit) => values.append(bit_from_text(cell)?),
@@ -209,13 +210,11 @@ impl Values {
                 values.push(money_from_text(cell, *decimal)?);
             }
             Self::Utf8(values, form) => {
-                check_utf8(cell)?;
                 if form.is_shaped() {
-                    text_as_pinned(form, cell, &mut values.bytes)?;
-                    values.close()?;
-                } else {
-                    values.push(cell)?;
+                    return values.push_pinned(cell, form, Session::default());
                 }
+                check_utf8(cell)?;
+                values.push(cell)?;
             }
             Self::Decimal256(it) => {
                 let (values, decimal, _) = &mut **it;
@@ -256,7 +255,7 @@ impl Values {
             Self::Interval(values) => {
                 values.push(interval_from_text(cell)?.month_day_nano()?);
             }
-            Self::List(list) => list.push_text(cell, dropped)?,
+            Self::List(list) => list.push_text(cell)?,
             Self::Struct(it) => it.push_text(cell)?,
             Self::Vector(it) => {
                 numbers_from_text(cell, &mut it.scratch)?;
@@ -268,7 +267,7 @@ impl Values {
     }
 
     #[inline]
-    pub(super) fn push_binary(&mut self, cell: &[u8], dropped: &mut bool) -> Result<(), CellError> {
+    pub(super) fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
         match self {
             Self::Bool(values, BoolForm::Bool) => values.append(bool_from_binary(cell)?),
             Self::Bool(values, BoolForm::Bit) => values.append(bit_from_binary(cell)?),
@@ -318,7 +317,7 @@ impl Values {
             Self::Interval(values) => {
                 values.push(interval_from_binary(cell)?.month_day_nano()?);
             }
-            Self::List(list) => list.push_binary(cell, dropped)?,
+            Self::List(list) => list.push_binary(cell)?,
             Self::Struct(it) => it.push_binary(cell)?,
             Self::Vector(it) => {
                 numbers_from_binary(cell, &mut it.scratch)?;
@@ -365,6 +364,8 @@ impl Values {
             Self::List(list) => {
                 let end = truncate_offsets(&mut list.offsets, rows);
                 list.elements.truncate(end);
+                let before = list.dropped_bounds.partition_point(|place| *place < rows);
+                list.dropped_bounds.truncate(before);
             }
         }
     }
@@ -562,7 +563,19 @@ impl Bytes {
         self.close()
     }
 
-    /// The same of a cell whose texts are of LATIN1.
+    /// Makes a value of a text cell, put as it is under the pinned settings.
+    #[inline(never)]
+    pub(super) fn push_pinned(
+        &mut self,
+        cell: &[u8],
+        form: &TextForm,
+        session: Session,
+    ) -> Result<(), CellError> {
+        text_as_pinned(form, session, cell, &mut self.bytes)?;
+        self.close()
+    }
+
+    /// As `push_rendered`, of a cell whose texts are of LATIN1.
     pub(super) fn push_latin1(&mut self, cell: &[u8], form: &TextForm) -> Result<(), CellError> {
         render_latin1(form, cell, &mut self.bytes)?;
         self.close()

@@ -17,6 +17,7 @@ pub(super) enum PgType {
         type_modifier: i32,
     },
     Text,
+    Xml,
     /// Text filled up with blanks.
     Bpchar,
     Char,
@@ -260,9 +261,9 @@ fn scalar(oid: Oid, type_modifier: i32) -> PgType {
         pg_type::TEXT
         | pg_type::VARCHAR
         | pg_type::NAME
-        | pg_type::XML
         | pg_type::REFCURSOR
         | pg_type::PG_NODE_TREE => PgType::Text,
+        pg_type::XML => PgType::Xml,
         pg_type::BPCHAR => PgType::Bpchar,
         pg_type::CHAR => PgType::Char,
         pg_type::BYTEA => PgType::Bytea,

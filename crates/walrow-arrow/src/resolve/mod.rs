@@ -52,32 +52,20 @@ impl<'a> Target<'a> {
 
     /// The plan for cells that were written under the session's settings.
     fn under_session(self, pg_type: &PgType, plan: Plan) -> Plan {
-        let raw = match plan {
+        let session = *self.session;
+        let foreign = match &plan {
             // The cell as it came.
-            Plan::Foreign(..) | Plan::Laid(..) => return plan,
-            Plan::Binary(_) => return plan,
-            Plan::Utf8(_) | Plan::Trimmed | Plan::Map => true,
-            _ => false,
+            Plan::Foreign(..) | Plan::Laid(..) | Plan::Binary(_) => None,
+            Plan::Utf8(form) => form.is_foreign(session).then_some(Foreign::Text(session)),
+            Plan::Trimmed | Plan::Map => session.latin1.then_some(Foreign::Latin1),
+            _ => match pg_type {
+                PgType::Date | PgType::Timestamp { zone: _ } | PgType::Interval => {
+                    Foreign::of(&profile::text_form(pg_type), session)
+                }
+                _ => None,
+            },
         };
-        let told = self.session.date_style.is_some() || self.session.interval_style.is_some();
-        let within = told && matches!(&plan, Plan::Utf8(form) if form.is_of_time());
-        let Session {
-            date_style,
-            interval_style,
-            latin1,
-            is_utc,
-        } = *self.session;
-        let foreign = match (pg_type, date_style, interval_style) {
-            (PgType::Date, Some(style), _) => Foreign::Date(style),
-            (PgType::Timestamp { zone: false }, Some(style), _) => Foreign::Timestamp(style),
-            (PgType::Timestamp { zone: true }, Some(style), _) => {
-                Foreign::TimestampTz(style, is_utc)
-            }
-            (PgType::Interval, _, Some(style)) => Foreign::Interval(style),
-            _ if latin1 && raw => Foreign::Latin1,
-            _ if within => Foreign::Within,
-            _ => return plan,
-        };
+        let Some(foreign) = foreign else { return plan };
         Plan::Foreign(Box::new(plan), foreign)
     }
 }

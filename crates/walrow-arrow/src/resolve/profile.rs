@@ -104,6 +104,7 @@ fn range(subtype: &PgType, target: Target<'_>) -> Plan {
 pub(super) fn text_form(pg_type: &PgType) -> TextForm {
     match pg_type {
         PgType::Text | PgType::Bpchar | PgType::Json => TextForm::Raw,
+        PgType::Xml => TextForm::Xml,
         PgType::Bool => TextForm::Bool,
         PgType::Integer(integer) => TextForm::Integer(*integer),
         PgType::Numeric { type_modifier: _ } => TextForm::Numeric,

@@ -178,6 +178,7 @@ fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
         PgType::Geometry { .. } => "Binary of its ISO WKB, Struct(srid: Int32, wkb: Binary)",
         PgType::Composite(_) => "Struct of what its attributes can become, by their names",
         PgType::Text
+        | PgType::Xml
         | PgType::Bpchar
         | PgType::Char
         | PgType::Bytea
