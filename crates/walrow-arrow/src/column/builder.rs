@@ -165,7 +165,12 @@ impl Column {
         if self.rare.is_some() && self.foreign().is_some() {
             return self.append_foreign(cell);
         }
-        if let Err(error) = self.values.push_text(cell) {
+        let pushed = match &mut self.values {
+            // What most columns are, without the way through all others.
+            Values::Utf8(values, TextForm::Raw) => values.push_text(cell),
+            values => values.push_text(cell),
+        };
+        if let Err(error) = pushed {
             return self.settle(error);
         }
         self.nulls.append_non_null();

@@ -213,8 +213,7 @@ impl Values {
                 if form.is_shaped() {
                     return values.push_pinned(cell, form, Session::default());
                 }
-                check_utf8(cell)?;
-                values.push(cell)?;
+                values.push_text(cell)?;
             }
             Self::Decimal256(it) => {
                 let (values, decimal, _) = &mut **it;
@@ -543,6 +542,12 @@ impl Bytes {
         self.bytes.extend_from_slice(value);
         self.offsets.push(end);
         Ok(())
+    }
+
+    #[inline]
+    pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        check_utf8(cell)?;
+        self.push(cell)
     }
 
     /// Makes a value of the bytes that were appended since the last one.
