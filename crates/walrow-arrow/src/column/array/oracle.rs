@@ -232,5 +232,13 @@ proptest! {
             Ok(())
         }).unwrap();
         prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
+
+        let mut again = b"before".to_vec();
+        let cell = expected.strip_prefix(b"before").unwrap();
+        array_text_from_text(cell, delimiter, &mut again, |element, out| {
+            out.extend_from_slice(element);
+            Ok(())
+        }).unwrap();
+        prop_assert_eq!(String::from_utf8_lossy(&again), String::from_utf8_lossy(&expected));
     }
 }

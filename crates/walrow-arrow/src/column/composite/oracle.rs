@@ -100,7 +100,14 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_writes_is_read(fields in fields()) {
+    fn what_the_server_writes_is_read_and_written_again(fields in fields()) {
+        let cell = written(&fields);
+        let mut again = b"before".to_vec();
+        record_text_from_text(&cell, fields.len(), &mut again, |_, field, out| {
+            out.extend_from_slice(field);
+            Ok(())
+        }).unwrap();
+        prop_assert_eq!(again.strip_prefix(b"before"), Some(cell.as_slice()));
         prop_assert_eq!(fast(&written(&fields), fields.len()), Some(fields));
     }
 }

@@ -161,7 +161,15 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_writes_is_read(range in ranges(), ranges in multiranges()) {
+    fn what_the_server_writes_is_read_and_written_again(range in ranges(), ranges in multiranges()) {
+        let mut again = Vec::new();
+        let bound = |bound: &[u8], out: &mut Vec<u8>| {
+            out.extend_from_slice(bound);
+            Ok(())
+        };
+        range_text_from_text(&written(&range), &mut again, bound).unwrap();
+        multirange_text_from_text(&write_all(&ranges), &mut again, bound).unwrap();
+        prop_assert_eq!(again, [written(&range), write_all(&ranges)].concat());
         prop_assert_eq!(fast(&written(&range)), Some(range));
         prop_assert_eq!(fast_multirange(&write_all(&ranges)), Some(ranges));
     }
