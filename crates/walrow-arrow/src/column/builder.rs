@@ -160,7 +160,11 @@ impl Column {
         Ok(())
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a twentieth of a row's instructions is the way in and out of this"
+    )]
+    #[inline(always)]
     pub(crate) fn append_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
         if self.rare.is_some() && self.foreign().is_some() {
             return self.append_foreign(cell);
