@@ -8,7 +8,7 @@
 mod cells;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal256Type, Float16Type, Float32Type, Int32Type};
+use arrow_array::types::{Decimal256Type, Float16Type, Float32Type, Float64Type, Int32Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use cells::{PROFILES, cells, column, extended, name, profile};
@@ -485,6 +485,67 @@ fn decimals_of_256_bits_hold_what_128_do_not() {
             .build()
             .is_err()
     );
+}
+
+#[test]
+fn zeros_of_any_scale_are_floats_wherever_they_lie() {
+    let float = || Field::new("c", DataType::Float64, true);
+    let flag = |name: &str| Field::new(name, DataType::Boolean, true);
+    let range = Fields::from(vec![
+        float().with_name("lower"),
+        float().with_name("upper"),
+        flag("lower_inc"),
+        flag("upper_inc"),
+        flag("empty"),
+    ]);
+    let comp = Fields::from(vec![
+        Field::new("a", DataType::Int32, true),
+        Field::new("b", DataType::Utf8, true),
+        float(),
+    ]);
+    let (two, zero) = (
+        "00000008 0000 0000 0000 0002",
+        "00000008 0000 0000 0000 0000",
+    );
+    let array = format!("00000001 00000000 000006a4 00000002 00000001 {two} {zero}");
+    let row = format!("00000003 00000017 ffffffff 00000019 ffffffff 000006a4 {two}");
+    for (oid, data_type, string, sent) in [
+        (
+            1700,
+            DataType::Float64,
+            "0.00",
+            two.strip_prefix("00000008").unwrap().to_owned(),
+        ),
+        (1231, list(DataType::Float64), "{0.00,0}", array),
+        (
+            3906,
+            DataType::Struct(range),
+            "[0.00,0]",
+            format!("06 {two} {zero}"),
+        ),
+        (20_000, DataType::Struct(comp), "(,,0.00)", row),
+    ] {
+        let read = |cell| {
+            let builder = with_catalog(Profile::Arrow)
+                .with_type("x", data_type.clone())
+                .with_unrepresentable(OnUnrepresentable::Null);
+            column(builder, (oid, -1), &[cell]).unwrap()
+        };
+        let read = [text(string), binary(hex(&sent))].map(read);
+        assert_eq!(&read[0], &read[1], "{string}");
+        assert_eq!(read[0].null_count(), 0, "{string}");
+        let parts: Vec<ArrayRef> = match oid {
+            1700 => vec![Arc::clone(&read[0])],
+            1231 => vec![read[0].as_list::<i32>().value(0)],
+            3906 => read[0].as_struct().columns()[..2].to_vec(),
+            _ => read[0].as_struct().columns()[2..].to_vec(),
+        };
+        for part in parts {
+            let numbers = part.as_primitive::<Float64Type>();
+            assert_eq!(numbers.null_count(), 0, "{string}");
+            assert!(numbers.values().iter().all(|it| it.to_bits() == 0));
+        }
+    }
 }
 
 #[test]

@@ -41,15 +41,23 @@ pub(crate) fn f64_from_text(cell: &[u8]) -> Result<f64, CellError> {
     }
 }
 
-/// Parses a `numeric` into the nearest number, which is why it must be asked for.
+/// Parses a `numeric` into the nearest number, which is why it must be asked for. What is nearest to none, such as
+/// 1e-400 with all its digits, does not fit; a zero may have any number of digits behind its point.
 pub(crate) fn f64_from_numeric_text(cell: &[u8]) -> Result<f64, CellError> {
-    if cell.contains(&b'e') && cell != b"Infinity" {
+    let negative = cell.starts_with(b"-");
+    if cell.contains(&b'e') {
         return Err(NOT_A_FLOAT);
     }
-    f64_from_text(cell).map_err(|error| match error {
-        OUT_OF_RANGE => Unrepresentable::FloatRange.into(),
-        error => error,
-    })
+    match finite::<f64>(cell) {
+        Some(0.0) if cell.iter().any(|byte| matches!(byte, b'1'..=b'9')) => {
+            Err(Unrepresentable::FloatRange.into())
+        }
+        // A numeric has no negative zero.
+        Some(0.0) if negative => Err(NOT_A_FLOAT),
+        Some(value) if value.is_finite() => Ok(value),
+        Some(_) => Err(Unrepresentable::FloatRange.into()),
+        None => f64_from_text(cell),
+    }
 }
 
 /// Parses the binary form of a `numeric` into the nearest number.
@@ -458,6 +466,9 @@ mod tests {
             "1e-999",
             "1_0",
             "1e+20 ",
+            // Of numeric only.
+            "0.00",
+            "-0.0",
         ] {
             assert_eq!(f64_bits(wrong), None, "{wrong}");
             assert_eq!(f32_bits(wrong), None, "{wrong}");

@@ -455,6 +455,8 @@ mod tests {
     use num_bigint::BigInt;
     use proptest::prelude::*;
 
+    use super::super::decimal256::{Decimal256, decimal256_from_binary, decimal256_from_text};
+    use super::super::float::{f64_from_numeric_binary, f64_from_numeric_text};
     use super::*;
 
     const SCALE: CellError = CellError::Unrepresentable(Unrepresentable::Scale);
@@ -856,7 +858,80 @@ mod tests {
             })
     }
 
+    /// A number in both forms as a float.
+    fn as_float(text: &str) -> [Result<u64, CellError>; 2] {
+        let forms = [
+            f64_from_numeric_text(text.as_bytes()),
+            f64_from_numeric_binary(&sent(text)),
+        ];
+        forms.map(|value| value.map(f64::to_bits))
+    }
+
+    #[test]
+    fn a_zero_of_any_scale_is_zero_in_every_type() {
+        for places in (0..50).chain([342, 343, 1000, 16_383]) {
+            let point = if places > 0 { "." } else { "" };
+            let text = format!("0{point}{}", "0".repeat(places));
+            assert_eq!(as_float(&text), [Ok(0), Ok(0)], "{places}");
+            for (precision, scale) in [(1, 0), (1, 1), (12, 2), (38, 0), (38, 38)] {
+                both(&text, decimal(precision, scale), Ok(0));
+                let target = Decimal256::new(precision, scale).unwrap();
+                let zero = decimal256_from_text(text.as_bytes(), target);
+                assert_eq!(zero.map(|it| it.to_string()), Ok("0".to_owned()));
+                let sent = decimal256_from_binary(&sent(&text), target, &mut Vec::new());
+                assert_eq!(sent, zero, "{places}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_float_is_near_to_does_not_fit() {
+        let range = Err(CellError::Unrepresentable(Unrepresentable::FloatRange));
+        let small = |zeros: usize| format!("0.{}1", "0".repeat(zeros));
+        for (text, expected) in [
+            (small(399), range),
+            (format!("-{}", small(399)), range),
+            (format!("{}0000", small(399)), range),
+            // 1e-323 is twice the least double, 1e-324 less than half of it.
+            (small(322), Ok(2)),
+            (small(323), range),
+            (format!("1{}", "0".repeat(400)), range),
+            (format!("-1{}.00", "0".repeat(400)), range),
+            (format!("1{}", "0".repeat(308)), Ok(0x7fe1_ccf3_85eb_c8a0)),
+            (format!("1{}", "0".repeat(309)), range),
+            ("-0.01".to_owned(), Ok(0xbf84_7ae1_47ae_147b)),
+        ] {
+            assert_eq!(as_float(&text), [expected; 2], "{text}");
+        }
+        for wrong in ["-0", "-0.00", "00", "00.0", "0.", ".0", "1e+20", "0e+00"] {
+            let read = f64_from_numeric_text(wrong.as_bytes());
+            assert!(matches!(read, Err(CellError::Malformed(_))), "{wrong}");
+        }
+    }
+
+    /// Numbers at both ends of the range of doubles and beyond, and zeros of any number of digits.
+    fn wide_numbers() -> impl Strategy<Value = String> {
+        prop_oneof![
+            numbers(),
+            "0(\\.0{1,3000})?",
+            "-?[1-9][0-9]{290,320}(\\.[0-9]{1,9})?",
+            "-?0\\.0{300,345}[1-9][0-9]{0,30}",
+        ]
+    }
+
     proptest! {
+        #[test]
+        fn a_float_is_the_one_that_std_reads(text in wide_numbers()) {
+            let expected: f64 = text.parse().unwrap();
+            let is_zero = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+            let expected = if expected.is_finite() && (is_zero || expected != 0.0) {
+                Ok(expected.to_bits())
+            } else {
+                Err(CellError::Unrepresentable(Unrepresentable::FloatRange))
+            };
+            prop_assert_eq!(as_float(&text), [expected; 2], "{}", text);
+        }
+
         #[test]
         fn both_forms_are_what_large_integers_make_of_them(
             text in numbers(),
