@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: A value as text, as binary, or NULL.
+#: A value as text, in which surrogates stand for bytes that are not UTF-8; as binary; or NULL.
 Cell = str | bytes | None
 
 
@@ -75,7 +75,10 @@ def _insert(row: Sequence[Cell]) -> bytes:
 def _cell(cell: Cell) -> bytes:
     if cell is None:
         return b"n"
-    kind, data = (b"t", cell.encode()) if isinstance(cell, str) else (b"b", cell)
+    if isinstance(cell, str):
+        kind, data = b"t", cell.encode(errors="surrogateescape")
+    else:
+        kind, data = b"b", cell
     return kind + struct.pack("!I", len(data)) + data
 
 

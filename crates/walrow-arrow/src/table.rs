@@ -255,9 +255,9 @@ impl Table {
             Cell::Text(bytes) | Cell::Binary(bytes) => bytes.len(),
             _ => 0,
         };
-        // The text of a list is there only where the server sent it.
-        let no_text = matches!(self.columns.get(place), Some(Some(column)) if column.has_no_text());
-        let text_is_lost = matches!(cell, Cell::Binary(_)) && no_text;
+        let is_binary = matches!(cell, Cell::Binary(_));
+        let column = self.columns.get(place).and_then(Option::as_ref);
+        let text_is_lost = column.is_some_and(|column| column.has_no_text(is_binary));
         let way = match &self.layout {
             Some(layout) if layout.projected => Way::Null,
             _ if text_is_lost => Way::Bytes,

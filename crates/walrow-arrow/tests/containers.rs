@@ -844,11 +844,14 @@ fn counts_are_of_values_that_are_there() {
 fn a_hint_is_one_that_helps() {
     let money = "00000001 00000000 00000316 00000001 00000001 00000008 0000000000000064";
     let read = |builder: DecoderBuilder| column(builder, (791, -1), &[binary(hex(money))]);
-    assert!(
-        unrepresentable(read(profile(Profile::Arrow)))
-            .contains(r#"types={"public.t.x": "binary"}"#)
-    );
-    assert!(read(profile(Profile::Arrow).with_type("x", DataType::Binary)).is_ok());
+    for of in PROFILES {
+        let error = unrepresentable(read(profile(of)));
+        assert!(
+            error.contains(r#"types={"public.t.x": "binary"}"#),
+            "{error}"
+        );
+        assert!(read(profile(of).with_type("x", DataType::Binary)).is_ok());
+    }
     let decimals = list(DataType::Decimal128(19, 2));
     assert!(read(profile(Profile::Arrow).with_type("x", decimals)).is_ok());
 }

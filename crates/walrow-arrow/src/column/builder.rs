@@ -5,7 +5,7 @@
 use super::foreign::Foreign;
 use super::laid::laid;
 use super::nested::List;
-use super::plan::{Plan, TextForm};
+use super::plan::{BytesForm, DecimalForm, Plan, TextForm};
 use super::values::Values;
 use super::{CellError, Unrepresentable};
 use crate::options::OnUnrepresentable;
@@ -81,19 +81,30 @@ impl Column {
         self.nulls.len()
     }
 
-    /// Whether a binary cell has no text here, since some part of it has none.
-    pub(crate) fn has_no_text(&self) -> bool {
-        let has_none = |part: &Self| {
-            let form = match &part.values {
-                Values::Utf8(_, form) => Some(form),
-                _ => None,
-            };
-            let unread = [TextForm::Unread, TextForm::Unknown, TextForm::Money];
-            form.is_some_and(|form| unread.contains(form)) || part.has_no_text()
+    /// Whether a cell has no text here, since some part of it has none.
+    pub(crate) fn has_no_text(&self, is_binary: bool) -> bool {
+        fn has_none(form: &TextForm) -> bool {
+            match form {
+                TextForm::Unread | TextForm::Unknown | TextForm::Money => true,
+                TextForm::Array(array) => has_none(&array.element),
+                TextForm::Range(bound) | TextForm::Multirange(bound) => has_none(bound),
+                TextForm::Record(fields) => fields.iter().any(|(_, form)| has_none(form)),
+                _ => false,
+            }
+        }
+        let within = |part: &Self| match &part.values {
+            Values::Utf8(_, form) => is_binary && has_none(form),
+            // It may be of any type, and in no encoding.
+            Values::Binary(_, BytesForm::Cell) => true,
+            _ => part.has_no_text(is_binary),
         };
         match &self.values {
-            Values::List(list) => has_none(&list.elements),
-            Values::Struct(it) => it.columns.iter().any(has_none),
+            // Alone it is a decimal.
+            Values::Utf8(_, TextForm::Money) => false,
+            Values::Utf8(_, form) => is_binary && has_none(form),
+            Values::Decimal(_, _, DecimalForm::Money) => is_binary,
+            Values::List(list) => within(&list.elements),
+            Values::Struct(it) => it.columns.iter().any(within),
             _ => false,
         }
     }
