@@ -1,5 +1,6 @@
 //! Composites, arrays of arrays, sparse vectors, geometries; and other layouts of the same values.
 #![expect(
+    clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a panic is how a test fails"
@@ -12,6 +13,8 @@ use arrow_array::types::{Decimal256Type, Float16Type, Float32Type, Float64Type, 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use cells::{PROFILES, cells, column, extended, name, profile};
+use chrono::{Datelike, NaiveDate};
+use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_arrow::{DecoderBuilder, Error, ErrorKind, OnUnrepresentable, Profile};
 use walrow_stream::Catalog;
@@ -814,6 +817,102 @@ fn a_single_byte_is_written_alike_by_all_versions() {
         let builder = profile(Profile::Text).with_session(session);
         let read = column(builder, (1002, -1), &[raw(b"{\xe9,a}")]).unwrap();
         assert_eq!(read.as_string::<i32>().value(0), r#"{"\\351",a}"#);
+    }
+}
+
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// A timestamp as `DateStyle=Postgres` writes it, and as ISO does.
+fn read_postgres_style(oid: u32, written: &str, iso: &str) -> Result<(), String> {
+    let mut session = walrow_arrow::Session::default();
+    session.set("DateStyle", "Postgres, MDY").unwrap();
+    session.set("TimeZone", "UTC").unwrap();
+    let told = profile(Profile::Arrow).with_session(session);
+    let read = column(told, (oid, -1), &[text(written)]).map_err(|error| error.to_string())?;
+    let pinned = column(profile(Profile::Arrow), (oid, -1), &[text(iso)]).unwrap();
+    assert_eq!(&read, &pinned, "{written}");
+    Ok(())
+}
+
+#[test]
+fn a_weekday_is_its_dates_own() {
+    for (day, moment, year, iso) in [
+        ("Thu", "Feb 29 10:00:00", "2024", "2024-02-29 10:00:00"),
+        ("Thu", "Jan 01 00:00:00", "1970", "1970-01-01 00:00:00"),
+        ("Sat", "Jan 01 00:00:00.5", "2000", "2000-01-01 00:00:00.5"),
+        ("Sun", "Dec 31 10:00:00", "0400", "0400-12-31 10:00:00"),
+        ("Sat", "Jan 01 10:00:00", "10000", "10000-01-01 10:00:00"),
+        (
+            "Fri",
+            "Mar 15 12:00:00",
+            "0044 BC",
+            "0044-03-15 12:00:00 BC",
+        ),
+        // 1 BC is a leap year, and begins as 2000 does.
+        (
+            "Tue",
+            "Feb 29 12:00:00",
+            "0001 BC",
+            "0001-02-29 12:00:00 BC",
+        ),
+        // The first and last day of all timestamps; the first is day 0 of Julian days, a Monday.
+        (
+            "Mon",
+            "Nov 24 00:00:00",
+            "4714 BC",
+            "4714-11-24 00:00:00 BC",
+        ),
+    ] {
+        let read = |weekday: &str, oid: u32, zone: &str, offset: &str| {
+            let (year, era) = year.split_at(year.find(' ').unwrap_or(year.len()));
+            let written = format!("{weekday} {moment} {year}{zone}{era}");
+            let (iso, era) = iso.split_at(iso.find(" BC").unwrap_or(iso.len()));
+            read_postgres_style(oid, &written, &format!("{iso}{offset}{era}"))
+        };
+        for (oid, zone, offset) in [(1114, "", ""), (1184, " UTC", "+00")] {
+            assert_eq!(read(day, oid, zone, offset), Ok(()), "{moment} {year}");
+            for other in WEEKDAYS.into_iter().filter(|other| *other != day) {
+                let error = read(other, oid, zone, offset).unwrap_err();
+                assert!(error.contains("expected the DateStyle"), "{error}");
+            }
+        }
+    }
+    // The day is the zone's own, which may lie before the first one of UTC.
+    for (written, iso) in [
+        (
+            "Sun Nov 23 19:00:00 4714 -05 BC",
+            "4714-11-23 19:00:00-05 BC",
+        ),
+        ("Fri Mar 01 01:00:00 2024 +05", "2024-03-01 01:00:00+05"),
+    ] {
+        assert_eq!(read_postgres_style(1184, written, iso), Ok(()));
+    }
+    // Beyond Arrow, and so beyond what can be compared: told from a wrong weekday all the same.
+    let last = |day: &str| {
+        let written = format!("{day} Dec 31 23:59:59 294276");
+        read_postgres_style(1114, &written, "").unwrap_err()
+    };
+    assert!(last("Sun").contains("beyond 64 bits"), "{}", last("Sun"));
+    assert!(
+        last("Mon").contains("expected the DateStyle"),
+        "{}",
+        last("Mon")
+    );
+}
+
+proptest! {
+    #[test]
+    fn weekdays_are_those_of_a_calendar(year in -4712..262_000_i32, day in 1..=365_u32, other in 1..7_usize) {
+        let date = NaiveDate::from_yo_opt(year, day).unwrap();
+        let weekday = date.weekday().num_days_from_monday() as usize;
+        let (number, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+        let iso = format!("{number:04}{} 10:00:00{era}", date.format("-%m-%d"));
+        let written = |weekday: usize| {
+            let day = WEEKDAYS[weekday % 7];
+            format!("{day} {} 10:00:00 {number:04}{era}", date.format("%b %d"))
+        };
+        prop_assert_eq!(read_postgres_style(1114, &written(weekday), &iso), Ok(()));
+        prop_assert!(read_postgres_style(1114, &written(weekday + other), &iso).is_err());
     }
 }
 

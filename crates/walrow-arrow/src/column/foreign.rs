@@ -164,7 +164,6 @@ fn write_iso(year: &[u8], month: &[u8], day: &[u8], out: &mut Vec<u8>) -> Option
 fn timestamp(style: DateStyle, zone: Zone, cell: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (moment, era) = split_era(cell);
     let (clock, zone_text) = if style.format == DateFormat::Postgres {
-        // The weekday follows from the date.
         let (weekday, rest) = word(moment)?;
         let (first, rest) = word(rest)?;
         let (second, rest) = word(rest)?;
@@ -175,16 +174,12 @@ fn timestamp(style: DateStyle, zone: Zone, cell: &[u8], out: &mut Vec<u8>) -> Op
         } else {
             (first, second)
         };
-        let is_weekday = WEEKDAYS.contains(&weekday);
-        let month = MONTHS
-            .iter()
-            .zip(MONTH_NUMBERS)
-            .find(|(name, _)| **name == month)?
-            .1;
-        if !is_weekday || day.len() != 2 || year.len() < 4 {
+        let month = MONTHS.iter().position(|name| *name == month)?;
+        let own = weekday_of(year, !era.is_empty(), month, day)?;
+        if weekday != own || day.len() != 2 || year.len() < 4 {
             return None;
         }
-        write_iso(year, month, day, out)?;
+        write_iso(year, MONTH_NUMBERS.get(month)?, day, out)?;
         (clock, zone_text)
     } else {
         let (date, rest) = word(moment)?;
@@ -216,6 +211,27 @@ fn timestamp(style: DateStyle, zone: Zone, cell: &[u8], out: &mut Vec<u8>) -> Op
     }
     out.extend_from_slice(era);
     Some(())
+}
+
+/// The weekday of a date, its month counted from 0, in the Gregorian calendar that PostgreSQL knows no beginning of.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "years have six digits and days two"
+)]
+fn weekday_of(year: &[u8], is_bc: bool, month: usize, day: &[u8]) -> Option<&'static [u8]> {
+    if year.len() > 6 || day.len() > 2 {
+        return None;
+    }
+    let number = |digits| i64::try_from(decimal_digits(digits)?).ok();
+    let year = number(year)?;
+    // The year before 1 AD is 1 BC.
+    let year = if is_bc { 1 - year } else { year };
+    // Leap days end years that begin in March.
+    let year = year - i64::from(month < 2);
+    let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    let days = year + leaps + BEFORE_MONTHS.get(month)? + number(day)?;
+    let place = usize::try_from(days.rem_euclid(7)).ok()?;
+    WEEKDAYS.get(place).copied()
 }
 
 /// An offset, which is a zone's name too where that has no letters: `+05:30`, `+0530`, `+05`.
@@ -389,7 +405,9 @@ fn interval(months: i64, days: i64, micros: i64) -> Option<Interval> {
 }
 
 const UNITS: [&[u8]; 6] = [b"year", b"mon", b"day", b"hour", b"min", b"sec"];
-const WEEKDAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+const WEEKDAYS: [&[u8]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
+/// How far each month's weekdays are shifted, January and February as those of the year before.
+const BEFORE_MONTHS: [i64; 12] = [0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4];
 const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
