@@ -40,7 +40,7 @@ impl Session {
     /// Says what a setting was, by its name and as `SHOW` tells it.
     ///
     /// Settings that values show by themselves or that walrow does not need, such as
-    /// `bytea_output`, are taken and change nothing.
+    /// `bytea_output`, are checked for what they can be and change nothing.
     ///
     /// # Errors
     /// A value that the setting does not have or that cannot be read; a setting that says nothing
@@ -66,18 +66,20 @@ impl Session {
                 };
             }
             "timezone" => {
+                // Any other text may be a zone's name.
+                if word.is_empty() || value.contains(char::is_control) {
+                    return Err(bad(name, value));
+                }
                 let zone = word.strip_prefix("etc/").unwrap_or(&word);
                 self.is_utc = matches!(
                     zone,
                     "utc" | "gmt" | "uct" | "zulu" | "universal" | "greenwich"
                 );
             }
-            "bytea_output"
-            | "extra_float_digits"
-            | "lc_monetary"
-            | "search_path"
-            | "quote_all_identifiers"
-            | "server_encoding" => {}
+            "bytea_output" if matches!(&*word, "hex" | "escape") => {}
+            "extra_float_digits" if matches!(word.parse(), Ok(-15..=3)) => {}
+            "bytea_output" | "extra_float_digits" => return Err(bad(name, value)),
+            "lc_monetary" | "search_path" | "quote_all_identifiers" | "server_encoding" => {}
             _ => {
                 let text = format!(
                     "session: {name:?} is no setting that values are told by; those are \
@@ -90,33 +92,121 @@ impl Session {
     }
 }
 
-/// A style, none for ISO; or an error for what is no style.
+/// A style, none for ISO; or an error for what is no style. As for PostgreSQL, words may say the
+/// same twice, but not one thing and another.
 fn date_style(value: &str) -> Result<Option<DateStyle>, ()> {
-    let (mut format, mut day_first) = (None, false);
+    let (mut format, mut order) = (None, None);
     for word in value.split(',').map(str::trim) {
-        match word {
-            "iso" => return Ok(None),
-            "sql" => format = Some(DateFormat::Sql),
-            "german" => format = Some(DateFormat::German),
-            "postgres" => format = Some(DateFormat::Postgres),
-            "dmy" | "euro" | "european" => day_first = true,
-            // Years never come first in these formats.
-            "mdy" | "us" | "noneuro" | "noneuropean" | "ymd" => day_first = false,
+        let (style, days) = match word {
+            "iso" => (Some(None), None),
+            "sql" => (Some(Some(DateFormat::Sql)), None),
+            "german" => (Some(Some(DateFormat::German)), None),
+            "postgres" => (Some(Some(DateFormat::Postgres)), None),
+            "dmy" | "euro" | "european" => (None, Some(Order::Dmy)),
+            "mdy" | "us" | "noneuro" | "noneuropean" => (None, Some(Order::Mdy)),
+            "ymd" => (None, Some(Order::Ymd)),
             _ => return Err(()),
+        };
+        let other_style = style.is_some_and(|it| format.replace(it).is_some_and(|old| old != it));
+        let other_order = days.is_some_and(|it| order.replace(it).is_some_and(|old| old != it));
+        if other_style || other_order {
+            return Err(());
         }
     }
+    // Years never come first in formats other than ISO.
+    let day_first = order == Some(Order::Dmy);
     let format = format.ok_or(())?;
-    Ok(Some(DateStyle { format, day_first }))
+    Ok(format.map(|format| DateStyle { format, day_first }))
+}
+
+/// How days, months and years follow each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Dmy,
+    Mdy,
+    Ymd,
 }
 
 fn bad(name: &str, value: &str) -> Error {
     let choices = match &*name.to_ascii_lowercase() {
         "datestyle" => {
-            "\"ISO\", or \"SQL\", \"German\" or \"Postgres\" with \", MDY\" or \", DMY\""
+            "\"ISO\", or one of \"SQL\", \"German\" and \"Postgres\" with \", MDY\" or \", DMY\""
         }
         "intervalstyle" => "postgres, postgres_verbose, sql_standard or iso_8601",
+        "timezone" => "a time zone's name",
+        "bytea_output" => "hex or escape",
+        "extra_float_digits" => "a number from -15 to 3",
         _ => "UTF8, SQL_ASCII or LATIN1; the server translates others if it is asked for UTF8",
     };
     let text = format!("session: {name} {value:?} is none that is read: {choices}");
     Error::new(ErrorKind::Options(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_agree_are_one_style() {
+        let style = |format, day_first| Some(DateStyle { format, day_first });
+        for (value, expected) in [
+            ("ISO", None),
+            ("ISO, DMY", None),
+            ("iso, YMD", None),
+            ("SQL, DMY", style(DateFormat::Sql, true)),
+            ("sql,European, sql, DMY", style(DateFormat::Sql, true)),
+            ("DMY, SQL", style(DateFormat::Sql, true)),
+            ("SQL, YMD", style(DateFormat::Sql, false)),
+            ("German, DMY", style(DateFormat::German, true)),
+            ("German, MDY", style(DateFormat::German, false)),
+            ("Postgres, US", style(DateFormat::Postgres, false)),
+        ] {
+            let mut session = Session::default();
+            session.set("DateStyle", value).unwrap();
+            assert_eq!(session.date_style, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_a_setting_cannot_be_is_refused_by_its_name() {
+        for (name, value) in [
+            ("DateStyle", ""),
+            ("DateStyle", "MDY"),
+            ("DateStyle", "ISO, SQL"),
+            ("DateStyle", "SQL, ISO"),
+            ("DateStyle", "SQL, German"),
+            ("DateStyle", "SQL, DMY, MDY"),
+            ("DateStyle", "ISO, DMY, YMD"),
+            ("DateStyle", "ISO, nonsense"),
+            ("TimeZone", ""),
+            ("TimeZone", " "),
+            ("TimeZone", "Europe/Paris\n"),
+            ("TimeZone", "U\0TC"),
+            ("bytea_output", "nonsense"),
+            ("bytea_output", ""),
+            ("extra_float_digits", "-16"),
+            ("extra_float_digits", "4"),
+            ("extra_float_digits", "many"),
+            ("extra_float_digits", "99999999999999999999"),
+            ("IntervalStyle", "german"),
+            ("client_encoding", "LATIN9"),
+        ] {
+            let error = Session::default().set(name, value).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        for (name, value) in [
+            ("timezone", "nonsense zone"),
+            ("TimeZone", "<+0530>-05:30"),
+            ("bytea_output", "Escape"),
+            ("bytea_output", "hex"),
+            ("extra_float_digits", "-15"),
+            ("extra_float_digits", "0"),
+            ("extra_float_digits", "3"),
+            ("lc_monetary", ""),
+            ("search_path", ""),
+        ] {
+            Session::default().set(name, value).unwrap();
+        }
+    }
 }

@@ -100,9 +100,15 @@ impl Options {
                 builder.with_catalog(Arc::clone(&catalog.get().0))
             }
             "session" => {
-                let mut session = Session::default();
+                let (mut session, mut told) = (Session::default(), Vec::new());
                 for item in value.call_method0("items")?.try_iter()? {
                     let (setting, value): (String, String) = item?.extract()?;
+                    let lower = setting.to_ascii_lowercase();
+                    if told.contains(&lower) {
+                        let text = format!("session: {setting} is told twice");
+                        return Err(errors::option_error(py, &text));
+                    }
+                    told.push(lower);
                     let set = session.set(&setting, &value);
                     set.map_err(|error| errors::raise(&error))?;
                 }
