@@ -83,7 +83,7 @@ def _cell(cell: Cell) -> bytes:
 
 
 def _string(text: str) -> bytes:
-    return text.encode() + b"\0"
+    return text.encode(errors="surrogateescape") + b"\0"
 
 
 TABLE = 16400

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from typing import Any
 
 import pytest
 
 import walrow
 from captures import capture
+from streams import Column, wire
 
+pa = pytest.importorskip("pyarrow")
 ROWS = capture("rows")
 ATTRIBUTES = {
     "offset": 7,
@@ -157,6 +160,46 @@ def test_nothing_of_a_broken_transaction_is_handed_out() -> None:
     assert batches
     assert reader.position == commits[0]
     assert [len(batch) for batch in batches] == [1] * len(batches)
+
+
+@pytest.mark.parametrize(
+    ("columns", "field"),
+    [
+        ([Column("caf\udce9", 25)], "column name"),
+        ([Column("name", 20_000, -1, ("public", "caf\udce9"))], "type name"),
+        ([Column("name", 20_000, -1, ("caf\udce9", "citext"))], "namespace"),
+    ],
+)
+def test_names_of_sql_ascii_are_read_byte_by_byte(
+    columns: list[Column], field: str
+) -> None:
+    data = wire(columns, [["caf\udce9"]])
+    with pytest.raises(walrow.DecodeError) as caught:
+        list(walrow.read(data))
+    error = caught.value
+    assert error.field == field
+    told = re.search(r"session=(\{.*?\})", str(error))
+    assert told is not None
+    assert "SQL_ASCII" in str(error)
+    (batch,) = walrow.read(data, session=eval(told[1]), metadata=())  # noqa: S307
+    records = pa.record_batch(batch)
+    assert records.schema.names == [columns[0].name.replace("\udce9", "é")]
+    assert records.column(0).to_pylist() == ["café"]
+
+
+def test_names_of_no_table_are_in_utf8() -> None:
+    data = ROWS.data
+    origin = b"O" + bytes(8) + b"caf\xe9\0"
+    frame = b"w" + bytes(24) + origin
+    begin = next(
+        each.offset + len(each.to_bytes())
+        for each in walrow.messages(data)
+        if each.message is not None and each.message.kind == "B"
+    )
+    frame = b"d" + (len(frame) + 4).to_bytes(4, "big") + frame
+    with pytest.raises(walrow.DecodeError, match="change the name") as caught:
+        list(walrow.read(data[:begin] + frame + data[begin:]))
+    assert "session=" not in str(caught.value)
 
 
 def test_wrong_catalog_is_an_option_error() -> None:

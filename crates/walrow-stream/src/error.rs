@@ -203,10 +203,20 @@ impl fmt::Display for Error {
                 f,
                 "{message}: {found} cells for the {expected} columns of {relation}"
             )?,
-            ErrorKind::InvalidUtf8 { message, field } => write!(
-                f,
-                "{message}: {field} is not UTF-8 (the walsender's client_encoding must be UTF8)"
-            )?,
+            ErrorKind::InvalidUtf8 { message, field } => {
+                // Of other messages no encoding is asked.
+                let told = if matches!(*message, "Relation" | "Type") {
+                    "say session={\"client_encoding\": \"LATIN1\"}, which reads names and text byte \
+                     by byte, or "
+                } else {
+                    ""
+                };
+                write!(
+                    f,
+                    "{message}: {field} is not UTF-8: have the walsender's client_encoding be UTF8, \
+                     or, where the database is SQL_ASCII, {told}change the name"
+                )?;
+            }
             ErrorKind::MissingBegin { message, xid } => write!(
                 f,
                 "{message}: transaction {xid} began before the stream does; read from where its \
