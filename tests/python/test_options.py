@@ -104,6 +104,13 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
             walrow.OptionError,
             "Spark's schemas do not have",
         ),
+        ({"types": {"a": pa.struct([])}}, walrow.OptionError, "nor can any column"),
+        (
+            {"types": {"hstore": "int64"}},
+            walrow.OptionError,
+            r'hstore cannot become Int64; it can become .*say "table\.hstore"',
+        ),
+        ({"types": {"_vector": "int32"}}, walrow.OptionError, "cannot become"),
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
         ({"profile": "pandas"}, walrow.OptionError, "arrow, spark or text"),
         ({"profile": 5}, TypeError, "profile must be a string"),
@@ -328,6 +335,25 @@ def _with_column(name: str) -> bytes:
             data = data[:1] + size.to_bytes(4, "big") + data[5:].replace(old, new)
         out.append(data)
     return b"".join(out)
+
+
+def test_a_catalog_tells_what_cannot_be() -> None:
+    mood = {"oid": 20_000, "schema": "public", "name": "mood", "kind": "enum"}
+    table = {"oid": 1, "schema": "public", "name": "item"}
+    columns = [{"name": "label", "type": 25}, {"name": "amount", "type": 1700}]
+    catalog = walrow.Catalog(
+        json.dumps(
+            {
+                "types": [mood | {"labels": ["sad"]}],
+                "tables": [table | {"columns": columns}],
+            }
+        )
+    )
+    for key in ("mood", "item.label", "public.item.label", "item.amount"):
+        with pytest.raises(walrow.OptionError, match=f"{key} .*cannot become Int64"):
+            walrow.read(ROWS.path, types={key: "int64"}, catalog=catalog)
+    types = {"other.label": "int64", "item.amount": "float64", "mood": "dictionary"}
+    assert list(walrow.read(ROWS.path, types=types, catalog=catalog))
 
 
 def test_catalog_resolves_domains() -> None:

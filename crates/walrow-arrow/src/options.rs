@@ -189,9 +189,10 @@ impl DecoderBuilder {
     /// type by its name in `pg_type` (`numeric`, `_int4`); the longest key that fits wins. A key
     /// that is both, such as `date`, means a column of that name where a table has one, and the
     /// type of all other columns; what the type cannot become is refused by
-    /// [`DecoderBuilder::build`], so such a column is named with its table. What a column or a
-    /// type of an extension cannot become is told when a column of it comes:
-    /// [`ErrorKind::Options`], and [`ErrorKind::Schema`] where the key names the column.
+    /// [`DecoderBuilder::build`], so such a column is named with its table. So is what a type of an
+    /// extension or of the catalog cannot become, and a column of the catalog that is named with
+    /// its table. What else cannot be is told when a column comes: [`ErrorKind::Options`] where
+    /// the key names its type, [`ErrorKind::Schema`] where it names the column.
     ///
     /// Values are never changed, but for `numeric` as `Float64`, which rounds to the nearest. A
     /// `time` of 64 bits has microseconds or nanoseconds; of the Spark profile only the latter.
@@ -359,7 +360,7 @@ impl DecoderBuilder {
     ///
     /// # Errors
     /// Options that contradict each other or name what there is not; a type that no column can
-    /// become, or that the profile does not have.
+    /// become, or none that its key names, or that the profile does not have.
     pub fn build(self) -> Result<Decoder, Error> {
         self.check()?;
         Ok(Decoder::new(self))

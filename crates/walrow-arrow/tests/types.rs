@@ -796,6 +796,208 @@ fn types_are_chosen_among_what_a_type_can_become() {
     }
 }
 
+/// Whether a decoder of these types is built; what cannot be is an error of the options that lists what can.
+fn is_built(builder: DecoderBuilder, types: &[(&str, DataType)]) -> bool {
+    let builder = types.iter().fold(builder, |builder, (key, data_type)| {
+        builder.with_type(*key, data_type.clone())
+    });
+    match builder.build() {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
+            let text = error.to_string();
+            assert!(
+                text.contains("it can become") || text.contains("nor can any column"),
+                "{text}"
+            );
+            false
+        }
+    }
+}
+
+fn list_of(item: DataType) -> DataType {
+    DataType::new_list(item, true)
+}
+
+fn vector(size: i32) -> DataType {
+    DataType::new_fixed_size_list(DataType::Float32, size, true)
+}
+
+#[test]
+fn an_extensions_name_tells_what_cannot_be() {
+    for name in [
+        "citext",
+        "hstore",
+        "cube",
+        "vector",
+        "halfvec",
+        "sparsevec",
+        "geometry",
+        "geography",
+        "ltree",
+        "lquery",
+        "ltxtquery",
+    ] {
+        for profile_name in PROFILES {
+            let builder = || profile(profile_name);
+            for wrong in [DataType::Int64, DataType::Float64, DataType::Boolean] {
+                assert!(!is_built(builder(), &[(name, wrong.clone())]), "{name}");
+                let array = format!("_{name}");
+                assert!(!is_built(builder(), &[(&array, wrong.clone())]), "{array}");
+                assert!(!is_built(builder(), &[(&array, list_of(wrong.clone()))]));
+                // A column may be called like a type, and a type like a column.
+                for key in [format!("orders.{name}"), format!("x{name}")] {
+                    assert!(is_built(builder(), &[(&key, wrong.clone())]), "{key}");
+                }
+            }
+            for right in [DataType::Utf8, DataType::Binary] {
+                assert!(is_built(builder(), &[(name, right.clone())]), "{name}");
+            }
+        }
+    }
+    let arrow = || profile(Profile::Arrow);
+    for (name, data_type) in [
+        ("vector", vector(3)),
+        ("vector", list_of(DataType::Float32)),
+        ("_vector", list_of(vector(3))),
+        ("_vector", list_of(list_of(list_of(DataType::Float32)))),
+        ("halfvec", list_of(DataType::Float16)),
+        ("_citext", list_of(DataType::Utf8)),
+        ("hstore", hstore()),
+        ("_hstore", list_of(hstore())),
+    ] {
+        assert!(is_built(arrow(), &[(name, data_type)]), "{name}");
+    }
+    let error = arrow().with_type("citext", DataType::Int64).build();
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("citext cannot become Int64; it can become Utf8")
+            && error.ends_with(r#"for a column of that name say "table.citext""#),
+        "{error}"
+    );
+}
+
+fn hstore() -> DataType {
+    let read = extended(profile(Profile::Arrow), ("hstore", -1), &[null()]);
+    read.unwrap().data_type().clone()
+}
+
+#[test]
+fn a_catalog_tells_what_cannot_be() {
+    let catalog = r#"{"types": [
+        {"oid": 20000, "schema": "public", "name": "mood", "kind": "enum", "labels": ["sad"]},
+        {"oid": 20001, "schema": "public", "name": "_mood", "kind": "array", "element": 20000},
+        {"oid": 20002, "schema": "one", "name": "price", "kind": "domain", "base": 1700},
+        {"oid": 20003, "schema": "two", "name": "price", "kind": "enum", "labels": ["high"]},
+        {"oid": 20004, "schema": "public", "name": "flag", "kind": "domain", "base": 1560,
+         "type_modifier": 1},
+        {"oid": 20005, "schema": "public", "name": "cube", "kind": "domain", "base": 23},
+        {"oid": 20006, "schema": "public", "name": "colour", "kind": "enum", "labels": ["red"]},
+        {"oid": 20007, "schema": "public", "name": "pair", "kind": "composite", "attributes": [
+            {"name": "a", "type": 23}, {"name": "b", "type": 29999}]}
+    ], "tables": [
+        {"oid": 1, "schema": "public", "name": "t", "columns": [
+            {"name": "v", "type": 25}, {"name": "n", "type": 23}, {"name": "u", "type": 29999},
+            {"name": "colour", "type": 20}, {"name": "t.w", "type": 23}]},
+        {"oid": 2, "schema": "other", "name": "t", "columns": [
+            {"name": "v", "type": 25}, {"name": "n", "type": 25}, {"name": "w", "type": 25}]}
+    ]}"#;
+    let catalog = Arc::new(Catalog::from_json(catalog).unwrap());
+    let pair = |b: DataType| {
+        DataType::Struct(Fields::from(vec![
+            Field::new("a", DataType::Int64, true),
+            Field::new("b", b, true),
+        ]))
+    };
+    for profile_name in PROFILES {
+        let builder = || profile(profile_name).with_catalog(Arc::clone(&catalog));
+        let decimal = DataType::Decimal128(9, 2);
+        for (key, data_type, expected) in [
+            ("mood", DataType::Int32, false),
+            ("mood", DataType::Utf8, true),
+            ("_mood", list_of(DataType::Int32), false),
+            ("_mood", list_of(DataType::Utf8), true),
+            // Of two schemas; one can.
+            ("price", decimal.clone(), true),
+            ("price", DataType::Int32, false),
+            ("flag", DataType::Boolean, true),
+            ("flag", DataType::Int16, false),
+            // An extension's, and another's.
+            ("cube", DataType::Int32, true),
+            ("cube", DataType::Boolean, false),
+            // A column's name before it is a type's.
+            ("colour", DataType::Int64, true),
+            ("colour", DataType::Boolean, false),
+            ("pair", pair(DataType::Binary), true),
+            ("pair", pair(DataType::Int32), false),
+            ("pair", DataType::Int32, false),
+            // Columns, of one table or of several.
+            ("public.t.v", DataType::Int32, false),
+            ("public.t.v", DataType::Binary, true),
+            ("t.v", DataType::Int32, false),
+            ("t.n", DataType::Int64, true),
+            ("t.n", DataType::Boolean, false),
+            ("other.t.n", DataType::Int64, false),
+            ("t.colour", DataType::Int64, true),
+            ("t.colour", DataType::Int32, false),
+            // A column whose name has a point in it.
+            ("t.w", DataType::Int32, true),
+            ("t.w", DataType::Boolean, false),
+            // Of these the catalog does not tell.
+            ("public.t.u", DataType::Int32, true),
+            ("public.t.x", DataType::Int32, true),
+            ("third.t.v", DataType::Int32, true),
+            ("v", DataType::Int32, true),
+            ("n", DataType::Boolean, true),
+        ] {
+            let built = is_built(builder(), &[(key, data_type.clone())]);
+            assert_eq!(built, expected, "{key}: {data_type} in {profile_name:?}");
+        }
+        // Both tables' columns have longer keys, so that this is another's.
+        let shorter = [
+            ("t.v", DataType::Int32),
+            ("public.t.v", DataType::Utf8),
+            ("other.t.v", DataType::Utf8),
+        ];
+        assert!(is_built(builder(), &shorter));
+        assert!(!is_built(builder(), &shorter[..2]));
+    }
+    let builder = profile(Profile::Arrow).with_catalog(catalog);
+    let error = builder.with_type("public.t.v", DataType::Int32).build();
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.starts_with("types: public.t.v (text) cannot become Int32; it can become Utf8"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_no_column_can_become_is_refused() {
+    let named = Field::new("element", DataType::Float32, true);
+    let mut lists = DataType::Utf8;
+    for _ in 0..7 {
+        lists = list_of(lists);
+    }
+    let arrow = || profile(Profile::Arrow);
+    assert!(is_built(arrow(), &[("v", lists.clone())]));
+    for wrong in [
+        DataType::Struct(Fields::empty()),
+        list_of(DataType::Struct(Fields::empty())),
+        DataType::FixedSizeList(Arc::new(named), 3),
+        vector(0),
+        vector(16_001),
+        list_of(lists),
+        DataType::Null,
+        DataType::Date64,
+        DataType::UInt16,
+        DataType::Float16,
+        DataType::Decimal128(5, -2),
+        DataType::Decimal128(5, 6),
+    ] {
+        assert!(!is_built(arrow(), &[("v", wrong.clone())]), "{wrong}");
+    }
+}
+
 #[test]
 fn extension_types_are_known_by_name() {
     for (name, value, sent, list) in [

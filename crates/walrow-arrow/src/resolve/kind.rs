@@ -195,8 +195,28 @@ fn built_in(entry: pg_type::BuiltIn, is_array: bool, type_modifier: i32) -> PgTy
     }
 }
 
+/// All types of this name: built in, of an extension, of the catalog; and whether anything told what each is.
+pub(super) fn all_named(
+    catalog: &Catalog,
+    name: &str,
+    type_modifier: i32,
+) -> impl Iterator<Item = (PgType, bool)> {
+    let in_any_schema = TypeName {
+        namespace: "".into(),
+        name: name.into(),
+    };
+    let by_name =
+        named(name, type_modifier).or_else(|| by_name(Some(&in_any_schema), type_modifier));
+    let entries = catalog.types.iter().filter(move |entry| entry.name == name);
+    let of_catalog = entries.map(move |entry| find(catalog, entry.oid, type_modifier, None));
+    by_name
+        .map(|pg_type| (pg_type, true))
+        .into_iter()
+        .chain(of_catalog)
+}
+
 /// The built-in type of this name.
-pub(super) fn named(name: &str, type_modifier: i32) -> Option<PgType> {
+fn named(name: &str, type_modifier: i32) -> Option<PgType> {
     let (entry, is_array) = pg_type::by_name(name)?;
     Some(built_in(entry, is_array, type_modifier))
 }

@@ -147,7 +147,7 @@ pub(crate) fn policy(
         .unwrap_or(options.unrepresentable)
 }
 
-/// Refuses `types` that nothing can become, or that the built-in type named by the key cannot.
+/// Refuses `types` that nothing can become, or nothing that the key is known to name.
 pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
     let mut keys: Vec<_> = options.types.iter().collect();
     keys.sort_by_key(|(key, _)| *key);
@@ -169,21 +169,72 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses what a built-in type cannot become; a column may have its name, but not its table's too.
+/// Refuses what nothing can become that the key is known to name: types, and columns with their tables. Where columns
+/// are named without theirs, others may come.
 fn check_pair(key: &str, data_type: &DataType, options: &DecoderBuilder) -> Result<(), Error> {
     let target = Target::new(options);
-    // Of no type modifier, and of that of one bit, which is a boolean.
-    let named = [-1, 1].map(|type_modifier| kind::named(key, type_modifier));
-    let [Some(pg_type), Some(bit)] = named else {
-        return Ok(());
+    let can_be = |(pg_type, known): &(PgType, bool)| {
+        let untold = !known && *pg_type == PgType::Other;
+        untold || requested::plan(pg_type, data_type, target).is_some()
     };
-    let can_be = |it: &PgType| requested::plan(it, data_type, target).is_some();
-    if can_be(&pg_type) || can_be(&bit) {
+    // Of no type modifier, of that of one bit, which is a boolean, and of that of a vector's length.
+    let modifiers = [-1, 1, requested::dimensions(data_type)];
+    let types: Vec<_> = modifiers
+        .into_iter()
+        .flat_map(|modifier| kind::all_named(&options.catalog, key, modifier))
+        .collect();
+    if types.is_empty() && !key.contains('.') {
         return Ok(());
     }
-    let impossible = requested::impossible(key, data_type, &pg_type, options.profile);
-    let text = format!("types: {impossible}; for a column of that name say \"table.{key}\"");
-    Err(Error::new(ErrorKind::Options(text)))
+    let (columns, with_table): (Vec<_>, Vec<_>) = columns_of(options, key, data_type)
+        .into_iter()
+        .partition(|(is_alone, ..)| *is_alone);
+    let impossible = match (types.first(), with_table.first()) {
+        (Some((pg_type, _)), _) => {
+            let text = requested::impossible(key, data_type, pg_type, options.profile);
+            format!("types: {text}; for a column of that name say \"table.{key}\"")
+        }
+        (None, Some((_, type_name, (pg_type, _)))) => {
+            let of_type = format!("{key} ({type_name})");
+            let text = requested::impossible(&of_type, data_type, pg_type, options.profile);
+            format!("types: {text}")
+        }
+        (None, None) => return Ok(()),
+    };
+    let columns = columns.iter().chain(&with_table).map(|(.., found)| found);
+    if types.iter().chain(columns).any(can_be) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Options(impossible)))
+}
+
+/// The catalog's columns that take their type from this key: whether it is their name alone, and what their types are
+/// called and are.
+fn columns_of(
+    options: &DecoderBuilder,
+    key: &str,
+    data_type: &DataType,
+) -> Vec<(bool, String, (PgType, bool))> {
+    let catalog = &options.catalog;
+    let mut found = Vec::new();
+    for table in &catalog.tables {
+        if !table.columns.iter().any(|it| key.ends_with(&it.name)) {
+            continue;
+        }
+        let relation = Relation::from(table);
+        for column in &relation.columns {
+            let chosen = DecoderBuilder::for_column(&options.types, &relation, &column.name);
+            if !chosen.is_some_and(|chosen| std::ptr::eq(chosen, data_type)) {
+                continue;
+            }
+            let (oid, type_modifier) = (column.type_oid, column.type_modifier);
+            let (_, type_name) = name_of(catalog, column);
+            let type_name = type_name.unwrap_or_else(|| oid.to_string());
+            let pg_type = kind::find(catalog, oid, type_modifier, None);
+            found.push((*column.name == *key, type_name, pg_type));
+        }
+    }
+    found
 }
 
 /// The type's schema, unless it is built in, and its name, if anything tells it.

@@ -50,22 +50,42 @@ pub(super) fn can_be(data_type: &DataType, profile: Profile) -> bool {
         {
             !spark && item.is_nullable()
         }
+        _ if lists(data_type) > MAX_LISTS => false,
         DataType::List(item) => item.is_nullable() && can_be(item.data_type(), profile),
         DataType::LargeList(item) => {
             !spark && item.is_nullable() && can_be(item.data_type(), profile)
         }
-        DataType::FixedSizeList(item, size) => {
+        DataType::FixedSizeList(_, size) => {
             !spark
-                && item.is_nullable()
-                && *item.data_type() == DataType::Float32
                 && (1..=MAX_DIMENSIONS).contains(size)
+                && *data_type == Plan::Vector(*size).data_type()
         }
         DataType::Map(..) => *data_type == Plan::Map.data_type(),
         DataType::Struct(fields) => {
             let part = |field: &FieldRef| field.is_nullable() && can_be(field.data_type(), profile);
-            (!spark && is_struct(fields, &StructPlan::tid())) || fields.iter().all(part)
+            (!spark && is_struct(fields, &StructPlan::tid()))
+                || (!fields.is_empty() && fields.iter().all(part))
         }
         _ => false,
+    }
+}
+
+/// How many lists lie within each other.
+fn lists(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) => {
+            lists(item.data_type()).saturating_add(1)
+        }
+        _ => 0,
+    }
+}
+
+/// As many numbers as vectors must have that become such lists; -1 for any.
+pub(super) fn dimensions(data_type: &DataType) -> i32 {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) => dimensions(item.data_type()),
+        DataType::FixedSizeList(_, size) => *size,
+        _ => -1,
     }
 }
 
@@ -419,6 +439,9 @@ fn sparse(fields: &Fields) -> Option<Plan> {
 
 /// How many dimensions PostgreSQL's arrays have at most, without the outermost.
 const MAX_DEPTH: u8 = 5;
+
+/// An array's dimensions, and an element that is a list by itself.
+const MAX_LISTS: usize = 7;
 
 /// The plan under the fields of a schema that was asked for.
 fn struct_of(mut plan: StructPlan, fields: &Fields) -> Option<Plan> {
