@@ -187,7 +187,9 @@ def _transaction(
     from psycopg import pq
 
     if conn.pgconn.pipeline_status != pq.PipelineStatus.OFF:
-        text = "the connection is in pipeline mode, where no answer comes before it ends"
+        text = (
+            "the connection is in pipeline mode, where no answer comes before it ends"
+        )
         raise OptionError(text)
     # Parameters become literals of the query, for a walsender takes no others.
     with conn.transaction(force_rollback=True), psycopg.ClientCursor(conn) as cursor:
