@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import re
 from typing import Any
@@ -207,6 +208,35 @@ def test_wrong_catalog_is_an_option_error() -> None:
         walrow.Catalog("{")
     with pytest.raises(walrow.OptionError, match="not a catalog"):
         walrow.Catalog.from_json('{"other": []}')
+    with pytest.raises(walrow.OptionError, match="not a catalog"):
+        walrow.Catalog("[]")
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"kind": "domain", "base": 1700, "typmod": 6}, 'type 20000.*no key "typmod"'),
+        ({"kind": "enum", "labels": [], "base": 23}, 'type 20000.*no key "base"'),
+        (
+            {
+                "kind": "composite",
+                "attributes": [{"name": "a", "type": 23, "typmod": 6}],
+            },
+            'type 20000: the attribute "a" has no key "typmod"',
+        ),
+        (
+            {"kind": "array", "element": 23, "delimiter": "{"},
+            'type 20000: the delimiter "{"',
+        ),
+    ],
+)
+def test_catalog_says_which_entry_is_wrong(more: dict[str, Any], text: str) -> None:
+    entry = {"oid": 20000, "schema": "public", "name": "t", **more}
+    with pytest.raises(walrow.OptionError, match=text):
+        walrow.Catalog(json.dumps({"types": [entry]}))
+    twice = {"oid": 20000, "schema": "public", "name": "t", "kind": "base"}
+    with pytest.raises(walrow.OptionError, match="two have the oid 20000"):
+        walrow.Catalog(json.dumps({"types": [twice, twice]}))
 
 
 def test_catalogs_are_values() -> None:

@@ -1,7 +1,8 @@
 //! What the stream does not say of types and tables: an immutable value, read once from a server
 //! or kept in a file beside a capture.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::HashSet;
 use std::fmt;
 use walrow_wire::Oid;
 
@@ -18,18 +19,19 @@ use walrow_wire::Oid;
 /// # Ok::<(), walrow_stream::CatalogError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "CatalogEntry")]
 pub struct Catalog {
     /// Types that are not built in.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<CatalogType>,
     /// Tables.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<CatalogTable>,
 }
 
 /// A type of `pg_type`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "TypeEntry")]
 pub struct CatalogType {
     /// `pg_type.oid`
     pub oid: Oid,
@@ -43,7 +45,7 @@ pub struct CatalogType {
 }
 
 /// What kind of type it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum TypeKind {
@@ -54,7 +56,6 @@ pub enum TypeKind {
         /// `pg_type.typelem`
         element: Oid,
         /// `pg_type.typdelim` of the element.
-        #[serde(default = "comma")]
         delimiter: char,
     },
     /// A domain.
@@ -62,7 +63,6 @@ pub enum TypeKind {
         /// `pg_type.typbasetype`
         base: Oid,
         /// `pg_type.typtypmod`; -1 for none.
-        #[serde(default = "no_modifier")]
         type_modifier: i32,
     },
     /// An enum.
@@ -88,22 +88,20 @@ pub enum TypeKind {
 }
 
 /// An attribute of a composite type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attribute {
     /// `pg_attribute.attname`
     pub name: String,
-    /// `pg_attribute.atttypid`
+    /// `pg_attribute.atttypid`; 0 if nothing told.
     #[serde(rename = "type")]
     pub type_oid: Oid,
     /// `pg_attribute.atttypmod`; -1 for none.
-    #[serde(default = "no_modifier")]
     pub type_modifier: i32,
 }
 
 /// A table as a publication shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "TableEntry")]
 pub struct CatalogTable {
     /// The schema's name.
     pub schema: String,
@@ -116,8 +114,7 @@ pub struct CatalogTable {
 }
 
 /// A column of a table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CatalogColumn {
     /// `pg_attribute.attname`
     pub name: String,
@@ -125,19 +122,251 @@ pub struct CatalogColumn {
     #[serde(rename = "type")]
     pub type_oid: Oid,
     /// `pg_attribute.atttypmod`; -1 for none.
-    #[serde(default = "no_modifier")]
     pub type_modifier: i32,
     /// Whether it is part of the replica identity.
-    #[serde(default)]
     pub key: bool,
 }
 
-const fn comma() -> char {
-    ','
+/// Keys that an entry has no place for: one that is misspelt must not go for one left out.
+type Surplus = serde_json::Map<String, serde_json::Value>;
+
+/// A catalog as a text has it.
+#[derive(Deserialize)]
+#[serde(expecting = "a catalog's object")]
+struct CatalogEntry {
+    #[serde(default)]
+    types: Vec<CatalogType>,
+    #[serde(default)]
+    tables: Vec<CatalogTable>,
+    #[serde(flatten)]
+    surplus: Surplus,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a type's object")]
+struct TypeEntry {
+    oid: Oid,
+    schema: String,
+    name: String,
+    kind: String,
+    #[serde(default, deserialize_with = "given")]
+    element: Option<Oid>,
+    #[serde(default, deserialize_with = "given")]
+    delimiter: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    base: Option<Oid>,
+    #[serde(default, deserialize_with = "given")]
+    type_modifier: Option<i32>,
+    #[serde(default, deserialize_with = "given")]
+    labels: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "given")]
+    attributes: Option<Vec<ColumnEntry>>,
+    #[serde(default, deserialize_with = "given")]
+    subtype: Option<Oid>,
+    #[serde(default, deserialize_with = "given")]
+    range: Option<Oid>,
+    #[serde(flatten)]
+    surplus: Surplus,
+}
+
+/// A column, or an attribute, which has no `key`.
+#[derive(Deserialize)]
+#[serde(expecting = "a column's or an attribute's object")]
+struct ColumnEntry {
+    name: String,
+    #[serde(rename = "type")]
+    type_oid: Oid,
+    #[serde(default = "no_modifier")]
+    type_modifier: i32,
+    #[serde(default, deserialize_with = "given")]
+    key: Option<bool>,
+    #[serde(flatten)]
+    surplus: Surplus,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a table's object")]
+struct TableEntry {
+    schema: String,
+    name: String,
+    oid: Oid,
+    columns: Vec<ColumnEntry>,
+    #[serde(flatten)]
+    surplus: Surplus,
 }
 
 const fn no_modifier() -> i32 {
     -1
+}
+
+/// A value that is there: null is none.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+fn no_surplus(entry: impl fmt::Display, surplus: &Surplus) -> Result<(), String> {
+    match surplus.keys().next() {
+        Some(key) => Err(format!("{entry} has no key {key:?}")),
+        None => Ok(()),
+    }
+}
+
+/// The first OID that was there before.
+fn twice(mut oids: impl Iterator<Item = Oid>) -> Option<Oid> {
+    let mut seen = HashSet::new();
+    oids.find(|oid| !seen.insert(*oid))
+}
+
+impl TryFrom<CatalogEntry> for Catalog {
+    type Error = String;
+
+    fn try_from(entry: CatalogEntry) -> Result<Self, String> {
+        let CatalogEntry {
+            types,
+            tables,
+            surplus,
+        } = entry;
+        no_surplus("a catalog", &surplus)?;
+        if let Some(oid) = twice(types.iter().map(|it| it.oid)) {
+            return Err(format!("types: two have the oid {oid}"));
+        }
+        if let Some(oid) = twice(tables.iter().map(|it| it.oid)) {
+            return Err(format!("tables: two have the oid {oid}"));
+        }
+        Ok(Self { types, tables })
+    }
+}
+
+impl TryFrom<TypeEntry> for CatalogType {
+    type Error = String;
+
+    fn try_from(entry: TypeEntry) -> Result<Self, String> {
+        let TypeEntry {
+            oid,
+            schema,
+            name,
+            kind,
+            mut element,
+            mut delimiter,
+            mut base,
+            mut type_modifier,
+            mut labels,
+            mut attributes,
+            mut subtype,
+            mut range,
+            surplus,
+        } = entry;
+        let of_kind = format!("type {oid}, of kind {kind:?},");
+        let lacks = |key: &str| format!("{of_kind} lacks the key {key:?}");
+        let kind = match &*kind {
+            "base" => TypeKind::Base,
+            "array" => TypeKind::Array {
+                element: element.take().ok_or_else(|| lacks("element"))?,
+                delimiter: match delimiter.take() {
+                    None => ',',
+                    Some(text) => delimiter_of(&text).ok_or_else(|| {
+                        format!("type {oid}: the delimiter {text:?} cannot be one")
+                    })?,
+                },
+            },
+            "domain" => TypeKind::Domain {
+                base: base.take().ok_or_else(|| lacks("base"))?,
+                type_modifier: type_modifier.take().unwrap_or(-1),
+            },
+            "enum" => TypeKind::Enum {
+                labels: labels.take().ok_or_else(|| lacks("labels"))?,
+            },
+            "composite" => {
+                let entries = attributes.take().ok_or_else(|| lacks("attributes"))?;
+                let attributes = entries.into_iter().map(|entry| {
+                    let attribute = format!("type {oid}: the attribute {:?}", entry.name);
+                    no_surplus(&attribute, &entry.surplus)?;
+                    if entry.key.is_some() {
+                        return Err(format!("{attribute} has no key \"key\""));
+                    }
+                    Ok(Attribute {
+                        name: entry.name,
+                        type_oid: entry.type_oid,
+                        type_modifier: entry.type_modifier,
+                    })
+                });
+                TypeKind::Composite {
+                    attributes: attributes.collect::<Result<_, String>>()?,
+                }
+            }
+            "range" => TypeKind::Range {
+                subtype: subtype.take().ok_or_else(|| lacks("subtype"))?,
+            },
+            "multirange" => TypeKind::Multirange {
+                range: range.take().ok_or_else(|| lacks("range"))?,
+            },
+            _ => {
+                return Err(format!(
+                    "{of_kind} is none of base, array, domain, enum, composite, range, multirange"
+                ));
+            }
+        };
+        let of_other_kinds = [
+            ("element", element.is_some()),
+            ("delimiter", delimiter.is_some()),
+            ("base", base.is_some()),
+            ("type_modifier", type_modifier.is_some()),
+            ("labels", labels.is_some()),
+            ("attributes", attributes.is_some()),
+            ("subtype", subtype.is_some()),
+            ("range", range.is_some()),
+        ];
+        if let Some((key, _)) = of_other_kinds.iter().find(|(_, is_left)| *is_left) {
+            return Err(format!("{of_kind} has no key {key:?}"));
+        }
+        no_surplus(&of_kind, &surplus)?;
+        Ok(Self {
+            oid,
+            schema,
+            name,
+            kind,
+        })
+    }
+}
+
+/// What can stand between the elements of an array and be told from them: one byte, and none that
+/// arrays are written with.
+fn delimiter_of(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    let delimiter = chars.next().filter(char::is_ascii)?;
+    let is_special = matches!(delimiter, '{' | '}' | '"' | '\\' | ' ' | '\t'..='\r' | '\0');
+    (chars.next().is_none() && !is_special).then_some(delimiter)
+}
+
+impl TryFrom<TableEntry> for CatalogTable {
+    type Error = String;
+
+    fn try_from(entry: TableEntry) -> Result<Self, String> {
+        let TableEntry {
+            schema,
+            name,
+            oid,
+            columns,
+            surplus,
+        } = entry;
+        no_surplus(format_args!("table {oid}"), &surplus)?;
+        let columns = columns.into_iter().map(|entry| {
+            let column = format!("table {oid}: the column {:?}", entry.name);
+            no_surplus(column, &entry.surplus)?;
+            Ok(CatalogColumn {
+                name: entry.name,
+                type_oid: entry.type_oid,
+                type_modifier: entry.type_modifier,
+                key: entry.key.unwrap_or(false),
+            })
+        });
+        Ok(Self {
+            schema,
+            name,
+            oid,
+            columns: columns.collect::<Result<_, String>>()?,
+        })
+    }
 }
 
 /// A text that is not a catalog.
@@ -171,5 +400,201 @@ impl Catalog {
     /// The type with this OID.
     pub fn type_of(&self, oid: Oid) -> Option<&CatalogType> {
         self.types.iter().find(|entry| entry.oid == oid)
+    }
+
+    /// The type of this name, unless there are several: OIDs are one database's own.
+    pub fn type_named(&self, schema: &str, name: &str) -> Option<&CatalogType> {
+        let same = |entry: &&CatalogType| entry.name == name && entry.schema == schema;
+        let mut found = self.types.iter().filter(same);
+        found.next().filter(|_| found.next().is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(json: &str) -> String {
+        Catalog::from_json(json).unwrap_err().to_string()
+    }
+
+    fn of_type(rest: &str) -> String {
+        format!(r#"{{"types": [{{"oid": 20000, "schema": "s", "name": "n", {rest}}}]}}"#)
+    }
+
+    #[test]
+    fn all_kinds_are_read_and_written() {
+        for (rest, kind) in [
+            (r#""kind": "base""#, TypeKind::Base),
+            (
+                r#""kind": "array", "element": 23"#,
+                TypeKind::Array {
+                    element: 23,
+                    delimiter: ',',
+                },
+            ),
+            (
+                r#""kind": "array", "element": 603, "delimiter": ";""#,
+                TypeKind::Array {
+                    element: 603,
+                    delimiter: ';',
+                },
+            ),
+            (
+                r#""kind": "domain", "base": 25"#,
+                TypeKind::Domain {
+                    base: 25,
+                    type_modifier: -1,
+                },
+            ),
+            (
+                r#""kind": "domain", "base": 1700, "type_modifier": 655366"#,
+                TypeKind::Domain {
+                    base: 1700,
+                    type_modifier: 655_366,
+                },
+            ),
+            (
+                r#""kind": "enum", "labels": ["a"]"#,
+                TypeKind::Enum {
+                    labels: vec!["a".to_owned()],
+                },
+            ),
+            (
+                r#""kind": "composite", "attributes": [{"name": "a", "type": 23}]"#,
+                TypeKind::Composite {
+                    attributes: vec![Attribute {
+                        name: "a".to_owned(),
+                        type_oid: 23,
+                        type_modifier: -1,
+                    }],
+                },
+            ),
+            (
+                r#""kind": "range", "subtype": 23"#,
+                TypeKind::Range { subtype: 23 },
+            ),
+            (
+                r#""kind": "multirange", "range": 20001"#,
+                TypeKind::Multirange { range: 20_001 },
+            ),
+        ] {
+            let catalog = Catalog::from_json(&of_type(rest)).unwrap();
+            assert_eq!(catalog.types[0].kind, kind);
+            assert_eq!(Catalog::from_json(&catalog.to_json()).unwrap(), catalog);
+        }
+    }
+
+    #[test]
+    fn a_key_that_has_no_place_is_named_with_its_entry() {
+        for (json, wanted) in [
+            (
+                of_type(r#""kind": "domain", "base": 1700, "typmod": 655366"#),
+                r#"type 20000, of kind "domain", has no key "typmod""#,
+            ),
+            (
+                of_type(r#""kind": "base", "labels": []"#),
+                r#"type 20000, of kind "base", has no key "labels""#,
+            ),
+            (
+                of_type(r#""kind": "enum", "labels": [], "base": 23"#),
+                r#"type 20000, of kind "enum", has no key "base""#,
+            ),
+            (
+                of_type(
+                    r#""kind": "composite", "attributes": [{"name": "a", "type": 23, "typmod": 1}]"#,
+                ),
+                r#"type 20000: the attribute "a" has no key "typmod""#,
+            ),
+            (
+                of_type(
+                    r#""kind": "composite", "attributes": [{"name": "a", "type": 23, "key": true}]"#,
+                ),
+                r#"type 20000: the attribute "a" has no key "key""#,
+            ),
+            (
+                r#"{"tables": [{"oid": 7, "schema": "s", "name": "t", "columns": [], "kind": "r"}]}"#
+                    .to_owned(),
+                r#"table 7 has no key "kind""#,
+            ),
+            (
+                r#"{"tables": [{"oid": 7, "schema": "s", "name": "t", "columns": [
+                    {"name": "c", "type": 23, "typmod": 4}]}]}"#
+                    .to_owned(),
+                r#"table 7: the column "c" has no key "typmod""#,
+            ),
+            (
+                r#"{"type": []}"#.to_owned(),
+                r#"a catalog has no key "type""#,
+            ),
+            (
+                of_type(r#""kind": "array""#),
+                r#"type 20000, of kind "array", lacks the key "element""#,
+            ),
+            (
+                of_type(r#""kind": "pseudo""#),
+                r#"type 20000, of kind "pseudo", is none of base, array"#,
+            ),
+        ] {
+            let text = refused(&json);
+            assert!(text.contains(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_oid_is_of_one_entry() {
+        let base = r#"{"oid": 20000, "schema": "s", "name": "a", "kind": "base"}"#;
+        let table = r#"{"oid": 20000, "schema": "s", "name": "a", "columns": []}"#;
+        let both = format!(r#"{{"types": [{base}], "tables": [{table}]}}"#);
+        assert!(Catalog::from_json(&both).is_ok());
+        let text = refused(&format!(r#"{{"types": [{base}, {base}]}}"#));
+        assert!(text.contains("types: two have the oid 20000"), "{text}");
+        let text = refused(&format!(r#"{{"tables": [{table}, {table}]}}"#));
+        assert!(text.contains("tables: two have the oid 20000"), "{text}");
+    }
+
+    #[test]
+    fn what_has_another_shape_is_no_catalog() {
+        for json in [
+            "[]",
+            "null",
+            r#"{"types": null}"#,
+            r#"{"types": [[20000, "s", "n", "base"]]}"#,
+            r#"{"tables": [["s", "t", 7, []]]}"#,
+            &of_type(r#""kind": "composite", "attributes": [["a", 23, -1]]"#),
+            &of_type(r#""kind": "domain", "base": 23, "type_modifier": null"#),
+            &of_type(r#""kind": "domain", "base": null"#),
+            &of_type(r#""kind": "base", "kind": "base""#),
+        ] {
+            refused(json);
+        }
+        assert!(refused("[]").contains("expected a catalog's object"));
+    }
+
+    #[test]
+    fn a_delimiter_can_be_told_from_elements() {
+        for text in [
+            "", "{", "}", r#"\""#, r"\\", " ", r"\t", r"\n", r"\u000b", r"\f", r"\r", r"\u0000",
+            "é", ",,", "::",
+        ] {
+            let rest = format!(r#""kind": "array", "element": 23, "delimiter": "{text}""#);
+            let text = refused(&of_type(&rest));
+            assert!(text.contains("type 20000: the delimiter "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_type_is_found_by_its_name_if_one_has_it() {
+        let json = r#"{"types": [
+            {"oid": 1, "schema": "a", "name": "n", "kind": "base"},
+            {"oid": 2, "schema": "b", "name": "n", "kind": "base"},
+            {"oid": 3, "schema": "b", "name": "m", "kind": "base"},
+            {"oid": 4, "schema": "b", "name": "m", "kind": "base"}
+        ]}"#;
+        let catalog = Catalog::from_json(json).unwrap();
+        let oid = |schema, name| catalog.type_named(schema, name).map(|it| it.oid);
+        assert_eq!(oid("b", "n"), Some(2));
+        assert_eq!(oid("b", "m"), None);
+        assert_eq!(oid("a", "m"), None);
     }
 }
