@@ -78,7 +78,7 @@ pub(super) fn render_latin1(
 }
 
 /// A binary cell can stand for a text that is thousands of times as long. PostgreSQL's own is never longer.
-const MAX_TEXT: usize = 1 << 30;
+const MAX_TEXT: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 fn render(
     form: &TextForm,
@@ -141,7 +141,7 @@ fn render(
         TextForm::Array(array) => {
             let limit = out.len().saturating_add(MAX_TEXT);
             let render = |element: &[u8], out: &mut Vec<u8>| {
-                render(&array.element, element, encoding, out)?;
+                render_part(&array.element, element, encoding, out)?;
                 if out.len() > limit {
                     return Err(Unrepresentable::TooLarge.into());
                 }
@@ -162,12 +162,12 @@ fn render(
         TextForm::Halves => halfvec_text_from_binary(cell, out)?,
         TextForm::Range(bound) => {
             range_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
-                render(bound, cell, encoding, out)
+                render_part(bound, cell, encoding, out)
             })?;
         }
         TextForm::Multirange(bound) => {
             multirange_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
-                render(bound, cell, encoding, out)
+                render_part(bound, cell, encoding, out)
             })?;
         }
         TextForm::Record(fields) => record_text(fields, cell, encoding, out)?,
@@ -192,10 +192,30 @@ fn record_text(
         &mut Vec::new(),
         out,
         |place, cell, out| match fields.get(place) {
-            Some((_, form)) => render(form, cell, encoding, out),
+            Some((_, form)) => render_part(form, cell, encoding, out),
             None => Ok(()),
         },
     )
+}
+
+/// Appends the text of a part, which is to be quoted. Each level of quotes doubles those within it, so a few bytes
+/// become any number.
+fn render_part(
+    form: &TextForm,
+    cell: &[u8],
+    encoding: Encoding,
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    let start = out.len();
+    render(form, cell, encoding, out)?;
+    let text = out.get(start..).unwrap_or_default();
+    if text.len() > MAX_TEXT / 2 {
+        let doubled = text.iter().filter(|byte| matches!(byte, b'"' | b'\\'));
+        if text.len().saturating_add(doubled.count()) > MAX_TEXT {
+            return Err(Unrepresentable::TooLarge.into());
+        }
+    }
+    Ok(())
 }
 
 impl Integer {
@@ -208,5 +228,45 @@ impl Integer {
             _ => write_decimal(self.parse_binary(cell)?, out),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn text_in_quotes_within_quotes_is_never_larger_than_postgresqls() {
+        let mut record = (
+            TextForm::Integer(Integer::Int4),
+            1_i32.to_be_bytes().to_vec(),
+        );
+        let mut range = record.clone();
+        let in_field = |cell: &[u8]| {
+            let length = i32::try_from(cell.len()).unwrap().to_be_bytes();
+            [&length[..], cell].concat()
+        };
+        // Each level deeper than the last, and each text twice as long.
+        for level in 1..=63 {
+            let (form, cell) = record;
+            let header = [&1_i32.to_be_bytes()[..], &23_u32.to_be_bytes()].concat();
+            let cell = [header, in_field(&cell)].concat();
+            record = (TextForm::Record(Arc::new([(23, form)])), cell);
+            let (form, cell) = range;
+            // No upper bound.
+            let cell = [vec![0b1_0000], in_field(&cell)].concat();
+            range = (TextForm::Range(Arc::new(form)), cell);
+            for (form, cell) in [&record, &range] {
+                let mut out = Vec::new();
+                let rendered = render_binary(form, cell, &mut out);
+                if level <= 18 {
+                    assert_eq!(rendered, Ok(()));
+                } else if level > 20 {
+                    assert_eq!(rendered, Err(Unrepresentable::TooLarge.into()));
+                }
+                assert!(out.capacity() <= 4 * MAX_TEXT);
+            }
+        }
     }
 }
