@@ -227,7 +227,11 @@ class Decoder:
 
     @property
     def unresolved_types(self) -> list[int]:
-        """OIDs of types neither built in nor in the catalog; their columns are text."""
+        """OIDs of types neither built in nor in the catalog, whose values are text.
+
+        Of columns, and of what an array, a composite type, a domain or a range in the
+        catalog consists of.
+        """
 
     @property
     def nulled(self) -> dict[str, int]:
@@ -302,7 +306,11 @@ class Reader:
 
     @property
     def unresolved_types(self) -> list[int]:
-        """OIDs of types neither built in nor in the catalog; their columns are text."""
+        """OIDs of types neither built in nor in the catalog, whose values are text.
+
+        Of columns, and of what an array, a composite type, a domain or a range in the
+        catalog consists of.
+        """
 
     @property
     def nulled(self) -> dict[str, int]:
@@ -394,7 +402,8 @@ class Catalog:
     """What a stream does not say of types and tables: a value, read once from a server.
 
     Raises:
-        OptionError: The text is not a catalog.
+        OptionError: The text is not a catalog: has a key that is none, one OID twice, or a
+            delimiter that arrays cannot have; names the entry by its OID.
     """
 
     def __new__(cls, json: str | None = None) -> Self: ...

@@ -14,8 +14,9 @@ walrow.read("shop.wire", catalog=catalog)
 ```
 
 OIDs are a database's own: a catalog is for captures of the same database, and it is as
-it was when it was read. `Reader.unresolved_types` tells whether a capture has types that a
-catalog lacks; `ALTER TYPE` is another reason to read it again.
+it was when it was read. Of another database, such as one made anew, it serves where no OID
+is in it: types are then told by schema and name. `Reader.unresolved_types` tells whether a
+capture has types that a catalog lacks; `ALTER TYPE` is another reason to read it again.
 
 Connections are psycopg's (version 3), on servers from 14 on; nothing is imported before one
 is handed in.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 import walrow
 from captures import Capture, capture, captures, cut
 from rows import Outcome, decode, outcome
+from streams import Column, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,3 +205,70 @@ def test_unresolved_types_are_listed() -> None:
         # An opaque type, where pyarrow knows these.
         types = {getattr(field.type, "storage_type", field.type) for field in named}
         assert types == {pa.string()}
+
+
+def test_missing_types_are_told_by_their_own_oids() -> None:
+    entry = {"schema": "public", "name": "t", "kind": "composite"}
+    attributes = [{"name": name, "type": 29999} for name in "ab"]
+    catalog = walrow.Catalog(
+        json.dumps({"types": [entry | {"oid": 20000, "attributes": attributes}]})
+    )
+    columns = [Column("a", 20000), Column("b", 28000)]
+    reader = walrow.read(wire(columns, [["(x,)", "y"]]), catalog=catalog)
+    assert len(list(reader)) == 1
+    assert reader.unresolved_types == [28000, 29999]
+
+
+def test_types_without_end_are_text_where_asked_for() -> None:
+    attributes = [{"name": f"a{place}", "type": 20000} for place in range(1600)]
+    entry = {"schema": "public", "name": "t", "kind": "composite"}
+    catalog = walrow.Catalog(
+        json.dumps({"types": [entry | {"oid": 20000, "attributes": attributes}]})
+    )
+    data = wire([Column("x", 20000)], [["(,)"]])
+    with pytest.raises(walrow.SchemaError, match="more than 64 levels") as caught:
+        list(walrow.read(data, catalog=catalog))
+    assert (caught.value.table, caught.value.column) == ("public.t", "x")
+    assert 'types={"public.t.x": "string"}' in str(caught.value)
+    options: list[dict[str, Any]] = [
+        {"types": {"public.t.x": "string"}},
+        {"profile": "text"},
+        {"envelope": True},
+    ]
+    for option in options:
+        [batch] = walrow.read(data, catalog=catalog, **option)
+        assert len(batch) == 1
+
+
+def test_catalog_of_another_database_tells_by_name() -> None:
+    catalog = walrow.Catalog(
+        json.dumps(
+            {
+                "types": [
+                    {
+                        "oid": 20000,
+                        "schema": "shop",
+                        "name": "pair",
+                        "kind": "composite",
+                        "attributes": [
+                            {"name": "n", "type": 23},
+                            {"name": "m", "type": 20001},
+                        ],
+                    },
+                    {
+                        "oid": 20001,
+                        "schema": "shop",
+                        "name": "mood",
+                        "kind": "enum",
+                        "labels": ["ok"],
+                    },
+                ]
+            }
+        )
+    )
+    sent = struct.pack("!iIiiIi", 2, 23, 4, 7, 31001, 2) + b"ok"
+    column = Column("x", 31000, type_name=("shop", "pair"))
+    reader = walrow.read(wire([column], [["(7,ok)"], [sent]]), catalog=catalog)
+    [batch] = reader
+    assert pa.record_batch(batch)["x"].to_pylist() == [{"n": 7, "m": "ok"}] * 2
+    assert reader.unresolved_types == []

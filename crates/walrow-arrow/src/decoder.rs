@@ -249,8 +249,8 @@ impl Decoder {
         self.tables.schema()
     }
 
-    /// OIDs of column types that are neither built in nor in the catalog; their columns are utf8
-    /// unless the options say otherwise.
+    /// OIDs of types that are neither built in nor in the catalog, of columns and of what the
+    /// catalog's types consist of; their values are utf8 unless the options say otherwise.
     pub fn unresolved_types(&self) -> impl Iterator<Item = Oid> + '_ {
         self.tables.unresolved.iter().copied()
     }

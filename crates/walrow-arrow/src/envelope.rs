@@ -5,10 +5,11 @@ use crate::column::{CellError, Column, Plan, TextForm, render_text};
 use crate::error::{Error, ErrorKind, Way};
 use crate::metadata::{ChangeType, Metadata, MetadataColumn};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
-use crate::resolve;
+use crate::resolve::{self, Types};
 use crate::table::{Current, NewRow};
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
@@ -95,13 +96,11 @@ impl Envelope {
     }
 
     /// How the columns of a relation version become text, and types that nothing told of.
-    pub(crate) fn forms(&self, relation: &Relation) -> Result<(Forms, Vec<Oid>), Error> {
-        let (mut forms, mut unresolved) = (Vec::new(), Vec::new());
+    pub(crate) fn forms(&self, relation: &Relation) -> Result<(Forms, BTreeSet<Oid>), Error> {
+        let mut types = Types::new(&self.text.catalog);
+        let mut forms = Vec::new();
         for column in &relation.columns {
-            let resolved = resolve::column(&self.text, relation, column, None)?;
-            if resolved.unresolved {
-                unresolved.push(column.type_oid);
-            }
+            let resolved = resolve::column(&self.text, relation, column, None, &mut types)?;
             let plan = match resolved.plan {
                 Plan::Foreign(plan, _) => *plan,
                 plan => plan,
@@ -113,7 +112,7 @@ impl Envelope {
             let policy = resolve::policy(&self.text, relation, column);
             forms.push(Form { text, policy });
         }
-        Ok((forms.into(), unresolved))
+        Ok((forms.into(), types.missing))
     }
 
     pub(crate) const fn rows(&self) -> usize {

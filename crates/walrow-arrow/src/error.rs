@@ -166,7 +166,7 @@ fn way_out(reason: Unrepresentable, column: &str, way: Way) -> String {
 }
 
 /// What stands for the text between the quotes of a Python string.
-fn python(text: &str) -> String {
+pub(crate) fn python(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

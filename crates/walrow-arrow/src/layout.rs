@@ -4,9 +4,9 @@ use crate::column::{Column, Plan};
 use crate::error::{Error, ErrorKind};
 use crate::metadata::MetadataColumn;
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
-use crate::resolve;
+use crate::resolve::{self, Types};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use walrow_stream::{Column as RelationColumn, Relation};
 use walrow_wire::Oid;
@@ -32,7 +32,9 @@ pub(crate) struct Layout {
     /// Columns whose values can be much larger than their cells.
     pub(crate) expanding: Vec<usize>,
     /// Types that nothing told of.
-    pub(crate) unresolved: Vec<Oid>,
+    pub(crate) unresolved: BTreeSet<Oid>,
+    /// How many types the columns' types consist of, beside themselves.
+    pub(crate) inner_types: usize,
     /// Bytes that the schema takes, if it is this layout's own.
     schema_bytes: usize,
 }
@@ -67,16 +69,15 @@ impl Layout {
         table: String,
     ) -> Result<Self, Error> {
         let mut this = Self::empty(options, table);
+        let mut types = Types::new(&options.catalog);
         let mut fields = Vec::new();
         for column in &relation.columns {
-            let resolved = resolve::column(options, relation, column, None)?;
+            let resolved = resolve::column(options, relation, column, None, &mut types)?;
             this.sources.push(Source::Column(fields.len()));
             fields.push(Arc::new(resolved.field));
             this.push_plan(options, relation, column, Some(resolved.plan));
-            if resolved.unresolved {
-                this.unresolved.push(column.type_oid);
-            }
         }
+        this.keep(types);
         for (index, metadata) in options.metadata.iter().enumerate() {
             let field = metadata.field(&options.prefix, options.profile);
             clash(options, relation, field.name())?;
@@ -98,6 +99,7 @@ impl Layout {
         schema: &SchemaRef,
     ) -> Result<Self, Error> {
         let mut this = Self::empty(options, table);
+        let mut types = Types::new(&options.catalog);
         let mut plans = vec![None; relation.columns.len()];
         for field in schema.fields() {
             let metadata = field.name().strip_prefix(&options.prefix).and_then(|name| {
@@ -121,16 +123,14 @@ impl Layout {
                     })?;
                     check_nullable(field).map_err(|error| error.in_table(&this.table))?;
                     let wanted = field.data_type();
-                    let resolved = resolve::column(options, relation, column, Some(wanted))?;
+                    let wanted = Some(wanted);
+                    let resolved = resolve::column(options, relation, column, wanted, &mut types)?;
                     if let Some(plan) = plans.get_mut(place) {
                         if plan.is_some() {
                             let text = format!("the schema names {} twice", field.name());
                             return Err(Error::new(ErrorKind::Schema(text)).in_table(&this.table));
                         }
                         *plan = Some(resolved.plan);
-                    }
-                    if resolved.unresolved {
-                        this.unresolved.push(column.type_oid);
                     }
                     Source::Column(place)
                 }
@@ -144,6 +144,7 @@ impl Layout {
         for (column, plan) in relation.columns.iter().zip(plans) {
             this.push_plan(options, relation, column, plan);
         }
+        this.keep(types);
         this.schema = Arc::clone(schema);
         Ok(this)
     }
@@ -160,9 +161,15 @@ impl Layout {
             missing: Vec::new(),
             row_bytes: METADATA_BYTES,
             expanding: Vec::new(),
-            unresolved: Vec::new(),
+            unresolved: BTreeSet::new(),
+            inner_types: 0,
             schema_bytes: 0,
         }
+    }
+
+    fn keep(&mut self, types: Types<'_>) {
+        self.inner_types = types.inner as usize;
+        self.unresolved = types.missing;
     }
 
     fn push_plan(
@@ -212,7 +219,9 @@ impl Layout {
     /// Bytes of memory that it takes, and the relation that it is of.
     pub(crate) fn bytes(&self) -> usize {
         let columns = self.plans.len().saturating_mul(PLAN_BYTES);
+        let inner = self.inner_types.saturating_mul(INNER_BYTES);
         columns
+            .saturating_add(inner)
             .saturating_add(self.schema_bytes)
             .saturating_add(LAYOUT_BYTES)
     }
@@ -224,6 +233,8 @@ const FIELD_BYTES: usize = 1024;
 const LAYOUT_BYTES: usize = 2048;
 /// What a column takes of its plans and of the relation.
 const PLAN_BYTES: usize = 256;
+/// What a type within a column's takes of its plans and fields.
+const INNER_BYTES: usize = 512;
 
 fn field_bytes(field: &Field) -> usize {
     // Each entry is two strings and its place in a hash table that is half full.

@@ -26,7 +26,8 @@ pub(crate) fn by_oid(oid: Oid) -> Option<(BuiltIn, bool)> {
         if entry.oid == oid {
             Some(false)
         } else {
-            (entry.array == oid).then_some(true)
+            // 0 stands for none.
+            (entry.array == oid && oid != 0).then_some(true)
         }
     })
 }

@@ -146,13 +146,15 @@ impl Table {
     fn enter(&mut self, current: &Current) {
         if self.rows == 0 {
             self.floor = current.floor;
+            let mut inner = 0;
             if let Some(layout) = &self.layout {
                 self.columns = layout.columns(self.expected_rows);
+                inner = layout.inner_types;
             }
             self.metadata = Metadata::new(self.expected_rows);
             self.bytes = 0;
             self.base = COLUMN_BYTES
-                .saturating_mul(self.columns.len())
+                .saturating_mul(self.columns.len().saturating_add(inner))
                 .saturating_add(TABLE_BYTES);
             self.reserved = self.expected_rows.saturating_mul(self.row_bytes);
         } else if self.transaction == current.ordinal {

@@ -8,7 +8,9 @@
     reason = "a panic is how a test fails"
 )]
 
+use std::sync::Arc;
 use walrow_arrow::{Decoder, DecoderBuilder};
+use walrow_stream::{Attribute, Catalog, CatalogType, TypeKind};
 use walrow_testkit::{OwnedCell, Stream, null, text};
 use walrow_wire::ReplicaIdentity;
 
@@ -93,6 +95,45 @@ fn rows_of_wide_tables(tables: u32) -> usize {
     rows + take(&mut decoder)
 }
 
+/// Rows of NULLs in a column of a type that the catalog says has as many attributes as there can be.
+fn rows_of_deep_tables(tables: u32) -> usize {
+    let attribute = |place| Attribute {
+        name: format!("a{place}"),
+        type_oid: INT4,
+        type_modifier: -1,
+    };
+    let composite = CatalogType {
+        oid: 20_000,
+        schema: "public".to_owned(),
+        name: "deep".to_owned(),
+        kind: TypeKind::Composite {
+            attributes: (0..65_535).map(attribute).collect(),
+        },
+    };
+    let catalog = Catalog {
+        types: vec![composite],
+        tables: Vec::new(),
+    };
+    let builder = DecoderBuilder::new().with_catalog(Arc::new(catalog));
+    let mut decoder = builder.build().unwrap();
+    let mut rows = 0;
+    for oid in 1..=tables {
+        let stream = Stream::new()
+            .begin(0x1000 * u64::from(oid), 700)
+            .relation(
+                oid,
+                "public",
+                &format!("t{oid}"),
+                ReplicaIdentity::Default,
+                &[("x", 20_000, -1, false)],
+            )
+            .insert(oid, &[null()]);
+        rows += feed(&mut decoder, &stream.commit().bytes());
+    }
+    decoder.finish().unwrap();
+    rows + take(&mut decoder)
+}
+
 /// Up to 128 MiB of rows, what the stream says of the tables, and little else.
 #[test]
 fn it_does_not_grow_with_tables_and_columns() {
@@ -103,4 +144,7 @@ fn it_does_not_grow_with_tables_and_columns() {
     assert_eq!(rows_of_wide_tables(8), 8);
     let took = (peak() - before) / MIB;
     assert!(took < 256, "{took} MiB for wide tables");
+    assert_eq!(rows_of_deep_tables(24), 24);
+    let took = (peak() - before) / MIB;
+    assert!(took < 256, "{took} MiB for tables of deep types");
 }

@@ -1165,8 +1165,7 @@ fn a_catalog_knows_enums_and_ranges() {
         {"oid": 20000, "schema": "public", "name": "mood", "kind": "enum", "labels": ["sad", "ok"]},
         {"oid": 20001, "schema": "public", "name": "_mood", "kind": "array", "element": 20000},
         {"oid": 20002, "schema": "public", "name": "floatrange", "kind": "range", "subtype": 701},
-        {"oid": 20003, "schema": "public", "name": "floatmultirange", "kind": "multirange", "range": 20002},
-        {"oid": 20004, "schema": "public", "name": "loop", "kind": "range", "subtype": 20004}
+        {"oid": 20003, "schema": "public", "name": "floatmultirange", "kind": "multirange", "range": 20002}
     ]}"#;
     let catalog = Arc::new(Catalog::from_json(catalog).unwrap());
     let one = "12 00000008 3ff8000000000000";
@@ -1196,8 +1195,6 @@ fn a_catalog_knows_enums_and_ranges() {
             }
         }
     }
-    let builder = profile(Profile::Arrow).with_catalog(catalog);
-    assert!(column(builder, (20_004, -1), &[text("[1,2)")]).is_ok());
 }
 
 fn any_type() -> impl Strategy<Value = (u32, i32)> {

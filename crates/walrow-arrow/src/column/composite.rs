@@ -47,8 +47,8 @@ pub(crate) fn record_from_text<E: From<CellError>>(
     }
 }
 
-/// The fields of a binary composite of these types, nulls as `None`; the last item is an error if the bytes do not end
-/// with the composite.
+/// The fields of a binary composite of these types, 0 for any, nulls as `None`; the last item is an error if the bytes
+/// do not end with the composite.
 pub(crate) fn record_from_binary(
     cell: &[u8],
     types: impl ExactSizeIterator<Item = u32>,
@@ -62,7 +62,7 @@ pub(crate) fn record_from_binary(
     Ok(BinaryRecord { left, rest }.map(move |field| {
         let (oid, field) = field?;
         match types.next() {
-            Some(own) if own != oid => Err(FIELD_TYPES),
+            Some(own) if own != 0 && own != oid => Err(FIELD_TYPES),
             _ => Ok(field),
         }
     }))

@@ -2,8 +2,10 @@
 
 use crate::column::{GeometryTypmod, Integer, MacSize, Shape};
 use crate::pg_type;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
-use walrow_stream::{Catalog, TypeKind, TypeName};
+use walrow_stream::{Catalog, CatalogType, Column, TypeKind, TypeName};
 use walrow_wire::Oid;
 
 /// A PostgreSQL type, as far as its values are read.
@@ -97,92 +99,187 @@ pub(super) struct Attribute {
 pub(super) const MAX_DIMENSIONS: i32 = 16_000;
 
 /// How deep types may lie within types.
-const MAX_DEPTH: u8 = 16;
+const MAX_LEVELS: u8 = 64;
 
-/// How many types a type may consist of: as many attributes as a table may have, twice over.
-const MAX_TYPES: u32 = 3200;
+/// How many types a table's columns may consist of. A catalog is whatever a file says: types may
+/// contain themselves, or each the next one twice.
+const MAX_TYPES: u32 = 65_536;
 
-/// The type behind an OID, and whether anything told what it is and what it consists of.
-pub(super) fn find(
-    catalog: &Catalog,
-    oid: Oid,
-    type_modifier: i32,
-    name: Option<&TypeName>,
-) -> (PgType, bool) {
-    let mut search = Search {
-        catalog,
-        left: MAX_TYPES,
-    };
-    search.find(oid, type_modifier, name, MAX_DEPTH)
+/// A type that consists of more than is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beyond {
+    Types,
+    /// Not by itself.
+    TypesOfTable,
+    Levels,
 }
 
-/// A search for a type and those that it consists of. A catalog is whatever a file says: it may name types that
-/// contain themselves.
-struct Search<'a> {
+impl fmt::Display for Beyond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Types => {
+                "the column's type consists of more than 65,536 types in the catalog (one that \
+                 contains itself does)"
+            }
+            Self::TypesOfTable => {
+                "the column's type and those of the columns before it consist of more than 65,536 \
+                 types in the catalog"
+            }
+            Self::Levels => {
+                "the column's type consists of types within types of more than 64 levels in the \
+                 catalog (one that contains itself does)"
+            }
+        })
+    }
+}
+
+/// The types of one table's columns, as they are found.
+#[derive(Debug)]
+pub(crate) struct Types<'a> {
     catalog: &'a Catalog,
-    left: u32,
+    seen: HashMap<Oid, Extent<'a>>,
+    /// How many types the columns' types consist of so far, beside themselves.
+    pub(crate) inner: u32,
+    /// Those that nothing tells of.
+    pub(crate) missing: BTreeSet<Oid>,
 }
 
-impl Search<'_> {
-    fn find(
-        &mut self,
-        oid: Oid,
-        type_modifier: i32,
-        name: Option<&TypeName>,
-        depth: u8,
-    ) -> (PgType, bool) {
-        let unknown = (PgType::Other, false);
-        let (Some(depth), Some(left)) = (depth.checked_sub(1), self.left.checked_sub(1)) else {
-            return unknown;
-        };
-        self.left = left;
-        if oid < pg_type::FIRST_UNPINNED_OID {
-            return match pg_type::by_oid(oid) {
-                Some((entry, is_array)) => (built_in(entry, is_array, type_modifier), true),
-                None => unknown,
-            };
+/// What a type consists of, itself included.
+#[derive(Clone, Copy, Debug)]
+struct Extent<'a> {
+    /// None if it is built in, or missing.
+    entry: Option<&'a CatalogType>,
+    types: u32,
+    levels: u8,
+}
+
+impl<'a> Types<'a> {
+    pub(crate) fn new(catalog: &'a Catalog) -> Self {
+        Self {
+            catalog,
+            seen: HashMap::new(),
+            inner: 0,
+            missing: BTreeSet::new(),
         }
-        let Some(entry) = self.catalog.type_of(oid) else {
-            return by_name(name, type_modifier).map_or(unknown, |pg_type| (pg_type, true));
+    }
+
+    /// The type of a column.
+    pub(super) fn find(&mut self, column: &Column) -> Result<PgType, Beyond> {
+        let Column {
+            type_oid,
+            type_modifier,
+            type_name,
+            ..
+        } = column;
+        let is_told =
+            pg_type::by_oid(*type_oid).is_some() || self.catalog.type_of(*type_oid).is_some();
+        let name = type_name.as_ref().filter(|_| !is_told);
+        let entry = name.and_then(|it| self.catalog.type_named(&it.namespace, &it.name));
+        if entry.is_none()
+            && let Some(pg_type) = by_name(name, *type_modifier)
+        {
+            return Ok(pg_type);
+        }
+        let oid = entry.map_or(*type_oid, |entry| entry.oid);
+        self.with_oid(oid, *type_modifier, entry.is_some())
+    }
+
+    fn with_oid(&mut self, oid: Oid, type_modifier: i32, is_named: bool) -> Result<PgType, Beyond> {
+        // Measured before anything is made of it.
+        let extent = self.extent(oid, MAX_LEVELS)?;
+        let inner = self.inner.saturating_add(extent.types.saturating_sub(1));
+        if inner > MAX_TYPES {
+            return Err(Beyond::TypesOfTable);
+        }
+        self.inner = inner;
+        Ok(self.make(oid, type_modifier, is_named))
+    }
+
+    /// Measures a type that lies no deeper than so many levels.
+    fn extent(&mut self, oid: Oid, levels: u8) -> Result<Extent<'a>, Beyond> {
+        let below = levels.checked_sub(1).ok_or(Beyond::Levels)?;
+        if let Some(extent) = self.seen.get(&oid) {
+            let fits = extent.levels <= levels;
+            return fits.then_some(*extent).ok_or(Beyond::Levels);
+        }
+        let entry = match pg_type::by_oid(oid) {
+            Some(_) => None,
+            None => self.catalog.type_of(oid),
+        };
+        let (mut types, mut deepest) = (1_u32, 0);
+        for part in entry.map_or_else(Vec::new, |entry| parts(&entry.kind)) {
+            let part = self.extent(part, below)?;
+            types = types.saturating_add(part.types);
+            deepest = deepest.max(part.levels);
+            if types > MAX_TYPES {
+                return Err(Beyond::Types);
+            }
+        }
+        let extent = Extent {
+            entry,
+            types,
+            levels: deepest.saturating_add(1),
+        };
+        self.seen.insert(oid, extent);
+        Ok(extent)
+    }
+
+    /// Makes a type that was measured. In a catalog found by a name (`is_named`), OIDs are another
+    /// database's: what a binary value must say of them is not known.
+    fn make(&mut self, oid: Oid, type_modifier: i32, is_named: bool) -> PgType {
+        if let Some((entry, is_array)) = pg_type::by_oid(oid) {
+            return built_in(entry, is_array, type_modifier);
+        }
+        let Some(entry) = self.seen.get(&oid).and_then(|extent| extent.entry) else {
+            self.missing.insert(oid);
+            return PgType::Other;
+        };
+        let told = |oid: Oid| match oid {
+            pg_type::FIRST_UNPINNED_OID.. if is_named => 0,
+            oid => oid,
         };
         match &entry.kind {
             TypeKind::Domain {
                 base,
                 type_modifier,
-            } => self.find(*base, *type_modifier, None, depth),
+            } => self.make(*base, *type_modifier, is_named),
             TypeKind::Array { element, delimiter } => {
-                let (inner, known) = self.find(*element, type_modifier, None, depth);
+                let inner = self.make(*element, type_modifier, is_named);
                 match u8::try_from(*delimiter).ok().filter(u8::is_ascii) {
-                    Some(delimiter) => (array(inner, *element, delimiter), known),
-                    None => (PgType::Other, known),
+                    Some(delimiter) => array(inner, told(*element), delimiter),
+                    None => PgType::Other,
                 }
             }
-            TypeKind::Base => {
-                let pg_type = extension_type(&entry.name, type_modifier);
-                (pg_type.unwrap_or(PgType::Other), true)
-            }
-            TypeKind::Enum { labels: _ } => (PgType::Text, true),
+            TypeKind::Base => extension_type(&entry.name, type_modifier).unwrap_or(PgType::Other),
+            TypeKind::Enum { labels: _ } => PgType::Text,
             TypeKind::Composite { attributes } => {
-                let mut all_known = true;
-                let attributes = attributes.iter().map(|attribute| {
-                    let (oid, type_modifier) = (attribute.type_oid, attribute.type_modifier);
-                    let (pg_type, known) = self.find(oid, type_modifier, None, depth);
-                    all_known &= known;
-                    let name = attribute.name.clone();
-                    Attribute { name, oid, pg_type }
+                let attributes = attributes.iter().map(|attribute| Attribute {
+                    name: attribute.name.clone(),
+                    oid: told(attribute.type_oid),
+                    pg_type: self.make(attribute.type_oid, attribute.type_modifier, is_named),
                 });
-                (PgType::Composite(attributes.collect()), all_known)
+                PgType::Composite(attributes.collect())
             }
-            TypeKind::Range { subtype } => {
-                let (subtype, known) = self.find(*subtype, -1, None, depth);
-                (range(subtype), known)
-            }
-            TypeKind::Multirange { range } => match self.find(*range, -1, None, depth) {
-                (PgType::Range(subtype), known) => (PgType::Multirange(subtype), known),
-                (_, known) => (PgType::Other, known),
+            TypeKind::Range { subtype } => range(self.make(*subtype, -1, is_named)),
+            TypeKind::Multirange { range } => match self.make(*range, -1, is_named) {
+                PgType::Range(subtype) => PgType::Multirange(subtype),
+                _ => PgType::Other,
             },
-            _ => unknown,
+            _ => PgType::Other,
         }
+    }
+}
+
+/// The types that a type consists of, as often as it does.
+fn parts(kind: &TypeKind) -> Vec<Oid> {
+    match kind {
+        TypeKind::Domain { base, .. } => vec![*base],
+        TypeKind::Array { element, .. } => vec![*element],
+        TypeKind::Composite { attributes } => attributes.iter().map(|it| it.type_oid).collect(),
+        // Two bounds.
+        TypeKind::Range { subtype } => vec![*subtype; 2],
+        TypeKind::Multirange { range } => vec![*range],
+        _ => Vec::new(),
     }
 }
 
@@ -195,12 +292,12 @@ fn built_in(entry: pg_type::BuiltIn, is_array: bool, type_modifier: i32) -> PgTy
     }
 }
 
-/// All types of this name: built in, of an extension, of the catalog; and whether anything told what each is.
+/// All types of this name: built in, of an extension, of the catalog; none for one of which nothing is told.
 pub(super) fn all_named(
     catalog: &Catalog,
     name: &str,
     type_modifier: i32,
-) -> impl Iterator<Item = (PgType, bool)> {
+) -> impl Iterator<Item = Option<PgType>> {
     let in_any_schema = TypeName {
         namespace: "".into(),
         name: name.into(),
@@ -208,11 +305,15 @@ pub(super) fn all_named(
     let by_name =
         named(name, type_modifier).or_else(|| by_name(Some(&in_any_schema), type_modifier));
     let entries = catalog.types.iter().filter(move |entry| entry.name == name);
-    let of_catalog = entries.map(move |entry| find(catalog, entry.oid, type_modifier, None));
-    by_name
-        .map(|pg_type| (pg_type, true))
-        .into_iter()
-        .chain(of_catalog)
+    let of_catalog = entries.map(move |entry| told(catalog, entry.oid, type_modifier));
+    by_name.map(Some).into_iter().chain(of_catalog)
+}
+
+/// A type that is built in or in the catalog; none if nothing tells what it is, or it is more than is read.
+pub(super) fn told(catalog: &Catalog, oid: Oid, type_modifier: i32) -> Option<PgType> {
+    let mut types = Types::new(catalog);
+    let pg_type = types.with_oid(oid, type_modifier, false).ok()?;
+    (types.missing.is_empty() || pg_type != PgType::Other).then_some(pg_type)
 }
 
 /// The built-in type of this name.

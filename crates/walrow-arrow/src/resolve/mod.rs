@@ -8,17 +8,18 @@ mod profile;
 mod requested;
 
 use crate::column::{Foreign, Plan};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, python};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
 use crate::pg_type;
 use crate::session::Session;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field};
-use kind::PgType;
+use kind::{Beyond, PgType};
 use serde_json::json;
 use std::collections::HashMap;
 use walrow_stream::{Catalog, Column, Relation, TypeName};
 
+pub(crate) use kind::Types;
 pub(crate) use requested::has_nullable_items;
 
 /// What a column becomes.
@@ -26,8 +27,6 @@ pub(crate) use requested::has_nullable_items;
 pub(crate) struct Resolved {
     pub(crate) field: Field,
     pub(crate) plan: Plan,
-    /// Whether nothing told what its type is.
-    pub(crate) unresolved: bool,
 }
 
 /// The options that plans follow.
@@ -70,28 +69,30 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Resolves one column. `requested` is a target schema's type, which goes before `types`.
+/// Resolves one column. `requested` is a target schema's type, which goes before the option
+/// `types`.
 pub(crate) fn column(
     options: &DecoderBuilder,
     relation: &Relation,
     column: &Column,
     requested: Option<&DataType>,
+    types: &mut Types<'_>,
 ) -> Result<Resolved, Error> {
-    let catalog = &options.catalog;
     let mut target = Target::new(options);
-    let (pg_type, known) = kind::find(
-        catalog,
-        column.type_oid,
-        column.type_modifier,
-        column.type_name.as_ref(),
-    );
-    let (schema, type_name) = name_of(catalog, column);
+    let (schema, type_name) = name_of(&options.catalog, column);
     let chosen = DecoderBuilder::for_column(&options.types, relation, &column.name);
     let of_column = requested.or(chosen);
     let of_type = || type_name.as_ref().and_then(|name| options.types.get(name));
     // A schema's bytes may as well be the profile's own.
     target.ewkb = chosen.or_else(of_type).is_some();
-    let plan = match of_column.or_else(of_type) {
+    let wanted = of_column.or_else(of_type);
+    let pg_type = match types.find(column) {
+        Ok(pg_type) => pg_type,
+        // As of a type that nothing tells of, the server's text is there.
+        Err(_) if is_text(wanted, options.profile) => PgType::Other,
+        Err(beyond) => return Err(too_much(beyond, relation, column, requested.is_some())),
+    };
+    let plan = match wanted {
         None => profile::plan(&pg_type, target),
         Some(data_type) => {
             let plan = requested::plan(&pg_type, data_type, target);
@@ -126,11 +127,29 @@ pub(crate) fn column(
         extension(&pg_type, &plan, type_name.as_deref(), &mut metadata);
     }
     let field = Field::new(&*column.name, plan.data_type(), true).with_metadata(metadata);
-    Ok(Resolved {
-        field,
-        plan,
-        unresolved: !known,
-    })
+    Ok(Resolved { field, plan })
+}
+
+/// Whether strings or bytes are wanted, which need not be taken apart.
+fn is_text(wanted: Option<&DataType>, profile: Profile) -> bool {
+    match wanted {
+        None => profile == Profile::Text,
+        Some(data_type) => requested::is_text(data_type),
+    }
+}
+
+fn too_much(beyond: Beyond, relation: &Relation, column: &Column, in_schema: bool) -> Error {
+    let table = relation.to_string();
+    let way_out = if in_schema {
+        "a schema that says string for it".to_owned()
+    } else {
+        let column = python(&format!("{table}.{}", column.name));
+        format!("types={{\"{column}\": \"string\"}}")
+    };
+    let text = format!("{beyond}; {way_out} reads it as the server's text");
+    Error::new(ErrorKind::Schema(text))
+        .in_table(&table)
+        .in_column(&column.name)
 }
 
 /// What becomes of a column's values that Arrow cannot hold.
@@ -173,50 +192,53 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
 /// are named without theirs, others may come.
 fn check_pair(key: &str, data_type: &DataType, options: &DecoderBuilder) -> Result<(), Error> {
     let target = Target::new(options);
-    let can_be = |(pg_type, known): &(PgType, bool)| {
-        let untold = !known && *pg_type == PgType::Other;
-        untold || requested::plan(pg_type, data_type, target).is_some()
+    // Of what nothing is told, anything may come.
+    let can_be = |pg_type: Option<&PgType>| {
+        pg_type.is_none_or(|it| requested::plan(it, data_type, target).is_some())
     };
     // Of no type modifier, of that of one bit, which is a boolean, and of that of a vector's length.
     let modifiers = [-1, 1, requested::dimensions(data_type)];
-    let types: Vec<_> = modifiers
+    // One at a time: a type may be large, and there may be many.
+    let mut types = modifiers
         .into_iter()
-        .flat_map(|modifier| kind::all_named(&options.catalog, key, modifier))
-        .collect();
-    if types.is_empty() && !key.contains('.') {
+        .flat_map(|modifier| kind::all_named(&options.catalog, key, modifier));
+    let first = types.next();
+    if first.is_none() && !key.contains('.') {
         return Ok(());
     }
-    let (columns, with_table): (Vec<_>, Vec<_>) = columns_of(options, key, data_type)
-        .into_iter()
-        .partition(|(is_alone, ..)| *is_alone);
-    let impossible = match (types.first(), with_table.first()) {
-        (Some((pg_type, _)), _) => {
-            let text = requested::impossible(key, data_type, pg_type, options.profile);
-            format!("types: {text}; for a column of that name say \"table.{key}\"")
+    let mut impossible = None;
+    if let Some(pg_type) = first {
+        if can_be(pg_type.as_ref()) || types.any(|it| can_be(it.as_ref())) {
+            return Ok(());
         }
-        (None, Some((_, type_name, (pg_type, _)))) => {
+        impossible = pg_type.map(|it| {
+            let text = requested::impossible(key, data_type, &it, options.profile);
+            format!("types: {text}; for a column of that name say \"table.{key}\"")
+        });
+    }
+    let is_possible = any_column(options, key, data_type, |is_alone, type_name, pg_type| {
+        if let (None, false, Some(pg_type)) = (&impossible, is_alone, pg_type) {
             let of_type = format!("{key} ({type_name})");
             let text = requested::impossible(&of_type, data_type, pg_type, options.profile);
-            format!("types: {text}")
+            impossible = Some(format!("types: {text}"));
         }
-        (None, None) => return Ok(()),
-    };
-    let columns = columns.iter().chain(&with_table).map(|(.., found)| found);
-    if types.iter().chain(columns).any(can_be) {
-        return Ok(());
+        can_be(pg_type)
+    });
+    match impossible {
+        Some(text) if !is_possible => Err(Error::new(ErrorKind::Options(text))),
+        _ => Ok(()),
     }
-    Err(Error::new(ErrorKind::Options(impossible)))
 }
 
-/// The catalog's columns that take their type from this key: whether it is their name alone, and what their types are
-/// called and are.
-fn columns_of(
+/// Whether this is so of any of the catalog's columns that take their type from this key, given whether it is their
+/// name alone, and what their type is called and is.
+fn any_column(
     options: &DecoderBuilder,
     key: &str,
     data_type: &DataType,
-) -> Vec<(bool, String, (PgType, bool))> {
+    mut is_so: impl FnMut(bool, &str, Option<&PgType>) -> bool,
+) -> bool {
     let catalog = &options.catalog;
-    let mut found = Vec::new();
     for table in &catalog.tables {
         if !table.columns.iter().any(|it| key.ends_with(&it.name)) {
             continue;
@@ -230,11 +252,13 @@ fn columns_of(
             let (oid, type_modifier) = (column.type_oid, column.type_modifier);
             let (_, type_name) = name_of(catalog, column);
             let type_name = type_name.unwrap_or_else(|| oid.to_string());
-            let pg_type = kind::find(catalog, oid, type_modifier, None);
-            found.push((*column.name == *key, type_name, pg_type));
+            let pg_type = kind::told(catalog, oid, type_modifier);
+            if is_so(*column.name == *key, &type_name, pg_type.as_ref()) {
+                return true;
+            }
         }
     }
-    found
+    false
 }
 
 /// The type's schema, unless it is built in, and its name, if anything tells it.

@@ -89,6 +89,16 @@ pub(super) fn dimensions(data_type: &DataType) -> i32 {
     }
 }
 
+/// Whether these are strings or bytes, which every type can become.
+pub(super) fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        laid_from(&PgType::Other, data_type)
+            .as_ref()
+            .unwrap_or(data_type),
+        DataType::Utf8 | DataType::Binary
+    )
+}
+
 /// Strings by their numbers among those that occur.
 fn dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
