@@ -8,7 +8,7 @@
 //!   may: whole, streamed in chunks, prepared. It says what has to come out.
 //! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly.
 //! - [`strategy::arbitrary`] makes a proptest strategy of anything that fuzzers can make.
-//! - [`hex`] are bytes as one writes them down.
+//! - [`hex()`] are bytes as one writes them down.
 //! - [`for_every_cut`] and [`in_chunks`] feed the same bytes in other pieces.
 //! - [`captures()`] reads what real servers sent, [`seeds`] what fuzzers start from.
 //! - [`fuzz`] holds the bodies of the fuzz targets, [`walk()`] reads a stream to its end.
