@@ -92,7 +92,7 @@ impl Session {
     }
 }
 
-/// A style, none for ISO; or an error for what is no style. As for PostgreSQL, words may say the
+/// A style, none for ISO; or an error for what is no style, or not all of it. As for PostgreSQL, words may say the
 /// same twice, but not one thing and another.
 fn date_style(value: &str) -> Result<Option<DateStyle>, ()> {
     let (mut format, mut order) = (None, None);
@@ -113,9 +113,13 @@ fn date_style(value: &str) -> Result<Option<DateStyle>, ()> {
             return Err(());
         }
     }
+    let format = format.ok_or(())?;
+    if let (Some(DateFormat::Sql | DateFormat::Postgres), None) = (format, order) {
+        // 03/02/2024 may be either.
+        return Err(());
+    }
     // Years never come first in formats other than ISO.
     let day_first = order == Some(Order::Dmy);
-    let format = format.ok_or(())?;
     Ok(format.map(|format| DateStyle { format, day_first }))
 }
 
@@ -130,7 +134,8 @@ enum Order {
 fn bad(name: &str, value: &str) -> Error {
     let choices = match &*name.to_ascii_lowercase() {
         "datestyle" => {
-            "\"ISO\", or one of \"SQL\", \"German\" and \"Postgres\" with \", MDY\" or \", DMY\""
+            "\"ISO\", \"German\", or one of \"SQL\" and \"Postgres\" with \", MDY\" or \", DMY\", as \
+             SHOW says it"
         }
         "intervalstyle" => "postgres, postgres_verbose, sql_standard or iso_8601",
         "timezone" => "a time zone's name",
@@ -158,6 +163,7 @@ mod tests {
             ("DMY, SQL", style(DateFormat::Sql, true)),
             ("SQL, YMD", style(DateFormat::Sql, false)),
             ("German, DMY", style(DateFormat::German, true)),
+            ("German", style(DateFormat::German, false)),
             ("German, MDY", style(DateFormat::German, false)),
             ("Postgres, US", style(DateFormat::Postgres, false)),
         ] {
@@ -172,6 +178,8 @@ mod tests {
         for (name, value) in [
             ("DateStyle", ""),
             ("DateStyle", "MDY"),
+            ("DateStyle", "SQL"),
+            ("DateStyle", "Postgres"),
             ("DateStyle", "ISO, SQL"),
             ("DateStyle", "SQL, ISO"),
             ("DateStyle", "SQL, German"),

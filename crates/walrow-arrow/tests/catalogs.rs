@@ -14,7 +14,7 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use cells::{PROFILES, T, column, decode, name, profile, run, stream};
 use std::sync::Arc;
-use walrow_arrow::{DecoderBuilder, Error, ErrorKind, Profile};
+use walrow_arrow::{DecoderBuilder, Error, ErrorKind, OnUnrepresentable, Profile};
 use walrow_stream::{Attribute, Catalog, CatalogType, TypeKind};
 use walrow_testkit::{OwnedCell, Stream, binary, hex, null, text};
 use walrow_wire::ReplicaIdentity;
@@ -510,4 +510,52 @@ fn an_attribute_of_oid_0_is_of_any_type() {
         read.as_struct().column(0).as_binary::<i32>().value(0),
         [255]
     );
+}
+
+#[test]
+fn options_call_a_domain_as_the_server_does_too() {
+    // A domain over one over dates; the server says only what is below them.
+    let catalog = catalog([domain(20_001, 20_000), domain(20_000, 1082)]);
+    let infinity = [text("infinity")];
+    let columns = [("x", 20_001, -1, false)];
+    let bytes = Stream::new()
+        .session()
+        .begin(0x1000, 700)
+        .user_type(20_001, "", "date")
+        .relation(T, "public", "t", ReplicaIdentity::Default, &columns)
+        .insert(T, &infinity)
+        .commit()
+        .bytes();
+    let options = |catalog: Option<&Arc<Catalog>>| match catalog {
+        Some(catalog) => with(Profile::Arrow, catalog),
+        None => profile(Profile::Arrow),
+    };
+    for (known, keys) in [
+        (None, &["date"][..]),
+        (Some(&catalog), &["date", "type20000", "type20001"]),
+    ] {
+        let read = |builder| {
+            let batches = run(builder, &bytes)?;
+            Ok::<_, Error>(Arc::clone(batches[0].records().column(0)))
+        };
+        read(options(known)).unwrap_err();
+        for key in keys {
+            let null = options(known).with_column_unrepresentable(*key, OnUnrepresentable::Null);
+            assert!(read(null).unwrap().is_null(0), "{key}");
+            let string = read(options(known).with_type(*key, DataType::Utf8)).unwrap();
+            assert_eq!(string.as_string::<i32>().value(0), "infinity", "{key}");
+        }
+        // A type's own name counts before those of what it is over.
+        let both = options(known).with_type("date", DataType::Utf8);
+        let both = both.with_type("type20001", DataType::LargeUtf8);
+        let expected = match known {
+            None => DataType::Utf8,
+            Some(_) => DataType::LargeUtf8,
+        };
+        assert_eq!(read(both).unwrap().data_type(), &expected);
+    }
+    // Domains over one another have no end.
+    let endless = self::catalog([domain(20_000, 20_001), domain(20_001, 20_000)]);
+    let builder = with(Profile::Arrow, &endless).with_type("date", DataType::Utf8);
+    refused(column(builder, (20_000, -1), &infinity));
 }

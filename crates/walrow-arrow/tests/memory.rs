@@ -134,6 +134,29 @@ fn rows_of_deep_tables(tables: u32) -> usize {
     rows + take(&mut decoder)
 }
 
+/// Rows of arrays of NULLs, each of which takes 64,000 bytes as the vector that it could have been.
+fn rows_of_missing_vectors(rows: usize) -> usize {
+    let mut stream = Stream::new()
+        .session()
+        .user_type(20_001, "public", "_vector")
+        .relation(
+            1,
+            "public",
+            "t",
+            ReplicaIdentity::Default,
+            &[("x", 20_001, 16_000, false)],
+        )
+        .begin(0x1000, 700);
+    for _ in 0..rows {
+        stream = stream.insert(1, &[text("{NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL}")]);
+    }
+    let builder = DecoderBuilder::new().with_batch_bytes(4 * MIB);
+    let mut decoder = builder.build().unwrap();
+    let read = feed(&mut decoder, &stream.commit().bytes());
+    decoder.finish().unwrap();
+    read + take(&mut decoder)
+}
+
 /// Up to 128 MiB of rows, what the stream says of the tables, and little else.
 #[test]
 fn it_does_not_grow_with_tables_and_columns() {
@@ -147,4 +170,7 @@ fn it_does_not_grow_with_tables_and_columns() {
     assert_eq!(rows_of_deep_tables(24), 24);
     let took = (peak() - before) / MIB;
     assert!(took < 256, "{took} MiB for tables of deep types");
+    assert_eq!(rows_of_missing_vectors(1_000), 1_000);
+    let took = (peak() - before) / MIB;
+    assert!(took < 256, "{took} MiB for vectors that are missing");
 }

@@ -652,6 +652,22 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
             assert_eq!(upper.value(ranges - 1), i64::MAX);
         }
     }
+    // A moment that the sentinel stands for already is none of it.
+    let last = "294247-01-10 04:00:54.775807";
+    let micros = (i64::MAX - 946_684_800_000_000).to_be_bytes();
+    for (oid, cell) in [
+        (1114, text(last)),
+        (1184, text(&format!("{last}+00"))),
+        (1114, binary(micros)),
+        (1184, binary(micros)),
+    ] {
+        let read = column(profile(Profile::Arrow), (oid, -1), &[cell.clone()]).unwrap();
+        let read = read.as_primitive::<TimestampMicrosecondType>();
+        assert_eq!(read.value(0), i64::MAX);
+        let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Sentinel);
+        let error = refused(builder, (oid, -1), cell);
+        assert!(error.contains("64 bits of microseconds"), "{error}");
+    }
     // In an array, it is the element's.
     let cells = [text(
         r#"{"[2000-01-02,infinity)","[2000-01-02,2000-01-03)"}"#,

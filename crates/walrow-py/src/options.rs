@@ -252,7 +252,7 @@ fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
                  int16, int32, int64, uint32, uint64, float32, float64, date32, decimal128(p, s), \
                  decimal256(p, s), time64[us], time64[ns], timestamp[us], timestamp[us, UTC], \
                  month_day_nano_interval, uuid, list<...>, large_list<...>, \
-                 fixed_size_list<float>[n], struct<name: ..., ...>"
+                 fixed_size_list<float>[n], struct<name: ..., ...>, map<string, string>"
             );
             errors::option_error(value.py(), &text)
         });
@@ -318,6 +318,9 @@ fn parse_parametric(text: &str) -> Option<DataType> {
     if inside(text, "dictionary<values=string, indices=int32", ">").is_some() {
         return Some(dictionary());
     }
+    if text == "map<string, string>" {
+        return Some(map());
+    }
     if let Some(fields) = inside(text, "struct<", ">") {
         let fields = split_fields(fields)?.into_iter().map(|field| {
             let (name, data_type) = field.split_once(':')?;
@@ -328,7 +331,7 @@ fn parse_parametric(text: &str) -> Option<DataType> {
     if let Some((item, size)) =
         inside(text, "fixed_size_list<", "]").and_then(|inside| inside.rsplit_once(">["))
     {
-        let item = item.strip_prefix("item: ").unwrap_or(item);
+        let item = item_type(item);
         let item = Field::new_list_field(parse_type(item)?, true);
         return Some(DataType::FixedSizeList(Arc::new(item), size.parse().ok()?));
     }
@@ -336,13 +339,27 @@ fn parse_parametric(text: &str) -> Option<DataType> {
         Some(item) => (item, true),
         None => (inside(text, "list<", ">")?, false),
     };
-    let item = item.strip_prefix("item: ").unwrap_or(item);
+    let item = item_type(item);
     let item = Arc::new(Field::new_list_field(parse_type(item)?, true));
     Some(if large {
         DataType::LargeList(item)
     } else {
         DataType::List(item)
     })
+}
+
+/// A list's item without the name that pyarrow and Spark give it.
+fn item_type(item: &str) -> &str {
+    let names = ["item: ", "element: "];
+    let unnamed = names.iter().find_map(|name| item.strip_prefix(name));
+    unnamed.unwrap_or(item)
+}
+
+fn map() -> DataType {
+    let key = Field::new("key", DataType::Utf8, false);
+    let pair = vec![key, Field::new("value", DataType::Utf8, true)];
+    let entries = Field::new("entries", DataType::Struct(pair.into()), false);
+    DataType::Map(Arc::new(entries), false)
 }
 
 fn dictionary() -> DataType {

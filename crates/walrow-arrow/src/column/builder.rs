@@ -253,9 +253,16 @@ impl Column {
     #[cold]
     fn settle(&mut self, error: CellError) -> Result<(), CellError> {
         self.values.truncate(self.nulls.len());
-        let CellError::Unrepresentable(reason) = error else {
-            return Err(error);
+        let reason = match error {
+            CellError::Unrepresentable(reason) => reason,
+            CellError::Malformed(_) => return Err(error),
         };
+        if let (Unrepresentable::InvalidUtf8, Values::Utf8(_, form)) = (reason, &self.values)
+            && matches!(form, TextForm::Bits | TextForm::Bytea | TextForm::Geometry)
+        {
+            // As bytes it would be no value either.
+            return Err(CellError::Malformed("ASCII"));
+        }
         match self.on_unrepresentable {
             OnUnrepresentable::Error => Err(error),
             OnUnrepresentable::Null => {

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Bytes that one value may become, however few its cell has. PostgreSQL's own values are never larger.
+pub(super) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+
 /// Why a cell did not become a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellError {
@@ -36,7 +39,7 @@ pub(crate) enum Unrepresentable {
     BinaryCell,
     /// The binary form of a type that nothing tells of.
     UnknownType,
-    /// More than the 2 GiB that a batch can hold of a column.
+    /// More than [`MAX_VALUE`], or than the 2 GiB that a batch can hold of a column.
     TooLarge,
     /// A number too large or too small for a floating-point number.
     FloatRange,
@@ -87,7 +90,7 @@ impl fmt::Display for Unrepresentable {
                  (most have 2)"
             }
             Self::Srid => "a geometry whose SRID is not its column's",
-            Self::TooLarge => "more than 2 GiB in one batch",
+            Self::TooLarge => "more than 1 GiB of one value, or 2 GiB of one batch",
         })
     }
 }

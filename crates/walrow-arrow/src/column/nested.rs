@@ -1,11 +1,11 @@
 //! Columns whose values consist of values: lists, structs, maps and vectors.
 
-use super::CellError;
 use super::array::{
     ArrayStep, array_from_binary, array_from_text, nested_from_binary, nested_from_text,
     vector_from_binary, vector_from_text,
 };
 use super::builder::Column;
+use super::cell::MAX_VALUE;
 use super::composite::{record_from_binary, record_from_text};
 use super::geometric::{
     path_from_binary, path_from_text, polygon_from_binary, polygon_from_text, shape_from_binary,
@@ -25,6 +25,7 @@ use super::range::{
 use super::system::{tid_from_binary, tid_from_text};
 use super::temporal::{TimeTz, timetz_from_binary, timetz_from_text};
 use super::values::{Values, offset};
+use super::{CellError, Unrepresentable};
 use arrow_schema::Fields;
 
 /// Vectors of as many numbers each.
@@ -56,6 +57,10 @@ pub(super) struct List {
     pub(super) dropped_bounds: Vec<usize>,
     /// How many lists lie within each other.
     depth: usize,
+    /// Bytes that an element takes at least, be it null.
+    element_bytes: usize,
+    /// Whether a small cell can become many bytes.
+    expands: bool,
     scratch: Scratch,
 }
 
@@ -65,6 +70,8 @@ pub(super) struct Struct {
     pub(super) form: StructForm,
     /// A column for each field. What one of them cannot hold the struct cannot.
     pub(super) columns: Vec<Column>,
+    /// Whether a small cell can become many bytes.
+    expands: bool,
     scratch: Scratch,
 }
 
@@ -99,7 +106,24 @@ impl List {
             elements,
             dropped_bounds: Vec::new(),
             depth,
+            element_bytes: plan.element.row_bytes(),
+            expands: plan.expands(),
             scratch: Scratch::default(),
+        }
+    }
+
+    /// Bytes of the elements.
+    pub(super) fn variable_bytes(&self) -> usize {
+        bytes_of(&self.elements, self.element_bytes)
+    }
+
+    /// What another list may take.
+    fn room(&self) -> Room {
+        Room {
+            element_bytes: self.element_bytes,
+            end: self
+                .expands
+                .then(|| self.variable_bytes().saturating_add(MAX_VALUE)),
         }
     }
 
@@ -110,6 +134,7 @@ impl List {
 
     #[inline(never)]
     pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        let room = self.room();
         let Self {
             elements, scratch, ..
         } = self;
@@ -119,18 +144,19 @@ impl List {
                 let (depth, scratch) = (self.depth, &mut scratch.bytes);
                 dropped = nested_from_text(cell, delimiter, depth, scratch, |step| match step {
                     ArrayStep::Element(element) => {
-                        append(within(elements, depth), element, Column::append_text)
+                        append(within(elements, depth), element, Column::append_text)?;
+                        room.check(elements)
                     }
                     ArrayStep::Close(level) => close_list(within(elements, level)),
                 })?;
             }
             ListForm::Array { delimiter } => {
                 let visit = |element: Option<&[u8]>| {
-                    let Some(element) = element else {
-                        elements.append_null();
-                        return Ok(());
-                    };
-                    elements.append_text(element)
+                    match element {
+                        Some(element) => elements.append_text(element)?,
+                        None => elements.append_null(),
+                    }
+                    room.check(elements)
                 };
                 let shape = array_from_text(cell, delimiter, &mut scratch.bytes, visit)?;
                 dropped = shape.drops_lower_bound();
@@ -141,6 +167,7 @@ impl List {
             ListForm::Multirange => {
                 for range in multirange_from_text(cell)? {
                     elements.append_text(range?)?;
+                    room.check(elements)?;
                 }
             }
             ListForm::Polygon => {
@@ -161,6 +188,7 @@ impl List {
 
     #[inline(never)]
     pub(super) fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        let room = self.room();
         let Self {
             elements, scratch, ..
         } = self;
@@ -170,7 +198,8 @@ impl List {
                 let (depth, element_oid) = (self.depth, self.plan.element_oid);
                 dropped = nested_from_binary(cell, element_oid, depth, |step| match step {
                     ArrayStep::Element(element) => {
-                        append(within(elements, depth), element, Column::append_binary)
+                        append(within(elements, depth), element, Column::append_binary)?;
+                        room.check(elements)
                     }
                     ArrayStep::Close(level) => close_list(within(elements, level)),
                 })?;
@@ -188,12 +217,14 @@ impl List {
                         Some(element) => elements.append_binary(element)?,
                         None => elements.append_null(),
                     }
+                    room.check(elements)?;
                 }
             }
             ListForm::Nested => {}
             ListForm::Multirange => {
                 for range in multirange_from_binary(cell)? {
                     elements.append_binary(range?)?;
+                    room.check(elements)?;
                 }
             }
             ListForm::Polygon => {
@@ -227,6 +258,30 @@ impl List {
     }
 }
 
+/// Up to where a list's elements may grow by one cell: a few bytes of it can stand for many thousands.
+#[derive(Clone, Copy)]
+struct Room {
+    element_bytes: usize,
+    end: Option<usize>,
+}
+
+impl Room {
+    #[inline]
+    fn check(self, elements: &Column) -> Result<(), CellError> {
+        match self.end {
+            Some(end) if bytes_of(elements, self.element_bytes) > end => {
+                Err(Unrepresentable::TooLarge.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn bytes_of(elements: &Column, element_bytes: usize) -> usize {
+    let fixed = elements.len().saturating_mul(element_bytes);
+    fixed.saturating_add(elements.variable_bytes())
+}
+
 /// The column that many lists further in.
 fn within(elements: &mut Column, level: usize) -> Option<&mut Column> {
     let mut column = elements;
@@ -252,6 +307,28 @@ fn append(
         }
         (None, _) => Ok(()),
     }
+}
+
+/// As [`append`], up to what one cell's fields may become together.
+fn append_field(
+    mut column: Option<&mut Column>,
+    field: Option<&[u8]>,
+    cell: impl Fn(&mut Column, &[u8]) -> Result<(), CellError>,
+    expands: bool,
+    grown: &mut usize,
+) -> Result<(), CellError> {
+    if !expands {
+        return append(column, field, cell);
+    }
+    let bytes =
+        |column: &Option<&mut Column>| column.as_ref().map_or(0, |column| column.variable_bytes());
+    let before = bytes(&column);
+    append(column.as_deref_mut(), field, cell)?;
+    *grown = grown.saturating_add(bytes(&column).saturating_sub(before));
+    if *grown > MAX_VALUE {
+        return Err(Unrepresentable::TooLarge.into());
+    }
+    Ok(())
 }
 
 /// Makes a list of the elements that were appended since the last one.
@@ -359,6 +436,7 @@ impl Struct {
             fields: plan.fields.clone(),
             form: plan.form.clone(),
             columns,
+            expands: plan.plans.iter().any(Plan::expands),
             scratch: Scratch::default(),
         }
     }
@@ -366,7 +444,10 @@ impl Struct {
     #[inline(never)]
     pub(super) fn push_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
         let Self {
-            columns, scratch, ..
+            columns,
+            scratch,
+            expands,
+            ..
         } = self;
         match &self.form {
             StructForm::Tid => {
@@ -390,9 +471,10 @@ impl Struct {
                 push_path(columns, closed, &scratch.points)
             }
             StructForm::Record(_) => {
-                let width = columns.len();
+                let (width, mut grown) = (columns.len(), 0);
                 record_from_text(cell, width, &mut scratch.bytes, |place, field| {
-                    append(columns.get_mut(place), field, Column::append_text)
+                    let column = columns.get_mut(place);
+                    append_field(column, field, Column::append_text, *expands, &mut grown)
                 })
             }
             StructForm::Sparse => {
@@ -413,7 +495,10 @@ impl Struct {
     #[inline(never)]
     pub(super) fn push_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
         let Self {
-            columns, scratch, ..
+            columns,
+            scratch,
+            expands,
+            ..
         } = self;
         match &self.form {
             StructForm::Tid => {
@@ -437,9 +522,10 @@ impl Struct {
                 push_path(columns, closed, &scratch.points)
             }
             StructForm::Record(types) => {
-                let fields = record_from_binary(cell, types.iter().copied())?;
+                let (fields, mut grown) = (record_from_binary(cell, types.iter().copied())?, 0);
                 for (place, field) in fields.enumerate() {
-                    append(columns.get_mut(place), field?, Column::append_binary)?;
+                    let (column, append) = (columns.get_mut(place), Column::append_binary);
+                    append_field(column, field?, append, *expands, &mut grown)?;
                 }
                 Ok(())
             }
@@ -539,4 +625,124 @@ fn push_range(
         column.append_binary(&[flag.into()])?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::plan::TextForm;
+    use crate::options::OnUnrepresentable;
+    use arrow_schema::Field;
+    use std::sync::Arc;
+
+    const TOO_LARGE: Result<(), CellError> =
+        Err(CellError::Unrepresentable(Unrepresentable::TooLarge));
+
+    fn list(form: ListForm, element: Plan, element_oid: u32) -> Plan {
+        let item = Arc::new(Field::new_list_field(element.data_type(), true));
+        Plan::list_of(item, element, element_oid, form)
+    }
+
+    const ARRAY: ListForm = ListForm::Array { delimiter: b',' };
+
+    fn array_of_nulls(count: usize) -> String {
+        format!("{{{}}}", vec!["NULL"; count].join(","))
+    }
+
+    /// A numeric of one digit and 32,768 others.
+    fn numeric() -> Vec<u8> {
+        let words = [1_u16, 8_191, 0, 0, 1];
+        words.into_iter().flat_map(u16::to_be_bytes).collect()
+    }
+
+    fn with_length(cell: &[u8]) -> Vec<u8> {
+        let length = i32::try_from(cell.len()).unwrap().to_be_bytes();
+        [&length[..], cell].concat()
+    }
+
+    fn int(value: i32) -> Vec<u8> {
+        value.to_be_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_small_cell_of_large_elements_is_bounded() {
+        // 4,000 bytes each, be they null.
+        let vectors = list(ARRAY, Plan::Vector(1_000), 0);
+        let nested = list(ARRAY, list(ListForm::Nested, Plan::Vector(1_000), 0), 0);
+        for (plan, fits, too_many) in [
+            (&vectors, array_of_nulls(262), array_of_nulls(263)),
+            (
+                &nested,
+                format!("{{{}}}", array_of_nulls(262)),
+                format!("{{{}}}", array_of_nulls(263)),
+            ),
+        ] {
+            let mut column = Column::new(plan, OnUnrepresentable::Error, 0);
+            for rows in 1..4 {
+                assert_eq!(column.append_text(fits.as_bytes()), Ok(()));
+                assert_eq!(column.append_text(too_many.as_bytes()), TOO_LARGE);
+                assert_eq!(column.len(), rows);
+                assert_eq!(column.variable_bytes() / 4_000, 262 * rows);
+            }
+            let array = column.finish().unwrap();
+            array.to_data().validate_full().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_elements_fields_and_ranges_become_together_is_bounded() {
+        let (digits, text) = (numeric(), || Plan::Utf8(TextForm::Numeric));
+        let count = |count: i32| usize::try_from(count).unwrap();
+
+        let array = |elements: i32| {
+            let head = [int(1), int(0), int(1_700), int(elements), int(1)].concat();
+            [head, with_length(&digits).repeat(count(elements))].concat()
+        };
+        let range = StructPlan {
+            fields: ["lower", "upper", "lower_inc", "upper_inc", "empty"]
+                .into_iter()
+                .zip([text(), text(), FLAG, FLAG, FLAG])
+                .map(|(name, plan)| Field::new(name, plan.data_type(), true))
+                .collect(),
+            plans: vec![text(), text(), FLAG, FLAG, FLAG],
+            form: StructForm::Range,
+        };
+        const FLAG: Plan = Plan::Bool(crate::column::plan::BoolForm::Bool);
+        let multirange = |ranges: i32| {
+            // No upper bound.
+            let range = [vec![0b1_0000], with_length(&digits)].concat();
+            [int(ranges), with_length(&range).repeat(count(ranges))].concat()
+        };
+        let fields = 64;
+        let record = StructPlan {
+            fields: (0..fields)
+                .map(|place| Field::new(format!("f{place}"), text().data_type(), true))
+                .collect(),
+            plans: vec![text(); count(fields)],
+            form: StructForm::Record(vec![1_700; count(fields)].into()),
+        };
+        let composite = |filled: i32| {
+            let null = [int(1_700), int(-1)].concat();
+            let field = [int(1_700), with_length(&digits)].concat();
+            let nulls = null.repeat(count(fields - filled));
+            [int(fields), field.repeat(count(filled)), nulls].concat()
+        };
+        // 31 times 32,765 bytes are less than a mebibyte, and 33 times are more.
+        for (plan, fits, too_much) in [
+            (list(ARRAY, text(), 1_700), array(31), array(33)),
+            (
+                list(ListForm::Multirange, Plan::Struct(Box::new(range)), 0),
+                multirange(31),
+                multirange(33),
+            ),
+            (Plan::Struct(Box::new(record)), composite(31), composite(33)),
+        ] {
+            let mut column = Column::new(&plan, OnUnrepresentable::Error, 0);
+            for _ in 0..2 {
+                assert_eq!(column.append_binary(&fits), Ok(()), "{plan:?}");
+                assert_eq!(column.append_binary(&too_much), TOO_LARGE, "{plan:?}");
+            }
+            assert_eq!(column.finish().unwrap().len(), 2);
+        }
+    }
 }

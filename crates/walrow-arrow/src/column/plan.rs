@@ -397,10 +397,20 @@ impl Plan {
             Self::Utf8(form) => !matches!(form, TextForm::Raw | TextForm::Xml | TextForm::Unknown),
             Self::TimeTz | Self::Foreign(..) => true,
             Self::Laid(plan, _) => plan.expands(),
-            Self::List(list) => list.element.expands(),
+            Self::List(list) => list.expands(),
             Self::Struct(it) => it.plans.iter().any(Self::expands),
             _ => false,
         }
+    }
+}
+
+/// What an element may take where its cell has four bytes, and still not be much larger.
+const SMALL_ELEMENT_BYTES: usize = 64;
+
+impl ListPlan {
+    /// Whether a cell's elements can be much larger than the cell.
+    pub(super) fn expands(&self) -> bool {
+        self.element.expands() || self.element.row_bytes() > SMALL_ELEMENT_BYTES
     }
 }
 

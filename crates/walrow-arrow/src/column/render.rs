@@ -4,13 +4,14 @@ use super::array::{array_text_from_binary, vector_from_binary};
 use super::bits::bits_text_from_binary;
 use super::bool::bool_from_binary;
 use super::bytes::bytea_text_from_binary;
+use super::cell::MAX_VALUE;
 use super::composite::record_text_from_binary;
 use super::cube::cube_text_from_binary;
 use super::float::{f32_text_from_binary, f64_text_from_binary};
 use super::foreign::Foreign;
 use super::geometric::{path_text_from_binary, polygon_text_from_binary, shape_text_from_binary};
 use super::hstore::hstore_text_from_binary;
-use super::int::{u64_from_binary, write_decimal};
+use super::int::{i64_from_binary, u64_from_binary, write_decimal};
 use super::interval::interval_text_from_binary;
 use super::json::versioned_from_binary;
 use super::network::{mac_text_from_binary, network_text_from_binary};
@@ -77,9 +78,6 @@ pub(super) fn render_latin1(
     Foreign::Latin1.translate(&text, out)
 }
 
-/// A binary cell can stand for a text that is thousands of times as long. PostgreSQL's own is never longer.
-const MAX_TEXT: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
-
 fn render(
     form: &TextForm,
     cell: &[u8],
@@ -109,7 +107,10 @@ fn render(
         TextForm::Float4 => f32_text_from_binary(cell, out)?,
         TextForm::Float8 => f64_text_from_binary(cell, out)?,
         TextForm::Numeric => numeric_text_from_binary(cell, out)?,
-        TextForm::Money => return Err(Unrepresentable::MoneyScale.into()),
+        TextForm::Money => {
+            i64_from_binary(cell)?;
+            return Err(Unrepresentable::MoneyScale.into());
+        }
         TextForm::Char => char_text_from_binary(cell, out)?,
         TextForm::Bytea => bytea_text_from_binary(cell, out),
         TextForm::Bits => bits_text_from_binary(cell, out)?,
@@ -139,14 +140,8 @@ fn render(
             }
         }
         TextForm::Array(array) => {
-            let limit = out.len().saturating_add(MAX_TEXT);
-            let render = |element: &[u8], out: &mut Vec<u8>| {
-                render_part(&array.element, element, encoding, out)?;
-                if out.len() > limit {
-                    return Err(Unrepresentable::TooLarge.into());
-                }
-                Ok(())
-            };
+            let mut parts = Parts::new(encoding);
+            let render = |cell: &[u8], out: &mut Vec<u8>| parts.render(&array.element, cell, out);
             array_text_from_binary(cell, array.element_oid, array.delimiter, out, render)?;
         }
         TextForm::Shape(shape) => shape_text_from_binary(*shape, cell, out)?,
@@ -161,13 +156,15 @@ fn render(
         TextForm::Numbers => numbers_text_from_binary(cell, out)?,
         TextForm::Halves => halfvec_text_from_binary(cell, out)?,
         TextForm::Range(bound) => {
+            let mut parts = Parts::new(encoding);
             range_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
-                render_part(bound, cell, encoding, out)
+                parts.render(bound, cell, out)
             })?;
         }
         TextForm::Multirange(bound) => {
+            let mut parts = Parts::new(encoding);
             multirange_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
-                render_part(bound, cell, encoding, out)
+                parts.render(bound, cell, out)
             })?;
         }
         TextForm::Record(fields) => record_text(fields, cell, encoding, out)?,
@@ -186,36 +183,47 @@ fn record_text(
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {
     let types = fields.iter().map(|(oid, _)| *oid);
+    let mut parts = Parts::new(encoding);
     record_text_from_binary(
         cell,
         types,
         &mut Vec::new(),
         out,
         |place, cell, out| match fields.get(place) {
-            Some((_, form)) => render_part(form, cell, encoding, out),
+            Some((_, form)) => parts.render(form, cell, out),
             None => Ok(()),
         },
     )
 }
 
-/// Appends the text of a part, which is to be quoted. Each level of quotes doubles those within it, so a few bytes
-/// become any number.
-fn render_part(
-    form: &TextForm,
-    cell: &[u8],
+/// The texts of one value's parts, which are to be quoted.
+struct Parts {
     encoding: Encoding,
-    out: &mut Vec<u8>,
-) -> Result<(), CellError> {
-    let start = out.len();
-    render(form, cell, encoding, out)?;
-    let text = out.get(start..).unwrap_or_default();
-    if text.len() > MAX_TEXT / 2 {
-        let doubled = text.iter().filter(|byte| matches!(byte, b'"' | b'\\'));
-        if text.len().saturating_add(doubled.count()) > MAX_TEXT {
+    /// What they take together: a few bytes can stand for a text that is thousands of times as long.
+    bytes: usize,
+}
+
+impl Parts {
+    const fn new(encoding: Encoding) -> Self {
+        Self { encoding, bytes: 0 }
+    }
+
+    /// Appends the text of a part. Each level of quotes doubles those within it, so a few bytes
+    /// become any number.
+    fn render(&mut self, form: &TextForm, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        let start = out.len();
+        render(form, cell, self.encoding, out)?;
+        let text = out.get(start..).unwrap_or_default();
+        self.bytes = self.bytes.saturating_add(text.len());
+        if text.len() > MAX_VALUE / 2 {
+            let doubled = text.iter().filter(|byte| matches!(byte, b'"' | b'\\'));
+            self.bytes = self.bytes.saturating_add(doubled.count());
+        }
+        if self.bytes > MAX_VALUE {
             return Err(Unrepresentable::TooLarge.into());
         }
+        Ok(())
     }
-    Ok(())
 }
 
 impl Integer {
@@ -235,6 +243,43 @@ impl Integer {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn what_many_parts_become_together_is_bounded() {
+        // One digit and 32,768 others.
+        let numeric: Vec<u8> = [1_u16, 8_191, 0, 0, 1]
+            .into_iter()
+            .flat_map(u16::to_be_bytes)
+            .collect();
+        let in_field = |cell: &[u8]| {
+            let length = i32::try_from(cell.len()).unwrap().to_be_bytes();
+            [&length[..], cell].concat()
+        };
+        let (field, bound) = (in_field(&numeric), Arc::new(TextForm::Numeric));
+        for (count, rendered) in [
+            (31_usize, Ok(())),
+            (33, Err(Unrepresentable::TooLarge.into())),
+        ] {
+            let number = i32::try_from(count).unwrap().to_be_bytes();
+            let typed = [&1_700_u32.to_be_bytes()[..], &field].concat();
+            let fields = vec![(1_700, TextForm::Numeric); count];
+            // No upper bound.
+            let range = in_field(&[vec![0b1_0000], field.clone()].concat());
+            for (form, cell) in [
+                (
+                    TextForm::Record(fields.into()),
+                    [&number[..], &typed.repeat(count)].concat(),
+                ),
+                (
+                    TextForm::Multirange(Arc::clone(&bound)),
+                    [&number[..], &range.repeat(count)].concat(),
+                ),
+            ] {
+                let mut out = Vec::new();
+                assert_eq!(render_binary(&form, &cell, &mut out), rendered);
+            }
+        }
+    }
 
     #[test]
     fn text_in_quotes_within_quotes_is_never_larger_than_postgresqls() {
@@ -265,7 +310,7 @@ mod tests {
                 } else if level > 20 {
                     assert_eq!(rendered, Err(Unrepresentable::TooLarge.into()));
                 }
-                assert!(out.capacity() <= 4 * MAX_TEXT);
+                assert!(out.capacity() <= 4 * MAX_VALUE);
             }
         }
     }

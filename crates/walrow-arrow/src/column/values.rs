@@ -73,12 +73,29 @@ pub(super) enum Values {
     Uuid(Vec<u8>),
     Date(Vec<i32>),
     Time(Vec<i64>, TimeUnit),
-    Timestamp(Vec<i64>, bool),
+    Timestamp(Vec<i64>, Moments),
     Interval(Vec<IntervalMonthDayNano>),
     List(Box<List>),
     Struct(Box<Struct>),
     Vector(Box<Vector>),
     Map(Box<Map>),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moments {
+    zone: bool,
+    /// The last one that can be told from a sentinel.
+    last: i64,
+}
+
+impl Moments {
+    #[inline]
+    fn check(self, moment: i64) -> Result<i64, CellError> {
+        if moment > self.last {
+            return Err(Unrepresentable::OutOfRange.into());
+        }
+        Ok(moment)
+    }
 }
 
 /// Values of varying size, one after the other.
@@ -119,7 +136,12 @@ impl Values {
             Plan::Uuid => Self::Uuid(Vec::with_capacity(rows.saturating_mul(16))),
             Plan::Date => Self::Date(Vec::with_capacity(rows)),
             Plan::Time(unit) => Self::Time(Vec::with_capacity(rows), *unit),
-            Plan::Timestamp { zone } => Self::Timestamp(Vec::with_capacity(rows), *zone),
+            Plan::Timestamp { zone } => {
+                let is_sentinel = on_unrepresentable == OnUnrepresentable::Sentinel;
+                let last = i64::MAX.saturating_sub(is_sentinel.into());
+                let moments = Moments { zone: *zone, last };
+                Self::Timestamp(Vec::with_capacity(rows), moments)
+            }
             Plan::List(list) => {
                 let elements = match list.form {
                     // A multirange without one of its ranges would be another one.
@@ -249,8 +271,14 @@ impl Values {
             Self::Uuid(values) => values.extend_from_slice(&uuid_from_text(cell)?),
             Self::Date(values) => values.push(date_from_text(cell)?),
             Self::Time(values, _) => values.push(time_from_text(cell)?),
-            Self::Timestamp(values, false) => values.push(timestamp_from_text(cell)?),
-            Self::Timestamp(values, true) => values.push(timestamptz_from_text(cell)?),
+            Self::Timestamp(values, moments) => {
+                let moment = if moments.zone {
+                    timestamptz_from_text(cell)?
+                } else {
+                    timestamp_from_text(cell)?
+                };
+                values.push(moments.check(moment)?);
+            }
             Self::Interval(values) => {
                 values.push(interval_from_text(cell)?.month_day_nano()?);
             }
@@ -312,7 +340,9 @@ impl Values {
             Self::Uuid(values) => values.extend_from_slice(&uuid_from_binary(cell)?),
             Self::Date(values) => values.push(date_from_binary(cell)?),
             Self::Time(values, _) => values.push(time_from_binary(cell)?),
-            Self::Timestamp(values, _) => values.push(timestamp_from_binary(cell)?),
+            Self::Timestamp(values, moments) => {
+                values.push(moments.check(timestamp_from_binary(cell)?)?);
+            }
             Self::Interval(values) => {
                 values.push(interval_from_binary(cell)?.month_day_nano()?);
             }
@@ -377,7 +407,7 @@ impl Values {
             | Self::Binary(values, _)
             | Self::Wkb(values, _)
             | Self::TimeTz(values) => values.bytes.len(),
-            Self::List(list) => list.elements.variable_bytes(),
+            Self::List(list) => list.variable_bytes(),
             Self::Map(map) => {
                 let keys = map.keys.variable_bytes();
                 keys.saturating_add(map.values.variable_bytes())
@@ -420,9 +450,9 @@ impl Values {
                 PrimitiveArray::<Decimal128Type>::try_new(values.into(), nulls)?
                     .with_precision_and_scale(decimal.precision(), decimal.scale().cast_signed())?,
             ),
-            Self::Timestamp(values, zone) => Arc::new(
+            Self::Timestamp(values, moments) => Arc::new(
                 PrimitiveArray::<TimestampMicrosecondType>::try_new(values.into(), nulls)?
-                    .with_timezone_opt(zone.then_some("UTC")),
+                    .with_timezone_opt(moments.zone.then_some("UTC")),
             ),
             Self::Uuid(values) => Arc::new(FixedSizeBinaryArray::try_new(
                 UUID_BYTES,

@@ -99,7 +99,7 @@ pub(super) struct Attribute {
 pub(super) const MAX_DIMENSIONS: i32 = 16_000;
 
 /// How deep types may lie within types.
-const MAX_LEVELS: u8 = 64;
+pub(super) const MAX_LEVELS: u8 = 64;
 
 /// How many types a table's columns may consist of. A catalog is whatever a file says: types may
 /// contain themselves, or each the next one twice.

@@ -17,7 +17,8 @@ use arrow_schema::{DataType, Field};
 use kind::{Beyond, PgType};
 use serde_json::json;
 use std::collections::HashMap;
-use walrow_stream::{Catalog, Column, Relation, TypeName};
+use walrow_stream::{Catalog, Column, Relation, TypeKind, TypeName};
+use walrow_wire::Oid;
 
 pub(crate) use kind::Types;
 pub(crate) use requested::has_nullable_items;
@@ -80,9 +81,10 @@ pub(crate) fn column(
 ) -> Result<Resolved, Error> {
     let mut target = Target::new(options);
     let (schema, type_name) = name_of(&options.catalog, column);
+    let type_names = names_of(&options.catalog, column);
     let chosen = DecoderBuilder::for_column(&options.types, relation, &column.name);
     let of_column = requested.or(chosen);
-    let of_type = || type_name.as_ref().and_then(|name| options.types.get(name));
+    let of_type = || type_names.iter().find_map(|name| options.types.get(name));
     // A schema's bytes may as well be the profile's own.
     target.ewkb = chosen.or_else(of_type).is_some();
     let wanted = of_column.or_else(of_type);
@@ -159,7 +161,10 @@ pub(crate) fn policy(
     column: &Column,
 ) -> OnUnrepresentable {
     let policies = &options.column_unrepresentable;
-    let of_type = || policies.get(&name_of(&options.catalog, column).1?);
+    let of_type = || {
+        let names = names_of(&options.catalog, column);
+        names.iter().find_map(|name| policies.get(name))
+    };
     DecoderBuilder::for_column(policies, relation, &column.name)
         .or_else(of_type)
         .copied()
@@ -263,17 +268,39 @@ fn any_column(
 
 /// The type's schema, unless it is built in, and its name, if anything tells it.
 fn name_of(catalog: &Catalog, column: &Column) -> (Option<String>, Option<String>) {
-    if let Some((entry, is_array)) = pg_type::by_oid(column.type_oid) {
-        let underscore = if is_array { "_" } else { "" };
-        return (None, Some(format!("{underscore}{}", entry.name)));
-    }
-    if let Some(entry) = catalog.type_of(column.type_oid) {
-        return (Some(entry.schema.clone()), Some(entry.name.clone()));
+    if let Some(known) = known_name(catalog, column.type_oid) {
+        return known;
     }
     match &column.type_name {
         Some(TypeName { namespace, name }) => (Some(namespace.to_string()), Some(name.to_string())),
         None => (None, None),
     }
+}
+
+fn known_name(catalog: &Catalog, oid: Oid) -> Option<(Option<String>, Option<String>)> {
+    if let Some((entry, is_array)) = pg_type::by_oid(oid) {
+        let underscore = if is_array { "_" } else { "" };
+        return Some((None, Some(format!("{underscore}{}", entry.name))));
+    }
+    let entry = catalog.type_of(oid)?;
+    Some((Some(entry.schema.clone()), Some(entry.name.clone())))
+}
+
+/// The names that options may call the type by: its own, then those of the types that a domain is over. A server calls
+/// a domain by the last of these, and so options mean the same with a catalog as without one.
+fn names_of(catalog: &Catalog, column: &Column) -> Vec<String> {
+    let (_, own) = name_of(catalog, column);
+    let mut names = Vec::from_iter(own);
+    let mut oid = column.type_oid;
+    // A catalog's domains may be over one another.
+    for _ in 0..kind::MAX_LEVELS {
+        match catalog.type_of(oid).map(|entry| &entry.kind) {
+            Some(TypeKind::Domain { base, .. }) if pg_type::by_oid(oid).is_none() => oid = *base,
+            _ => break,
+        }
+        names.extend(known_name(catalog, oid).and_then(|(_, name)| name));
+    }
+    names
 }
 
 /// Names the canonical extension type that a field's values are of.
