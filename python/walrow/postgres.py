@@ -225,8 +225,9 @@ WHERE name NOT IN (SELECT pubname FROM pg_publication)
 ORDER BY name
 """
 
-# Below 10000 are the built-in types, from 16384 on what initdb did not make; between them,
-# types of information_schema and row types of the catalogs.
+# Below 10000 are the built-in types, which need not be told but for the row types of some of the
+# catalogs; from 16384 on what initdb did not make; between them, types of information_schema and
+# the catalogs' other row types.
 _CATALOG = """
 WITH RECURSIVE published (table_oid, columns) AS (
     -- Version 14 has no column lists, and nothing that would tell of them.
@@ -330,8 +331,12 @@ type_json (oid, value) AS (
     FROM pg_type t
     JOIN pg_namespace n ON n.oid = t.typnamespace
     LEFT JOIN element_of e ON e.type_oid = t.oid
-    WHERE t.oid >= 10000 AND t.oid IN (SELECT oid FROM reached)
+    WHERE t.oid IN (SELECT oid FROM reached)
         AND t.typtype <> 'p'
+        AND (
+            t.oid >= 10000 OR t.typtype = 'c'
+            OR e.element_oid IN (SELECT oid FROM pg_type WHERE typtype = 'c')
+        )
 ),
 table_json (oid, value) AS (
     SELECT c.oid, jsonb_build_object(

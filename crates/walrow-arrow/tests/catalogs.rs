@@ -559,3 +559,54 @@ fn options_call_a_domain_as_the_server_does_too() {
     let builder = with(Profile::Arrow, &endless).with_type("date", DataType::Utf8);
     refused(column(builder, (20_000, -1), &infinity));
 }
+
+/// Of a domain over an array, whose elements PostgreSQL does not tell from its own.
+#[test]
+fn arrays_of_arrays_are_text_in_either_form() {
+    let catalog = catalog([domain(20_001, 1007), array(20_000, 20_001)]);
+    // {7} and NULL.
+    let element = "00000001 00000000 00000017 00000001 00000001 00000004 00000007";
+    let sent = format!("00000001 00000001 00004e21 00000002 00000001 0000001c {element} ffffffff");
+    let cells = [text(r#"{"{7}",NULL}"#), binary(hex(&sent))];
+    for of in PROFILES {
+        let batch = decode(with(of, &catalog), (20_000, -1), &cells).unwrap();
+        let read = batch.column(0).as_string::<i32>();
+        assert_eq!([read.value(0), read.value(1)], [r#"{"{7}",NULL}"#; 2]);
+        let metadata = batch.schema().field(0).metadata().clone();
+        let extension = metadata.get("ARROW:extension:name");
+        let opaque = (of == Profile::Arrow).then_some("arrow.opaque");
+        assert_eq!(extension.map(String::as_str), opaque);
+    }
+    // What the elements are is checked as ever.
+    for of in PROFILES {
+        let other = sent.replace("00000017", "00000014");
+        let error = column(with(of, &catalog), (20_000, -1), &[binary(hex(&other))]).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Malformed { .. }));
+    }
+}
+
+#[test]
+fn composites_of_another_time_than_the_catalog_are_read_as_text() {
+    // An integer and a date, which is written anew under other settings than the pinned ones.
+    let catalog = catalog([composite(20_000, [INT4, 1082])]);
+    for cell in ["(1,2024-01-01,3)", "(1)", "(2024-01-01,1,\"a,b\")"] {
+        let of_text = with(Profile::Text, &catalog);
+        let as_string = with(Profile::Arrow, &catalog).with_type("x", DataType::Utf8);
+        for builder in [of_text, as_string] {
+            let read = column(builder, (20_000, -1), &[text(cell)]).unwrap();
+            assert_eq!(read.as_string::<i32>().value(0), cell);
+        }
+    }
+    for cell in [
+        "(1,2024-01-01",
+        "(1,01/02/2024)",
+        "1,2024-01-01,3",
+        "(1,2024-01-01,3)x",
+    ] {
+        let error = column(with(Profile::Text, &catalog), (20_000, -1), &[text(cell)]).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Malformed { .. }),
+            "{cell}"
+        );
+    }
+}

@@ -679,6 +679,47 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
     assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
 }
 
+/// Of those that have one: `-('NaN'::float8)`, `'Infinity'::float8 * 0`.
+#[test]
+fn nan_is_one_value_whatever_its_sign() {
+    let cells = [
+        text("NaN"),
+        binary(hex("fff8000000000000")),
+        binary(hex("7ff8000000000001")),
+    ];
+    let read = column(profile(Profile::Arrow), (701, -1), &cells).unwrap();
+    let read = read.as_primitive::<Float64Type>().values();
+    assert!(
+        read.iter()
+            .all(|value| value.to_bits() == f64::NAN.to_bits())
+    );
+    let cells = [
+        text("NaN"),
+        binary(hex("ffc00000")),
+        binary(hex("7fc00001")),
+    ];
+    let read = column(profile(Profile::Arrow), (700, -1), &cells).unwrap();
+    let read = read.as_primitive::<Float32Type>().values();
+    assert!(
+        read.iter()
+            .all(|value| value.to_bits() == f32::NAN.to_bits())
+    );
+    let cells = [
+        text("(NaN,1)"),
+        binary(hex("fff8000000000000 3ff0000000000000")),
+    ];
+    let read = column(profile(Profile::Arrow), (600, -1), &cells).unwrap();
+    let read = read
+        .as_struct()
+        .column(0)
+        .as_primitive::<Float64Type>()
+        .values();
+    assert!(
+        read.iter()
+            .all(|value| value.to_bits() == f64::NAN.to_bits())
+    );
+}
+
 #[test]
 fn paths_are_open_or_closed() {
     let cells = [text("((1,2),(0,1))"), text("[(1,2)]"), null()];

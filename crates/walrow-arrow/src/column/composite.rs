@@ -147,6 +147,16 @@ pub(crate) fn record_text_from_text(
     Ok(())
 }
 
+/// Whether this is the text of a composite of another number of fields.
+pub(crate) fn has_other_width(cell: &[u8], width: usize) -> bool {
+    let mut fields = 0_usize;
+    let counted = record_from_text(cell, usize::MAX, &mut Vec::new(), |_, _| {
+        fields = fields.saturating_add(1);
+        Ok::<_, CellError>(())
+    });
+    counted == Err(FIELDS) && fields != width
+}
+
 /// What the server quotes in a field.
 fn is_special(byte: u8) -> bool {
     matches!(

@@ -67,22 +67,20 @@ pub(crate) fn f64_from_numeric_binary(cell: &[u8]) -> Result<f64, CellError> {
     f64_from_numeric_text(&text)
 }
 
-/// Parses the binary form of a `real`.
+/// Parses the binary form of a `real`. As in text, there is one NaN: it has no sign.
 #[inline]
 pub(crate) fn f32_from_binary(cell: &[u8]) -> Result<f32, CellError> {
-    Ok(f32::from_be_bytes(
-        cell.try_into()
-            .map_err(|_| CellError::Malformed("4 bytes"))?,
-    ))
+    let bytes = cell.try_into();
+    let value = f32::from_be_bytes(bytes.map_err(|_| CellError::Malformed("4 bytes"))?);
+    Ok(if value.is_nan() { f32::NAN } else { value })
 }
 
-/// Parses the binary form of a `double precision`.
+/// Parses the binary form of a `double precision`. As in text, there is one NaN: it has no sign.
 #[inline]
 pub(crate) fn f64_from_binary(cell: &[u8]) -> Result<f64, CellError> {
-    Ok(f64::from_be_bytes(
-        cell.try_into()
-            .map_err(|_| CellError::Malformed("8 bytes"))?,
-    ))
+    let bytes = cell.try_into();
+    let value = f64::from_be_bytes(bytes.map_err(|_| CellError::Malformed("8 bytes"))?);
+    Ok(if value.is_nan() { f64::NAN } else { value })
 }
 
 /// Appends the text of a binary `real`.

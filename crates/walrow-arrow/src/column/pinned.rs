@@ -4,7 +4,7 @@
 use super::CellError;
 use super::array::array_text_from_text;
 use super::bytes::{bytea_from_text, bytea_text_from_binary};
-use super::composite::record_text_from_text;
+use super::composite::{has_other_width, record_text_from_text};
 use super::foreign::Foreign;
 use super::interval::{interval_from_text, interval_to_text};
 use super::plan::TextForm;
@@ -82,11 +82,17 @@ pub(super) fn text_as_pinned(
             return multirange_text_from_text(cell, out, |cell, out| part(bound, cell, out));
         }
         TextForm::Record(fields) if form.is_shaped() => {
-            return record_text_from_text(cell, fields.len(), out, |place, cell, out| {
+            let (start, width) = (out.len(), fields.len());
+            let written = record_text_from_text(cell, width, out, |place, cell, out| {
                 fields
                     .get(place)
                     .map_or(Ok(()), |(_, form)| part(form, cell, out))
             });
+            if written.is_ok() || !has_other_width(cell, width) {
+                return written;
+            }
+            // Of another time than the catalog: nothing tells what its fields are.
+            out.truncate(start);
         }
         _ => {}
     }

@@ -58,6 +58,9 @@ pub(super) enum PgType {
         element_oid: Oid,
         delimiter: u8,
     },
+    /// An array whose elements are arrays themselves, as those of a domain over one are: text, which is read as that of
+    /// this type.
+    Nested(Box<Self>),
     Shape(Shape),
     Path,
     Polygon,
@@ -451,19 +454,19 @@ fn scalar(oid: Oid, type_modifier: i32) -> PgType {
 
 /// Lists are of elements that are read; arrays of anything else stay text, as do arrays of arrays.
 fn array(element: PgType, element_oid: Oid, delimiter: u8) -> PgType {
-    match element {
-        PgType::Other
-        | PgType::Array {
-            element: _,
-            element_oid: _,
-            delimiter: _,
-        } => PgType::Other,
-        element => PgType::Array {
-            element: Box::new(element),
-            element_oid,
-            delimiter,
-        },
+    if element == PgType::Other {
+        return PgType::Other;
     }
+    let is_nested = matches!(element, PgType::Array { .. } | PgType::Nested(_));
+    let array = PgType::Array {
+        element: Box::new(element),
+        element_oid,
+        delimiter,
+    };
+    if is_nested {
+        return PgType::Nested(Box::new(array));
+    }
+    array
 }
 
 /// Ranges whose bounds are not read stay text, as arrays do.

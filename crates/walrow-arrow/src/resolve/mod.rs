@@ -245,7 +245,16 @@ fn any_column(
 ) -> bool {
     let catalog = &options.catalog;
     for table in &catalog.tables {
-        if !table.columns.iter().any(|it| key.ends_with(&it.name)) {
+        // Most tables have none: what follows takes longer.
+        let of_table = |before: &str| {
+            let schema = before.strip_suffix(&*table.name);
+            schema.is_some_and(|it| it.is_empty() || it.strip_suffix('.') == Some(&table.schema))
+        };
+        let names = |column: &str| {
+            let before = key.strip_suffix(column);
+            before.is_some_and(|it| it.is_empty() || it.strip_suffix('.').is_some_and(of_table))
+        };
+        if !table.columns.iter().any(|it| names(&it.name)) {
             continue;
         }
         let relation = Relation::from(table);
@@ -320,7 +329,7 @@ fn extension(
     );
     // What says nothing to whom the type is unknown.
     let is_opaque = match pg_type {
-        PgType::Other | PgType::Cube => strings || bytes,
+        PgType::Other | PgType::Cube | PgType::Nested(_) => strings || bytes,
         PgType::TextOnly | PgType::Geometry { .. } => bytes,
         _ => false,
     };

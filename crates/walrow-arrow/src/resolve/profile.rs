@@ -137,6 +137,7 @@ pub(super) fn text_form(pg_type: &PgType) -> TextForm {
             element_oid: *element_oid,
             delimiter: *delimiter,
         })),
+        PgType::Nested(array) => text_form(array),
         PgType::Hstore => TextForm::Hstore,
         PgType::Cube => TextForm::Cube,
         PgType::Numbers { dimensions: _ } => TextForm::Numbers,

@@ -224,6 +224,7 @@ fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
         | PgType::TsVector
         | PgType::Snapshot
         | PgType::Cube
+        | PgType::Nested(_)
         | PgType::TextOnly
         | PgType::Other => "",
     }
