@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import signal
 import sys
 import time
@@ -346,9 +347,25 @@ def test_nulled_values_are_told(data: Path, run: Any) -> None:
     found = run("decode", "--unrepresentable", "null", path)
     assert found.returncode == 0
     assert b"values became null" in found.stderr
+    policies = ("null", "date=sentinel")
+    words = [word for policy in policies for word in ("--unrepresentable", policy)]
+    found = run("decode", *words, path)
+    assert found.returncode == 0
+    assert b'"infinity"' in found.stdout
+
+
+def test_the_way_out_is_an_option_of_the_command(data: Path, run: Any) -> None:
+    path = data / "types-infinity.text.wire"
     found = run("decode", path)
     assert found.returncode == 1
-    assert b"unrepresentable=" in found.stderr
+    words = shlex.split(found.stderr.decode().partition("through by ")[2])
+    option, value, _, other, policy, *_ = words
+    assert (option, other) == ("--types", "--unrepresentable")
+    column = value.removesuffix("=string")
+    assert (value, policy) == (f"{column}=string", f"{column}=null")
+    for words in ((option, value), (other, policy)):
+        again = run("decode", *words, path)
+        assert column.encode() not in again.stderr.partition(b"through by")[2]
 
 
 @pytest.mark.parametrize("record", ["text", "binary"])

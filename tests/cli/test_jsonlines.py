@@ -68,7 +68,11 @@ INFINITE = 2**63 - 1
         (
             pa.timestamp("us", "UTC"),
             [INFINITE, -INFINITE, 253_402_300_800_000_000],
-            ["infinity", "-infinity", "+10000-01-01T00:00:00+00:00"],
+            [
+                "+294247-01-10T04:00:54.775807+00:00",
+                "-290308-12-21T19:59:05.224193+00:00",
+                "+10000-01-01T00:00:00+00:00",
+            ],
         ),
         (
             pa.month_day_nano_interval(),
@@ -96,6 +100,16 @@ def test_every_type_has_its_form(kind: Any, values: list, wanted: list) -> None:
     assert jsonlines.values(array) == wanted
     # A slice is not its parent.
     assert jsonlines.values(array.slice(1)) == wanted[1:]
+
+
+def test_sentinels_are_infinite_where_they_were_asked_for() -> None:
+    array = pa.array([INFINITE, -INFINITE, INFINITE - 1], pa.timestamp("us"))
+    token = jsonlines.has_sentinels.set(True)
+    try:
+        found = jsonlines.values(array)
+    finally:
+        jsonlines.has_sentinels.reset(token)
+    assert found == ["infinity", "-infinity", "+294247-01-10T04:00:54.775806"]
 
 
 def test_extensions_and_dictionaries_are_what_they_stand_for() -> None:

@@ -204,7 +204,9 @@ def test_a_zones_name_is_no_offset(streams: Streams) -> None:
     for zone, told in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
         data = streams.record("moments", datestyle="SQL", timezone=zone)
         with pytest.raises(walrow.DecodeError, match="TimeZone"):
-            table(data, session={"DateStyle": "SQL", **told}, unrepresentable="null")
+            table(
+                data, session={"DateStyle": "SQL, MDY", **told}, unrepresentable="null"
+            )
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "Africa/Monrovia", "America/Caracas"])

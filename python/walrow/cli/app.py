@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import io
 import os
+import re
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
@@ -93,9 +96,27 @@ def _say(error: Exception, code: int) -> int:
             file = "stdin or stdout: "
         text = f"{file}{error.strerror}"
     else:
-        text = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        text = "; ".join([_in_words(str(error)), *getattr(error, "__notes__", ())])
     click.echo(f"walrow: {' '.join(text.split())}", err=True)
     return code
+
+
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_PAIR = re.compile(rf"\b(types|unrepresentable|session)={{({_TEXT}): ({_TEXT})}}")
+_WORD = re.compile(rf"\b(profile|unrepresentable)=({_TEXT})")
+
+
+def _in_words(text: str) -> str:
+    """Puts the options that an error of the library names as the command takes them."""
+
+    def pair(found: re.Match[str]) -> str:
+        key, value = map(ast.literal_eval, found.group(2, 3))
+        return f"--{found[1]} {shlex.quote(f'{key}={value}')}"
+
+    def word(found: re.Match[str]) -> str:
+        return f"--{found[1]} {shlex.quote(ast.literal_eval(found[2]))}"
+
+    return _WORD.sub(word, _PAIR.sub(pair, text))
 
 
 def _flush() -> None:

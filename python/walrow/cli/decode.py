@@ -130,9 +130,12 @@ def decode(
     device is written at once.
     """
     _require_pyarrow()
+    from walrow.cli.jsonlines import has_sentinels
     from walrow.cli.output import GROUP_ROWS
 
     form = _format(to, form)
+    policies = _policies(unrepresentable)
+    has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     options: dict[str, Any] = {
         "table": table,
         "envelope": envelope,
@@ -141,7 +144,7 @@ def decode(
         "profile": profile,
         "framing": framing,
         "types": _pairs(types, "--types") or None,
-        "unrepresentable": _policies(unrepresentable),
+        "unrepresentable": policies,
         "session": _pairs(session, "--session") or None,
         "trim_bpchar": trim_bpchar,
         "metadata_prefix": metadata_prefix,

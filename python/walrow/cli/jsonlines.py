@@ -7,7 +7,7 @@ r"""Rows as JSON lines.
 | decimals | string, never with an exponent |
 | bytes | string, `\x` and hexadecimal digits |
 | dates, times, timestamps | ISO 8601 string; years beyond 9999 or before 0 have their sign; |
-| | the sentinels of infinity are `"infinity"` and `"-infinity"` |
+| | where `has_sentinels`, those of infinity are `"infinity"` and `"-infinity"` |
 | intervals | `{"months": n, "days": n, "nanoseconds": n}` |
 | uuid | string |
 | json | string with the document as the server wrote it |
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import walrow
+
+# The last moment that a timestamp can hold stands for infinity only if that was asked for.
+has_sentinels = ContextVar("has_sentinels", default=False)
 
 # Made once: json.dumps with options makes an encoder a call.
 _encode = json.JSONEncoder(
@@ -111,10 +115,11 @@ def _times(array: pa.Array) -> list[Any]:
 def _timestamps(array: pa.Array) -> list[Any]:
     nanos = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[array.type.unit]
     zone = "" if array.type.tz is None else "+00:00"
+    infinite = _INFINITE_TIMES if has_sentinels.get() else {}
 
     def convert(value: int) -> str:
-        if infinite := _INFINITE_TIMES.get(value):
-            return infinite
+        if word := infinite.get(value):
+            return word
         days, rest = divmod(value * nanos, _DAY)
         return f"{_date(days)}T{_time(rest)}{zone}"
 
