@@ -186,6 +186,8 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
 def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
     """Gives the schema that `read(table=...)` has, from a catalog's table.
 
+    Its metadata lacks `pg.replica_identity` alone, which only the stream tells.
+
     >>> import walrow
     >>> catalog = walrow.Catalog(
     ...     '{"tables": [{"schema": "public", "name": "t", "oid": 16400,'

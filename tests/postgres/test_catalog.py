@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from psycopg import pq
 from psycopg.rows import dict_row
@@ -255,6 +256,23 @@ def test_row_types_are_there_if_something_is_of_them(database: Database) -> None
     names = database.names()
     assert by_name(database.catalog(), names) == with_arrays(rows | free)
     assert by_name(database.catalog(publications=()), names) == with_arrays(free)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_row_types_of_system_catalogs(database: Database, *, binary: bool) -> None:
+    """Those of OIDs that are the same on every server: no other type below 10,000 is told."""
+    database.run(
+        "CREATE TABLE kept (id int PRIMARY KEY, one pg_am, more pg_am[])",
+        "CREATE PUBLICATION p FOR TABLE kept",
+    )
+    catalog = database.catalog()
+    told = {entry["name"] for entry in json.loads(catalog.to_json())["types"]}
+    assert told == {"pg_am", "_pg_am"}
+    insert = "INSERT INTO kept SELECT 1, a, ARRAY[a] FROM pg_am a WHERE amname = 'gin'"
+    data = database.record(insert, "p", binary=binary)
+    [row] = pa.table(walrow.read(data, table="kept", catalog=catalog)).to_pylist()
+    assert (row["one"]["oid"], row["one"]["amname"]) == (2742, "gin")
+    assert row["more"] == [row["one"]]
 
 
 def test_types_of_extensions(database: Database) -> None:
