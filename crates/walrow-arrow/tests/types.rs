@@ -657,11 +657,16 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
     let micros = (i64::MAX - 946_684_800_000_000).to_be_bytes();
     for (oid, cell) in [
         (1114, text(last)),
-        (1184, text(&format!("{last}+00"))),
+        (1184, text(format!("{last}+00"))),
         (1114, binary(micros)),
         (1184, binary(micros)),
     ] {
-        let read = column(profile(Profile::Arrow), (oid, -1), &[cell.clone()]).unwrap();
+        let read = column(
+            profile(Profile::Arrow),
+            (oid, -1),
+            std::slice::from_ref(&cell),
+        )
+        .unwrap();
         let read = read.as_primitive::<TimestampMicrosecondType>();
         assert_eq!(read.value(0), i64::MAX);
         let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Sentinel);

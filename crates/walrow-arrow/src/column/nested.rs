@@ -630,7 +630,7 @@ fn push_range(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::column::plan::TextForm;
+    use crate::column::plan::{BoolForm, TextForm};
     use crate::options::OnUnrepresentable;
     use arrow_schema::Field;
     use std::sync::Arc;
@@ -643,6 +643,7 @@ mod tests {
         Plan::list_of(item, element, element_oid, form)
     }
 
+    const FLAG: Plan = Plan::Bool(BoolForm::Bool);
     const ARRAY: ListForm = ListForm::Array { delimiter: b',' };
 
     fn array_of_nulls(count: usize) -> String {
@@ -707,7 +708,6 @@ mod tests {
             plans: vec![text(), text(), FLAG, FLAG, FLAG],
             form: StructForm::Range,
         };
-        const FLAG: Plan = Plan::Bool(crate::column::plan::BoolForm::Bool);
         let multirange = |ranges: i32| {
             // No upper bound.
             let range = [vec![0b1_0000], with_length(&digits)].concat();
