@@ -207,12 +207,13 @@ def test_unresolved_types_are_listed() -> None:
         assert types == {pa.string()}
 
 
+def _of_composite(attributes: list[dict[str, Any]]) -> walrow.Catalog:
+    entry = {"oid": 20000, "schema": "public", "name": "t", "kind": "composite"}
+    return walrow.Catalog(json.dumps({"types": [entry | {"attributes": attributes}]}))
+
+
 def test_missing_types_are_told_by_their_own_oids() -> None:
-    entry = {"schema": "public", "name": "t", "kind": "composite"}
-    attributes = [{"name": name, "type": 29999} for name in "ab"]
-    catalog = walrow.Catalog(
-        json.dumps({"types": [entry | {"oid": 20000, "attributes": attributes}]})
-    )
+    catalog = _of_composite([{"name": name, "type": 29999} for name in "ab"])
     columns = [Column("a", 20000), Column("b", 28000)]
     reader = walrow.read(wire(columns, [["(x,)", "y"]]), catalog=catalog)
     assert len(list(reader)) == 1
@@ -220,11 +221,8 @@ def test_missing_types_are_told_by_their_own_oids() -> None:
 
 
 def test_types_without_end_are_text_where_asked_for() -> None:
-    attributes = [{"name": f"a{place}", "type": 20000} for place in range(1600)]
-    entry = {"schema": "public", "name": "t", "kind": "composite"}
-    catalog = walrow.Catalog(
-        json.dumps({"types": [entry | {"oid": 20000, "attributes": attributes}]})
-    )
+    names = [f"a{place}" for place in range(1600)]
+    catalog = _of_composite([{"name": name, "type": 20000} for name in names])
     data = wire([Column("x", 20000)], [["(,)"]])
     with pytest.raises(walrow.SchemaError, match="more than 64 levels") as caught:
         list(walrow.read(data, catalog=catalog))

@@ -340,20 +340,24 @@ fn types_that_are_missing_are_told_by_their_own_oids() {
 }
 
 /// One column of OID 30000, which the stream names so.
-fn named(
-    catalog: &Arc<Catalog>,
-    (schema, type_name): (&str, &str),
-    cell: OwnedCell,
-) -> (Result<ArrayRef, Error>, Vec<u32>) {
+fn named_stream((schema, type_name): (&str, &str), cell: OwnedCell) -> Vec<u8> {
     let columns = [("x", 30_000, -1, false)];
-    let bytes = Stream::new()
+    Stream::new()
         .session()
         .begin(0x1000, 700)
         .user_type(30_000, schema, type_name)
         .relation(T, "public", "t", ReplicaIdentity::Default, &columns)
         .insert(T, &[cell])
         .commit()
-        .bytes();
+        .bytes()
+}
+
+fn named(
+    catalog: &Arc<Catalog>,
+    name: (&str, &str),
+    cell: OwnedCell,
+) -> (Result<ArrayRef, Error>, Vec<u32>) {
+    let bytes = named_stream(name, cell);
     let mut decoder = with(Profile::Arrow, catalog)
         .with_metadata([])
         .build()
@@ -459,11 +463,7 @@ fn a_name_counts_after_an_oid_and_before_an_extensions_name() {
     assert_eq!(read.unwrap().as_primitive::<Int32Type>().value(0), 7);
 
     let schema = || {
-        let columns = [("x", 30_000, -1, false)];
-        let stream = Stream::new().session().begin(0x1000, 700);
-        let stream = stream.user_type(30_000, "shop", "mood");
-        let stream = stream.relation(T, "public", "t", ReplicaIdentity::Default, &columns);
-        let bytes = stream.insert(T, &[null()]).commit().bytes();
+        let bytes = named_stream(("shop", "mood"), null());
         let batches = run(with(Profile::Arrow, &catalog), &bytes).unwrap();
         batches[0].records().schema()
     };
@@ -515,24 +515,15 @@ fn an_attribute_of_oid_0_is_of_any_type() {
 #[test]
 fn options_call_a_domain_as_the_server_does_too() {
     // A domain over one over dates; the server says only what is below them.
-    let catalog = catalog([domain(20_001, 20_000), domain(20_000, 1082)]);
-    let infinity = [text("infinity")];
-    let columns = [("x", 20_001, -1, false)];
-    let bytes = Stream::new()
-        .session()
-        .begin(0x1000, 700)
-        .user_type(20_001, "", "date")
-        .relation(T, "public", "t", ReplicaIdentity::Default, &columns)
-        .insert(T, &infinity)
-        .commit()
-        .bytes();
+    let catalog = catalog([domain(30_000, 20_000), domain(20_000, 1082)]);
+    let bytes = named_stream(("", "date"), text("infinity"));
     let options = |catalog: Option<&Arc<Catalog>>| match catalog {
         Some(catalog) => with(Profile::Arrow, catalog),
         None => profile(Profile::Arrow),
     };
     for (known, keys) in [
         (None, &["date"][..]),
-        (Some(&catalog), &["date", "type20000", "type20001"]),
+        (Some(&catalog), &["date", "type20000", "type30000"]),
     ] {
         let read = |builder| {
             let batches = run(builder, &bytes)?;
@@ -547,7 +538,7 @@ fn options_call_a_domain_as_the_server_does_too() {
         }
         // A type's own name counts before those of what it is over.
         let both = options(known).with_type("date", DataType::Utf8);
-        let both = both.with_type("type20001", DataType::LargeUtf8);
+        let both = both.with_type("type30000", DataType::LargeUtf8);
         let expected = match known {
             None => DataType::Utf8,
             Some(_) => DataType::LargeUtf8,
@@ -557,7 +548,7 @@ fn options_call_a_domain_as_the_server_does_too() {
     // Domains over one another have no end.
     let endless = self::catalog([domain(20_000, 20_001), domain(20_001, 20_000)]);
     let builder = with(Profile::Arrow, &endless).with_type("date", DataType::Utf8);
-    refused(column(builder, (20_000, -1), &infinity));
+    refused(column(builder, (20_000, -1), &[text("infinity")]));
 }
 
 /// Of a domain over an array, whose elements PostgreSQL does not tell from its own.

@@ -480,14 +480,7 @@ pub(crate) fn array_text_from_binary(
     for element in array {
         let element = element?;
         out.extend(std::iter::repeat_n(b'{', begin));
-        match element {
-            None => out.extend_from_slice(b"NULL"),
-            Some(element) => {
-                let start = out.len();
-                render(element, out)?;
-                quote(start, delimiter, out);
-            }
-        }
+        write_element(element, delimiter, out, &mut render)?;
         begin = 0;
         for (place, shape) in at.iter_mut().zip(dimensions).rev() {
             *place = place.saturating_add(1);
@@ -538,18 +531,27 @@ pub(crate) fn array_text_from_text(
         }
         out.extend(std::iter::repeat_n(b'{', depth.saturating_sub(open)));
         open = depth;
-        match element {
-            None => out.extend_from_slice(b"NULL"),
-            Some(element) => {
-                let start = out.len();
-                render(element, out)?;
-                quote(start, delimiter, out);
-            }
-        }
-        Ok(())
+        write_element(element, delimiter, out, &mut render)
     })
     .map_err(|error| if error == DEPTH { NOT_AN_ARRAY } else { error })?;
     out.push(b'}');
+    Ok(())
+}
+
+/// Appends an element, in quotes if it needs them: `render` appends its text.
+fn write_element(
+    element: Option<&[u8]>,
+    delimiter: u8,
+    out: &mut Vec<u8>,
+    mut render: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    let Some(element) = element else {
+        out.extend_from_slice(b"NULL");
+        return Ok(());
+    };
+    let start = out.len();
+    render(element, out)?;
+    quote(start, delimiter, out);
     Ok(())
 }
 

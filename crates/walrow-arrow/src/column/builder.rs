@@ -177,13 +177,14 @@ impl Column {
     )]
     #[inline(always)]
     pub(crate) fn append_text(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        if self.rare.is_some() && self.foreign().is_some() {
-            return self.append_foreign(cell);
-        }
-        let pushed = match &mut self.values {
-            // What most columns are, without the way through all others.
-            Values::Utf8(values, TextForm::Raw) => values.push_text(cell),
-            values => values.push_text(cell),
+        let pushed = if self.rare.is_some() && self.foreign().is_some() {
+            self.push_foreign(cell)
+        } else {
+            match &mut self.values {
+                // What most columns are, without the way through all others.
+                Values::Utf8(values, TextForm::Raw) => values.push_text(cell),
+                values => values.push_text(cell),
+            }
         };
         if let Err(error) = pushed {
             return self.settle(error);
@@ -194,10 +195,12 @@ impl Column {
 
     #[inline]
     pub(crate) fn append_binary(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        if self.rare.is_some() && self.foreign().is_some_and(Foreign::is_latin1) {
-            return self.append_latin1(cell);
-        }
-        if let Err(error) = self.values.push_binary(cell) {
+        let pushed = if self.rare.is_some() && self.foreign().is_some_and(Foreign::is_latin1) {
+            self.push_latin1(cell)
+        } else {
+            self.values.push_binary(cell)
+        };
+        if let Err(error) = pushed {
             return self.settle(error);
         }
         self.nulls.append_non_null();
@@ -209,14 +212,14 @@ impl Column {
         Some(*foreign)
     }
 
-    /// Appends a cell that was written under other settings than the pinned ones.
+    /// Pushes a cell that was written under other settings than the pinned ones.
     #[cold]
-    fn append_foreign(&mut self, cell: &[u8]) -> Result<(), CellError> {
+    fn push_foreign(&mut self, cell: &[u8]) -> Result<(), CellError> {
         let Some((foreign, text)) = self.rare.as_mut().and_then(|rare| rare.foreign.as_mut())
         else {
             return Ok(());
         };
-        let pushed = match (foreign, &mut self.values) {
+        match (foreign, &mut self.values) {
             (Foreign::Text(session), Values::Utf8(values, form)) => {
                 values.push_pinned(cell, form, *session)
             }
@@ -226,27 +229,17 @@ impl Column {
                     .translate(cell, text)
                     .and_then(|()| values.push_text(text))
             }
-        };
-        if let Err(error) = pushed {
-            return self.settle(error);
         }
-        self.nulls.append_non_null();
-        Ok(())
     }
 
-    /// Appends a binary cell whose texts are of LATIN1.
+    /// Pushes a binary cell whose texts are of LATIN1.
     #[cold]
-    fn append_latin1(&mut self, cell: &[u8]) -> Result<(), CellError> {
-        let pushed = match &mut self.values {
+    fn push_latin1(&mut self, cell: &[u8]) -> Result<(), CellError> {
+        match &mut self.values {
             Values::Utf8(values, form) => values.push_latin1(cell, form),
-            Values::Trimmed(_) => return self.append_foreign(cell),
+            Values::Trimmed(_) => self.push_foreign(cell),
             values => values.push_binary(cell),
-        };
-        if let Err(error) = pushed {
-            return self.settle(error);
         }
-        self.nulls.append_non_null();
-        Ok(())
     }
 
     /// Takes back what a failed cell left, then does what the policy says.

@@ -109,15 +109,7 @@ pub(crate) fn record_text_from_binary<E: From<CellError>>(
 ) -> Result<(), E> {
     out.push(b'(');
     for (place, next) in record_from_binary(cell, types)?.enumerate() {
-        let value = next?;
-        if place > 0 {
-            out.push(b',');
-        }
-        if let Some(value) = value {
-            scratch.clear();
-            field(place, value, scratch)?;
-            write_quoted(scratch, is_special, out);
-        }
+        write_field(place, next?, scratch, out, &mut field)?;
     }
     out.push(b')');
     Ok(())
@@ -133,17 +125,28 @@ pub(crate) fn record_text_from_text(
     let mut text = Vec::new();
     out.push(b'(');
     record_from_text(cell, width, &mut Vec::new(), |place, value| {
-        if place > 0 {
-            out.push(b',');
-        }
-        if let Some(value) = value {
-            text.clear();
-            field(place, value, &mut text)?;
-            write_quoted(&text, is_special, out);
-        }
-        Ok::<_, CellError>(())
+        write_field(place, value, &mut text, out, &mut field)
     })?;
     out.push(b')');
+    Ok(())
+}
+
+/// Appends a field behind those before it; `field` appends its text to the scratch.
+fn write_field<E>(
+    place: usize,
+    value: Option<&[u8]>,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+    mut field: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    if place > 0 {
+        out.push(b',');
+    }
+    if let Some(value) = value {
+        scratch.clear();
+        field(place, value, scratch)?;
+        write_quoted(scratch, is_special, out);
+    }
     Ok(())
 }
 

@@ -179,11 +179,7 @@ impl List {
                 append_numbers(elements, &scratch.singles)?;
             }
         }
-        if dropped {
-            self.dropped_bounds
-                .push(self.offsets.len().saturating_sub(1));
-        }
-        self.close()
+        self.close_array(dropped)
     }
 
     #[inline(never)]
@@ -240,9 +236,13 @@ impl List {
                 append_numbers(elements, &scratch.singles)?;
             }
         }
+        self.close_array(dropped)
+    }
+
+    fn close_array(&mut self, dropped: bool) -> Result<(), CellError> {
         if dropped {
-            self.dropped_bounds
-                .push(self.offsets.len().saturating_sub(1));
+            let place = self.offsets.len().saturating_sub(1);
+            self.dropped_bounds.push(place);
         }
         self.close()
     }

@@ -31,12 +31,9 @@ impl TextForm {
 
     /// Whether it depends on a setting that the session has another value of than the pinned one.
     pub(crate) fn is_foreign(&self, session: Session) -> bool {
-        match self {
-            _ if session.latin1 => true,
-            Self::Date | Self::Timestamp { zone: _ } => session.date_style.is_some(),
-            Self::Interval => session.interval_style.is_some(),
-            _ => self.has_part(|part| part.is_foreign(session)),
-        }
+        session.latin1
+            || Foreign::of(self, session).is_some()
+            || self.has_part(|part| part.is_foreign(session))
     }
 
     fn has_part(&self, is: impl Fn(&Self) -> bool) -> bool {

@@ -289,15 +289,9 @@ pub(crate) fn multirange_text_from_binary<E: From<CellError>>(
     out: &mut Vec<u8>,
     mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
 ) -> Result<(), E> {
-    out.push(b'{');
-    for (place, range) in multirange_from_binary(cell)?.enumerate() {
-        if place > 0 {
-            out.push(b',');
-        }
-        range_text_from_binary(range?, scratch, out, &mut bound)?;
-    }
-    out.push(b'}');
-    Ok(())
+    write_multirange(multirange_from_binary(cell)?, out, |range, out| {
+        range_text_from_binary(range, scratch, out, &mut bound)
+    })
 }
 
 /// As `range_text_from_text`, of a multirange.
@@ -306,12 +300,23 @@ pub(crate) fn multirange_text_from_text(
     out: &mut Vec<u8>,
     mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
 ) -> Result<(), CellError> {
+    write_multirange(multirange_from_text(cell)?, out, |range, out| {
+        range_text_from_text(range, out, &mut bound)
+    })
+}
+
+/// Appends ranges between braces: `write` appends one, given its cell.
+fn write_multirange<'a, E: From<CellError>>(
+    ranges: impl Iterator<Item = Result<&'a [u8], CellError>>,
+    out: &mut Vec<u8>,
+    mut write: impl FnMut(&'a [u8], &mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
     out.push(b'{');
-    for (place, range) in multirange_from_text(cell)?.enumerate() {
+    for (place, range) in ranges.enumerate() {
         if place > 0 {
             out.push(b',');
         }
-        range_text_from_text(range?, out, &mut bound)?;
+        write(range?, out)?;
     }
     out.push(b'}');
     Ok(())

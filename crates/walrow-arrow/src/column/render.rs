@@ -244,6 +244,11 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    fn in_field(cell: &[u8]) -> Vec<u8> {
+        let length = i32::try_from(cell.len()).unwrap().to_be_bytes();
+        [&length[..], cell].concat()
+    }
+
     #[test]
     fn what_many_parts_become_together_is_bounded() {
         // One digit and 32,768 others.
@@ -251,10 +256,6 @@ mod tests {
             .into_iter()
             .flat_map(u16::to_be_bytes)
             .collect();
-        let in_field = |cell: &[u8]| {
-            let length = i32::try_from(cell.len()).unwrap().to_be_bytes();
-            [&length[..], cell].concat()
-        };
         let (field, bound) = (in_field(&numeric), Arc::new(TextForm::Numeric));
         for (count, rendered) in [
             (31_usize, Ok(())),
@@ -288,10 +289,6 @@ mod tests {
             1_i32.to_be_bytes().to_vec(),
         );
         let mut range = record.clone();
-        let in_field = |cell: &[u8]| {
-            let length = i32::try_from(cell.len()).unwrap().to_be_bytes();
-            [&length[..], cell].concat()
-        };
         // Each level deeper than the last, and each text twice as long.
         for level in 1..=63 {
             let (form, cell) = record;

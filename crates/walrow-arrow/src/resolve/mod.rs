@@ -81,10 +81,9 @@ pub(crate) fn column(
 ) -> Result<Resolved, Error> {
     let mut target = Target::new(options);
     let (schema, type_name) = name_of(&options.catalog, column);
-    let type_names = names_of(&options.catalog, column);
     let chosen = DecoderBuilder::for_column(&options.types, relation, &column.name);
     let of_column = requested.or(chosen);
-    let of_type = || type_names.iter().find_map(|name| options.types.get(name));
+    let of_type = || for_type(&options.types, &options.catalog, column);
     // A schema's bytes may as well be the profile's own.
     target.ewkb = chosen.or_else(of_type).is_some();
     let wanted = of_column.or_else(of_type);
@@ -161,12 +160,8 @@ pub(crate) fn policy(
     column: &Column,
 ) -> OnUnrepresentable {
     let policies = &options.column_unrepresentable;
-    let of_type = || {
-        let names = names_of(&options.catalog, column);
-        names.iter().find_map(|name| policies.get(name))
-    };
     DecoderBuilder::for_column(policies, relation, &column.name)
-        .or_else(of_type)
+        .or_else(|| for_type(policies, &options.catalog, column))
         .copied()
         .unwrap_or(options.unrepresentable)
 }
@@ -295,21 +290,30 @@ fn known_name(catalog: &Catalog, oid: Oid) -> Option<(Option<String>, Option<Str
     Some((Some(entry.schema.clone()), Some(entry.name.clone())))
 }
 
-/// The names that options may call the type by: its own, then those of the types that a domain is over. A server calls
-/// a domain by the last of these, and so options mean the same with a catalog as without one.
-fn names_of(catalog: &Catalog, column: &Column) -> Vec<String> {
-    let (_, own) = name_of(catalog, column);
-    let mut names = Vec::from_iter(own);
+/// What options have for the type by its own name, or by that of one that it is a domain over. A server calls a domain
+/// by the last of these, and so options mean the same with a catalog as without one.
+fn for_type<'a, T>(
+    map: &'a HashMap<String, T>,
+    catalog: &Catalog,
+    column: &Column,
+) -> Option<&'a T> {
+    if map.is_empty() {
+        return None;
+    }
+    let (_, mut name) = name_of(catalog, column);
     let mut oid = column.type_oid;
     // A catalog's domains may be over one another.
-    for _ in 0..kind::MAX_LEVELS {
-        match catalog.type_of(oid).map(|entry| &entry.kind) {
-            Some(TypeKind::Domain { base, .. }) if pg_type::by_oid(oid).is_none() => oid = *base,
-            _ => break,
+    for _ in 0..=kind::MAX_LEVELS {
+        if let Some(found) = name.as_ref().and_then(|name| map.get(name)) {
+            return Some(found);
         }
-        names.extend(known_name(catalog, oid).and_then(|(_, name)| name));
+        oid = match catalog.type_of(oid).map(|entry| &entry.kind) {
+            Some(TypeKind::Domain { base, .. }) if pg_type::by_oid(oid).is_none() => *base,
+            _ => return None,
+        };
+        name = known_name(catalog, oid).and_then(|(_, name)| name);
     }
-    names
+    None
 }
 
 /// Names the canonical extension type that a field's values are of.
