@@ -13,6 +13,9 @@ use walrow_stream::{Spool, SpoolFile};
 /// before memory is full. All transactions share the file, in blocks that are used again, so that
 /// thousands of them take one descriptor.
 ///
+/// The file belongs to the process that made it: in a child that was forked from that one, using what
+/// lies in it is an error, as both would write over each other's blocks.
+///
 /// ```
 /// use std::sync::Arc;
 /// use walrow_log::FileSpool;
@@ -24,7 +27,7 @@ use walrow_stream::{Spool, SpoolFile};
 /// ```
 #[derive(Clone, Debug)]
 pub struct FileSpool {
-    directory: PathBuf,
+    directory: Arc<Path>,
     blocks: Arc<Mutex<Blocks>>,
 }
 
@@ -32,14 +35,9 @@ impl FileSpool {
     /// A spool in this directory, which must exist when the file is needed.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
-            directory: directory.into(),
+            directory: directory.into().into(),
             blocks: Arc::default(),
         }
-    }
-
-    /// Where the file is.
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 }
 
@@ -52,11 +50,8 @@ impl Default for FileSpool {
 
 impl Spool for FileSpool {
     fn create(&self) -> io::Result<Box<dyn SpoolFile>> {
-        let mut blocks = lock(&self.blocks);
-        if blocks.file.is_none() {
-            blocks.file = Some(tempfile::tempfile_in(&self.directory)?);
-        }
         Ok(Box::new(Extent {
+            directory: Arc::clone(&self.directory),
             blocks: Arc::clone(&self.blocks),
             own: Vec::new(),
             size: 0,
@@ -70,7 +65,8 @@ const BLOCK: u64 = 1 << 16;
 /// The file, and which of its blocks nobody has.
 #[derive(Debug, Default)]
 struct Blocks {
-    file: Option<File>,
+    /// There is one while a transaction has a block, with the ID of the process that made it.
+    file: Option<(File, u32)>,
     count: u64,
     free: Vec<u64>,
     /// Transactions that have a part of it.
@@ -83,17 +79,28 @@ fn lock(blocks: &Mutex<Blocks>) -> MutexGuard<'_, Blocks> {
 }
 
 impl Blocks {
-    fn take(&mut self) -> u64 {
-        self.free.pop().unwrap_or_else(|| {
+    /// A block that nobody has, in the file or in a new one.
+    fn take(&mut self, directory: &Path) -> io::Result<u64> {
+        if self.file.is_none() {
+            let file = tempfile::tempfile_in(directory)?;
+            self.file = Some((file, std::process::id()));
+        }
+        Ok(self.free.pop().unwrap_or_else(|| {
             self.count = self.count.saturating_add(1);
             self.count.saturating_sub(1)
-        })
+        }))
     }
 
     fn seek(&mut self, block: u64, offset: u64) -> io::Result<&mut File> {
-        let Some(file) = &mut self.file else {
+        let Some((file, owner)) = &mut self.file else {
             return Err(io::ErrorKind::NotFound.into());
         };
+        if *owner != std::process::id() {
+            return Err(io::Error::other(
+                "the file belongs to the process that this one was forked from; decode in the \
+                 process that made the decoder",
+            ));
+        }
         let place = block.saturating_mul(BLOCK).saturating_add(offset);
         file.seek(SeekFrom::Start(place))?;
         Ok(file)
@@ -103,6 +110,7 @@ impl Blocks {
 /// One transaction's blocks, in order.
 #[derive(Debug)]
 struct Extent {
+    directory: Arc<Path>,
     blocks: Arc<Mutex<Blocks>>,
     own: Vec<u64>,
     size: u64,
@@ -115,10 +123,11 @@ impl SpoolFile for Extent {
         while !rest.is_empty() {
             let (index, offset) = (self.size / BLOCK, self.size % BLOCK);
             if offset == 0 && self.own.len() as u64 == index {
+                let block = blocks.take(&self.directory)?;
                 if self.own.is_empty() {
                     blocks.users = blocks.users.saturating_add(1);
                 }
-                self.own.push(blocks.take());
+                self.own.push(block);
             }
             let block = self.own.last().copied().unwrap_or_default();
             let space = usize::try_from(BLOCK.saturating_sub(offset)).unwrap_or(usize::MAX);

@@ -68,7 +68,8 @@ fn frames_larger_than_a_block_are_read_whole() {
 fn a_directory_that_is_not_there_is_an_error_once_it_is_needed() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
-    let error = FileSpool::new(&missing).create().unwrap_err();
+    let mut file = FileSpool::new(&missing).create().unwrap();
+    let error = file.append(b"0").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     let mut assembler = Assembler::default()
         .with_spool(Arc::new(FileSpool::new(missing)))
@@ -123,6 +124,19 @@ fn blocks_are_used_again_and_hold_what_was_written() {
             assert_eq!(past.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         }
     }
+}
+
+#[test]
+fn a_file_of_which_nothing_was_written_outlives_the_others() {
+    let spool = FileSpool::default();
+    let mut empty = spool.create().unwrap();
+    let mut other = spool.create().unwrap();
+    other.append(b"other").unwrap();
+    drop(other);
+    empty.append(b"mine").unwrap();
+    let mut bytes = [0; 4];
+    empty.read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"mine");
 }
 
 #[test]

@@ -22,4 +22,16 @@ impl Encoding {
             Self::Latin1 => Some(string.0.iter().map(|byte| char::from(*byte)).collect()),
         }
     }
+
+    /// The bytes that [`Encoding::decode`] makes this text of.
+    pub(crate) fn encode(self, text: &str) -> Cow<'_, [u8]> {
+        match self {
+            Self::Utf8 => Cow::Borrowed(text.as_bytes()),
+            // No other characters come out of LATIN1.
+            Self::Latin1 => text
+                .chars()
+                .map(|it| u8::try_from(it).unwrap_or(b'?'))
+                .collect(),
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! What is wrong with a stream, and where.
 
+use crate::printable::Printable;
+use crate::relation::MAX_NAME;
 use std::fmt;
 use walrow_wire::{Lsn, Oid, Xid};
 
@@ -58,6 +60,20 @@ pub enum ErrorKind {
         message: &'static str,
         /// The field.
         field: &'static str,
+    },
+    /// A name that no PostgreSQL server can have.
+    NameTooLong {
+        /// The message, by the manual's name.
+        message: &'static str,
+        /// The field.
+        field: &'static str,
+        /// Its bytes.
+        size: usize,
+    },
+    /// A Truncate that names a relation twice, which no server does.
+    RepeatedRelation {
+        /// The relation.
+        oid: Oid,
     },
     /// A message of a streamed transaction whose first chunk is not here.
     MissingBegin {
@@ -125,7 +141,13 @@ impl Error {
                 found: _,
             }
             | ErrorKind::InvalidUtf8 { message, field: _ }
+            | ErrorKind::NameTooLong {
+                message,
+                field: _,
+                size: _,
+            }
             | ErrorKind::MissingBegin { message, xid: _ } => message,
+            ErrorKind::RepeatedRelation { oid: _ } => "Truncate",
             ErrorKind::CommitMismatch { begin: _ } => "Commit",
             ErrorKind::StreamRestarted { xid: _ } => "Stream Start",
             ErrorKind::PrepareMismatch { xid: _ } => "Prepare",
@@ -145,14 +167,20 @@ impl Error {
         match &self.kind {
             ErrorKind::Wire(error) => Some(error.field),
             ErrorKind::CommitMismatch { begin: _ } => Some("commit LSN"),
-            ErrorKind::UnknownRelation { message: _, oid: _ } => Some("relation OID"),
+            ErrorKind::UnknownRelation { message: _, oid: _ }
+            | ErrorKind::RepeatedRelation { oid: _ } => Some("relation OID"),
             ErrorKind::ColumnCount {
                 message: _,
                 relation: _,
                 expected: _,
                 found: _,
             } => Some("number of columns"),
-            ErrorKind::InvalidUtf8 { message: _, field } => Some(field),
+            ErrorKind::InvalidUtf8 { message: _, field }
+            | ErrorKind::NameTooLong {
+                message: _,
+                field,
+                size: _,
+            } => Some(field),
             ErrorKind::TooLarge { size: _, limit: _ } => Some("length"),
             ErrorKind::MissingBegin { message: _, xid: _ }
             | ErrorKind::StreamRestarted { xid: _ }
@@ -174,7 +202,17 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
+        Printable(Words(self)).fmt(f)
+    }
+}
+
+/// The error with names as they are.
+struct Words<'a>(&'a Error);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Error { kind, offset, lsn } = self.0;
+        match kind {
             // Its own offset counts from the frame; ours, below, from the stream's start.
             ErrorKind::Wire(error) => {
                 let text = error.to_string();
@@ -217,6 +255,18 @@ impl fmt::Display for Error {
                      or, where the database is SQL_ASCII, {told}change the name"
                 )?;
             }
+            ErrorKind::NameTooLong {
+                message,
+                field,
+                size,
+            } => write!(
+                f,
+                "{message}: {field} of {size} bytes; PostgreSQL's names have at most 63, and walrow \
+                 reads up to {MAX_NAME}"
+            )?,
+            ErrorKind::RepeatedRelation { oid } => {
+                write!(f, "Truncate: relation {oid} is named twice")?;
+            }
             ErrorKind::MissingBegin { message, xid } => write!(
                 f,
                 "{message}: transaction {xid} began before the stream does; read from where its \
@@ -233,9 +283,9 @@ impl fmt::Display for Error {
             )?,
             ErrorKind::MissingPrepared { xid } => write!(
                 f,
-                "Commit Prepared: transaction {xid} was prepared before the stream begins; restore \
-                 the prepared transactions of the session before, or say that the stream starts \
-                 late (late_start)"
+                "Commit Prepared: the rows of transaction {xid} are not in the stream, it was \
+                 prepared before; restore the prepared transactions of the session before \
+                 (restore_prepared), or say that the stream starts late (late_start)"
             )?,
             ErrorKind::TooLarge { size, limit } => write!(
                 f,
@@ -250,8 +300,8 @@ impl fmt::Display for Error {
                 return f.write_str("not a whole state of prepared transactions");
             }
         }
-        write!(f, " (byte {} of the stream", self.offset)?;
-        if let Some(lsn) = self.lsn {
+        write!(f, " (byte {offset} of the stream")?;
+        if let Some(lsn) = lsn {
             write!(f, ", lsn {lsn}")?;
         }
         f.write_str(")")

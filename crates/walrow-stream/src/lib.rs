@@ -28,6 +28,7 @@ mod error;
 mod frames;
 mod look;
 mod prepared;
+mod printable;
 mod relation;
 mod spool;
 mod transaction;
@@ -39,6 +40,7 @@ pub use catalog::{
 };
 pub use encoding::Encoding;
 pub use error::{Error, ErrorKind};
+pub use printable::Printable;
 pub use relation::{Column, Relation, TypeName};
 pub use spool::{Spool, SpoolFile};
 pub use transaction::{Change, Item, Message, Origin, Prepared, Row, Transaction};

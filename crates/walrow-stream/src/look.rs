@@ -2,12 +2,14 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::frames::Frames;
-use walrow_wire::{BackendMessage, CopyData, Frame, Lsn, Message, Oid, XLogData, Xid};
+use walrow_wire::{BackendMessage, CopyData, Frame, Lsn, Message, Oid, PgString, XLogData, Xid};
 
 /// What a frame is to the search for transactions.
 pub(crate) enum Seen<'a> {
     /// Nothing: a keepalive, a notice.
     Nothing,
+    /// `S` of `server_version`, with the major version
+    ServerVersion(u32),
     /// A pgoutput message and its kind.
     Message(u8, XLogData<'a>),
     /// `W`
@@ -197,6 +199,12 @@ pub(crate) fn look(frame: &[u8]) -> Result<Seen<'_>, Fault> {
                 .get(b'C')
                 .map_or_else(String::new, |sqlstate| sqlstate.to_string()),
         ),
+        BackendMessage::ParameterStatus(status) if status.name == PgString(b"server_version") => {
+            let version = status.value.to_str().unwrap_or_default();
+            let digits = version.split(|it: char| !it.is_ascii_digit()).next();
+            let major = digits.and_then(|digits| digits.parse().ok());
+            major.map_or(Seen::Nothing, Seen::ServerVersion)
+        }
         // No message, not even a kind: the parse says so.
         BackendMessage::CopyData(CopyData::XLogData(data)) => {
             parse(&data, false)?;

@@ -5,6 +5,7 @@
 //! ends it.
 
 use crate::assembler::Assembler;
+use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
 use crate::look::{kind_of, xid_of};
 use crate::relation::Relation;
@@ -20,15 +21,20 @@ use walrow_wire::{
 /// Bytes of messages that are put together before they are written.
 const BLOCK: usize = 256 << 10;
 
-pub(crate) fn save(undecided: &mut Undecided, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn save(
+    undecided: &mut Undecided,
+    encoding: Encoding,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let complete = undecided.knows_prepared();
     let Undecided {
         spools, prepared, ..
     } = undecided;
     let mut bytes = Vec::new();
     for open in prepared.values_mut() {
         put_begin(open, &mut bytes);
-        for relation in &open.inherited {
-            put_relation(relation, open, &mut bytes);
+        for relation in open.inherited.values() {
+            put_relation(relation, open, encoding, &mut bytes);
         }
         let mut reader = SpoolReader::new(spools.take(open.spool));
         let written = put_frames(&mut reader, open, &mut bytes, out);
@@ -36,14 +42,14 @@ pub(crate) fn save(undecided: &mut Undecided, out: &mut dyn Write) -> io::Result
         written?;
         put_end(open, &mut bytes);
     }
-    put_trailer(prepared.len(), &mut bytes);
+    put_trailer(prepared.len(), complete, &mut bytes);
     out.write_all(&bytes)
 }
 
 /// What no server sends: a logical message of walrow's own, at LSN 0/0. Where it is missing, or says
-/// another number, the state was cut.
-fn put_trailer(count: usize, out: &mut Vec<u8>) {
-    let content = format!("{{\"prepared\":{count}}}");
+/// another number, the state was cut. `complete` says that nothing else was prepared.
+fn put_trailer(count: usize, complete: bool, out: &mut Vec<u8>) {
+    let content = format!("{{\"prepared\":{count},\"complete\":{complete}}}");
     let message = Message::Message(LogicalMessage {
         xid: None,
         transactional: false,
@@ -107,12 +113,18 @@ pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<
             }
         }
     }
-    let mut whole = Vec::new();
-    put_trailer(assembler.prepared().count(), &mut whole);
-    let complete = trailer.is_some_and(|trailer| whole.ends_with(&trailer));
-    if !complete || assembler.is_mid_transaction() || assembler.has_streamed() {
+    let count = assembler.prepared().count();
+    let says = |complete| {
+        let mut whole = Vec::new();
+        put_trailer(count, complete, &mut whole);
+        trailer.as_ref().is_some_and(|it| whole.ends_with(it))
+    };
+    let complete = says(true);
+    let whole = complete || says(false);
+    if !whole || assembler.is_mid_transaction() || assembler.has_streamed() {
         return Err(fault(ErrorKind::NotPreparedState));
     }
+    assembler.set_restored(complete);
     Ok(assembler)
 }
 
@@ -122,7 +134,9 @@ fn put_begin(open: &Open, out: &mut Vec<u8>) {
         return;
     };
     let begin = if open.streamed {
-        Message::StreamStart(StreamStart { xid, first: true })
+        // One that lacks its first chunk is saved without one.
+        let first = !open.lost;
+        Message::StreamStart(StreamStart { xid, first })
     } else {
         Message::BeginPrepare(BeginPrepare {
             prepare_lsn: prepared.prepare_lsn,
@@ -170,7 +184,7 @@ fn put_end(open: &Open, out: &mut Vec<u8>) {
 }
 
 /// A relation version that the transaction's rows use, with the names of its types before it.
-fn put_relation(relation: &Relation, open: &Open, out: &mut Vec<u8>) {
+fn put_relation(relation: &Relation, open: &Open, encoding: Encoding, out: &mut Vec<u8>) {
     let Some(prepared) = &open.transaction.prepared else {
         return;
     };
@@ -180,15 +194,18 @@ fn put_relation(relation: &Relation, open: &Open, out: &mut Vec<u8>) {
             let message = Type {
                 xid,
                 oid: column.type_oid,
-                namespace: PgString(name.namespace.as_bytes()),
-                name: PgString(name.name.as_bytes()),
+                namespace: PgString(&encoding.encode(&name.namespace)),
+                name: PgString(&encoding.encode(&name.name)),
             };
             put(&Message::Type(message), prepared, out);
         }
     }
-    let columns = relation.columns.iter().map(|column| walrow_wire::Column {
+    let names = relation.columns.iter().map(|it| encoding.encode(&it.name));
+    let names: Vec<_> = names.collect();
+    let columns = relation.columns.iter().zip(&names);
+    let columns = columns.map(|(column, name)| walrow_wire::Column {
         flags: column.is_key.into(),
-        name: PgString(column.name.as_bytes()),
+        name: PgString(name),
         type_oid: column.type_oid,
         type_modifier: column.type_modifier,
     });
@@ -196,8 +213,8 @@ fn put_relation(relation: &Relation, open: &Open, out: &mut Vec<u8>) {
     let message = walrow_wire::Relation {
         xid,
         oid: relation.oid,
-        namespace: PgString(relation.namespace.as_bytes()),
-        name: PgString(relation.name.as_bytes()),
+        namespace: PgString(&encoding.encode(&relation.namespace)),
+        name: PgString(&encoding.encode(&relation.name)),
         replica_identity: relation.replica_identity,
         columns: Columns::encoded(columns, &mut buffer),
     };
@@ -218,4 +235,128 @@ fn put_at(message: &Message<'_>, lsn: Lsn, clock: Timestamp, out: &mut Vec<u8>) 
         message: &bytes,
     };
     BackendMessage::CopyData(CopyData::XLogData(data)).encode(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transaction::{Change, Row, Transaction};
+    use proptest::prelude::*;
+    use walrow_testkit::strategy::arbitrary;
+    use walrow_testkit::{History, Stream};
+    use walrow_wire::Tuple;
+
+    /// What is held, field by field: a new field has to be restored too, or to be named here.
+    fn held(assembler: &Assembler) -> Vec<(Transaction, bool, bool)> {
+        let fields = |open: &Open| {
+            let Open {
+                transaction,
+                streamed,
+                lost,
+                // Compared by what comes of them.
+                spool: _,
+                inherited: _,
+                aborted: _,
+                // Of no use once it is prepared.
+                kept: _,
+                relation: _,
+            } = open;
+            (transaction.clone(), *streamed, *lost)
+        };
+        assembler.held().map(fields).collect()
+    }
+
+    /// All that is handed out, but for places in the stream and the numbers of versions.
+    fn handed_out(assembler: &mut Assembler, mut input: &[u8]) -> Vec<String> {
+        let cells = |tuple: Tuple<'_>| format!("{:?}", tuple.cells().collect::<Vec<_>>());
+        let unnumbered = |relation: &Relation| {
+            let relation = Relation {
+                version: 0,
+                ..relation.clone()
+            };
+            format!("{relation:?}")
+        };
+        let mut lines = Vec::new();
+        loop {
+            lines.push(match assembler.next(&mut input) {
+                Ok(None) => return lines,
+                Err(error) => {
+                    lines.push(format!("{:?}", error.kind));
+                    return lines;
+                }
+                Ok(Some(Item::Change(change))) => {
+                    let Change {
+                        seq,
+                        lsn,
+                        offset: _,
+                        relation,
+                        row,
+                    } = change;
+                    let row = match row {
+                        Row::Insert { new } => cells(new),
+                        Row::Update { old, new } => {
+                            let old = old.map(|old| (old, cells(old.tuple())));
+                            format!("{old:?} {}", cells(new))
+                        }
+                        Row::Delete { old } => format!("{old:?} {}", cells(old.tuple())),
+                        Row::Truncate {
+                            relations,
+                            cascade,
+                            restart_identity,
+                        } => {
+                            let relations = relations.iter().map(|it| unnumbered(it));
+                            let relations: Vec<_> = relations.collect();
+                            format!("{relations:?} {cascade} {restart_identity}")
+                        }
+                    };
+                    format!("{seq} {lsn} {} {row}", unnumbered(relation))
+                }
+                // The other has handed out its versions before.
+                Ok(Some(Item::Relation { .. })) => continue,
+                Ok(Some(item)) => format!("{item:?}"),
+            });
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_prepared_is_restored_field_by_field(
+            history in arbitrary::<History>(2048),
+            from in any::<prop::sample::Index>(),
+            to in any::<prop::sample::Index>(),
+            late_start in any::<bool>(),
+        ) {
+            let stream = history.delivered();
+            let frames = stream.frames();
+            // One that starts late lacks the first chunks of some.
+            let from = if late_start { from.index(frames.len()) } else { 0 };
+            let to = from + to.index(frames.len() - from + 1);
+            let mut first = Assembler::default().with_late_start(late_start);
+            let bytes = frames[from..to].concat();
+            let mut input = &*bytes;
+            let read = loop {
+                match first.next(&mut input) {
+                    Ok(Some(_)) => {}
+                    end => break end.map(|_| ()),
+                }
+            };
+            // It may begin in the middle of a transaction.
+            prop_assume!(read.is_ok());
+            // What is open, and known of relations, is the session's.
+            first.new_session();
+            let mut state = Vec::new();
+            first.save_prepared(&mut state).unwrap();
+            let mut second = Assembler::default().with_late_start(late_start);
+            second.restore_prepared(&mut &*state).unwrap();
+            prop_assert_eq!(held(&first), held(&second));
+            let mut ends = Stream::new().session();
+            for (transaction, _, _) in held(&first) {
+                let gid = transaction.prepared.unwrap().gid;
+                ends = ends.commit_prepared(0x1000_0000, transaction.xid, &gid);
+            }
+            let ends = ends.bytes();
+            let (one, other) = (handed_out(&mut first, &ends), handed_out(&mut second, &ends));
+            prop_assert_eq!(one, other);
+        }
+    }
 }

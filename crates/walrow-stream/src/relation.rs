@@ -162,6 +162,11 @@ pub(crate) struct Relations {
 
 const RECENT: usize = 8;
 
+/// Bytes that a name may have as it was sent. PostgreSQL's have 63; a server that was compiled with
+/// longer ones, or converts them from another encoding, sends more. A name is repeated in every
+/// field, row and error that names its column, so that a long one would multiply.
+pub(crate) const MAX_NAME: usize = 1024;
+
 impl Relations {
     /// Forgets all definitions: a new session sends them again. Version numbers go on.
     pub(crate) fn clear(&mut self) {
@@ -183,6 +188,11 @@ impl Relations {
             *slot = Some(Arc::clone(&defined.value));
         }
         slot.as_ref()
+    }
+
+    /// The session's relations, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.session.relations.values().map(|known| &known.value)
     }
 
     /// Whether a row of these relations uses a version that is to be handed out before it.
@@ -225,10 +235,10 @@ impl Relations {
     }
 
     /// Definitions from now on are one transaction's own; it begins with these.
-    pub(crate) fn enter(&mut self, inherited: Vec<Arc<Relation>>) {
+    pub(crate) fn enter(&mut self, inherited: BTreeMap<Oid, Arc<Relation>>) {
         let relations = inherited
             .into_iter()
-            .map(|relation| (relation.oid, Defined::now(relation, 0)));
+            .map(|(oid, relation)| (oid, Defined::now(relation, 0)));
         self.overlay = Some(Definitions {
             relations: relations.collect(),
             types: HashMap::new(),
@@ -313,6 +323,14 @@ impl Relations {
         message: &'static str,
         field: &'static str,
     ) -> Result<Cow<'a, str>, ErrorKind> {
+        let size = string.0.len();
+        if size > MAX_NAME {
+            return Err(ErrorKind::NameTooLong {
+                message,
+                field,
+                size,
+            });
+        }
         let text = self.encoding.decode(string);
         text.ok_or(ErrorKind::InvalidUtf8 { message, field })
     }

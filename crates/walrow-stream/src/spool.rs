@@ -138,30 +138,29 @@ impl Spools {
         }
         let wanted = frames.len().saturating_add(MARK_SIZE);
         // What would fill all memory alone goes straight to its file.
-        let direct = wanted > self.limit && self.spool.is_some();
-        if !direct && self.used.saturating_add(wanted) > self.limit {
+        let direct = self.spool.clone().filter(|_| wanted > self.limit);
+        if direct.is_none() && self.used.saturating_add(wanted) > self.limit {
             self.make_room(id, wanted)?;
         }
-        let spool = self.spool.clone();
         let Some(entry) = self.entries.get_mut(&id) else {
             return Ok(());
         };
         let before = entry.memory.capacity();
-        if direct {
-            entry.spill(spool.as_deref())?;
-        } else {
-            reserve(&mut entry.memory, wanted);
+        match &direct {
+            Some(spool) => entry.spill(&**spool)?,
+            None => reserve(&mut entry.memory, wanted),
         }
         if entry.end != Some(offset) {
             entry.memory.push(MARK);
             entry.memory.extend_from_slice(&offset.to_be_bytes());
         }
         entry.end = Some(offset.saturating_add(fed));
-        if direct {
-            entry.spill(spool.as_deref())?;
-            entry.append_to_file(frames)?;
-        } else {
-            entry.memory.extend_from_slice(frames);
+        match &direct {
+            Some(spool) => {
+                entry.spill(&**spool)?;
+                entry.append_to_file(frames, &**spool)?;
+            }
+            None => entry.memory.extend_from_slice(frames),
         }
         let after = entry.memory.capacity();
         self.used = self.used.saturating_sub(before).saturating_add(after);
@@ -197,7 +196,7 @@ impl Spools {
             if size == 0 {
                 break;
             }
-            entry.spill(Some(&*spool))?;
+            entry.spill(&*spool)?;
             self.used = self.used.saturating_sub(size);
         }
         Ok(())
@@ -240,19 +239,21 @@ fn reserve(memory: &mut Vec<u8>, wanted: usize) {
 
 impl Spooled {
     /// Moves what lies in memory to the file and gives the memory up.
-    fn spill(&mut self, spool: Option<&dyn Spool>) -> io::Result<()> {
-        if self.file.is_none() {
-            self.file = spool.map(Spool::create).transpose()?;
-        }
+    fn spill(&mut self, spool: &dyn Spool) -> io::Result<()> {
         let memory = std::mem::take(&mut self.memory);
-        self.append_to_file(&memory)
+        self.append_to_file(&memory, spool)
     }
 
-    fn append_to_file(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(file) = &mut self.file {
-            file.append(bytes)?;
-            self.file_size = self.file_size.saturating_add(bytes.len() as u64);
+    fn append_to_file(&mut self, bytes: &[u8], spool: &dyn Spool) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
         }
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(spool.create()?),
+        };
+        file.append(bytes)?;
+        self.file_size = self.file_size.saturating_add(bytes.len() as u64);
         Ok(())
     }
 }

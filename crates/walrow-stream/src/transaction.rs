@@ -26,11 +26,12 @@ pub struct Transaction {
 pub struct Prepared {
     /// The name that PREPARE TRANSACTION gave it; used again by others, in time.
     pub gid: String,
-    /// Where the prepare record starts.
+    /// Where the prepare record starts; 0/0 where the stream has nothing of an empty transaction
+    /// but its commit, as up to PostgreSQL 17.
     pub prepare_lsn: Lsn,
-    /// Where it ends.
+    /// Where it ends; 0/0 likewise.
     pub prepare_end_lsn: Lsn,
-    /// When it was prepared.
+    /// When it was prepared; meaningless where there is no `prepare_lsn`.
     pub prepare_time: Timestamp,
 }
 
@@ -63,6 +64,9 @@ pub enum Item<'a> {
     Message(Message<'a>),
     /// The transaction is complete.
     Commit(&'a Transaction),
+    /// A part of a transaction that is left out was read past. Nothing came of it, but there is
+    /// more to read before anything does: a caller may look around.
+    Skipped,
     /// A new server session begins: relations are sent again.
     SessionStart,
     /// The server ended the stream with an error; what was open is dropped.

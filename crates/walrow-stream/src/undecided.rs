@@ -22,7 +22,7 @@ pub(crate) struct Open {
     pub(crate) streamed: bool,
     pub(crate) spool: SpoolId,
     /// Versions that its rows arrived under without a Relation message of its own before them.
-    pub(crate) inherited: Vec<Arc<Relation>>,
+    pub(crate) inherited: BTreeMap<Oid, Arc<Relation>>,
     /// What its own Relation and Type messages defined.
     pub(crate) kept: Kept,
     /// Subtransactions that were rolled back.
@@ -41,12 +41,33 @@ pub(crate) struct Key {
     prepare_end_lsn: Lsn,
 }
 
+impl Key {
+    fn new(xid: Xid, prepared: &Prepared) -> Self {
+        Self {
+            gid: prepared.gid.clone(),
+            xid,
+            prepare_end_lsn: prepared.prepare_end_lsn,
+        }
+    }
+}
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Undecided {
     pub(crate) spools: Spools,
     /// Whether it is no error if a transaction's begin is missing.
     pub(crate) late_start: bool,
+    /// Whether the stream is known to begin after its slot: transactions that were prepared before
+    /// may be committed in it.
+    pub(crate) resumed: bool,
+    /// Whether everything that was prepared before the stream is in [`Undecided::prepared`]: it was
+    /// restored from a state that has all.
+    pub(crate) restored: bool,
+    /// Whether the server sends a Prepare for empty transactions too, so that a Commit Prepared
+    /// alone is never of one.
+    pub(crate) prepares_empty: bool,
+    /// How many Commit Prepared came for which nothing had been prepared in the stream.
+    pub(crate) unprepared: u64,
     /// The one whose messages arrive now: in S…E or in b…P.
     current: Option<Open>,
     /// By top-level transaction.
@@ -88,12 +109,21 @@ impl Undecided {
         !self.streamed.is_empty()
     }
 
+    /// Whether everything is known that was prepared before now: a saved state of it is whole.
+    ///
+    /// By default a stream is taken to begin where its slot does. A slot is made when nothing is
+    /// prepared, or the server sends what was with its Commit Prepared.
+    pub(crate) const fn knows_prepared(&self) -> bool {
+        self.restored || !(self.resumed || self.late_start)
+    }
+
     /// Gives the prepared ones to another.
     pub(crate) fn move_prepared(mut self, other: &mut Self) -> io::Result<()> {
         for mut open in std::mem::take(&mut self.prepared).into_values() {
             open.spool = other.spools.adopt_foreign(self.spools.take(open.spool))?;
             other.hold(open);
         }
+        other.restored |= self.restored;
         Ok(())
     }
 
@@ -105,7 +135,7 @@ impl Undecided {
             },
             streamed,
             spool: self.spools.create(),
-            inherited: Vec::new(),
+            inherited: BTreeMap::new(),
             kept: Kept::default(),
             aborted: HashSet::new(),
             relation: None,
@@ -196,21 +226,74 @@ impl Undecided {
         let Some(prepared) = &open.transaction.prepared else {
             return;
         };
-        let key = Key {
-            gid: prepared.gid.clone(),
-            xid: open.transaction.xid,
-            prepare_end_lsn: prepared.prepare_end_lsn,
-        };
+        let key = Key::new(open.transaction.xid, prepared);
         if let Some(before) = self.prepared.insert(key, open) {
             self.spools.remove(before.spool);
         }
     }
 
-    /// The transaction that is committed, if its messages are here.
+    /// Takes a Prepare without a Begin Prepare: PostgreSQL 18 sends it for a prepared transaction
+    /// that changed nothing, such as one that only locked rows.
+    pub(crate) fn prepare_empty(&mut self, prepare: &Prepare<'_>) -> Result<(), Fault> {
+        self.prepares_empty = true;
+        let prepared = read_prepare(prepare)?;
+        // What is here with its rows is not made an empty one.
+        if !self
+            .prepared
+            .contains_key(&Key::new(prepare.xid, &prepared))
+        {
+            let mut open = self.open(prepare.xid, false);
+            open.transaction.prepared = Some(prepared);
+            self.hold(open);
+        }
+        Ok(())
+    }
+
+    /// The transaction that is committed; none if its commit came before, or if a stream that
+    /// starts late has not all of it.
+    ///
+    /// `delivered` says that the commit lies before the LSN from where on transactions are wanted.
     pub(crate) fn commit_prepared(
         &mut self,
         commit: &CommitPrepared<'_>,
+        delivered: bool,
     ) -> Result<Option<Open>, Fault> {
+        let missing = || {
+            let xid = commit.xid;
+            Err(Fault::from(ErrorKind::MissingPrepared { xid }).near(commit.commit_lsn))
+        };
+        let mut open = match self.take_prepared(commit)? {
+            Some(open) if open.lost && !self.late_start && !delivered => return missing(),
+            Some(open) => open,
+            // Missed by nobody: what ends before the start, and, as after a reconnect the commit
+            // comes again without its rows, what was handed out before.
+            None if delivered || self.finished.contains(&(commit.xid, commit.end_lsn)) => {
+                return Ok(None);
+            }
+            // Up to PostgreSQL 17 nothing is sent of an empty transaction before this.
+            None if self.knows_prepared() && (self.restored || !self.prepares_empty) => {
+                self.unprepared = self.unprepared.saturating_add(1);
+                let mut open = self.open(commit.xid, false);
+                open.transaction.prepared = Some(Prepared {
+                    gid: gid("Commit Prepared", commit.gid)?,
+                    prepare_lsn: Lsn::INVALID,
+                    prepare_end_lsn: Lsn::INVALID,
+                    prepare_time: Timestamp(0),
+                });
+                open
+            }
+            None if self.late_start => return Ok(None),
+            None => return missing(),
+        };
+        if self.finished.len() >= FINISHED {
+            self.finished.pop_front();
+        }
+        self.finished.push_back((commit.xid, commit.end_lsn));
+        open = open.committed(commit.commit_lsn, commit.end_lsn, commit.commit_time);
+        Ok(Some(open))
+    }
+
+    fn take_prepared(&mut self, commit: &CommitPrepared<'_>) -> Result<Option<Open>, Fault> {
         let least = Key {
             gid: gid("Commit Prepared", commit.gid)?,
             xid: commit.xid,
@@ -222,20 +305,8 @@ impl Undecided {
         };
         // The message tells no LSN of the prepare: of several, all but the last are long over.
         let key = self.prepared.range(least..=most).next_back();
-        let Some(key) = key.map(|(key, _)| key.clone()) else {
-            return Ok(None);
-        };
-        if self.finished.len() >= FINISHED {
-            self.finished.pop_front();
-        }
-        self.finished.push_back((commit.xid, commit.end_lsn));
-        let open = self.prepared.remove(&key);
-        Ok(open.map(|open| open.committed(commit.commit_lsn, commit.end_lsn, commit.commit_time)))
-    }
-
-    /// Whether this commit was told before: after a reconnect it comes again, its rows do not.
-    pub(crate) fn is_repeated(&self, commit: &CommitPrepared<'_>) -> bool {
-        self.finished.contains(&(commit.xid, commit.end_lsn))
+        let key = key.map(|(key, _)| key.clone());
+        Ok(key.and_then(|key| self.prepared.remove(&key)))
     }
 
     pub(crate) fn rollback_prepared(
@@ -322,12 +393,7 @@ impl Undecided {
         let Some(open) = self.current.take() else {
             return Ok(());
         };
-        let said = Prepared {
-            gid: gid("Prepare", prepare.gid)?,
-            prepare_lsn: prepare.prepare_lsn,
-            prepare_end_lsn: prepare.end_lsn,
-            prepare_time: prepare.prepare_time,
-        };
+        let said = read_prepare(prepare)?;
         if open.transaction.prepared.as_ref() != Some(&said) || open.transaction.xid != prepare.xid
         {
             let xid = open.transaction.xid;
@@ -358,13 +424,13 @@ impl Open {
     fn uses(&mut self, oid: Oid, relations: &mut Relations) {
         if self.relation == Some(oid)
             || self.kept.relations.contains_key(&oid)
-            || self.inherited.iter().any(|relation| relation.oid == oid)
+            || self.inherited.contains_key(&oid)
         {
             return;
         }
         // None: what reads the row will say so.
         if let Some(relation) = relations.get(oid) {
-            self.inherited.push(Arc::clone(relation));
+            self.inherited.insert(oid, Arc::clone(relation));
         }
     }
 }
@@ -379,6 +445,15 @@ pub(crate) fn read_origin(origin: &walrow_wire::Origin<'_>) -> Result<Origin, Fa
     Ok(Origin {
         name: name.to_owned(),
         commit_lsn: origin.commit_lsn,
+    })
+}
+
+fn read_prepare(prepare: &Prepare<'_>) -> Result<Prepared, Fault> {
+    Ok(Prepared {
+        gid: gid("Prepare", prepare.gid)?,
+        prepare_lsn: prepare.prepare_lsn,
+        prepare_end_lsn: prepare.end_lsn,
+        prepare_time: prepare.prepare_time,
     })
 }
 

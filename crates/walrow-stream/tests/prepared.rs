@@ -5,8 +5,11 @@
 mod lines;
 
 use lines::rows_of;
-use walrow_stream::{Assembler, ErrorKind, Item};
-use walrow_testkit::{OwnedCell, Stream, captures, for_every_cut, in_chunks, null, text};
+use walrow_stream::{Assembler, Encoding, ErrorKind, Item};
+use walrow_testkit::{
+    OwnedCell, OwnedColumn, OwnedMessage, PgText, Stream, captures, for_every_cut, in_chunks, null,
+    text,
+};
 use walrow_wire::{Lsn, ReplicaIdentity};
 
 const T: u32 = 16_384;
@@ -232,7 +235,7 @@ fn a_later_session_may_tell_the_end() {
 }
 
 #[test]
-fn a_commit_without_its_rows_is_an_error_unless_the_stream_starts_late() {
+fn a_commit_without_its_rows_is_an_error_where_the_stream_is_known_to_begin_later() {
     let known = t2(Stream::new().begin_prepare(0x1000, 700, "secret"))
         .insert(T, &two("1"))
         .prepare();
@@ -241,10 +244,9 @@ fn a_commit_without_its_rows_is_an_error_unless_the_stream_starts_late() {
         .commit_prepared(0x1100, 700, "secret")
         .begin(0x1200, 701);
     let bytes = t2(stream).insert(T, &two("2")).commit().bytes();
-    let mut assembler = Assembler::default();
-    let (rows, error) = rows_of(&mut assembler, [&bytes[front..]]);
-    assert_eq!(rows, Vec::<String>::new());
-    assert_eq!(error, Some(ErrorKind::MissingPrepared { xid: 700 }));
+    let missing = (Vec::new(), Some(ErrorKind::MissingPrepared { xid: 700 }));
+    let mut assembler = Assembler::default().with_start(Lsn(0x1050));
+    assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), missing);
     let error = assembler.next(&mut &[][..]).unwrap_err().to_string();
     assert!(error.contains("700") && error.contains("0/1100"), "{error}");
     assert!(!error.contains("secret"), "the name is the user's: {error}");
@@ -255,6 +257,186 @@ fn a_commit_without_its_rows_is_an_error_unless_the_stream_starts_late() {
     // Delivered before, its rows are missed by nobody.
     let mut resumed = Assembler::default().with_start(Lsn(0x1130));
     assert_eq!(rows_of(&mut resumed, [&bytes[front..]]), expected);
+
+    // PostgreSQL 18 prepares empty ones too, so that a commit alone is of one with rows.
+    let version = Stream::new().parameter("server_version", "18.4 (Debian 18.4-1)");
+    let mut newer = version.session().bytes();
+    newer.extend_from_slice(&bytes[front..]);
+    assert_eq!(rows_of(&mut Assembler::default(), [&*newer]), missing);
+}
+
+#[test]
+fn a_prepared_transaction_that_changed_nothing_is_an_empty_one_on_each_version() {
+    let front = |stream: &Stream| stream.bytes().len();
+    // PostgreSQL 18: P without b, then K or r.
+    let begun = Stream::new().begin_prepare(0x1000, 700, "a");
+    let begin = front(&begun);
+    let prepared = begun.prepare();
+    let committed = t2(prepared
+        .clone()
+        .commit_prepared(0x1100, 700, "a")
+        .begin(0x1200, 701));
+    let committed = committed.insert(T, &two("1")).commit().bytes();
+    let mut assembler = Assembler::default();
+    assert_eq!(
+        rows_of(&mut assembler, [&committed[begin..]]),
+        (
+            vec![
+                "700 0/1100 a".to_owned(),
+                "701 0/1200".to_owned(),
+                "  0 +1 t/2".to_owned()
+            ],
+            None
+        )
+    );
+    assert_eq!(assembler.unprepared_commits(), 0);
+    let rolled_back = prepared.clone().rollback_prepared(0x1100, 700, "a").bytes();
+    let mut assembler = Assembler::default();
+    assert_eq!(
+        rows_of(&mut assembler, [&rolled_back[begin..]]),
+        (Vec::new(), None)
+    );
+    assert_eq!(assembler.prepared().count(), 0);
+
+    // 15 to 17: K or r alone.
+    let end = front(&prepared);
+    for (ended, expected) in [
+        (
+            prepared.clone().commit_prepared(0x1100, 700, "a"),
+            vec!["700 0/1100 a".to_owned()],
+        ),
+        (prepared.rollback_prepared(0x1100, 700, "a"), Vec::new()),
+    ] {
+        let bytes = ended.bytes();
+        let mut assembler = Assembler::default();
+        let found = rows_of(&mut assembler, [&bytes[end..]]);
+        assert_eq!(found, (expected.clone(), None));
+        assert_eq!(assembler.unprepared_commits(), expected.len() as u64);
+        // Sent again after a reconnect, it is the same one.
+        let again = rows_of(&mut assembler, [&bytes[end..]]);
+        assert_eq!(again, (Vec::new(), None));
+    }
+}
+
+#[test]
+fn a_prepare_alone_does_not_take_the_place_of_one_with_rows() {
+    let begun = Stream::new().session().begin_prepare(0x1000, 700, "a");
+    let stream = t2(begun).insert(T, &two("1")).prepare();
+    let whole = stream.bytes();
+    let prepare = stream.frames().last().unwrap();
+    let commit = stream.clone().commit_prepared(0x1100, 700, "a").bytes();
+    let pieces = [&whole, &**prepare, &commit[whole.len()..]];
+    assert_eq!(
+        rows_of(&mut Assembler::default(), pieces),
+        (
+            vec!["700 0/1100 a".to_owned(), "  0 +1 t/2".to_owned()],
+            None
+        )
+    );
+}
+
+#[test]
+fn with_the_state_of_the_session_before_a_commit_alone_is_of_an_empty_one() {
+    let prepared = Stream::new().begin_prepare(0x2000, 700, "a").prepare();
+    let front = prepared.bytes().len();
+    let bytes = prepared.commit_prepared(0x2100, 700, "a").bytes();
+    let state_of = |assembler: &mut Assembler| {
+        let mut state = Vec::new();
+        assembler.save_prepared(&mut state).unwrap();
+        state
+    };
+    let resumed = || Assembler::default().with_start(Lsn(0x1000));
+    // Nothing was prepared before.
+    let complete = state_of(&mut Assembler::default());
+    let mut assembler = resumed();
+    assembler.restore_prepared(&mut &*complete).unwrap();
+    let expected = (vec!["700 0/2100 a".to_owned()], None);
+    assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), expected);
+    assert_eq!(state_of(&mut assembler), complete);
+    // Who began later itself does not know.
+    let missing = (Vec::new(), Some(ErrorKind::MissingPrepared { xid: 700 }));
+    let partial = state_of(&mut resumed());
+    assert_ne!(partial, complete);
+    let mut assembler = resumed();
+    assembler.restore_prepared(&mut &*partial).unwrap();
+    assert_eq!(state_of(&mut assembler), partial);
+    assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), missing);
+}
+
+#[test]
+fn half_a_transaction_is_half_a_transaction_in_the_next_process_too() {
+    let first = t2(Stream::new().stream_start(700))
+        .insert(T, &two("1"))
+        .stream_stop();
+    let front = first.bytes().len();
+    let half = t2(first.stream_start(700))
+        .insert(T, &two("2"))
+        .stream_stop()
+        .stream_prepare(0x1000, 700, "a");
+    let prepared = half.bytes();
+    let commit = half.commit_prepared(0x1100, 700, "a").bytes();
+    let mut late = Assembler::default().with_late_start(true);
+    let found = rows_of(&mut late, [&prepared[front..]]);
+    assert_eq!(found, (Vec::new(), None));
+    let mut state = Vec::new();
+    late.save_prepared(&mut state).unwrap();
+    let commit = &commit[prepared.len()..];
+    for (late, error) in [
+        (true, None),
+        (false, Some(ErrorKind::MissingPrepared { xid: 700 })),
+    ] {
+        let mut next = Assembler::default().with_late_start(late);
+        next.restore_prepared(&mut &*state).unwrap();
+        assert_eq!(next.prepared().count(), 1);
+        assert_eq!(rows_of(&mut next, [commit]), (Vec::new(), error));
+    }
+}
+
+#[test]
+fn names_of_another_encoding_are_the_same_in_the_next_process() {
+    let latin1 = || Assembler::default().with_encoding(Encoding::Latin1);
+    let name = |bytes: &[u8]| PgText::from(bytes);
+    let relation = |stream: Stream, oid: u32| {
+        stream.message(OwnedMessage::Relation {
+            xid: None,
+            oid,
+            namespace: name(b"stra\xdfe"),
+            name: name(b"\xe9t\xe9"),
+            replica_identity: ReplicaIdentity::Default,
+            columns: vec![OwnedColumn {
+                flags: 1,
+                name: name(b"gr\xf6\xdfe"),
+                type_oid: 23,
+                type_modifier: -1,
+            }],
+        })
+    };
+    // One that the session described before, and one of the transaction's own.
+    let stream = relation(Stream::new().session().begin(0x900, 699), T);
+    let stream = stream.insert(T, &[text("0")]).commit();
+    let stream = stream
+        .begin_prepare(0x1000, 700, "a")
+        .insert(T, &[text("1")]);
+    let stream = relation(stream, T + 1)
+        .insert(T + 1, &[text("2")])
+        .prepare();
+    let prepared = stream.bytes();
+    let commit = stream.commit_prepared(0x1100, 700, "a").bytes();
+    let mut first = latin1();
+    assert_eq!(rows_of(&mut first, [&*prepared]).1, None);
+    let mut state = Vec::new();
+    first.save_prepared(&mut state).unwrap();
+    let mut next = latin1();
+    next.restore_prepared(&mut &*state).unwrap();
+    let mut input = &commit[prepared.len()..];
+    let mut names = Vec::new();
+    while let Some(item) = next.next(&mut input).unwrap() {
+        if let Item::Change(change) = item {
+            let column = &change.relation.columns[0].name;
+            names.push(format!("{} {column}", change.relation));
+        }
+    }
+    assert_eq!(names, ["straße.été größe", "straße.été größe"]);
 }
 
 #[test]
@@ -427,9 +609,10 @@ fn a_commit_that_comes_again_after_a_reconnect_is_no_fault() {
         rows(&stream),
         ["700 0/2000 a", "  0 +1 t/2", "701 0/3000", "  0 +2 t/2"]
     );
-    // One that was never here is missed.
+    // One that was never here is missed, where there may have been one.
     let bytes = stream.commit_prepared(0x4000, 700, "a").bytes();
-    let (_, error) = rows_of(&mut Assembler::default(), [&*bytes]);
+    let mut resumed = Assembler::default().with_start(Lsn(0x800));
+    let (_, error) = rows_of(&mut resumed, [&*bytes]);
     assert_eq!(error, Some(ErrorKind::MissingPrepared { xid: 700 }));
 }
 

@@ -5,7 +5,7 @@ mod lines;
 
 use lines::rows_of;
 use walrow_stream::{Assembler, ErrorKind, Item};
-use walrow_testkit::{OwnedCell, Stream, for_every_cut, in_chunks, null, text};
+use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
 use walrow_wire::{Lsn, ReplicaIdentity};
 
 const T: u32 = 16_384;
@@ -475,6 +475,82 @@ fn a_stream_that_starts_late_leaves_out_what_began_before() {
     let (_, error) = rows_of(&mut Assembler::default(), [late]);
     let message = "Stream Start";
     assert_eq!(error, Some(ErrorKind::MissingBegin { message, xid: 700 }));
+}
+
+#[test]
+fn an_end_at_0_0_is_none_that_was_delivered_before() {
+    let columns = [("id", 23, -1, true)];
+    let stream = Stream::new()
+        .relation(T, "public", "t", ReplicaIdentity::Default, &columns)
+        .begin(0x1000, 699)
+        .insert(T, &[text("1")]);
+    let commit = OwnedMessage::Commit {
+        commit_lsn: 0x1000,
+        end_lsn: 0,
+        commit_time: 0,
+    };
+    let commit_prepared = OwnedMessage::CommitPrepared {
+        commit_lsn: 0x2000,
+        end_lsn: 0,
+        commit_time: 0,
+        xid: 700,
+        gid: "a".into(),
+    };
+    let prepared = stream
+        .message(commit)
+        .begin_prepare(0x1800, 700, "a")
+        .prepare();
+    let bytes = prepared.message(commit_prepared).bytes();
+    let rows = ["699 0/1000", "  0 +1 t/1", "700 0/2000 a"];
+    let (found, error) = rows_of(&mut Assembler::default(), [&*bytes]);
+    assert_eq!((found, error), (rows.map(str::to_owned).to_vec(), None));
+}
+
+#[test]
+fn a_large_transaction_that_is_left_out_is_read_past_in_parts() {
+    let many = 40_000;
+    let mut stream = t2(Stream::new().session().stream_start(700));
+    for _ in 0..many {
+        stream = stream.insert(T, &two("1"));
+    }
+    let stream = stream
+        .stream_stop()
+        .stream_commit(0x1000, 700)
+        .begin(0x2000, 701);
+    let bytes = stream.insert(T, &two("2")).commit().bytes();
+    let mut assembler = Assembler::default().with_start(Lsn(0x1030));
+    let (mut input, mut parts, mut changes) = (&*bytes, 0, 0);
+    while let Some(item) = assembler.next(&mut input).unwrap() {
+        match item {
+            Item::Skipped => parts += 1,
+            Item::Change(_) => changes += 1,
+            _ => {}
+        }
+    }
+    // Each is some ten thousand rows.
+    assert_eq!((parts, changes), (2, 1));
+    // So is one that lies whole in the input, which may be cut anywhere meanwhile.
+    let mut plain = t2(Stream::new().session().begin(0x1000, 700));
+    for _ in 0..many {
+        plain = plain.insert(T, &two("1"));
+    }
+    let plain = plain.commit().begin(0x2000, 701);
+    let bytes = plain.insert(T, &two("2")).commit().bytes();
+    let mut assembler = Assembler::default().with_start(Lsn(0x1030));
+    let mut input = &*bytes;
+    assert!(matches!(
+        assembler.next(&mut input).unwrap(),
+        Some(Item::SessionStart)
+    ));
+    let part = assembler.next(&mut input).unwrap();
+    assert!(matches!(part, Some(Item::Skipped)), "{part:?}");
+    let mut changes = 0;
+    for mut piece in in_chunks(input, &[1000]) {
+        while let Some(item) = assembler.next(&mut piece).unwrap() {
+            changes += usize::from(matches!(item, Item::Change(_)));
+        }
+    }
+    assert_eq!(changes, 1);
 }
 
 #[test]

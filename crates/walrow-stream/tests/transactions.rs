@@ -329,6 +329,10 @@ fn impossible_orders_are_refused() {
             },
         ),
         (
+            in_table().truncate(0, &[T, T]).commit(),
+            ErrorKind::RepeatedRelation { oid: T },
+        ),
+        (
             Stream::new().begin(0x9999, 700).message(commit),
             ErrorKind::CommitMismatch { begin: Lsn(0x9999) },
         ),
@@ -337,6 +341,37 @@ fn impossible_orders_are_refused() {
         let bytes = stream.bytes();
         assert_eq!(lines([&*bytes]).1.as_ref(), Some(&expected));
         assert_eq!(lines(in_chunks(&bytes, &[3])).1.as_ref(), Some(&expected));
+    }
+}
+
+#[test]
+fn names_are_as_long_as_a_server_can_have_them() {
+    let (longest, long) = ("ä".repeat(512), "x".repeat(1025));
+    let named = |schema: &str, table: &str, column: &str| {
+        let identity = ReplicaIdentity::Default;
+        let columns = [(column, 23, -1, true)];
+        let stream = Stream::new().relation(T, schema, table, identity, &columns);
+        lines([&*stream.bytes()]).1
+    };
+    assert_eq!(named(&longest, &longest, &longest), None);
+    let refused = |message, field| {
+        let size = 1025;
+        Some(ErrorKind::NameTooLong {
+            message,
+            field,
+            size,
+        })
+    };
+    assert_eq!(named(&long, "t", "id"), refused("Relation", "namespace"));
+    assert_eq!(
+        named("s", &long, "id"),
+        refused("Relation", "relation name")
+    );
+    assert_eq!(named("s", "t", &long), refused("Relation", "column name"));
+    for (namespace, name, field) in [(&*long, "t", "namespace"), ("s", &*long, "type name")] {
+        let stream = Stream::new().user_type(20_000, namespace, name);
+        let (_, error) = lines([&*stream.bytes()]);
+        assert_eq!(error, refused("Type", field));
     }
 }
 

@@ -24,8 +24,10 @@ use crate::prepared;
 use crate::relation::{Relation, Relations};
 use crate::spool::{Spool, SpoolId};
 use crate::transaction::{Item, Prepared, Transaction};
+#[cfg(test)]
+use crate::undecided::Open;
 use crate::undecided::Undecided;
-use read::{Reading, outside_message};
+use read::{Passed, Reading, outside_message};
 use search::Found;
 use std::io;
 use std::sync::Arc;
@@ -55,9 +57,20 @@ pub struct Assembler {
     announced: Option<Arc<Relation>>,
     /// The seq of the transaction's next change.
     seq: u64,
-    start: Lsn,
+    start: Start,
     sqlstate: String,
     failure: Option<Error>,
+}
+
+/// Up to where everything was delivered before; 0/0 for nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Start(Lsn);
+
+impl Start {
+    /// Whether what ends there was delivered before.
+    fn has_delivered(self, end: Lsn) -> bool {
+        self.0.is_valid() && end <= self.0
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,10 +120,11 @@ impl Assembler {
     }
 
     /// Leaves out what was delivered before: transactions that end, and non-transactional
-    /// messages that lie, at `lsn` or before it.
+    /// messages that lie, at `lsn` or before it. 0/0 leaves out nothing.
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
-        self.start = lsn;
+        self.start = Start(lsn);
+        self.undecided.resumed = lsn.is_valid();
         self
     }
 
@@ -134,11 +148,31 @@ impl Assembler {
         self.frames.offset()
     }
 
-    /// Whether the input so far ends inside a frame, a transaction or a chunk of one.
+    /// Whether the input so far ends inside a frame, a transaction or a chunk of one. After an
+    /// error it does not: the error says where reading ended.
     ///
-    /// Transactions that are open between two chunks are none that the stream owes.
+    /// Transactions that are open between two chunks do not count.
     pub const fn is_mid_transaction(&self) -> bool {
-        self.frames.is_cut() || !matches!(self.phase, Phase::Between)
+        self.failure.is_none() && (self.frames.is_cut() || !matches!(self.phase, Phase::Between))
+    }
+
+    /// Whether a committed transaction is being read: there are items without more input.
+    pub const fn is_reading(&self) -> bool {
+        matches!(self.phase, Phase::Reading)
+    }
+
+    /// The relations that the session has described so far, in no order, those of rolled back and
+    /// left out transactions included.
+    pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.relations.iter()
+    }
+
+    /// How many Commit Prepared came of transactions that nothing had been prepared of in the
+    /// stream: they changed nothing, or the stream begins later than their prepare.
+    ///
+    /// Up to PostgreSQL 17 a server sends only that message of a transaction that changed nothing.
+    pub const fn unprepared_commits(&self) -> u64 {
+        self.undecided.unprepared
     }
 
     /// Begins a new server session: what was open and all relations are dropped; what is prepared
@@ -173,7 +207,7 @@ impl Assembler {
             let text = "a transaction was committed and not handed out to its end";
             return Err(io::Error::other(text));
         }
-        prepared::save(&mut self.undecided, out)
+        prepared::save(&mut self.undecided, self.relations.encoding, out)
     }
 
     /// Takes in what [`Assembler::save_prepared`] wrote.
@@ -183,6 +217,9 @@ impl Assembler {
     pub fn restore_prepared(&mut self, state: &mut dyn io::Read) -> Result<(), Error> {
         let mut inner = Self::default();
         inner.undecided.spools = self.undecided.spools.like();
+        inner.relations.encoding = self.relations.encoding;
+        // What a stream that starts late lacks may be in the state of one.
+        inner.undecided.late_start = true;
         let restored = prepared::restore(inner, state)?;
         let moved = restored.undecided.move_prepared(&mut self.undecided);
         moved.map_err(|error| Error {
@@ -190,6 +227,15 @@ impl Assembler {
             offset: self.frames.offset(),
             lsn: None,
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Open> {
+        self.undecided.prepared.values()
+    }
+
+    pub(crate) fn set_restored(&mut self, complete: bool) {
+        self.undecided.restored = complete;
     }
 
     pub(crate) fn has_streamed(&self) -> bool {
@@ -227,7 +273,7 @@ impl Assembler {
     /// The stream cannot be read on. All transactions before the fault were handed out.
     #[inline]
     pub fn next<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Result<Option<Item<'t>>, Error> {
-        if self.phase == Phase::Reading {
+        if self.phase == Phase::Reading && !self.reading.skipped {
             return self.read(input);
         }
         self.search(input)
@@ -239,18 +285,24 @@ impl Assembler {
             return Err(error.clone());
         }
         let found = loop {
+            if self.phase == Phase::Reading {
+                // It hands out nothing, and its relations count.
+                match self.read_past(input) {
+                    Ok(Passed::All) => {}
+                    Ok(Passed::Part) => return Ok(Some(Item::Skipped)),
+                    Ok(Passed::Input) => return Ok(None),
+                    Err(error) => return Err(self.fail(error)),
+                }
+            }
             let found = match self.find(input) {
                 Ok(found) => found,
                 Err(error) => return Err(self.fail(error)),
             };
-            let delivered = self.transaction.end_lsn <= self.start;
-            if matches!(found, Some(Found::Committed)) && (delivered || self.reading.skipped) {
-                self.reading.skipped = true;
-                // It hands out nothing, and its relations count.
-                if let Err(error) = self.read_past(input) {
-                    return Err(self.fail(error));
+            if matches!(found, Some(Found::Committed)) {
+                self.reading.skipped |= self.start.has_delivered(self.transaction.end_lsn);
+                if self.reading.skipped {
+                    continue;
                 }
-                continue;
             }
             break found;
         };

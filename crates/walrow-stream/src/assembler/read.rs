@@ -43,6 +43,19 @@ impl Reading {
     }
 }
 
+/// So many rows are read past before the caller may look around.
+const PASSED: usize = 1 << 14;
+
+/// How far a transaction was read past.
+pub(super) enum Passed {
+    /// To its end.
+    All,
+    /// There is more of it at hand.
+    Part,
+    /// There is more of it to come: all of the input was taken.
+    Input,
+}
+
 /// What comes next of a committed transaction.
 enum Next<'a> {
     /// A row or message, and where its frame begins in the stream.
@@ -208,15 +221,19 @@ impl Assembler {
         }
     }
 
-    /// Reads the committed transaction to its end and hands out nothing.
-    pub(super) fn read_past(&mut self, input: &mut &[u8]) -> Result<(), Error> {
-        while let Some(row) = self.next_row(input)? {
-            if matches!(row, Next::End) {
-                break;
+    /// Reads on in a committed transaction of which nothing is handed out.
+    pub(super) fn read_past(&mut self, input: &mut &[u8]) -> Result<Passed, Error> {
+        for _ in 0..PASSED {
+            match self.next_row(input)? {
+                None => return Ok(Passed::Input),
+                Some(Next::End) => {
+                    self.end_reading();
+                    return Ok(Passed::All);
+                }
+                Some(_) => {}
             }
         }
-        self.end_reading();
-        Ok(())
+        Ok(Passed::Part)
     }
 }
 
@@ -318,8 +335,11 @@ fn row_item<'a>(
             (relation, Row::Delete { old: delete.old })
         }
         walrow_wire::Message::Truncate(truncate) => {
-            let mut truncated = Vec::new();
+            let (mut truncated, mut named) = (Vec::new(), HashSet::new());
             for oid in truncate.relations() {
+                if !named.insert(oid) {
+                    return Err(Fault::from(ErrorKind::RepeatedRelation { oid }).near(data.start));
+                }
                 truncated.push(Arc::clone(known(relations, oid, "Truncate", &data)?));
             }
             let Some(first) = truncate.relations().next() else {

@@ -1,6 +1,6 @@
 //! The search for what is committed: what is open is taken to the spool until its end is told.
 
-use super::{Assembler, Phase};
+use super::{Assembler, Phase, Start};
 use crate::error::{Error, ErrorKind};
 use crate::frames::Place;
 use crate::look::{Fault, INSIDE, OUTSIDE, Seen, look, parse, pass_message, pass_row, unexpected};
@@ -16,6 +16,9 @@ pub(super) enum Found<'a> {
     Committed,
     Message(Place<'a>, u64),
 }
+
+/// The first major version that sends a Prepare for a transaction that changed nothing.
+const PREPARES_EMPTY: u32 = 18;
 
 /// What a message outside transactions comes to.
 enum Outside {
@@ -51,6 +54,9 @@ impl Assembler {
             let at = |fault: Fault| fault.at(&self.frames, taken.offset);
             match look(frame).map_err(at)? {
                 Seen::Nothing => {}
+                Seen::ServerVersion(major) => {
+                    self.undecided.prepares_empty = major >= PREPARES_EMPTY;
+                }
                 Seen::SessionStart => {
                     self.drop_session();
                     return Ok(Some(Found::SessionStart));
@@ -146,7 +152,7 @@ impl Assembler {
             let (frame, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
             let at = |fault: Fault| fault.at(&self.frames, offset);
             match look(frame).map_err(at)? {
-                Seen::Nothing => {}
+                Seen::Nothing | Seen::ServerVersion(_) => {}
                 Seen::SessionStart | Seen::ServerError(_) => {
                     // The transaction is cut off here; take the frame itself again.
                     self.drop_open();
@@ -213,7 +219,7 @@ impl Assembler {
                 let (frame, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
                 let at = |fault: Fault| fault.at(&self.frames, here);
                 match look(frame).map_err(at)? {
-                    Seen::Nothing => break (Some(size), false),
+                    Seen::Nothing | Seen::ServerVersion(_) => break (Some(size), false),
                     Seen::SessionStart | Seen::ServerError(_) => {
                         // Cut off here; take the frame itself again.
                         *input = rest;
@@ -306,7 +312,7 @@ fn outside(
     transaction: &mut Transaction,
     relations: &mut Relations,
     undecided: &mut Undecided,
-    start: Lsn,
+    start: Start,
 ) -> Result<Outside, Fault> {
     let near = |fault: Fault| Fault {
         lsn: fault
@@ -315,8 +321,8 @@ fn outside(
         ..fault
     };
     match parse(data, false)? {
-        Message::Message(message)
-            if start.is_valid() && message.lsn <= start && !message.transactional => {}
+        Message::Message(message) if start.has_delivered(message.lsn) && !message.transactional => {
+        }
         Message::Message(_) => return Ok(Outside::Message),
         Message::Begin(begin) => {
             transaction.xid = begin.xid;
@@ -345,16 +351,12 @@ fn outside(
             return Ok(Outside::Block);
         }
         Message::CommitPrepared(commit) => {
-            if let Some(open) = undecided.commit_prepared(&commit)? {
+            let delivered = start.has_delivered(commit.end_lsn);
+            if let Some(open) = undecided.commit_prepared(&commit, delivered)? {
                 return Ok(Outside::Committed(Box::new(open)));
             }
-            // What ends before the start was delivered before, and is missed by nobody.
-            let told = commit.end_lsn <= start || undecided.is_repeated(&commit);
-            if !undecided.late_start && !told {
-                let xid = commit.xid;
-                return Err(Fault::from(ErrorKind::MissingPrepared { xid }).near(commit.commit_lsn));
-            }
         }
+        Message::Prepare(prepare) => undecided.prepare_empty(&prepare)?,
         Message::RollbackPrepared(rollback) => undecided.rollback_prepared(&rollback)?,
         other => return Err(unexpected(other.name(), OUTSIDE).near(data.start)),
     }

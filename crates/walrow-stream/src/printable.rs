@@ -1,0 +1,56 @@
+//! Text that may end on a terminal.
+
+use std::fmt::{self, Write};
+
+/// Shows text with every character escaped that a terminal could act on: names in a stream are
+/// whatever the server's users chose.
+///
+/// ```
+/// use walrow_stream::Printable;
+/// assert_eq!(Printable("a\u{1b}[2J").to_string(), "a\\x1b[2J");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for Printable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaped(f), "{}", self.0)
+    }
+}
+
+struct Escaped<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            let code = u32::from(character);
+            match character {
+                // Control characters are those below U+00A0.
+                it if it.is_control() => write!(self.0, "\\x{code:02x}")?,
+                // Without width, line and paragraph ends, and those that change the direction.
+                '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' => write!(self.0, "\\u{code:04x}")?,
+                it => self.0.write_char(it)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_a_terminal_that_it_could_act_on() {
+        let hostile = "t\u{1b}]0;x\u{7}\n\u{9b}2J\u{202e}\u{2066}\u{feff} żółw 🐢 \\ \"'";
+        let shown = Printable(hostile).to_string();
+        assert_eq!(
+            shown,
+            "t\\x1b]0;x\\x07\\x0a\\x9b2J\\u202e\\u2066\\ufeff żółw 🐢 \\ \"'"
+        );
+        assert_eq!(Printable(&shown).to_string(), shown);
+    }
+}
