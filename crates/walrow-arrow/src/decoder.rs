@@ -15,7 +15,8 @@ use walrow_wire::{Lsn, Oid, Xid};
 /// Push bytes with [`Decoder::decode`], which stops when a batch is full; take batches with
 /// [`Decoder::next_batch`]; end with [`Decoder::finish`]. Batches never depend on where the input
 /// was cut. When all input was taken, a transaction of many batches may still be in the middle: go
-/// on with `decode(&[])` while batches come, so that no more than a batch of it is held at a time.
+/// on with `decode(&[])` until the decoder wants input, so that no more than a batch of it is held at
+/// a time.
 ///
 /// ```
 /// use walrow_arrow::DecoderBuilder;
@@ -23,7 +24,7 @@ use walrow_wire::{Lsn, Oid, Xid};
 /// let stream: &[u8] = &[]; // wire frames, from a file or a connection
 /// let mut decoder = DecoderBuilder::new().build()?;
 /// let mut rest = stream;
-/// while !rest.is_empty() || decoder.has_batch() {
+/// while !rest.is_empty() || !decoder.wants_input() {
 ///     while let Some(batch) = decoder.next_batch() {
 ///         println!("{}: {} rows", batch.relation(), batch.records().num_rows());
 ///     }
@@ -55,10 +56,10 @@ impl Decoder {
 
     /// Decodes from the front of `input` and says how many bytes it took; give it the rest again.
     ///
-    /// It stops early when a batch is full: take all batches before the next call. That all of
-    /// `input` was taken does not mean that all of its rows are in batches: call it again, with
-    /// more input or with none, until it takes nothing and [`Decoder::has_batch`] says no. In
-    /// framings other than wire, each chunk is made wire frames by
+    /// It stops early when a batch is full: take all batches before the next call. It stops as well
+    /// after some hundred thousand rows that filled none, so that a caller may look around. That all
+    /// of `input` was taken does not mean that all of its rows are in batches: call it again, with
+    /// more input or with none, until [`Decoder::wants_input`] says yes. In framings other than wire, each chunk is made wire frames by
     /// [`walrow_wire::Framing::append`] first.
     ///
     /// # Errors
@@ -74,20 +75,34 @@ impl Decoder {
             return Err(error.clone());
         }
         let mut rest = input;
-        while !self.tables.has_batch() {
+        let mut steps = STEPS;
+        while steps > 0 && !self.tables.has_batch() {
             match self.step(&mut rest) {
-                Ok(true) => {}
-                Ok(false) => break,
+                Ok(0) => break,
+                Ok(taken) => steps = steps.saturating_sub(taken),
                 Err(error) => return Err(self.fail(error)),
             }
         }
         Ok(input.len().saturating_sub(rest.len()))
     }
 
+    /// Whether there is nothing to do without more input: all batches were taken, and no committed
+    /// transaction is in the middle.
+    pub fn wants_input(&self) -> bool {
+        !self.tables.has_batch() && !self.tables.is_truncating() && !self.assembler.is_reading()
+    }
+
+    /// Takes the next item, or the next table of a truncate, and says what that was in steps; none
+    /// without more input.
     #[inline]
-    fn step(&mut self, rest: &mut &[u8]) -> Result<bool, Error> {
+    fn step(&mut self, rest: &mut &[u8]) -> Result<u32, Error> {
+        if self.tables.is_truncating() {
+            self.tables.truncate_next()?;
+            return Ok(1);
+        }
         match self.assembler.next(rest)? {
-            None => return Ok(false),
+            None => return Ok(0),
+            Some(Item::Skipped) => return Ok(STEPS),
             Some(Item::Change(change)) => self.tables.change(&change)?,
             Some(Item::Begin(transaction)) => self.tables.begin(transaction),
             Some(Item::Commit(transaction)) => self.tables.commit(transaction)?,
@@ -98,13 +113,13 @@ impl Decoder {
             }
             Some(_) => {}
         }
-        Ok(true)
+        Ok(1)
     }
 
     /// Reads on to the end of the committed transaction whose bytes were all taken.
     fn drain(&mut self) -> Result<(), Error> {
         let mut rest: &[u8] = &[];
-        while self.step(&mut rest)? {
+        while self.step(&mut rest)? > 0 {
             // Nobody takes batches meanwhile, and builders are to stay within their bounds.
             self.tables.finish_due()?;
         }
@@ -161,18 +176,22 @@ impl Decoder {
         self.tables.flush().map_err(|error| self.fail(error))
     }
 
-    /// Ends the stream: as [`Decoder::flush`], and refuses more input no more than before.
+    /// Flushes, then checks that the chosen table is in the stream. Further input is accepted.
+    ///
+    /// A table that the stream described has its schema, even if no row of it came. With a start
+    /// ([`DecoderBuilder::with_start`]) there may be nothing new of it at all.
     ///
     /// # Errors
     /// A chosen table that never appeared is [`ErrorKind::Schema`].
     pub fn finish(&mut self) -> Result<(), Error> {
         self.flush()?;
+        self.tables.describe(self.assembler.relations())?;
         match self.tables.missing() {
-            Some(name) => {
+            Some(name) if !self.tables.options.start.is_valid() => {
                 let text = format!("no table {name} in the stream");
                 Err(Error::new(ErrorKind::Schema(text)))
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -225,9 +244,18 @@ impl Decoder {
         self.assembler.offset()
     }
 
-    /// Whether the input so far ends inside a frame or a transaction: more should have come.
+    /// Whether the input so far ends inside a frame or a transaction: more should have come. Not
+    /// after an error, which says where reading ended.
     pub fn is_mid_transaction(&self) -> bool {
-        self.assembler.is_mid_transaction()
+        self.failure.is_none() && self.assembler.is_mid_transaction()
+    }
+
+    /// How many prepared transactions were committed that the stream has nothing else of: they
+    /// changed nothing, or were prepared before the stream begins.
+    ///
+    /// See [`Assembler::unprepared_commits`].
+    pub fn unprepared_commits(&self) -> u64 {
+        self.assembler.unprepared_commits()
     }
 
     /// Begins a new server session: open transactions and relations are dropped.
@@ -260,6 +288,9 @@ impl Decoder {
         self.tables.server_error.as_deref()
     }
 }
+
+/// So many items are read before a caller may look around.
+const STEPS: u32 = 1 << 18;
 
 fn assembler(options: &DecoderBuilder) -> Assembler {
     let assembler = Assembler::new(options.framing)

@@ -3,23 +3,34 @@
 use crate::batch::Batch;
 use crate::column::{CellError, Column, Plan, TextForm, render_text};
 use crate::error::{Error, ErrorKind, Way};
-use crate::metadata::{ChangeType, Metadata, MetadataColumn};
+use crate::metadata::{ChangeType, Metadata, MetadataColumn, UNSENT_BYTES};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
 use crate::resolve::{self, Types};
 use crate::table::{Current, NewRow};
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
 
 /// What the columns of a relation version are as text.
-pub(crate) type Forms = Box<[Form]>;
+#[derive(Debug)]
+pub(crate) struct Forms(Box<[Form]>);
+
+impl Forms {
+    /// Bytes of memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len().saturating_mul(FORM_BYTES)
+    }
+}
+
+/// What a column's form takes at most, but for types that consist of others.
+const FORM_BYTES: usize = 128;
 
 /// How a column's cells become text.
 #[derive(Debug)]
-pub(crate) struct Form {
+struct Form {
     text: TextForm,
     policy: OnUnrepresentable,
 }
@@ -39,13 +50,14 @@ pub(crate) struct Envelope {
     /// All columns that have a value or are NULL.
     data: Column,
     metadata: Metadata,
-    /// The names that unsent columns are told by.
-    unsent_names: Vec<String>,
+    /// The names of unsent columns, and the places that stand for them.
+    unsent_places: HashMap<Box<str>, u32>,
     /// The row's values, before it is sure that all of them are texts.
     scratch: Row,
     rows: usize,
     bytes: usize,
-    nulled: u64,
+    /// The rows of values that the policy made null.
+    nulled: Vec<usize>,
     /// Up to where everything was in earlier batches when the first row came.
     floor: Lsn,
     /// The transaction that the last rows are of, and how many rows there were before it.
@@ -71,6 +83,8 @@ struct Value {
 
 /// What a row takes beside its texts.
 const ROW_BYTES: usize = 96;
+/// What a column takes of a map beside its texts: where both begin, and whether there is a value.
+const PAIR_BYTES: usize = 9;
 
 impl Envelope {
     pub(crate) fn new(options: &DecoderBuilder) -> Self {
@@ -84,11 +98,11 @@ impl Envelope {
             keys: map_column(),
             data: map_column(),
             metadata: Metadata::new(0),
-            unsent_names: Vec::new(),
+            unsent_places: HashMap::new(),
             scratch: Row::default(),
             rows: 0,
             bytes: 0,
-            nulled: 0,
+            nulled: Vec::new(),
             floor: Lsn::INVALID,
             transaction: 0,
             before_transaction: 0,
@@ -112,7 +126,7 @@ impl Envelope {
             let policy = resolve::policy(&self.text, relation, column);
             forms.push(Form { text, policy });
         }
-        Ok((forms.into(), types.missing))
+        Ok((Forms(forms.into()), types.missing))
     }
 
     pub(crate) const fn rows(&self) -> usize {
@@ -143,38 +157,54 @@ impl Envelope {
         self.metadata.begin(current.commit);
     }
 
-    /// Appends a row of this relation version.
+    /// Appends a change of this relation version: a row, or both images of an update, which so lie
+    /// in one batch.
     ///
     /// # Errors
-    /// What is wrong with a column's cell; the row is not appended.
+    /// What is wrong with a column's cell; nothing of the change is appended.
     pub(crate) fn append(
         &mut self,
         current: &Current,
         relation: &Relation,
         forms: &Forms,
-        row: &NewRow<'_>,
+        change: &[NewRow<'_>],
     ) -> Result<(), Error> {
-        self.read(relation, forms, row)?;
         self.enter(current);
-        let result = self
-            .append_row(relation)
-            .map_err(|error| Error::cell(error, 0, &relation.to_string(), "", Way::Null));
-        if result.is_err() {
-            self.truncate(self.rows);
-            return result;
+        let before = (self.rows, self.bytes);
+        for row in change {
+            let appended = self
+                .read(relation, forms, row)
+                .and_then(|()| self.append_read(relation, row));
+            if appended.is_err() {
+                self.truncate(before.0);
+                self.bytes = before.1;
+                return appended;
+            }
         }
-        if !self.scratch.unsent.is_empty() {
-            let mut places = Vec::with_capacity(self.scratch.unsent.len());
+        Ok(())
+    }
+
+    /// Appends the row that was read.
+    fn append_read(&mut self, relation: &Relation, row: &NewRow<'_>) -> Result<(), Error> {
+        self.append_values(relation)
+            .map_err(|error| Error::cell(error, 0, &relation.to_string(), "", Way::Null))?;
+        if self.metadata_columns.contains(&MetadataColumn::Unsent) {
             for place in &self.scratch.unsent {
                 let name = column_name(relation, *place);
                 // Few columns are ever unsent, and the same ones again and again.
-                let known = self.unsent_names.iter().position(|it| it == name);
-                places.push(known.unwrap_or_else(|| {
-                    self.unsent_names.push(name.to_owned());
-                    self.unsent_names.len().saturating_sub(1)
-                }));
+                let known = self.unsent_places.get(name).copied();
+                let known = known.unwrap_or_else(|| {
+                    let place = u32::try_from(self.unsent_places.len()).unwrap_or(u32::MAX);
+                    self.unsent_places.insert(name.into(), place);
+                    self.bytes = self.bytes.saturating_add(name.len());
+                    place
+                });
+                self.metadata.unsent(known);
+                self.bytes = self
+                    .bytes
+                    .saturating_add(name.len())
+                    .saturating_add(UNSENT_BYTES);
             }
-            self.metadata.unsent(places);
         }
         self.metadata.append(row.change_type, row.seq, row.key_only);
         self.rows = self.rows.saturating_add(1);
@@ -208,7 +238,7 @@ impl Envelope {
         text.clear();
         values.clear();
         unsent.clear();
-        let columns = relation.columns.iter().zip(forms);
+        let columns = relation.columns.iter().zip(&forms.0);
         for (place, (cell, (column, form))) in row.cells().zip(columns).enumerate() {
             if row.key_only && !column.is_key {
                 // NULL here only says that it was not sent.
@@ -227,7 +257,7 @@ impl Envelope {
                         if form.policy == OnUnrepresentable::Null =>
                     {
                         text.truncate(start);
-                        self.nulled = self.nulled.saturating_add(1);
+                        self.nulled.push(self.rows);
                         None
                     }
                     Err(error) => {
@@ -255,7 +285,7 @@ impl Envelope {
         Ok(())
     }
 
-    fn append_row(&mut self, relation: &Relation) -> Result<(), CellError> {
+    fn append_values(&mut self, relation: &Relation) -> Result<(), CellError> {
         self.name(relation)?;
         let Row { text, values, .. } = &self.scratch;
         let pair = |value: &Value| {
@@ -265,9 +295,12 @@ impl Envelope {
                 value.text.and_then(|(start, end)| text.get(start..end)),
             )
         };
-        let sizes = values.iter().map(pair).map(|(name, value)| {
-            let value = value.map_or(0, <[u8]>::len);
-            name.len().saturating_add(value).saturating_add(8)
+        let sizes = values.iter().map(|value| {
+            let (name, text) = pair(value);
+            let size = name.len().saturating_add(text.map_or(0, <[u8]>::len));
+            // A value of the key is there twice.
+            let times = if value.is_key { 2 } else { 1 };
+            size.saturating_add(PAIR_BYTES).saturating_mul(times)
         });
         self.bytes = sizes.fold(self.bytes, usize::saturating_add);
         // Without an identity there is no key, rather than an empty one.
@@ -292,6 +325,7 @@ impl Envelope {
             }
         }
         self.metadata.truncate(rows);
+        self.nulled.retain(|row| *row < rows);
         self.rows = rows;
     }
 
@@ -300,11 +334,6 @@ impl Envelope {
         if self.rows > 0 && self.transaction == current.ordinal {
             self.truncate(self.before_transaction);
         }
-    }
-
-    /// Takes back the last row, which is there.
-    pub(crate) fn take_back_row(&mut self) {
-        self.truncate(self.rows.saturating_sub(1));
     }
 
     /// Hands out all rows so far.
@@ -317,8 +346,13 @@ impl Envelope {
             take(&mut self.keys, map_column()).map_err(arrow)?,
             take(&mut self.data, map_column()).map_err(arrow)?,
         ];
-        let names = std::mem::take(&mut self.unsent_names);
-        let names: Vec<_> = names.iter().map(|name| Some(name.as_str())).collect();
+        let unsent = std::mem::take(&mut self.unsent_places);
+        let mut names = vec![None; unsent.len()];
+        for (name, place) in &unsent {
+            if let Some(slot) = names.get_mut(*place as usize) {
+                *slot = Some(&**name);
+            }
+        }
         let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
         let metadata = metadata.finish(&self.metadata_columns, self.profile, &[], &names);
         arrays.extend(metadata.map_err(arrow)?);
@@ -326,15 +360,12 @@ impl Envelope {
         self.bytes = 0;
         self.before_transaction = 0;
         let records = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(arrow)?;
-        let nulled = std::mem::take(&mut self.nulled);
+        let nulled = std::mem::take(&mut self.nulled).len() as u64;
+        let nulled = (nulled > 0).then(|| ("data".to_owned(), nulled));
         Ok(Batch {
             relation: Arc::new(stand_in()),
             records,
-            nulled: if nulled > 0 {
-                vec![("data".to_owned(), nulled)]
-            } else {
-                Vec::new()
-            },
+            nulled: nulled.into_iter().collect(),
             dropped_bounds: Vec::new(),
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::column::{CellError, Unrepresentable};
 use std::fmt::{self, Write as _};
+use walrow_stream::Printable;
 use walrow_wire::Lsn;
 
 /// Why decoding stopped: what, at which byte, LSN, table and column.
@@ -85,14 +86,6 @@ impl Error {
         self.0.offset = Some(offset);
         self.0.lsn = Some(lsn).filter(|lsn| lsn.is_valid());
         self
-    }
-
-    /// Whether a cell was at fault, so that its row was not appended.
-    pub(crate) fn is_of_a_cell(&self) -> bool {
-        matches!(
-            self.0.kind,
-            ErrorKind::Malformed { .. } | ErrorKind::Unrepresentable { .. }
-        )
     }
 
     /// What is wrong.
@@ -198,13 +191,22 @@ impl From<walrow_stream::Error> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printable(Words(&self.0)).fmt(f)
+    }
+}
+
+/// The error with names as they are.
+struct Words<'a>(&'a Fields);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Fields {
             kind,
             offset,
             lsn,
             table,
             column,
-        } = &*self.0;
+        } = self.0;
         if let ErrorKind::Stream(error) = kind {
             return error.fmt(f);
         }

@@ -2,7 +2,7 @@
 
 use crate::column::{Column, Plan};
 use crate::error::{Error, ErrorKind};
-use crate::metadata::MetadataColumn;
+use crate::metadata::{MetadataColumn, UNSENT_BYTES};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
 use crate::resolve::{self, Types};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -136,6 +136,8 @@ impl Layout {
                 }
                 (None, None) => {
                     check_nullable(field).map_err(|error| error.in_table(&this.table))?;
+                    let bytes = missing_bytes(field).map_err(|it| it.in_table(&this.table))?;
+                    this.row_bytes = this.row_bytes.saturating_add(bytes);
                     this.missing.push(field.name().clone());
                     Source::Nothing(field.data_type().clone())
                 }
@@ -145,6 +147,14 @@ impl Layout {
             this.push_plan(options, relation, column, plan);
         }
         this.keep(types);
+        if this.metadata.contains(&MetadataColumn::Unsent) {
+            // They are named in each row.
+            let names = this
+                .missing
+                .iter()
+                .map(|it| it.len().saturating_add(UNSENT_BYTES));
+            this.row_bytes = names.fold(this.row_bytes, usize::saturating_add);
+        }
         this.schema = Arc::clone(schema);
         Ok(this)
     }
@@ -280,6 +290,48 @@ fn check_nullable(field: &Field) -> Result<(), Error> {
     };
     Err(Error::new(ErrorKind::Schema(text.to_owned())).in_column(field.name()))
 }
+
+/// What a null takes in a column that the relation lacks.
+///
+/// # Errors
+/// The type is of no PostgreSQL column, or its null takes more than any value.
+fn missing_bytes(field: &Field) -> Result<usize, Error> {
+    fn bytes(data_type: &DataType) -> Option<usize> {
+        Some(match data_type {
+            DataType::Null | DataType::Boolean => 1,
+            DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(..) => 4,
+            DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => 8,
+            DataType::Utf8View | DataType::BinaryView => 16,
+            DataType::FixedSizeBinary(size) => usize::try_from(*size).ok()?,
+            DataType::FixedSizeList(item, size) => {
+                let size = usize::try_from(*size).ok()?;
+                size.saturating_mul(bytes(item.data_type())?)
+            }
+            DataType::Struct(fields) => fields.iter().try_fold(1_usize, |sum, field| {
+                Some(sum.saturating_add(bytes(field.data_type())?))
+            })?,
+            DataType::Dictionary(key, _) => key.primitive_width()?,
+            other => other.primitive_width()?,
+        })
+    }
+    match bytes(field.data_type()) {
+        Some(bytes) if bytes <= MOST_MISSING_BYTES => Ok(bytes),
+        Some(bytes) => {
+            let text = format!(
+                "the table has no such column, and a null of its type in the schema takes {bytes} \
+                 bytes; at most {MOST_MISSING_BYTES} are supported"
+            );
+            Err(Error::new(ErrorKind::Schema(text)).in_column(field.name()))
+        }
+        None => {
+            let text = "no PostgreSQL column becomes its type in the schema";
+            Err(Error::new(ErrorKind::Schema(text.to_owned())).in_column(field.name()))
+        }
+    }
+}
+
+/// A vector has 64,000 bytes, and a composite type could have some.
+const MOST_MISSING_BYTES: usize = 1 << 24;
 
 fn check_metadata(
     options: &DecoderBuilder,

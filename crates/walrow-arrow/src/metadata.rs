@@ -4,13 +4,12 @@
 //! the batch is finished.
 
 use crate::options::Profile;
-use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{
     ArrayRef, BooleanArray, Int64Array, ListArray, PrimitiveArray, StringArray, UInt32Array,
     UInt64Array,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 use std::sync::Arc;
 use walrow_wire::Xid;
@@ -130,9 +129,14 @@ pub(crate) struct Metadata {
     seqs: Vec<u64>,
     /// Where the rows of a transaction begin.
     runs: Vec<(usize, Commit)>,
-    /// Rows with unsent columns, by the columns' places in the relation.
-    unsent: Vec<(usize, Vec<usize>)>,
+    /// Unsent columns, row after row, by their places in the relation.
+    unsent: Vec<u32>,
+    /// The rows that have some, and where theirs end.
+    unsent_ends: Vec<(usize, usize)>,
 }
+
+/// What an unsent column takes of a row, beside its name: its place, and the name's offset.
+pub(crate) const UNSENT_BYTES: usize = 8;
 
 impl Metadata {
     pub(crate) fn new(rows: usize) -> Self {
@@ -141,6 +145,7 @@ impl Metadata {
             seqs: Vec::with_capacity(rows),
             runs: Vec::new(),
             unsent: Vec::new(),
+            unsent_ends: Vec::new(),
         }
     }
 
@@ -159,12 +164,19 @@ impl Metadata {
             change_type,
             key_only,
         });
+        if self.unsent.len() > self.unsent_end() {
+            self.unsent_ends.push((self.len(), self.unsent.len()));
+        }
         self.seqs.push(seq);
     }
 
-    /// Columns without a value in the row that is appended next.
-    pub(crate) fn unsent(&mut self, columns: Vec<usize>) {
-        self.unsent.push((self.len(), columns));
+    fn unsent_end(&self) -> usize {
+        self.unsent_ends.last().map_or(0, |(_, end)| *end)
+    }
+
+    /// The column at this place has no value in the row that is appended next.
+    pub(crate) fn unsent(&mut self, place: u32) {
+        self.unsent.push(place);
     }
 
     /// Forgets all rows after the first `rows`.
@@ -172,7 +184,8 @@ impl Metadata {
         self.change_types.truncate(rows);
         self.seqs.truncate(rows);
         self.runs.retain(|(start, _)| *start < rows);
-        self.unsent.retain(|(row, _)| *row < rows);
+        self.unsent_ends.retain(|(row, _)| *row < rows);
+        self.unsent.truncate(self.unsent_end());
     }
 
     /// The columns as arrays. `always` names columns that no row has, `names` the relation's.
@@ -221,7 +234,7 @@ impl Metadata {
                     let key_only = self.change_types.iter().map(|kind| kind.key_only);
                     Arc::new(BooleanArray::new(key_only.collect::<BooleanBuffer>(), None))
                 }
-                MetadataColumn::Unsent => self.unsent_lists(always, names),
+                MetadataColumn::Unsent => Arc::new(self.unsent_lists(always, names)?),
             });
         }
         Ok(arrays)
@@ -266,33 +279,50 @@ impl Metadata {
         StringArray::try_new(offsets, Buffer::from_vec(bytes), None)
     }
 
-    fn unsent_lists(&self, always: &[String], names: &[Option<&str>]) -> ArrayRef {
+    fn unsent_lists(
+        &self,
+        always: &[String],
+        names: &[Option<&str>],
+    ) -> Result<ListArray, ArrowError> {
         let rows = self.change_types.len();
+        let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
         if self.unsent.is_empty() && always.is_empty() {
-            let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
-            return Arc::new(ListArray::new_null(item, rows));
+            return Ok(ListArray::new_null(item, rows));
         }
-        let mut lists = ListBuilder::new(StringBuilder::new());
-        let mut unsent = self.unsent.iter().peekable();
+        let (mut bytes, mut ends, mut lists) = (Vec::new(), vec![0], vec![0]);
+        let (mut any, mut start) = (NullBufferBuilder::new(rows), 0);
+        let mut unsent = self.unsent_ends.iter().peekable();
         for (row, kind) in self.change_types.iter().enumerate() {
-            let here = unsent.next_if(|(at, _)| *at == row);
-            let columns = here.map_or(&[][..], |(_, columns)| columns.as_slice());
-            let columns = columns
+            let end = unsent
+                .next_if(|(at, _)| *at == row)
+                .map_or(start, |it| it.1);
+            let places = self.unsent.get(start..end).unwrap_or_default();
+            start = end;
+            let columns = places
                 .iter()
-                .filter_map(|column| names.get(*column).copied().flatten());
+                .filter_map(|place| names.get(*place as usize).copied().flatten());
             // A truncate sends no row, so it leaves no column out.
             let always = if kind.change_type == ChangeType::Truncate {
                 &[]
             } else {
                 always
             };
-            let mut any = false;
+            let before = ends.len();
             for name in columns.chain(always.iter().map(String::as_str)) {
-                lists.values().append_value(name);
-                any = true;
+                bytes.extend_from_slice(name.as_bytes());
+                ends.push(offset(bytes.len())?);
             }
-            lists.append(any);
+            any.append(ends.len() > before);
+            lists.push(offset(ends.len().saturating_sub(1))?);
         }
-        Arc::new(lists.finish())
+        let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+        let items = StringArray::try_new(ends, Buffer::from_vec(bytes), None)?;
+        let lists = OffsetBuffer::new(ScalarBuffer::from(lists));
+        ListArray::try_new(item, lists, Arc::new(items), any.finish())
     }
+}
+
+/// An offset of an Arrow array, which has 31 bits.
+fn offset(place: usize) -> Result<i32, ArrowError> {
+    i32::try_from(place).map_err(|_| ArrowError::OffsetOverflowError(place))
 }

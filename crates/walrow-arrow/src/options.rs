@@ -356,6 +356,14 @@ impl DecoderBuilder {
         self
     }
 
+    /// Whether all batches have one schema: those of one table or of the envelope, with no side
+    /// tables' among them.
+    pub fn has_one_schema(&self) -> bool {
+        let chosen = self.table.as_ref().and_then(TableName::side_table);
+        let others = self.side_tables.iter().any(|side| Some(*side) != chosen);
+        (self.table.is_some() || self.envelope) && !others
+    }
+
     /// Builds the decoder.
     ///
     /// # Errors

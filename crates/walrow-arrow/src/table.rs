@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::column::{CellError, Column};
 use crate::error::{Error, ErrorKind, Way};
 use crate::layout::{Layout, Source};
-use crate::metadata::{ChangeType, Commit, Metadata};
+use crate::metadata::{ChangeType, Commit, Metadata, MetadataColumn, UNSENT_BYTES};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, ListArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field};
@@ -22,8 +22,9 @@ pub(crate) struct Table {
     columns: Vec<Option<Column>>,
     metadata: Metadata,
     rows: usize,
-    /// Bytes of the rows.
+    /// Bytes of the rows, and of the names of columns that they have no value of.
     bytes: usize,
+    unsent_bytes: usize,
     /// Bytes that were taken before there were rows, and room for rows that was.
     base: usize,
     reserved: usize,
@@ -31,6 +32,8 @@ pub(crate) struct Table {
     row_bytes: usize,
     /// Columns whose values can be much larger than their cells.
     expanding: Vec<usize>,
+    /// Whether batches say which columns a row has no value of.
+    names_unsent: bool,
     /// Room for so many rows was needed last time.
     expected_rows: usize,
     /// Up to where everything was in earlier batches when the first row came.
@@ -57,6 +60,26 @@ pub(crate) struct NewRow<'a> {
 }
 
 impl<'a> NewRow<'a> {
+    #[inline]
+    pub(crate) const fn new(change_type: ChangeType, seq: u64, tuple: Tuple<'a>) -> Self {
+        Self {
+            change_type,
+            seq,
+            key_only: false,
+            tuple,
+            old: None,
+        }
+    }
+
+    /// An old row, or its key.
+    #[inline]
+    pub(crate) const fn old(change_type: ChangeType, seq: u64, old: OldTuple<'a>) -> Self {
+        Self {
+            key_only: matches!(old, OldTuple::Key(_)),
+            ..Self::new(change_type, seq, old.tuple())
+        }
+    }
+
     /// Its cells; unchanged ones as the old row has them, where the replica identity covers them.
     #[inline]
     pub(crate) fn cells(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {
@@ -93,11 +116,13 @@ impl Table {
             relation,
             row_bytes: layout.row_bytes,
             expanding: layout.expanding.clone(),
+            names_unsent: layout.metadata.contains(&MetadataColumn::Unsent),
             layout: Some(Box::new(layout)),
             columns: Vec::new(),
             metadata: Metadata::new(0),
             rows: 0,
             bytes: 0,
+            unsent_bytes: 0,
             base: 0,
             reserved: 0,
             expected_rows: 0,
@@ -113,14 +138,14 @@ impl Table {
 
     /// Bytes of the rows.
     pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes.saturating_add(self.unsent_bytes)
     }
 
     /// Bytes of memory that the rows take: a vector that grows has room for as much again.
     pub(crate) fn held(&self) -> usize {
         self.base
-            .saturating_add(self.bytes)
-            .saturating_add(self.bytes.max(self.reserved))
+            .saturating_add(self.bytes())
+            .saturating_add(self.bytes().max(self.reserved))
     }
 
     pub(crate) const fn has_layout(&self) -> bool {
@@ -152,7 +177,7 @@ impl Table {
                 inner = layout.inner_types;
             }
             self.metadata = Metadata::new(self.expected_rows);
-            self.bytes = 0;
+            (self.bytes, self.unsent_bytes) = (0, 0);
             self.base = COLUMN_BYTES
                 .saturating_mul(self.columns.len().saturating_add(inner))
                 .saturating_add(TABLE_BYTES);
@@ -165,39 +190,49 @@ impl Table {
         self.metadata.begin(current.commit);
     }
 
-    /// Appends a row.
+    /// Appends a change: a row, or both images of an update, which so lie in one batch.
     ///
     /// # Errors
-    /// The column's place and what is wrong with its cell, of so many bytes; the row is not
-    /// appended.
+    /// The column and what is wrong with its cell; nothing of the change is appended.
     #[inline]
-    pub(crate) fn append(&mut self, current: &Current, row: &NewRow<'_>) -> Result<(), Error> {
+    pub(crate) fn append(&mut self, current: &Current, change: &[NewRow<'_>]) -> Result<(), Error> {
         self.enter(current);
-        let mut unsent = Vec::new();
+        let before = (self.rows, self.bytes, self.unsent_bytes);
+        for row in change {
+            if let Err(error) = self.append_row(row) {
+                self.truncate(before.0);
+                (_, self.bytes, self.unsent_bytes) = before;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn append_row(&mut self, row: &NewRow<'_>) -> Result<(), Error> {
         // Most rows come without an old one, and have their cells in a row.
         match row.old {
-            None => self.append_cells(row.tuple.cells(), &mut unsent)?,
-            Some(_) => self.append_cells(row.cells(), &mut unsent)?,
+            None => self.append_cells(row.tuple.cells())?,
+            Some(_) => self.append_cells(row.cells())?,
         }
         self.count_bytes(row);
-        if !unsent.is_empty() {
-            self.metadata.unsent(unsent);
-        }
         self.metadata.append(row.change_type, row.seq, row.key_only);
         self.rows = self.rows.saturating_add(1);
         Ok(())
     }
 
     #[inline]
-    fn append_cells<'a>(
-        &mut self,
-        cells: impl Iterator<Item = Cell<'a>>,
-        unsent: &mut Vec<usize>,
-    ) -> Result<(), Error> {
-        for (place, (slot, cell)) in self.columns.iter_mut().zip(cells).enumerate() {
+    fn append_cells<'a>(&mut self, cells: impl Iterator<Item = Cell<'a>>) -> Result<(), Error> {
+        for (place, (slot, cell)) in (0..).zip(self.columns.iter_mut().zip(cells)) {
             let Some(column) = slot else { continue };
-            if let Cell::Unchanged = cell {
-                unsent.push(place);
+            if let Cell::Unchanged = cell
+                && self.names_unsent
+            {
+                self.metadata.unsent(place);
+                let name = self.relation.columns.get(place as usize);
+                let name = name.map_or(0, |column| column.name.len());
+                let bytes = name.saturating_add(UNSENT_BYTES);
+                self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
             }
             let result = match cell {
                 Cell::Text(bytes) => column.append_text(bytes),
@@ -208,7 +243,7 @@ impl Table {
                 }
             };
             if let Err(error) = result {
-                return Err(self.refuse(place, error, cell));
+                return Err(self.refuse(place as usize, error, cell));
             }
         }
         Ok(())
@@ -244,10 +279,9 @@ impl Table {
         self.bytes = self.bytes.saturating_add(self.row_bytes);
     }
 
-    /// Takes back the columns of a row that failed.
+    /// What is wrong with the cell of the column at this place.
     #[cold]
-    fn refuse(&mut self, place: usize, error: CellError, cell: Cell<'_>) -> Error {
-        self.truncate(self.rows);
+    fn refuse(&self, place: usize, error: CellError, cell: Cell<'_>) -> Error {
         let name = self
             .relation
             .columns
@@ -278,15 +312,6 @@ impl Table {
         self.rows = rows;
     }
 
-    /// Takes back the last row, if there is one.
-    pub(crate) fn take_back_row(&mut self) -> bool {
-        let rows = self.rows.checked_sub(1);
-        if let Some(rows) = rows {
-            self.truncate(rows);
-        }
-        rows.is_some()
-    }
-
     /// Takes back all rows of this transaction.
     pub(crate) fn take_back(&mut self, current: &Current) {
         if self.rows > 0 && self.transaction == current.ordinal {
@@ -299,7 +324,8 @@ impl Table {
         let columns = std::mem::take(&mut self.columns);
         let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
         let rows = std::mem::take(&mut self.rows);
-        (self.bytes, self.base, self.reserved) = (0, 0, 0);
+        (self.bytes, self.unsent_bytes) = (0, 0);
+        (self.base, self.reserved) = (0, 0);
         self.expected_rows = if full { rows } else { 0 };
         // The transaction goes on in a new batch.
         self.before_transaction = 0;
@@ -345,6 +371,7 @@ impl Table {
             arrays.push(match source {
                 Source::Column(place) => columns.get_mut(*place).and_then(Option::take),
                 Source::Metadata(place) => metadata.get(*place).map(|array| named(array, field)),
+                // What it takes was checked, and counted, when the layout was made.
                 Source::Nothing(data_type) => Some(new_null_array(data_type, rows)),
             });
         }

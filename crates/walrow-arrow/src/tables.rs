@@ -12,7 +12,7 @@ use arrow_schema::{FieldRef, SchemaRef};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use walrow_stream::{Change, Message, Relation, Row, Transaction};
-use walrow_wire::{Lsn, Oid, OldTuple};
+use walrow_wire::{Lsn, Oid};
 
 /// What the layouts of tables take that are kept for their next rows: a table of a thousand
 /// columns takes about one MiB. More is built again when it is needed.
@@ -51,6 +51,10 @@ pub(crate) struct Tables {
     /// All tables' rows, if they are to have one schema.
     envelope: Option<Box<Envelope>>,
     sides: Sides,
+    /// Bytes that the envelope and the side tables hold.
+    beside: usize,
+    /// The TRUNCATE that is read, while it has tables left.
+    truncating: Option<Truncating>,
     /// Changes of the current transaction.
     changes: u64,
     pub(crate) unresolved: BTreeSet<Oid>,
@@ -68,12 +72,14 @@ enum Slot {
     Enveloped(Forms),
 }
 
-/// What the envelope takes.
-#[derive(Clone, Copy)]
-enum Enclosed<'a, 'b> {
-    Row(&'a NewRow<'b>),
-    /// A truncate with this seq.
-    Truncate(u64),
+/// A TRUNCATE is a row of each of its tables. They are made one by one, as batches are taken: all
+/// at once they could take any memory.
+#[derive(Debug)]
+struct Truncating {
+    relations: std::vec::IntoIter<Arc<Relation>>,
+    seq: u64,
+    offset: u64,
+    lsn: Lsn,
 }
 
 /// The one table that is read, and the schema of all its batches.
@@ -89,6 +95,8 @@ impl Tables {
         Self {
             envelope: options.envelope.then(|| Box::new(Envelope::new(&options))),
             sides: Sides::new(&options),
+            beside: 0,
+            truncating: None,
             changes: 0,
             last_end: options.start,
             options,
@@ -112,6 +120,11 @@ impl Tables {
 
     pub(crate) fn has_batch(&self) -> bool {
         !self.ready.is_empty() || !self.due.is_empty()
+    }
+
+    /// Whether a TRUNCATE has tables left, for [`Tables::truncate_next`].
+    pub(crate) const fn is_truncating(&self) -> bool {
+        self.truncating.is_some()
     }
 
     pub(crate) fn begin(&mut self, transaction: &Transaction) {
@@ -144,17 +157,16 @@ impl Tables {
             return Ok(());
         }
         if message.transactional {
-            let full = self.sides.message(&self.current, message)?;
-            self.ready.extend(full);
-            return Ok(());
+            self.sides.message(&self.current, message)?;
+            return self.settle_sides();
         }
         let alone = Current {
             commit: Commit::default(),
             floor: self.last_end,
             ..self.current
         };
-        let full = self.sides.message(&alone, message)?;
-        self.ready.extend(full);
+        self.sides.message(&alone, message)?;
+        self.settle_sides()?;
         // Its LSN is a position of its own, and a later fault takes nothing of it back.
         self.last_end = self.last_end.max(message.lsn);
         self.current.ordinal = self.current.ordinal.saturating_add(1);
@@ -163,9 +175,8 @@ impl Tables {
 
     /// A relation version that begins before the change with this seq.
     pub(crate) fn relation(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
-        let full = self.sides.relation(&self.current, relation, seq)?;
-        self.ready.extend(full);
-        Ok(())
+        self.sides.relation(&self.current, relation, seq)?;
+        self.settle_sides()
     }
 
     /// Whether batches have this metadata column.
@@ -199,8 +210,8 @@ impl Tables {
 
     pub(crate) fn commit(&mut self, transaction: &Transaction) -> Result<(), Error> {
         let sides = &mut self.sides;
-        let full = sides.transaction(&self.current, transaction, self.changes)?;
-        self.ready.extend(full);
+        sides.transaction(&self.current, transaction, self.changes)?;
+        self.settle_sides()?;
         self.last_end = self.last_end.max(transaction.end_lsn);
         // A later fault takes back nothing of it.
         self.current.ordinal = self.current.ordinal.saturating_add(1);
@@ -211,85 +222,66 @@ impl Tables {
     pub(crate) fn change(&mut self, change: &Change<'_>) -> Result<(), Error> {
         let seq = change.seq;
         self.changes = seq.saturating_add(1);
-        let at = |error: Error, commit: Commit| {
-            let lsn = if change.lsn.is_valid() {
-                change.lsn
-            } else {
-                Lsn(commit.lsn)
-            };
-            error.at(change.offset, lsn)
-        };
+        let relation = change.relation;
         let commit = self.current.commit;
         match &change.row {
             Row::Insert { new } => {
-                let row = NewRow {
-                    change_type: ChangeType::Insert,
-                    seq,
-                    key_only: false,
-                    tuple: *new,
-                    old: None,
-                };
-                self.row(change.relation, &row)
+                self.rows(relation, &[NewRow::new(ChangeType::Insert, seq, *new)])
             }
-            Row::Update { old, new } => {
-                let before = old.map_or(Ok(()), |old| {
-                    self.old_row(change.relation, ChangeType::UpdatePreimage, seq, old)
-                });
-                let row = NewRow {
-                    change_type: ChangeType::UpdatePostimage,
-                    seq,
-                    key_only: false,
-                    tuple: *new,
-                    old: *old,
-                };
-                before.and_then(|()| {
-                    let after = self.row(change.relation, &row);
-                    if let (Err(error), Some(_)) = (&after, old)
-                        && error.is_of_a_cell()
-                    {
-                        self.take_back_row(change.relation);
-                    }
-                    after
-                })
+            Row::Update { old: None, new } => {
+                let after = NewRow::new(ChangeType::UpdatePostimage, seq, *new);
+                self.rows(relation, &[after])
             }
-            Row::Delete { old } => self.old_row(change.relation, ChangeType::Delete, seq, *old),
+            Row::Update {
+                old: Some(old),
+                new,
+            } => {
+                let before = NewRow::old(ChangeType::UpdatePreimage, seq, *old);
+                let after = NewRow {
+                    old: Some(*old),
+                    ..NewRow::new(ChangeType::UpdatePostimage, seq, *new)
+                };
+                self.rows(relation, &[before, after])
+            }
+            Row::Delete { old } => {
+                self.rows(relation, &[NewRow::old(ChangeType::Delete, seq, *old)])
+            }
             Row::Truncate {
                 relations,
                 cascade,
                 restart_identity,
             } => {
+                self.truncating = Some(Truncating {
+                    relations: relations.clone().into_iter(),
+                    seq,
+                    offset: change.offset,
+                    lsn: change.lsn,
+                });
                 let options = (*cascade, *restart_identity);
-                let sides = &mut self.sides;
-                let full = sides.truncate(&self.current, seq, options, relations);
-                full.and_then(|full| {
-                    self.ready.extend(full);
-                    relations
-                        .iter()
-                        .try_for_each(|relation| self.truncate(relation, seq))
-                })
+                self.sides
+                    .truncate(&self.current, seq, options, relations)
+                    .and_then(|()| self.settle_sides())
             }
             _ => Ok(()),
         }
-        .map_err(|error| at(error, commit))
+        .map_err(|error| place(error, change.offset, change.lsn, commit))
     }
 
-    #[inline]
-    fn old_row(
-        &mut self,
-        relation: &Arc<Relation>,
-        change_type: ChangeType,
-        seq: u64,
-        old: OldTuple<'_>,
-    ) -> Result<(), Error> {
-        let key_only = matches!(old, OldTuple::Key(_));
-        let row = NewRow {
-            change_type,
-            seq,
-            key_only,
-            tuple: old.tuple(),
-            old: None,
+    /// Takes the next table of the TRUNCATE that is read.
+    pub(crate) fn truncate_next(&mut self) -> Result<(), Error> {
+        let Some(truncating) = &mut self.truncating else {
+            return Ok(());
         };
-        self.row(relation, &row)
+        let Truncating {
+            seq, offset, lsn, ..
+        } = *truncating;
+        let Some(relation) = truncating.relations.next() else {
+            self.truncating = None;
+            return Ok(());
+        };
+        let commit = self.current.commit;
+        self.truncate(&relation, seq)
+            .map_err(|error| place(error, offset, lsn, commit))
     }
 
     /// Makes ready for a row of the relation, which cannot be where something of it cannot be told.
@@ -307,51 +299,89 @@ impl Tables {
         }
     }
 
+    /// Appends the rows of one change.
     #[inline]
-    fn row(&mut self, relation: &Arc<Relation>, row: &NewRow<'_>) -> Result<(), Error> {
+    fn rows(&mut self, relation: &Arc<Relation>, rows: &[NewRow<'_>]) -> Result<(), Error> {
         self.admit(relation)?;
-        let table = match self.slots.get_mut(relation.version as usize) {
+        let version = relation.version;
+        if rows.len() > 1 {
+            self.make_room_for(version, rows.len())?;
+        }
+        let table = match self.slots.get_mut(version as usize) {
             Some(Slot::Table(table)) => table,
-            Some(Slot::Enveloped(_)) => return self.enveloped(relation, Enclosed::Row(row)),
+            Some(Slot::Enveloped(forms)) => {
+                if let Some(envelope) = &mut self.envelope {
+                    envelope.append(&self.current, relation, forms, rows)?;
+                }
+                return self.settle_envelope();
+            }
             _ => return Ok(()),
         };
         let (held, first) = (table.held(), table.rows() == 0);
-        let result = table.append(&self.current, row);
+        let result = table.append(&self.current, rows);
         self.held = self.held.saturating_sub(held).saturating_add(table.held());
         result?;
         if first {
-            self.open.insert(relation.version);
+            self.open.insert(version);
         }
         if table.rows() >= self.options.batch_rows
             || table.bytes() >= self.options.batch_bytes
-            || self.held > self.options.batch_memory
+            || self.held.saturating_add(self.beside) > self.options.batch_memory
         {
-            return self.settle(relation.version);
+            return self.settle(version);
         }
         Ok(())
     }
 
-    /// Puts a row into the envelope.
-    fn enveloped(
-        &mut self,
-        relation: &Arc<Relation>,
-        enclosed: Enclosed<'_, '_>,
-    ) -> Result<(), Error> {
-        let (Some(envelope), Some(Slot::Enveloped(forms))) = (
-            &mut self.envelope,
-            self.slots.get(relation.version as usize),
-        ) else {
-            return Ok(());
-        };
-        match enclosed {
-            Enclosed::Row(row) => envelope.append(&self.current, relation, forms, row)?,
-            Enclosed::Truncate(seq) => envelope.append_truncate(&self.current, relation, seq)?,
+    /// Hands out the batch first that has no place for so many rows more.
+    #[inline]
+    fn make_room_for(&mut self, version: u32, rows: usize) -> Result<(), Error> {
+        let most = self.options.batch_rows.saturating_sub(rows);
+        match self.slots.get(version as usize) {
+            Some(Slot::Table(table)) if table.rows() > most => self.finish(version, true),
+            Some(Slot::Enveloped(_)) => match &self.envelope {
+                Some(envelope) if envelope.rows() > most => self.finish_envelope(),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
         }
-        let bytes = self.options.batch_bytes.min(self.options.batch_memory);
-        if envelope.rows() >= self.options.batch_rows || envelope.bytes() >= bytes {
+    }
+
+    /// Hands out the envelope's batch if it is full.
+    fn settle_envelope(&mut self) -> Result<(), Error> {
+        if let Some(envelope) = &self.envelope
+            && (envelope.rows() >= self.options.batch_rows
+                || envelope.bytes() >= self.options.batch_bytes)
+        {
             self.finish_envelope()?;
         }
+        self.settle_beside()
+    }
+
+    /// Hands out the side tables' batches that are full.
+    fn settle_sides(&mut self) -> Result<(), Error> {
+        if !self.sides.is_wanted() {
+            return Ok(());
+        }
+        let full = self.sides.full()?;
+        self.ready.extend(full);
+        self.settle_beside()
+    }
+
+    /// Counts what the envelope and the side tables hold, which memory may not be able to hold.
+    fn settle_beside(&mut self) -> Result<(), Error> {
+        self.count_beside();
+        if self.held.saturating_add(self.beside) > self.options.batch_memory {
+            return self.relieve();
+        }
         Ok(())
+    }
+
+    fn count_beside(&mut self) {
+        let envelope = self.envelope.as_ref().map_or(0, |it| it.bytes());
+        let bytes = envelope.saturating_add(self.sides.bytes());
+        // A vector that grows has room for as much again.
+        self.beside = bytes.saturating_mul(2);
     }
 
     fn finish_envelope(&mut self) -> Result<(), Error> {
@@ -366,46 +396,16 @@ impl Tables {
         Ok(())
     }
 
-    /// Takes back the old image of an update whose new image is at fault: half an update would be
-    /// a change that never was.
-    #[cold]
-    fn take_back_row(&mut self, relation: &Relation) {
-        let version = relation.version;
-        let enveloped = self.envelope.is_some();
-        match (self.slots.get_mut(version as usize), &mut self.envelope) {
-            (Some(Slot::Table(table)), _) => {
-                if table.take_back_row() {
-                    if table.rows() == 0 {
-                        self.open.remove(&version);
-                    }
-                    return;
-                }
-            }
-            (Some(Slot::Enveloped(_)), Some(envelope)) => {
-                if envelope.rows() > 0 {
-                    envelope.take_back_row();
-                    return;
-                }
-            }
-            _ => return,
-        }
-        // The old image filled a batch, which nobody has seen yet.
-        if let Some((batch, _)) = self.ready.back_mut()
-            && (enveloped || batch.relation.version == version)
-        {
-            let rows = batch.records.num_rows().saturating_sub(1);
-            batch.records = batch.records.slice(0, rows);
-            if rows == 0 {
-                self.ready.pop_back();
-            }
-        }
-    }
-
     fn truncate(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
         self.admit(relation)?;
         let table = match self.slots.get_mut(relation.version as usize) {
             Some(Slot::Table(table)) => table,
-            Some(Slot::Enveloped(_)) => return self.enveloped(relation, Enclosed::Truncate(seq)),
+            Some(Slot::Enveloped(_)) => {
+                if let Some(envelope) = &mut self.envelope {
+                    envelope.append_truncate(&self.current, relation, seq)?;
+                }
+                return self.settle_envelope();
+            }
             _ => return Ok(()),
         };
         let held = table.held();
@@ -424,26 +424,45 @@ impl Tables {
         {
             self.finish(version, true)?;
         }
-        if self.held > self.options.batch_memory && self.due.is_empty() {
-            let slots = &self.slots;
-            let size = |version: &u32| match slots.get(*version as usize) {
-                Some(Slot::Table(table)) => Some((table.held(), *version)),
-                _ => None,
-            };
-            let mut sizes: Vec<_> = self.open.iter().filter_map(size).collect();
-            sizes.sort_unstable_by(|one, other| other.cmp(one));
-            // The fullest first, until a quarter is free: each look at all tables takes a while.
-            let quarter = self.options.batch_memory / 4;
-            let mut excess = self
-                .held
-                .saturating_sub(self.options.batch_memory)
-                .saturating_add(quarter);
-            for (size, version) in sizes {
-                self.due.push_back(version);
-                excess = excess.saturating_sub(size);
-                if excess == 0 {
-                    break;
-                }
+        if self.held.saturating_add(self.beside) > self.options.batch_memory {
+            return self.relieve();
+        }
+        Ok(())
+    }
+
+    /// Hands out batches that memory cannot hold beside the others, until a quarter of it is free:
+    /// each look at all tables takes a while.
+    #[cold]
+    fn relieve(&mut self) -> Result<(), Error> {
+        if !self.due.is_empty() {
+            return Ok(());
+        }
+        let quarter = self.options.batch_memory / 4;
+        if self.beside > quarter {
+            self.finish_envelope()?;
+            let sides = self.sides.flush()?;
+            self.ready.extend(sides);
+            self.count_beside();
+        }
+        let held = self.held.saturating_add(self.beside);
+        let most = self.options.batch_memory.saturating_sub(quarter);
+        let mut excess = held.saturating_sub(most);
+        if excess == 0 {
+            return Ok(());
+        }
+        let slots = &self.slots;
+        let size = |version: &u32| match slots.get(*version as usize) {
+            Some(Slot::Table(table)) => Some((table.held(), *version)),
+            _ => None,
+        };
+        let mut sizes: Vec<_> = self.open.iter().filter_map(size).collect();
+        // The fullest first.
+        sizes.sort_unstable_by(|one, other| other.cmp(one));
+        for (size, version) in sizes {
+            self.due.push_back(version);
+            excess = excess.saturating_sub(size);
+            if excess == 0 {
+                break;
             }
         }
         Ok(())
@@ -498,6 +517,7 @@ impl Tables {
         self.finish_envelope()?;
         let sides = self.sides.flush()?;
         self.ready.extend(sides);
+        self.count_beside();
         Ok(())
     }
 
@@ -562,6 +582,9 @@ impl Tables {
             let (forms, unresolved) = envelope.forms(relation)?;
             self.select(relation, schema)?;
             self.unresolved.extend(unresolved);
+            self.make_room(forms.bytes());
+            self.layout_bytes = self.layout_bytes.saturating_add(forms.bytes());
+            self.laid_out.push_back(relation.version);
             Slot::Enveloped(forms)
         } else {
             let layout = self.layout(relation)?;
@@ -577,7 +600,7 @@ impl Tables {
     }
 
     fn layout(&mut self, relation: &Arc<Relation>) -> Result<Layout, Error> {
-        self.make_room(relation);
+        self.make_room(Layout::most_bytes(relation));
         let mut layout = Layout::new(&self.options, relation)?;
         if self.options.table.is_none() {
             return Ok(layout);
@@ -643,6 +666,23 @@ impl Tables {
         (name.side_table().is_none() && self.selected.is_none()).then_some(name)
     }
 
+    /// Takes the chosen table, of which no row came, from what the stream said of it.
+    pub(crate) fn describe<'a>(
+        &mut self,
+        relations: impl Iterator<Item = &'a Arc<Relation>>,
+    ) -> Result<(), Error> {
+        let Some(name) = self.missing().cloned() else {
+            return Ok(());
+        };
+        let named = relations.filter(|it| name.matches(&it.namespace, &it.name));
+        let mut named: Vec<_> = named.collect();
+        named.sort_unstable_by_key(|relation| relation.version);
+        for relation in named {
+            self.open(relation)?;
+        }
+        Ok(())
+    }
+
     /// Whether all rows were handed out.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
@@ -651,10 +691,9 @@ impl Tables {
             && self.envelope.as_ref().is_none_or(|it| it.rows() == 0)
     }
 
-    /// Drops layouts of others if there is no room beside them for this relation's: how many tables
-    /// a stream has must not decide what memory it takes.
-    fn make_room(&mut self, relation: &Relation) {
-        let bytes = Layout::most_bytes(relation);
+    /// Drops layouts of others if there is no room beside them for one of so many bytes: how many
+    /// tables a stream has must not decide what memory it takes.
+    fn make_room(&mut self, bytes: usize) {
         while self.layout_bytes.saturating_add(bytes) > LAYOUT_MEMORY {
             let Some(oldest) = self.laid_out.pop_front() else {
                 break;
@@ -677,13 +716,20 @@ impl Tables {
 
     /// Drops a layout, and the table with it unless it has rows.
     fn drop_layout(&mut self, version: u32) {
-        let Some(Slot::Table(table)) = self.slots.get_mut(version as usize) else {
-            return;
-        };
-        let bytes = table.drop_layout();
-        self.layout_bytes = self.layout_bytes.saturating_sub(bytes);
-        if table.rows() == 0 {
-            self.forget(version);
+        match self.slots.get_mut(version as usize) {
+            Some(Slot::Table(table)) => {
+                let bytes = table.drop_layout();
+                self.layout_bytes = self.layout_bytes.saturating_sub(bytes);
+                if table.rows() == 0 {
+                    self.forget(version);
+                }
+            }
+            Some(slot @ Slot::Enveloped(_)) => {
+                if let Slot::Enveloped(forms) = std::mem::replace(slot, Slot::New) {
+                    self.layout_bytes = self.layout_bytes.saturating_sub(forms.bytes());
+                }
+            }
+            _ => {}
         }
     }
 
@@ -723,6 +769,13 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// The error of a change, which lies there in the stream.
+#[cold]
+fn place(error: Error, offset: u64, lsn: Lsn, commit: Commit) -> Error {
+    let lsn = if lsn.is_valid() { lsn } else { Lsn(commit.lsn) };
+    error.at(offset, lsn)
 }
 
 /// Whether batches of the one can go by the other's schema: field metadata, such as the type

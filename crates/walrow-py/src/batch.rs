@@ -5,6 +5,7 @@ use crate::export;
 use crate::schema::Schema;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
+use walrow::stream::Printable;
 
 /// Change rows of one version of one table.
 #[pyclass(frozen, module = "walrow")]
@@ -86,7 +87,7 @@ impl Batch {
     fn __repr__(&self) -> String {
         format!(
             "<walrow.Batch {}: {} rows, {} columns>",
-            self.table(),
+            Printable(self.table()),
             self.num_rows(),
             self.num_columns()
         )

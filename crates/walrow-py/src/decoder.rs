@@ -6,6 +6,7 @@ use crate::errors;
 use crate::options::Options;
 use crate::schema::Schema;
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
@@ -23,6 +24,19 @@ impl Decoder {
         let options = Options::new(py, options)?;
         let framing = options.framing;
         Ok(Self(Mutex::new(Engine::new(framing, options.decoder()?))))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.0.try_lock() {
+            Ok(engine) => engine.traverse(&visit),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        if let Ok(mut engine) = self.0.try_lock() {
+            engine.clear();
+        }
     }
 
     /// Queues a block, or an iterable of chunks; returns an iterator over the batches.
@@ -98,6 +112,11 @@ impl Decoder {
     }
 
     #[getter]
+    fn unprepared_commits(&self) -> PyResult<u64> {
+        Ok(lock(&self.0)?.decoder.unprepared_commits())
+    }
+
+    #[getter]
     fn server_error(&self) -> PyResult<Option<String>> {
         Ok(lock(&self.0)?.decoder.server_error().map(str::to_owned))
     }
@@ -129,6 +148,10 @@ pub(crate) struct BatchIterator(Py<Decoder>);
 
 #[pymethods]
 impl BatchIterator {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0)
+    }
+
     const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }

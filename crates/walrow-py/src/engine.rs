@@ -4,7 +4,8 @@
 //! iterator over batches is dropped half way.
 
 use crate::errors;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyTypeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyTuple};
@@ -18,10 +19,10 @@ pub(crate) struct Engine {
     framing: Framing,
     pub(crate) decoder: Decoder,
     steps: VecDeque<Step>,
+    /// What the chunks come from, if it is closed with the engine.
+    source: Option<Py<PyAny>>,
     /// What every later call repeats.
     failure: Option<Failure>,
-    /// Whether an error of the chunks' source is the end.
-    owns_source: bool,
     pub(crate) counts: Counts,
 }
 
@@ -39,7 +40,7 @@ enum Step {
     /// Decode all chunks of an iterator.
     Chunks(Py<PyIterator>),
     /// Raise what the iterator raised, after what it gave before.
-    Raise(PyErr),
+    Raise(Py<PyBaseException>),
     Flush,
     Finish,
     NewSession,
@@ -64,14 +65,24 @@ impl Bytes {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Walrow(walrow::Error),
-    Python(PyErr),
+    /// The exception itself, so that the garbage collector sees what it refers to.
+    Python(Py<PyBaseException>),
+    /// The interpreter is shutting down.
+    Shutdown,
 }
 
 impl Failure {
+    fn python(error: PyErr) -> Self {
+        Python::try_attach(|py| error.into_value(py)).map_or(Self::Shutdown, Self::Python)
+    }
+
     fn repeat(&self) -> Self {
         match self {
             Self::Walrow(error) => Self::Walrow(error.clone()),
-            Self::Python(error) => Self::Python(Python::attach(|py| error.clone_ref(py))),
+            Self::Python(error) => {
+                Python::try_attach(|py| error.clone_ref(py)).map_or(Self::Shutdown, Self::Python)
+            }
+            Self::Shutdown => Self::Shutdown,
         }
     }
 }
@@ -80,16 +91,22 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Walrow(error) => errors::raise(&error),
-            Failure::Python(error) => error,
+            Failure::Python(error) => {
+                Python::attach(|py| Self::from_value(error.into_bound(py).into_any()))
+            }
+            Failure::Shutdown => PyRuntimeError::new_err(SHUTDOWN),
         }
     }
 }
+
+const SHUTDOWN: &str = "the interpreter is shutting down";
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Walrow(error) => error.fmt(f),
-            Self::Python(error) => error.fmt(f),
+            Self::Python(error) => Python::try_attach(|py| error.bind(py).fmt(f)).unwrap_or(Ok(())),
+            Self::Shutdown => f.write_str(SHUTDOWN),
         }
     }
 }
@@ -106,19 +123,47 @@ impl Engine {
             framing,
             decoder,
             steps: VecDeque::new(),
+            source: None,
             failure: None,
-            owns_source: false,
             counts: Counts::default(),
         }
     }
 
     /// An engine that reads its chunks to their end.
-    pub(crate) fn reading(framing: Framing, decoder: Decoder, chunks: Py<PyIterator>) -> Self {
-        Self {
+    pub(crate) fn reading(
+        framing: Framing,
+        decoder: Decoder,
+        source: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let chunks = source.try_iter()?.unbind();
+        Ok(Self {
             steps: VecDeque::from([Step::Chunks(chunks), Step::Finish]),
-            owns_source: true,
+            source: Some(source.clone().unbind()),
             ..Self::new(framing, decoder)
+        })
+    }
+
+    /// The objects that it refers to, for the garbage collector.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.source)?;
+        if let Some(Failure::Python(error)) = &self.failure {
+            visit.call(error)?;
         }
+        for step in &self.steps {
+            match step {
+                Step::Chunks(chunks) => visit.call(chunks)?,
+                Step::Raise(error) => visit.call(error)?,
+                Step::Block(..) | Step::Flush | Step::Finish | Step::NewSession => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of them: nobody will ask for more.
+    pub(crate) fn clear(&mut self) {
+        self.steps.clear();
+        self.source = None;
+        self.failure = None;
     }
 
     /// Queues a block, or an iterable of chunks.
@@ -162,10 +207,12 @@ impl Engine {
         }
     }
 
-    /// Ends it: what is queued is dropped, later calls are refused.
-    pub(crate) fn close(&mut self, refusal: PyErr) {
+    /// Ends it: what is queued is dropped, later calls are refused. What is to be closed as well.
+    pub(crate) fn close(&mut self, py: Python<'_>, refusal: PyErr) -> Option<Py<PyAny>> {
         self.steps.clear();
-        self.failure.get_or_insert(Failure::Python(refusal));
+        let refusal = Failure::Python(refusal.into_value(py));
+        self.failure.get_or_insert(refusal);
+        self.source.take()
     }
 
     /// Whether it stopped for good.
@@ -215,9 +262,9 @@ impl Engine {
                     Ok(consumed) => {
                         *at = at.saturating_add(consumed);
                         // Batches may be left in a transaction of which all bytes were taken.
-                        if slice.is_empty() && !self.decoder.has_batch() {
+                        if slice.is_empty() && self.decoder.wants_input() {
                             self.steps.pop_front();
-                        } else if consumed == SLICE {
+                        } else if !self.decoder.has_batch() && consumed >= slice.len().min(SLICE) {
                             interrupted()?;
                         }
                         Ok(())
@@ -227,10 +274,9 @@ impl Engine {
             }
             Some(Step::Chunks(_)) => {
                 return match Python::try_attach(|py| self.fetch(py)) {
-                    Some(()) => Ok(true),
-                    None => Err(Failure::Python(PyRuntimeError::new_err(
-                        "the interpreter is shutting down",
-                    ))),
+                    Some(Ok(())) => Ok(true),
+                    Some(Err(error)) => Err(Failure::python(error)),
+                    None => Err(Failure::Shutdown),
                 };
             }
             Some(Step::Raise(_)) => return self.raise().map(|()| true),
@@ -265,7 +311,7 @@ impl Engine {
         let Some(Step::Raise(error)) = self.steps.pop_front() else {
             return Ok(());
         };
-        if !self.owns_source {
+        if self.source.is_none() {
             return Err(Failure::Python(error));
         }
         // What is complete is handed out first; a failure of that would come after this one.
@@ -275,18 +321,28 @@ impl Engine {
     }
 
     /// Takes chunks of the iterator that is the next step, and puts them in front of it.
-    fn fetch(&mut self, py: Python<'_>) {
+    ///
+    /// # Errors
+    /// What Ctrl-C raises: chunks may come for ever without a batch, nor any code of Python's own.
+    fn fetch(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(Step::Chunks(chunks)) = self.steps.pop_front() else {
-            return;
+            return Ok(());
         };
         let mut iterator = chunks.bind(py).clone();
         let mut frames = Vec::new();
         let mut last = None;
+        let mut interrupted;
+        let raise = |error: PyErr| Step::Raise(error.into_value(py));
         loop {
+            interrupted = py.check_signals();
+            if interrupted.is_err() {
+                last = Some(Step::Chunks(chunks));
+                break;
+            }
             match iterator.next() {
                 None => break,
                 Some(Err(error)) => {
-                    last = Some(Step::Raise(error));
+                    last = Some(raise(error));
                     break;
                 }
                 Some(Ok(chunk)) if self.framing == Framing::Wire => {
@@ -295,13 +351,13 @@ impl Engine {
                             self.steps.push_front(Step::Chunks(chunks));
                             self.steps.push_front(block);
                         }
-                        Err(error) => self.steps.push_front(Step::Raise(error)),
+                        Err(error) => self.steps.push_front(raise(error)),
                     }
-                    return;
+                    return Ok(());
                 }
                 Some(Ok(chunk)) => {
                     if let Err(error) = append(self.framing, &chunk, &mut frames) {
-                        last = Some(Step::Raise(error));
+                        last = Some(raise(error));
                         break;
                     }
                     if frames.len() >= JOINED {
@@ -317,6 +373,7 @@ impl Engine {
         if !frames.is_empty() {
             self.steps.push_front(Step::Block(Bytes::Own(frames), 0));
         }
+        interrupted
     }
 }
 
@@ -342,7 +399,7 @@ impl Counts {
 )]
 fn interrupted() -> Result<(), Failure> {
     match Python::try_attach(|py| py.check_signals()) {
-        Some(Err(error)) => Err(Failure::Python(error)),
+        Some(Err(error)) => Err(Failure::python(error)),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
 //! Hand-over through the Arrow PyCapsule interface.
 
+use crate::errors;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Schema};
@@ -43,7 +44,27 @@ fn import(object: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowSchema> {
     // is destroyed, and the capsule is alive here. It is moved out and marked released, so that
     // the capsule's destructor leaves it alone.
     #[expect(unsafe_code, reason = "a foreign schema comes as a pointer")]
-    Ok(unsafe { FFI_ArrowSchema::from_raw(pointer.cast().as_ptr()) })
+    let schema = unsafe { FFI_ArrowSchema::from_raw(pointer.cast().as_ptr()) };
+    if is_deep(&schema) {
+        let text = format!("types lie in one another more than {DEEPEST} levels deep");
+        return Err(errors::option_error(object.py(), &text));
+    }
+    Ok(schema)
+}
+
+/// Types in one another, as deep as a catalog's: reading them takes a call a level.
+pub(crate) const DEEPEST: usize = 64;
+
+fn is_deep(schema: &FFI_ArrowSchema) -> bool {
+    let mut level = vec![schema];
+    for _ in 0..=DEEPEST {
+        level = level.into_iter().flat_map(children).collect();
+    }
+    !level.is_empty()
+}
+
+fn children(schema: &FFI_ArrowSchema) -> impl Iterator<Item = &FFI_ArrowSchema> {
+    schema.children().chain(schema.dictionary())
 }
 
 const SCHEMA: &std::ffi::CStr = c"arrow_schema";

@@ -4,6 +4,7 @@ use crate::engine::{append, lock};
 use crate::errors;
 use crate::options;
 use pyo3::exceptions::{PyAttributeError, PyRuntimeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
@@ -46,6 +47,19 @@ impl Frames {
         })))
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.0.try_lock() {
+            Ok(state) => visit.call(&state.chunks),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        if let Ok(mut state) = self.0.try_lock() {
+            state.chunks = None;
+        }
+    }
+
     const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
@@ -84,6 +98,8 @@ impl State {
         let Some(chunks) = &self.chunks else {
             return Ok(false);
         };
+        // Empty chunks may come for ever, without any code of Python's own.
+        py.check_signals()?;
         let mut chunks = chunks.bind(py).clone();
         match chunks.next().transpose()? {
             None => {

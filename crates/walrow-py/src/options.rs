@@ -19,7 +19,6 @@ use walrow::{
 pub(crate) struct Options {
     pub(crate) builder: DecoderBuilder,
     pub(crate) framing: Framing,
-    pub(crate) one_table: bool,
 }
 
 impl Options {
@@ -27,7 +26,6 @@ impl Options {
         let mut this = Self {
             builder: DecoderBuilder::new().with_spool(Arc::new(FileSpool::default())),
             framing: Framing::Wire,
-            one_table: false,
         };
         let Some(options) = options else {
             return Ok(this);
@@ -65,10 +63,7 @@ impl Options {
             {
                 builder
             }
-            "table" => {
-                self.one_table = true;
-                builder.with_table(table(value)?)
-            }
+            "table" => builder.with_table(table(value)?),
             "schema" => builder.with_schema(Arc::new(export::import_schema(value)?)),
             "framing" => {
                 self.framing = framing(value)?;
@@ -120,11 +115,7 @@ impl Options {
             "batch_bytes" => builder.with_batch_bytes(size(value)?),
             "batch_memory" => builder.with_batch_memory(size(value)?),
             "side_tables" => builder.with_side_tables(side_tables(value)?),
-            "envelope" => {
-                let envelope = value.extract()?;
-                self.one_table |= envelope;
-                builder.with_envelope(envelope)
-            }
+            "envelope" => builder.with_envelope(value.extract()?),
             "start" => builder.with_start(engine::lsn(value)?),
             "late_start" => builder.with_late_start(value.extract()?),
             "spool_memory" => builder.with_spool_memory(
@@ -245,9 +236,15 @@ fn size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
 
 fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(text) = value.extract::<String>() {
-        return parse_type(&text).ok_or_else(|| {
+        let parsed = if is_deep(&text) {
+            None
+        } else {
+            parse_type(&text)
+        };
+        return parsed.ok_or_else(|| {
+            let shown: String = text.chars().take(80).collect();
             let text = format!(
-                "types: {text:?} for {key:?} is not an Arrow type that columns can have: string, \
+                "types: {shown:?} for {key:?} is not an Arrow type that columns can have: string, \
                  large_string, string_view, dictionary, binary, large_binary, binary_view, bool, \
                  int16, int32, int64, uint32, uint64, float32, float64, date32, decimal128(p, s), \
                  decimal256(p, s), time64[us], time64[ns], timestamp[us], timestamp[us, UTC], \
@@ -262,6 +259,19 @@ fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
         return Err(PyTypeError::new_err(text));
     }
     export::import_type(value)
+}
+
+/// Whether types lie in one another deeper than columns can be read.
+fn is_deep(text: &str) -> bool {
+    let mut depth = 0_usize;
+    text.bytes().any(|byte| {
+        match byte {
+            b'<' => depth = depth.saturating_add(1),
+            b'>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > export::DEEPEST
+    })
 }
 
 /// A type as pyarrow writes it: `list<item: int32>`, `struct<x: double, y: double>`.

@@ -10,6 +10,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,8 +20,7 @@ use std::sync::{Arc, Mutex};
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Reader {
     engine: Arc<Mutex<Engine>>,
-    chunks: Py<PyAny>,
-    one_table: bool,
+    one_schema: bool,
 }
 
 #[pymethods]
@@ -29,14 +29,26 @@ impl Reader {
     #[pyo3(signature = (chunks, /, **options), text_signature = "(chunks, /, *, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, session=None, trim_bpchar=False, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728, side_tables=(), envelope=False, start=None, late_start=False, spool_memory=67108864, spool_directory=None, message_limit=None)")]
     fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(chunks.py(), options)?;
-        let (framing, one_table) = (options.framing, options.one_table);
-        let iterator = chunks.try_iter()?.unbind();
-        let engine = Engine::reading(framing, options.decoder()?, iterator);
+        let (framing, one_schema) = (options.framing, options.builder.has_one_schema());
+        let engine = Engine::reading(framing, options.decoder()?, chunks)?;
         Ok(Self {
             engine: Arc::new(Mutex::new(engine)),
-            chunks: chunks.clone().unbind(),
-            one_table,
+            one_schema,
         })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // An Arrow stream of it, which the collector does not see, uses the same objects.
+        match self.engine.try_lock() {
+            Ok(engine) if Arc::strong_count(&self.engine) == 1 => engine.traverse(&visit),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        if let Ok(mut engine) = self.engine.try_lock() {
+            engine.clear();
+        }
     }
 
     const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -64,12 +76,12 @@ impl Reader {
 
     /// Closes the source; no batches come any more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        lock(&self.engine)?.close(PyValueError::new_err("the reader is closed"));
-        let chunks = self.chunks.bind(py);
-        if chunks.hasattr("close")? {
-            chunks.call_method0("close")?;
+        let refusal = PyValueError::new_err("the reader is closed");
+        let source = lock(&self.engine)?.close(py, refusal);
+        match source.map(|source| source.into_bound(py)) {
+            Some(source) if source.hasattr("close")? => source.call_method0("close").map(|_| ()),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     #[getter]
@@ -80,6 +92,11 @@ impl Reader {
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         Ok(lock(&self.engine)?.decoder.is_mid_transaction())
+    }
+
+    #[getter]
+    fn unprepared_commits(&self) -> PyResult<u64> {
+        Ok(lock(&self.engine)?.decoder.unprepared_commits())
     }
 
     #[getter]
@@ -106,10 +123,10 @@ impl Reader {
     /// The table's schema; reads until the table appears.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<Schema> {
-        if !self.one_table {
+        if !self.one_schema {
             return Err(PyTypeError::new_err(
-                "batches of all tables have no common schema and are no Arrow stream: choose \
-                 one with table=, or take the batches one by one",
+                "batches of several tables have no common schema and are no Arrow stream: choose \
+                 one with table= and no side_tables=, or take the batches one by one",
             ));
         }
         let mut engine = lock(&self.engine)?;
@@ -119,14 +136,16 @@ impl Reader {
                 if let Some(schema) = engine.decoder.schema() {
                     return Ok(Some(schema));
                 }
-                if !engine.advance()? {
+                // A batch without a schema cannot be; waiting for another would be for ever.
+                if engine.decoder.has_batch() || !engine.advance()? {
                     return Ok(None);
                 }
             }
         })?;
-        schema
-            .map(Schema)
-            .ok_or_else(|| errors::schema_error(py, "the table did not appear in the stream"))
+        schema.map(Schema).ok_or_else(|| {
+            let text = "the table did not appear in the stream; give its schema with schema=";
+            errors::schema_error(py, text)
+        })
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
@@ -169,7 +188,15 @@ impl Stream {
         }
         self.begun = true;
         let batch = engine.next().map_err(|failure| failure.to_string())?;
-        Ok(batch.map(walrow::Batch::into_records))
+        let Some(batch) = batch else { return Ok(None) };
+        // Consumers take the stream's schema for true and read memory by it.
+        if *batch.records().schema_ref() != self.schema {
+            let table = batch.relation();
+            return Err(format!(
+                "internal error: a batch of {table} has another schema"
+            ));
+        }
+        Ok(Some(batch.into_records()))
     }
 }
 

@@ -7,6 +7,7 @@ use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::collections::BTreeMap;
+use walrow::stream::Printable;
 
 /// An Arrow schema, for whatever takes `__arrow_c_schema__`.
 #[pyclass(frozen, eq, module = "walrow")]
@@ -35,7 +36,7 @@ impl Schema {
             .0
             .fields()
             .iter()
-            .map(|field| format!("{}: {}", field.name(), field.data_type()))
+            .map(|field| format!("{}: {}", Printable(field.name()), field.data_type()))
             .collect();
         format!("<walrow.Schema {}>", fields.join(", "))
     }

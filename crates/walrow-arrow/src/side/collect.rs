@@ -38,7 +38,7 @@ impl Sides {
             profile,
             nulls: options.unrepresentable == OnUnrepresentable::Null,
             batch_rows: options.batch_rows,
-            batch_bytes: options.batch_bytes.min(options.batch_memory),
+            batch_bytes: options.batch_bytes,
         }
     }
 
@@ -53,9 +53,9 @@ impl Sides {
         current: &Current,
         transaction: &Transaction,
         changes: u64,
-    ) -> Result<Option<(Batch, Lsn)>, Error> {
+    ) -> Result<(), Error> {
         let Some(builder) = &mut self.transactions else {
-            return Ok(None);
+            return Ok(());
         };
         let prepared = transaction.prepared.as_ref();
         let lsns = [
@@ -84,7 +84,7 @@ impl Sides {
             return Err(beyond(SideTable::Transactions, TIME, None));
         }
         builder.append(current, TransactionRow::new(transaction, changes));
-        builder.finish_full(self.batch_rows, self.batch_bytes)
+        Ok(())
     }
 
     /// A logical message, of the current transaction if it is a transactional one.
@@ -92,15 +92,15 @@ impl Sides {
         &mut self,
         current: &Current,
         message: &Message<'_>,
-    ) -> Result<Option<(Batch, Lsn)>, Error> {
+    ) -> Result<(), Error> {
         let Some(builder) = &mut self.messages else {
-            return Ok(None);
+            return Ok(());
         };
         let lsns = [message.lsn.0, current.commit.lsn];
         check_lsns(self.profile, SideTable::Messages, lsns.into_iter())?;
         let row = MessageRow::new(message, current.commit.xid, current.commit.lsn);
         builder.append(current, row);
-        builder.finish_full(self.batch_rows, self.batch_bytes)
+        Ok(())
     }
 
     /// A relation version, before the change with this seq.
@@ -109,14 +109,14 @@ impl Sides {
         current: &Current,
         relation: &Arc<Relation>,
         seq: u64,
-    ) -> Result<Option<(Batch, Lsn)>, Error> {
+    ) -> Result<(), Error> {
         let Some(builder) = &mut self.relations else {
-            return Ok(None);
+            return Ok(());
         };
         let lsns = [current.commit.lsn];
         check_lsns(self.profile, SideTable::Relations, lsns.into_iter())?;
         builder.append(current, RelationRow::new(relation, current.commit.lsn, seq));
-        builder.finish_full(self.batch_rows, self.batch_bytes)
+        Ok(())
     }
 
     /// A TRUNCATE of the current transaction.
@@ -126,9 +126,9 @@ impl Sides {
         seq: u64,
         (cascade, restart_identity): (bool, bool),
         relations: &[Arc<Relation>],
-    ) -> Result<Option<(Batch, Lsn)>, Error> {
+    ) -> Result<(), Error> {
         let Some(builder) = &mut self.truncates else {
-            return Ok(None);
+            return Ok(());
         };
         let lsns = [current.commit.lsn];
         check_lsns(self.profile, SideTable::Truncates, lsns.into_iter())?;
@@ -140,7 +140,7 @@ impl Sides {
             relations: relations.to_vec(),
         };
         builder.append(current, row);
-        builder.finish_full(self.batch_rows, self.batch_bytes)
+        Ok(())
     }
 
     /// Up to where everything was handed out before the oldest row that is still here.
@@ -170,13 +170,41 @@ impl Sides {
         }
     }
 
+    /// Whether there is any.
+    pub(crate) const fn is_wanted(&self) -> bool {
+        self.transactions.is_some()
+            || self.messages.is_some()
+            || self.relations.is_some()
+            || self.truncates.is_some()
+    }
+
+    /// Bytes that the rows take.
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes = [
+            self.transactions.as_ref().map_or(0, SideBuilder::bytes),
+            self.messages.as_ref().map_or(0, SideBuilder::bytes),
+            self.relations.as_ref().map_or(0, SideBuilder::bytes),
+            self.truncates.as_ref().map_or(0, SideBuilder::bytes),
+        ];
+        bytes.into_iter().fold(0, usize::saturating_add)
+    }
+
     /// All rows so far, with up to where everything was handed out before them.
     pub(crate) fn flush(&mut self) -> Result<Vec<(Batch, Lsn)>, Error> {
+        self.finish(1, 0)
+    }
+
+    /// The batches that are full.
+    pub(crate) fn full(&mut self) -> Result<Vec<(Batch, Lsn)>, Error> {
+        self.finish(self.batch_rows, self.batch_bytes)
+    }
+
+    fn finish(&mut self, rows: usize, bytes: usize) -> Result<Vec<(Batch, Lsn)>, Error> {
         let batches = [
-            self.transactions.as_mut().map(SideBuilder::finish_all),
-            self.messages.as_mut().map(SideBuilder::finish_all),
-            self.relations.as_mut().map(SideBuilder::finish_all),
-            self.truncates.as_mut().map(SideBuilder::finish_all),
+            self.transactions.as_mut().map(|it| it.full(rows, bytes)),
+            self.messages.as_mut().map(|it| it.full(rows, bytes)),
+            self.relations.as_mut().map(|it| it.full(rows, bytes)),
+            self.truncates.as_mut().map(|it| it.full(rows, bytes)),
         ];
         let batches = batches
             .into_iter()
@@ -187,18 +215,14 @@ impl Sides {
 }
 
 impl<R: SideRow> SideBuilder<R> {
-    fn finish_full(&mut self, rows: usize, bytes: usize) -> Result<Option<(Batch, Lsn)>, Error> {
-        if self.rows() >= rows || self.bytes() >= bytes {
-            return self.finish_all();
+    /// All rows, if there are so many or they take so much.
+    fn full(&mut self, rows: usize, bytes: usize) -> Result<Option<(Batch, Lsn)>, Error> {
+        match self.floor() {
+            Some(floor) if self.rows() >= rows || self.bytes() >= bytes => {
+                Ok(Some((self.finish()?, floor)))
+            }
+            _ => Ok(None),
         }
-        Ok(None)
-    }
-
-    fn finish_all(&mut self) -> Result<Option<(Batch, Lsn)>, Error> {
-        let Some(floor) = self.floor() else {
-            return Ok(None);
-        };
-        Ok(Some((self.finish()?, floor)))
     }
 }
 

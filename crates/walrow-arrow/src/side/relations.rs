@@ -73,8 +73,18 @@ impl SideRow for RelationRow {
     }
 
     fn size(&self) -> usize {
-        let columns = self.relation.columns.len();
-        size_of::<Self>().saturating_add(columns.saturating_mul(size_of::<Column>()))
+        let relation = &self.relation;
+        let names = relation.namespace.len().saturating_add(relation.name.len());
+        let columns = relation.columns.iter().map(|column| {
+            let type_name = column.type_name.as_ref();
+            let type_name =
+                type_name.map_or(0, |it| it.namespace.len().saturating_add(it.name.len()));
+            size_of::<Column>()
+                .saturating_add(column.name.len())
+                .saturating_add(type_name)
+        });
+        let size = size_of::<Self>().saturating_add(names);
+        columns.fold(size, usize::saturating_add)
     }
 
     fn arrays(rows: &[Self], types: Types) -> Vec<ArrayRef> {

@@ -26,6 +26,7 @@ impl TransactionRow {
             prepare_time: transaction
                 .prepared
                 .as_ref()
+                .filter(|prepared| prepared.prepare_lsn.is_valid())
                 .and_then(|prepared| prepared.prepare_time.unix_micros()),
             transaction: transaction.clone(),
             changes,
@@ -104,7 +105,7 @@ impl SideRow for TransactionRow {
             Types::times(rows.iter().map(|row| Some(row.commit_time))),
             Self::origins(rows, types),
             Arc::new(gids.finish()),
-            types.wides(prepared().map(|prepared| Some(prepared?.prepare_lsn.0))),
+            types.wides(prepared().map(|it| Some(it?.prepare_lsn.0).filter(|lsn| *lsn > 0))),
             Types::times(rows.iter().map(|row| row.prepare_time)),
             Arc::new(snapshots.finish()),
             types.wides(rows.iter().map(|row| Some(row.changes))),

@@ -8,6 +8,9 @@ use arrow_schema::{DataType, Field, Fields};
 use std::sync::Arc;
 use walrow_stream::Relation;
 
+/// What a table takes beside its names: where it is found, and its OID.
+const TABLE_BYTES: usize = 32;
+
 /// A TRUNCATE.
 #[derive(Debug)]
 pub(super) struct TruncateRow {
@@ -61,7 +64,11 @@ impl SideRow for TruncateRow {
     }
 
     fn size(&self) -> usize {
-        size_of::<Self>().saturating_add(self.relations.len().saturating_mul(64))
+        let tables = self.relations.iter().map(|relation| {
+            let names = relation.namespace.len().saturating_add(relation.name.len());
+            names.saturating_add(TABLE_BYTES)
+        });
+        tables.fold(size_of::<Self>(), usize::saturating_add)
     }
 
     fn arrays(rows: &[Self], types: Types) -> Vec<ArrayRef> {
