@@ -10,6 +10,7 @@ import click
 
 import walrow
 from walrow.cli import source
+from walrow.cli.terminal import say
 from walrow.errors import Error, OptionError, SchemaError
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ def _warn(reader: walrow.Reader, profile: str) -> None:
         for column, count in reader.dropped_bounds.items()
     )
     for warning in warnings:
-        click.echo(f"walrow: warning: {warning}", err=True)
+        say(f"walrow: warning: {warning}")
 
 
 def _require_pyarrow() -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
+from walrow.cli.terminal import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -123,5 +125,5 @@ def _progress(name: str, size: int | None) -> Iterator[Callable[[int], None]]:
         console=Console(stderr=True),
         transient=True,
     ) as progress:
-        task = progress.add_task(Path(name).name, total=size)
+        task = progress.add_task(printable(Path(name).name), total=size)
         yield lambda count: progress.advance(task, count)
