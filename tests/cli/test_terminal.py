@@ -269,6 +269,12 @@ def test_arguments_in_usage_errors(
         ("decode", "--start", word, "-"),
         ("decode", "--profile", word, "-"),
         ("decode", "--catalog", directory, "-"),
+        ("decode", f"wire{word}://x"),
+        # Texts are UTF-8.
+        ("decode", "--metadata-prefix", "\udcff", "-"),
+        ("decode", "--table", "\udcff", "-"),
+        ("catalog", "\udcff"),
+        ("catalog", "--publication", "\udcff"),
     ):
         found = run(*map(str, arguments), input=b"")
         assert found.returncode == 2, arguments

@@ -7,15 +7,17 @@ from pathlib import Path
 import click
 
 from walrow import postgres
+from walrow.cli.arguments import TEXT
 from walrow.cli.terminal import printable_json
 from walrow.errors import OptionError, ReplicationError
 
 
 @click.command()
-@click.argument("conninfo", default="")
+@click.argument("conninfo", default="", type=TEXT)
 @click.option(
     "--publication",
     "publications",
+    type=TEXT,
     multiple=True,
     metavar="P",
     help="Only the tables of this publication; of all by default. Repeatable.",

@@ -10,6 +10,7 @@ import click
 
 import walrow
 from walrow.cli import source
+from walrow.cli.arguments import TEXT
 from walrow.cli.terminal import say
 from walrow.errors import Error, OptionError, SchemaError
 
@@ -25,6 +26,7 @@ _POLICIES = ("error", "null", "sentinel")
 @source.file
 @click.option(
     "--table",
+    type=TEXT,
     metavar="T",
     help="Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
     "walrow.relations, walrow.truncates.",
@@ -36,6 +38,7 @@ _POLICIES = ("error", "null", "sentinel")
 )
 @click.option(
     "--start",
+    type=TEXT,
     metavar="LSN",
     help="Leave out transactions that end at this LSN or before it: 0/1A2B.",
 )
@@ -66,12 +69,14 @@ _POLICIES = ("error", "null", "sentinel")
 @source.framing
 @click.option(
     "--types",
+    type=TEXT,
     multiple=True,
     metavar="COLUMN=TYPE",
     help="Another Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
 )
 @click.option(
     "--unrepresentable",
+    type=TEXT,
     multiple=True,
     metavar="[COLUMN=]POLICY",
     help="What becomes of values that the Arrow type cannot hold: error (the default), "
@@ -84,6 +89,7 @@ _POLICIES = ("error", "null", "sentinel")
 )
 @click.option(
     "--session",
+    type=TEXT,
     multiple=True,
     metavar="SETTING=VALUE",
     help="A setting that the capture was made under, where that is not what walrow pins: "
@@ -96,6 +102,7 @@ _POLICIES = ("error", "null", "sentinel")
 )
 @click.option(
     "--metadata-prefix",
+    type=TEXT,
     default="_",
     show_default=True,
     help="What the metadata columns' names begin with.",

@@ -101,7 +101,12 @@ def _url(name: str) -> Any:
     except ImportError:
         text = f"{name}: URLs need fsspec: pip install fsspec"
         raise click.UsageError(text) from None
-    return fsspec.open(name, "rb")
+    try:
+        return fsspec.open(name, "rb")
+    except (ValueError, ImportError) as error:
+        # There is no such protocol, or what it needs is not installed.
+        text = f"{name}: {error}"
+        raise click.UsageError(text) from error
 
 
 @contextlib.contextmanager
