@@ -134,8 +134,8 @@ def decode(
     strings of \x and hexadecimal digits.
 
     Files get their names when they are complete. On an error no file is left behind, and
-    what was there before stays. DIR/ must hold no files of an earlier run. A pipe or
-    device is written at once.
+    what was there before stays. OUT must not be a file that is read. DIR/ must hold no
+    files of an earlier run. A pipe or device is written at once.
     """
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
@@ -165,7 +165,13 @@ def decode(
             text = f"{catalog}: not a catalog: {error}"
             raise OptionError(text) from error
     quiet = to == "-" and sys.stdout.isatty()
-    with source.opened(file, framing, show=not quiet) as blocks:
+    with source.opened(
+        file,
+        framing,
+        show=not quiet,
+        outputs=_outputs(to),
+        beside=() if catalog is None else (catalog,),
+    ) as blocks:
         reader = walrow.read(blocks, **options)
         batches = _Counted(reader)
         try:
@@ -335,6 +341,17 @@ def _require_pyarrow() -> None:
 
 def _is_directory(to: str) -> bool:
     return to.endswith("/") or Path(to).is_dir()
+
+
+def _outputs(to: str) -> list[str | Path]:
+    """What may be written over: of a directory, files with the names of tables."""
+    from walrow.cli.output import is_file_name
+
+    if to == "-" or not _is_directory(to):
+        return [to]
+    path = Path(to)
+    files = path.iterdir() if path.is_dir() else ()
+    return [file for file in files if is_file_name(file.name)]
 
 
 def _format(to: str, form: str | None) -> str:
