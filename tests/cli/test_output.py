@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import walrow
+from walrow.cli import source
 from walrow.cli.output import file_name, is_file_name
 
 if TYPE_CHECKING:
@@ -260,6 +261,10 @@ def test_other_files_pipes_and_devices_are_written(
     found = shell(tmp_path, command)
     assert (found.returncode, found.stderr) == (0, b"")
     assert (tmp_path / "a.jsonl").read_bytes() == stream
+
+
+def test_file_of_a_url_may_have_no_descriptor() -> None:
+    assert source._regular(object()) is None
 
 
 # ------------------------------------------------------------------------ directories

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
+from walrow.cli.inspect import _count_table
 from walrow.cli.terminal import printable, printable_json
 
 if TYPE_CHECKING:
@@ -156,6 +157,11 @@ def test_names_on_a_terminal(tmp_path: Path) -> None:
         count = OURS.sub("", on_terminal("inspect", "--count", path))
         assert "R Relation" in count
         assert count.isprintable()
+
+
+def test_table_of_counts_has_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    _count_table({"frames": {"[red]\x1b": 1}, "messages": {}, "cells": {}, "bytes": 7})
+    assert r"[red]\x1b" in capsys.readouterr().out
 
 
 def test_file_name_in_progress(tmp_path: Path) -> None:
@@ -301,6 +307,12 @@ def test_help_of_a_call_without_arguments_has_its_lines(run: Any) -> None:
 
 
 # ------------------------------------------------------------------------------ catalog
+
+
+def test_lines_of_psycopg_become_one(run: Any) -> None:
+    [line] = said(run("catalog", "host=/gone,/gone2 dbname=d"), 1)
+    assert "/gone2" in line
+    assert r"\n" not in line
 
 
 @pytest.mark.live
