@@ -11,6 +11,8 @@ Plain Python on purpose: these are the rules, row by row, that any engine has to
 3. A column in `_unsent` has no value in this row: keep what the row had. It is not NULL.
 4. Where `_key_only` is true, only the identity's columns mean something.
 5. A truncate removes all rows.
+6. Old rows have NULL in a column that came, unless another one went: that may be the same
+   column, renamed, with its values. The stream does not say which; `renamed` does.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import walrow
 
@@ -39,6 +41,8 @@ class Table:
         # A list each: without a key equal rows may be there twice, and while a statement
         # moves keys (id = id + 1) two rows may share one for the time being.
         self._rows: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
+        # The identity in a pre-image whose post-image is still to come.
+        self._old: tuple[Any, ...] | None = None
 
     def rows(self) -> Iterator[Row]:
         """Yields the rows, in no order."""
@@ -49,12 +53,23 @@ class Table:
         """Counts the rows."""
         return sum(len(rows) for rows in self._rows.values())
 
-    def apply(self, batch: walrow.Batch) -> None:
+    def apply(
+        self, batch: walrow.Batch, renamed: Mapping[str, str] | None = None
+    ) -> None:
         """Applies the changes of one batch."""
         records = pa.record_batch(batch)
         columns = [name for name in records.schema.names if name not in _METADATA]
-        self._describe(columns, list(batch.key_columns) or columns)
-        old: tuple[Any, ...] | None = None
+        went = [name for name in self.columns if name not in columns]
+        came = [name for name in columns if name not in self.columns]
+        if went and came and renamed is None and len(self):
+            msg = (
+                f"{batch.table}: columns {', '.join(went)} went and {', '.join(came)} "
+                "came: renamed, or dropped and added? the stream does not say; "
+                "read the table again, or tell fold what is renamed"
+            )
+            raise LookupError(msg)
+        was = {new: old for old, new in (renamed or {}).items() if new in came}
+        self._describe(columns, list(batch.key_columns) or columns, was)
         for row in records.to_pylist():
             meta = {name: row.pop(name) for name in _METADATA}
             self.changes += 1
@@ -63,23 +78,28 @@ class Table:
                     self._put(row)
                 case "update_preimage":
                     # Its new row is the next one.
-                    old = self._identity(row)
+                    self._old = self._identity(row)
                 case "update_postimage":
-                    before = self._take(old or self._identity(row))
+                    before = self._take(self._old or self._identity(row))
                     for name in meta["_unsent"] or ():
                         row[name] = before[name]
                     self._put(row)
-                    old = None
+                    self._old = None
                 case "delete":
                     self._take(self._identity(row))
                 case "truncate":
                     self._rows.clear()
 
-    def _describe(self, columns: list[str], key: list[str]) -> None:
+    def _describe(
+        self, columns: list[str], key: list[str], was: Mapping[str, str]
+    ) -> None:
         """Follows ALTER TABLE: columns come and go, and so may the identity."""
         if (columns, key) == (self.columns, self.key):
             return
-        rows = [{name: row.get(name) for name in columns} for row in self.rows()]
+        rows = [
+            {name: row.get(was.get(name, name)) for name in columns}
+            for row in self.rows()
+        ]
         self.columns, self.key = columns, key
         self._rows.clear()
         for row in rows:
@@ -103,13 +123,25 @@ class Table:
         return row
 
 
-def fold(batches: Iterable[walrow.Batch]) -> dict[str, Table]:
-    """Returns the tables after all changes, by `schema.name`."""
+def fold(
+    batches: Iterable[walrow.Batch],
+    renamed: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[str, Table]:
+    """Returns the tables after all changes, by `schema.name`.
+
+    Args:
+        batches: What `walrow.read` yields.
+        renamed: Of tables whose columns come and go at once, the new name of each renamed
+            column by its old one, `{"public.t": {"v": "w"}}`; others are dropped or added.
+
+    Raises:
+        LookupError: A row is not there, or a column may be renamed and nothing tells.
+    """
     # By OID: a renamed table is the same one, a table made again under its name is not.
     tables: defaultdict[int, Table] = defaultdict(Table)
     names: dict[str, int] = {}
     for batch in batches:
-        tables[batch.relation_oid].apply(batch)
+        tables[batch.relation_oid].apply(batch, (renamed or {}).get(batch.table))
         names = {name: oid for name, oid in names.items() if oid != batch.relation_oid}
         names[batch.table] = batch.relation_oid
     return {name: tables[oid] for name, oid in names.items()}

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import walrow
+from walrow.cli import source
 from walrow.cli.output import file_name, is_file_name
 
 if TYPE_CHECKING:
@@ -143,6 +145,126 @@ def test_error_in_a_pipe_says_what_was_written(data: Path, run: Any) -> None:
     assert found.returncode == 1
     [line] = found.stderr.decode().splitlines()
     assert "No space left on device" in line
+
+
+# ------------------------------------------------------------- outputs that are inputs
+
+
+def shell(folder: Path, command: str) -> subprocess.CompletedProcess[bytes]:
+    """Runs a line of the shell in which `walrow` is the command."""
+    script = f'walrow() {{ "$0" -m walrow.cli "$@"; }}; {command}'
+    return subprocess.run(  # noqa: S603
+        ["/bin/sh", "-c", script, sys.executable],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+        timeout=20,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("walrow decode a.jsonl --to a.jsonl", "a.jsonl is the file a.jsonl"),
+        (
+            "walrow decode a.jsonl --to ./d/../a.jsonl",
+            "./d/../a.jsonl is the file a.jsonl",
+        ),
+        ("walrow decode a.jsonl --to soft.jsonl", "soft.jsonl is the file a.jsonl"),
+        ("walrow decode soft.jsonl --to a.jsonl", "a.jsonl is the file soft.jsonl"),
+        ("walrow decode a.jsonl --to hard.jsonl", "hard.jsonl is the file a.jsonl"),
+        ("walrow decode --table t a.jsonl --to a.jsonl --format parquet", "a.jsonl is"),
+        ("walrow decode - --to a.jsonl <a.jsonl", "a.jsonl is the file stdin"),
+        ("walrow decode /dev/stdin --to a.jsonl <a.jsonl", "the file /dev/stdin"),
+        (
+            "walrow decode file://$PWD/a.jsonl --to a.jsonl",
+            "a.jsonl is the file file://",
+        ),
+        ("walrow decode a.jsonl >>a.jsonl", "stdout is the file a.jsonl"),
+        ("walrow decode - <a.jsonl >>hard.jsonl", "stdout is the file stdin"),
+        ("walrow decode - <>a.jsonl >&0", "stdout is the file stdin"),
+        (
+            "walrow decode a.jsonl --format json --to /dev/stdout >>a.jsonl",
+            "/dev/stdout is the file a.jsonl",
+        ),
+        (
+            "walrow decode a.jsonl --format json --to /dev/fd/3 3>>soft.jsonl",
+            "/dev/fd/3",
+        ),
+        ("walrow inspect a.jsonl >>a.jsonl", "stdout is the file a.jsonl"),
+        ("walrow inspect --json - <a.jsonl >>a.jsonl", "stdout is the file stdin"),
+        ("walrow inspect --count a.jsonl >>a.jsonl", "stdout is the file a.jsonl"),
+        (
+            "walrow decode --catalog c.json a.jsonl --format json --to c.json",
+            "c.json is the file c.json",
+        ),
+        (
+            "walrow decode --catalog c.json a.jsonl >>c.json",
+            "stdout is the file c.json",
+        ),
+        (
+            "walrow decode d/public.t.jsonl --to d",
+            "d/public.t.jsonl is the file d/public",
+        ),
+        ("walrow decode a.jsonl --to e/", "e/s.t.2.parquet is the file a.jsonl"),
+        (
+            "walrow decode --catalog e/s.c.jsonl - --to e/ </dev/null",
+            "e/s.c.jsonl is the",
+        ),
+    ],
+)
+def test_output_that_is_an_input_is_refused(
+    tmp_path: Path, command: str, names: str
+) -> None:
+    stream = history([("public", "t")])
+    (tmp_path / "a.jsonl").write_bytes(stream)
+    (tmp_path / "c.json").write_text("{}")
+    (tmp_path / "soft.jsonl").symlink_to("a.jsonl")
+    (tmp_path / "hard.jsonl").hardlink_to(tmp_path / "a.jsonl")
+    for folder in ("d", "e"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "d" / "public.t.jsonl").write_bytes(stream)
+    (tmp_path / "e" / "s.t.2.parquet").hardlink_to(tmp_path / "a.jsonl")
+    (tmp_path / "e" / "s.c.jsonl").write_text("{}")
+    before = {file: file.is_dir() or file.read_bytes() for file in tmp_path.rglob("*")}
+    found = shell(tmp_path, command)
+    assert found.returncode == 2, found.stderr
+    line = found.stderr.decode().splitlines()[-1]
+    assert names in line
+    assert "which is read: write to another" in line
+    after = {file: file.is_dir() or file.read_bytes() for file in tmp_path.rglob("*")}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "walrow decode - --to out.jsonl <a.jsonl",
+        "walrow decode a.jsonl --to copy.jsonl",
+        "walrow decode a.jsonl >>copy.jsonl",
+        "walrow decode --catalog c.json a.jsonl --to d/",
+        "cat a.jsonl | walrow decode - | cat",
+        "walrow decode /dev/null --format json --to /dev/null",
+        "walrow decode - </dev/null >/dev/null",
+        "walrow decode a.jsonl --to out.jsonl >>a.jsonl",
+    ],
+)
+def test_other_files_pipes_and_devices_are_written(
+    tmp_path: Path, command: str
+) -> None:
+    stream = history([("public", "t")])
+    for name in ("a.jsonl", "copy.jsonl"):
+        (tmp_path / name).write_bytes(stream)
+    (tmp_path / "c.json").write_text("{}")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "notes").touch()
+    found = shell(tmp_path, command)
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert (tmp_path / "a.jsonl").read_bytes() == stream
+
+
+def test_file_of_a_url_may_have_no_descriptor() -> None:
+    assert source._regular(object()) is None
 
 
 # ------------------------------------------------------------------------ directories
@@ -288,8 +410,6 @@ def test_versions_of_a_table_take_one_open_file(tmp_path: Path, run: Any) -> Non
 def test_closed_streams_are_no_tracebacks(
     data: Path, tmp_path: Path, command: str, code: int
 ) -> None:
-    import sys
-
     words = {
         "FILE": str(data / "rows.text.wire"),
         "OUT": str(tmp_path / "out.jsonl"),

@@ -6,7 +6,7 @@ when interrupted or terminated. Errors are one line on stderr.
 
 from __future__ import annotations
 
-import sys
+from walrow.cli.terminal import say
 
 __all__ = ["main"]
 
@@ -17,11 +17,7 @@ def main() -> None:
         import click  # noqa: F401
         import rich  # noqa: F401
     except ImportError as error:
-        if sys.stderr is not None:
-            sys.stderr.write(
-                f"walrow: the command line needs {error.name}: pip install "
-                "'walrow[cli]'\n"
-            )
+        say(f"walrow: the command line needs {error.name}: pip install 'walrow[cli]'")
         raise SystemExit(2) from None
     from walrow.cli import app
 

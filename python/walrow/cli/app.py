@@ -10,7 +10,7 @@ import re
 import shlex
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -18,6 +18,7 @@ from walrow import __version__
 from walrow.cli.catalog import catalog
 from walrow.cli.decode import decode
 from walrow.cli.inspect import inspect
+from walrow.cli.terminal import say
 from walrow.errors import Error, OptionError
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             cli.invoke(context)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
-        code = error.exit_code
+        code = _refuse(error)
     except click.exceptions.Exit as error:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -62,9 +62,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # Whoever read the output wants no more of it.
         code = 128 + signal.SIGPIPE
     except OptionError as error:
-        code = _say(error, 2)
+        code = _fail(error, 2)
     except (Error, OSError) as error:
-        code = _say(error, 1)
+        code = _fail(error, 1)
     _flush()
     return code
 
@@ -89,7 +89,27 @@ def _reopen() -> None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
-def _say(error: Exception, code: int) -> int:
+def _refuse(error: click.ClickException) -> int:
+    """Says what click does, but an argument's characters as `say` has them."""
+    message = error.format_message()
+    if isinstance(error, _HELP):
+        lines = message.split("\n")
+    else:
+        context = getattr(error, "ctx", None)
+        lines = [f"Error: {message}"]
+        if context is not None:
+            hint = f"Try '{context.command_path} --help' for help."
+            lines = [*context.get_usage().split("\n"), hint, "", *lines]
+    for line in lines:
+        say(line)
+    return error.exit_code
+
+
+# Of a command without arguments; there since click 8.2.
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+
+def _fail(error: Exception, code: int) -> int:
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
         if error.errno == errno.EBADF and not file:
@@ -97,7 +117,7 @@ def _say(error: Exception, code: int) -> int:
         text = f"{file}{error.strerror}"
     else:
         text = "; ".join([_in_words(str(error)), *getattr(error, "__notes__", ())])
-    click.echo(f"walrow: {' '.join(text.split())}", err=True)
+    say(f"walrow: {text}")
     return code
 
 

@@ -7,14 +7,17 @@ from pathlib import Path
 import click
 
 from walrow import postgres
+from walrow.cli.arguments import TEXT
+from walrow.cli.terminal import printable_json
 from walrow.errors import OptionError, ReplicationError
 
 
 @click.command()
-@click.argument("conninfo", default="")
+@click.argument("conninfo", default="", type=TEXT)
 @click.option(
     "--publication",
     "publications",
+    type=TEXT,
     multiple=True,
     metavar="P",
     help="Only the tables of this publication; of all by default. Repeatable.",
@@ -41,8 +44,10 @@ def catalog(*, conninfo: str, publications: tuple[str, ...], to: str) -> None:
         with psycopg.connect(conninfo) as conn:
             found = postgres.catalog(conn, publications=publications or None)
     except psycopg.Error as error:
-        raise ReplicationError(str(error), sqlstate=error.sqlstate) from error
-    line = found.to_json() + "\n"
+        # psycopg's texts have several lines.
+        text = " ".join(str(error).split())
+        raise ReplicationError(text, sqlstate=error.sqlstate) from error
+    line = printable_json(found.to_json()) + "\n"
     if to == "-":
         click.echo(line, nl=False)
     else:

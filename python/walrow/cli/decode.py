@@ -10,6 +10,8 @@ import click
 
 import walrow
 from walrow.cli import source
+from walrow.cli.arguments import TEXT
+from walrow.cli.terminal import say
 from walrow.errors import Error, OptionError, SchemaError
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _POLICIES = ("error", "null", "sentinel")
 @source.file
 @click.option(
     "--table",
+    type=TEXT,
     metavar="T",
     help="Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
     "walrow.relations, walrow.truncates.",
@@ -35,6 +38,7 @@ _POLICIES = ("error", "null", "sentinel")
 )
 @click.option(
     "--start",
+    type=TEXT,
     metavar="LSN",
     help="Leave out transactions that end at this LSN or before it: 0/1A2B.",
 )
@@ -65,12 +69,14 @@ _POLICIES = ("error", "null", "sentinel")
 @source.framing
 @click.option(
     "--types",
+    type=TEXT,
     multiple=True,
     metavar="COLUMN=TYPE",
     help="Another Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
 )
 @click.option(
     "--unrepresentable",
+    type=TEXT,
     multiple=True,
     metavar="[COLUMN=]POLICY",
     help="What becomes of values that the Arrow type cannot hold: error (the default), "
@@ -83,6 +89,7 @@ _POLICIES = ("error", "null", "sentinel")
 )
 @click.option(
     "--session",
+    type=TEXT,
     multiple=True,
     metavar="SETTING=VALUE",
     help="A setting that the capture was made under, where that is not what walrow pins: "
@@ -95,6 +102,7 @@ _POLICIES = ("error", "null", "sentinel")
 )
 @click.option(
     "--metadata-prefix",
+    type=TEXT,
     default="_",
     show_default=True,
     help="What the metadata columns' names begin with.",
@@ -126,8 +134,8 @@ def decode(
     strings of \x and hexadecimal digits.
 
     Files get their names when they are complete. On an error no file is left behind, and
-    what was there before stays. DIR/ must hold no files of an earlier run. A pipe or
-    device is written at once.
+    what was there before stays. OUT must not be a file that is read. DIR/ must hold no
+    files of an earlier run. A pipe or device is written at once.
     """
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
@@ -157,7 +165,13 @@ def decode(
             text = f"{catalog}: not a catalog: {error}"
             raise OptionError(text) from error
     quiet = to == "-" and sys.stdout.isatty()
-    with source.opened(file, framing, show=not quiet) as blocks:
+    with source.opened(
+        file,
+        framing,
+        show=not quiet,
+        outputs=_outputs(to),
+        beside=() if catalog is None else (catalog,),
+    ) as blocks:
         reader = walrow.read(blocks, **options)
         batches = _Counted(reader)
         try:
@@ -314,7 +328,7 @@ def _warn(reader: walrow.Reader, profile: str) -> None:
         for column, count in reader.dropped_bounds.items()
     )
     for warning in warnings:
-        click.echo(f"walrow: warning: {warning}", err=True)
+        say(f"walrow: warning: {warning}")
 
 
 def _require_pyarrow() -> None:
@@ -327,6 +341,17 @@ def _require_pyarrow() -> None:
 
 def _is_directory(to: str) -> bool:
     return to.endswith("/") or Path(to).is_dir()
+
+
+def _outputs(to: str) -> list[str | Path]:
+    """What may be written over: of a directory, files with the names of tables."""
+    from walrow.cli.output import is_file_name
+
+    if to == "-" or not _is_directory(to):
+        return [to]
+    path = Path(to)
+    files = path.iterdir() if path.is_dir() else ()
+    return [file for file in files if is_file_name(file.name)]
 
 
 def _format(to: str, form: str | None) -> str:

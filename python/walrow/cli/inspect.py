@@ -12,6 +12,7 @@ import click
 import walrow
 from walrow import _core
 from walrow.cli import source
+from walrow.cli.terminal import printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,12 +67,13 @@ def _count(file: str, framing: source.Framing, *, as_json: bool) -> None:
 
 
 def _warn_cut() -> None:
-    click.echo("walrow: warning: the capture ends inside a frame", err=True)
+    say("walrow: warning: the capture ends inside a frame")
 
 
 def _count_table(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("what", "kind", "count")
     table.columns[-1].justify = "right"
@@ -79,7 +81,7 @@ def _count_table(result: dict[str, Any]) -> None:
         for kind, number in result[what].items():
             names = _NAMES[what]
             label = f"{kind} {names[kind]}" if kind in names else kind
-            table.add_row(what, label, f"{number:,}")
+            table.add_row(what, Text(printable(label)), f"{number:,}")
         table.add_section()
     table.add_row("bytes", "", f"{result['bytes']:,}")
     Console().print(table)
@@ -161,9 +163,9 @@ def _line_writer() -> Callable[[walrow.Frame], None]:
             text = _summary(message, columns)
         else:
             style = "dim"
-            shown = (f"{key}={_short(value)}" for key, value in fields.items())
-            text = " ".join(shown)
-        write(f"{frame.offset:>12}  {lsn:>12}  {name:<17} ", style, text)
+            text = " ".join(_field(key, value) for key, value in fields.items())
+        head = f"{frame.offset:>12}  {lsn:>12}  {name:<17} "
+        write(printable(head), style, printable(text))
 
     return line
 
@@ -188,8 +190,8 @@ def _summary(message: Any, columns: dict[int, tuple[str, list[str]]]) -> str:
     """One line that says what a message says; remembers relations for their rows."""
     fields = message.fields
     if message.kind == "R":
-        name = f"{_name(fields['namespace'])}.{_name(fields['name'])}"
-        names = [_name(column["name"]) for column in fields["columns"]]
+        name = f"{printable(fields['namespace'])}.{printable(fields['name'])}"
+        names = [printable(column["name"]) for column in fields["columns"]]
         columns[fields["oid"]] = (name, names)
         listed = ", ".join(
             names[at] + ("*" if column["flags"] & 1 else "")
@@ -219,7 +221,7 @@ def _summary(message: Any, columns: dict[int, tuple[str, list[str]]]) -> str:
         elif key == "lsn" or key.endswith("_lsn"):
             shown.append(f"{key}={lsn_text(value)}")
         else:
-            shown.append(f"{key}={_short(value)}")
+            shown.append(_field(key, value))
     return " ".join(shown)
 
 
@@ -228,9 +230,12 @@ def _row(cells: list[Any], names: list[str]) -> str:
     return ", ".join(f"{name}={_short(cell)}" for name, cell in pairs)
 
 
-def _name(name: str) -> str:
-    # What is not printable could change the terminal's state.
-    return name if name.isprintable() else repr(name)
+def _field(key: str, value: Any) -> str:
+    if isinstance(value, bytes) and key != "content":
+        # A text that is not UTF-8. A message's content is bytes at all times.
+        quoted = f"'{printable(value)}'"
+        return f"{key}={_cut(quoted)}"
+    return f"{key}={_short(value)}"
 
 
 def _short(value: Any) -> str:
@@ -244,6 +249,10 @@ def _short(value: Any) -> str:
         text = repr(value[: _SHORT + 2])
     else:
         return ascii(value) if not isinstance(value, int) else str(value)
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
 
 

@@ -1,5 +1,7 @@
 r"""Rows as JSON lines.
 
+Characters that are not printable are `\u` and hexadecimal digits.
+
 | in the batch | in JSON |
 |---|---|
 | integers, LSNs | number |
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types
 
+from walrow.cli.terminal import printable_json
 from walrow.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ def lines(batch: walrow.Batch) -> Iterator[str]:
         record = {"_table": batch.table}
         for name, column in zip(names, columns, strict=True):
             record[name] = column[row]
-        yield _encode(record) + "\n"
+        yield printable_json(_encode(record)) + "\n"
 
 
 def values(array: pa.Array) -> list[Any]:

@@ -1,16 +1,23 @@
-"""What commands read from: a file, a URL or stdin, with progress on a terminal."""
+"""What commands read from: a file, a URL or stdin, with progress on a terminal.
+
+What is read is not written: such an output is refused before anything is.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
+from walrow.cli.terminal import printable
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Framing: TypeAlias = Literal["wire", "copydata", "message"]
 BLOCK = 8 << 20
@@ -43,7 +50,12 @@ framing = click.option(
 
 @contextlib.contextmanager
 def opened(
-    name: str, framing: Framing = "wire", *, show: bool = True
+    name: str,
+    framing: Framing = "wire",
+    *,
+    show: bool = True,
+    outputs: Iterable[str | Path] = ("-",),
+    beside: Iterable[Path] = (),
 ) -> Iterator[Blocks]:
     """Opens a source for `walrow.read` and `walrow.messages`: its chunks.
 
@@ -51,6 +63,11 @@ def opened(
         name: The path, URL or `-`.
         framing: With other framings than wire, the file is one chunk.
         show: Whether to show progress, if stderr is a terminal.
+        outputs: What the command writes: paths, or `-` for stdout.
+        beside: Other files that it reads.
+
+    Raises:
+        click.UsageError: An output is one of the files that are read.
     """
     with contextlib.ExitStack() as stack:
         if name == "-":
@@ -63,10 +80,34 @@ def opened(
         else:
             stream = stack.enter_context(Path(name).open("rb", buffering=0))
             size = Path(name).stat().st_size
+        inputs = {"stdin" if name == "-" else name: stream}
+        _refuse_inputs(outputs, inputs | {str(path): path for path in beside})
         tell = None
         if show and sys.stderr.isatty():
             tell = stack.enter_context(_progress(name, size))
         yield Blocks(stream, BLOCK if framing == "wire" else -1, tell)
+
+
+def _refuse_inputs(outputs: Iterable[str | Path], inputs: Mapping[str, Any]) -> None:
+    """Compares by inode: links and other spellings of a path lead to the same file."""
+    read = {name: _regular(file) for name, file in inputs.items()}
+    for output in outputs:
+        written = _regular(sys.stdout if output == "-" else output)
+        for name, found in read.items():
+            if found and written and os.path.samestat(found, written):
+                to = "stdout" if output == "-" else output
+                text = f"{to} is the file {name}, which is read: write to another"
+                raise click.UsageError(text)
+
+
+def _regular(file: Any) -> os.stat_result | None:
+    """What is known of a path or an open file; nothing of pipes, devices and URLs."""
+    try:
+        found = os.stat(file if isinstance(file, str | Path) else file.fileno())  # noqa: PTH116
+    except (OSError, AttributeError):
+        # It is not there yet, or has no descriptor.
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 class Blocks:
@@ -99,7 +140,12 @@ def _url(name: str) -> Any:
     except ImportError:
         text = f"{name}: URLs need fsspec: pip install fsspec"
         raise click.UsageError(text) from None
-    return fsspec.open(name, "rb")
+    try:
+        return fsspec.open(name, "rb")
+    except (ValueError, ImportError) as error:
+        # There is no such protocol, or what it needs is not installed.
+        text = f"{name}: {error}"
+        raise click.UsageError(text) from error
 
 
 @contextlib.contextmanager
@@ -123,5 +169,5 @@ def _progress(name: str, size: int | None) -> Iterator[Callable[[int], None]]:
         console=Console(stderr=True),
         transient=True,
     ) as progress:
-        task = progress.add_task(Path(name).name, total=size)
+        task = progress.add_task(printable(Path(name).name), total=size)
         yield lambda count: progress.advance(task, count)
