@@ -226,6 +226,14 @@ class Decoder:
         """The SQLSTATE of the error with which the server ended the stream."""
 
     @property
+    def unprepared_commits(self) -> int:
+        """How many COMMIT PREPARED came without anything else of their transactions.
+
+        They changed nothing, or were prepared before the stream begins; their rows of
+        `walrow.transactions` have no `prepare_lsn`.
+        """
+
+    @property
     def unresolved_types(self) -> list[int]:
         """OIDs of types neither built in nor in the catalog, whose values are text.
 
@@ -281,7 +289,7 @@ class Reader:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
     def close(self) -> None:
-        """Closes the source; no batches come any more."""
+        """Closes the source, as an error does; no batches come any more."""
 
     @property
     def schema(self) -> Schema:
@@ -303,6 +311,14 @@ class Reader:
     @property
     def server_error(self) -> str | None:
         """The SQLSTATE of the error with which the server ended the stream."""
+
+    @property
+    def unprepared_commits(self) -> int:
+        """How many COMMIT PREPARED came without anything else of their transactions.
+
+        They changed nothing, or were prepared before the stream begins; their rows of
+        `walrow.transactions` have no `prepare_lsn`.
+        """
 
     @property
     def unresolved_types(self) -> list[int]:

@@ -99,18 +99,20 @@ def read(
             prefix: `change_type`, `commit_lsn`, `seq`, `commit_timestamp`, `xid`,
             `key_only`, `unsent`. None stands for all, `()` for none.
         metadata_prefix: What the metadata columns' names begin with.
-        batch_rows: How many rows a batch has at most.
+        batch_rows: How many rows a batch has at most. The two images of an update are never
+            split, so a batch of 1 may have 2.
         batch_bytes: After how many bytes of values a batch is full; at most 512 MiB.
         batch_memory: How many bytes the unfinished batches of all tables hold before the
             fullest is handed out.
         side_tables: Side tables whose batches come along with the others:
-            `["transactions", "messages"]`.
+            `["transactions", "messages"]`. The reader is no Arrow stream then.
         envelope: Gives all tables, or the chosen one, one schema: `schema_name`,
             `table_name`, `key` and `data` as maps of column names to PostgreSQL's own text,
             then the metadata columns. The reader is an Arrow stream then.
         start: Leaves out what was delivered before: transactions that end, and
             non-transactional messages that lie, at this LSN or before it. A number, or as
-            PostgreSQL writes it: `"0/1A2B"`.
+            PostgreSQL writes it: `"0/1A2B"`. Set it also for a capture that begins later than
+            its slot: then a COMMIT PREPARED whose rows are missing is an error.
         late_start: Leaves out streamed transactions whose first chunk, and prepared ones
             whose rows, lie before the stream, where they are errors otherwise.
         spool_memory: How many bytes of memory open and prepared transactions take over all;

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import struct
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +19,7 @@ from rows import Outcome, decode, outcome
 from streams import Column, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 pa = pytest.importorskip("pyarrow")
 
@@ -270,3 +273,52 @@ def test_catalog_of_another_database_tells_by_name() -> None:
     [batch] = reader
     assert pa.record_batch(batch)["x"].to_pylist() == [{"n": 7, "m": "ok"}] * 2
     assert reader.unresolved_types == []
+
+
+class _Refers:
+    """A source that refers to who reads it."""
+
+    def __init__(self, kind: str) -> None:
+        self.block = b"x"
+        if kind == "decoder":
+            self.by: Any = walrow.Decoder()
+            self.batches = self.by.feed(self.chunks())
+        elif kind == "frames":
+            self.by = walrow.messages(self)
+        else:
+            self.by = walrow.Reader(self)
+        if kind == "failed":
+            with contextlib.suppress(ValueError):
+                list(self.by)
+
+    def chunks(self) -> Iterator[bytes]:
+        yield self.block
+        raise ValueError(self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.chunks()
+
+
+@pytest.mark.parametrize("kind", ["decoder", "frames", "reader", "failed"])
+def test_cycles_are_collected(kind: str) -> None:
+    found = weakref.ref(_Refers(kind))
+    gc.collect()
+    assert found() is None
+
+
+def test_a_stream_in_use_is_not_collected() -> None:
+    pa = pytest.importorskip("pyarrow")
+
+    class Source:
+        def __iter__(self) -> Iterator[bytes]:
+            data = capture("rows").data
+            for at in range(0, len(data), 100):
+                gc.collect()
+                yield data[at : at + 100]
+
+    source: Any = Source()
+    source.reader = walrow.Reader(source, table="item", batch_rows=1)
+    stream = pa.RecordBatchReader.from_stream(source.reader)
+    del source
+    gc.collect()
+    assert stream.read_all().num_rows == 10

@@ -61,7 +61,8 @@ def test_reader_is_a_stream_for_pyarrow() -> None:
         walrow.read(ROWS.path, table="item", batch_rows=3)
     ) as stream:
         assert stream.schema.names[0] == "id"
-        assert [batch.num_rows for batch in stream] == [3, 3, 3, 1]
+        # The two images of an update are in one.
+        assert [batch.num_rows for batch in stream] == [3, 2, 3, 2]
     wish = pa.schema([("id", pa.int64())])
     reader = walrow.read(ROWS.path, table="item")
     assert reader.__arrow_c_stream__(None) is not None
@@ -233,3 +234,21 @@ def test_exports_do_not_leak() -> None:
     # A leak of one exported schema a turn alone would be more.
     assert resident() - before < 2 << 20
     assert sys.getrefcount(data) == count
+
+
+@pytest.mark.parametrize("options", [{"table": "item"}, {"envelope": True}])
+def test_side_tables_batches_are_under_no_other_schema(options: Any) -> None:
+    options |= {"side_tables": ["transactions", "messages"]}
+    for use in (
+        lambda reader: reader.schema,
+        lambda reader: reader.__arrow_c_schema__(),
+        lambda reader: reader.__arrow_c_stream__(),
+    ):
+        with pytest.raises(TypeError, match=r"no common schema.*no side_tables="):
+            use(walrow.read(ROWS.path, **options))
+    tables = {batch.table for batch in walrow.read(ROWS.path, **options)}
+    assert "walrow.transactions" in tables
+    assert len(tables) == 2
+    # A side table alone is a table like any.
+    alone = walrow.read(ROWS.path, table="walrow.transactions")
+    assert alone.schema.names[0] == "xid"

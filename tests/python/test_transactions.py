@@ -545,3 +545,52 @@ def test_nothing_is_left_of_a_process_that_was_killed(tmp_path: Path) -> None:
             process.kill()
     time.sleep(0.1)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("major", [16, 18])
+def test_going_on_where_nothing_new_is_no_error(major: int) -> None:
+    data = capture("rows", major=major).data
+    first = walrow.read(data, table="item")
+    assert list(first)
+    again = walrow.read(data, table="item", start=first.position)
+    assert list(again) == []
+    # The stream describes the table, though no row of it is new.
+    again = walrow.read(data, table="item", start=first.position)
+    assert again.schema.names == first.schema.names
+    never = walrow.read(data, table="never", start=first.position)
+    assert list(never) == []
+    with pytest.raises(walrow.SchemaError, match="schema="):
+        _ = walrow.read(data, table="never", start=first.position).schema
+
+
+def test_a_fork_does_not_share_the_file(tmp_path: Path) -> None:
+    script = tmp_path / "fork.py"
+    script.write_text(
+        """
+import os, sys
+import walrow
+data = open(sys.argv[1], "rb").read()
+decoder = walrow.Decoder(spool_memory=0)
+half = len(data) // 2
+rows = sum(len(batch) for batch in decoder.feed(data[:half]))
+child = os.fork()
+if child == 0:
+    try:
+        list(decoder.feed(data[half:]))
+    except walrow.SpoolError as error:
+        assert "forked" in str(error), error
+        # One of its own is as good as any.
+        own = walrow.Decoder(spool_memory=0)
+        found = [*own.feed(data), *own.finish()]
+        os._exit(0 if sum(map(len, found)) == int(sys.argv[2]) else 3)
+    os._exit(4)
+assert os.waitpid(child, 0)[1] == 0
+rows += sum(len(batch) for batch in [*decoder.feed(data[half:]), *decoder.finish()])
+assert rows == int(sys.argv[2]), rows
+"""
+    )
+    # Half of it is in the middle of a transaction that is streamed.
+    path = capture("streaming").path
+    rows = sum(len(batch) for batch in walrow.read(path))
+    command = [sys.executable, script, path, str(rows)]
+    subprocess.run(command, check=True, timeout=60)  # noqa: S603

@@ -9,7 +9,7 @@ use crate::resolve::{self, Types};
 use crate::table::{Current, NewRow};
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
@@ -51,7 +51,7 @@ pub(crate) struct Envelope {
     data: Column,
     metadata: Metadata,
     /// The names of unsent columns, and the places that stand for them.
-    unsent_places: HashMap<Box<str>, u32>,
+    unsent_places: BTreeMap<Box<str>, u32>,
     /// The row's values, before it is sure that all of them are texts.
     scratch: Row,
     rows: usize,
@@ -98,7 +98,7 @@ impl Envelope {
             keys: map_column(),
             data: map_column(),
             metadata: Metadata::new(0),
-            unsent_places: HashMap::new(),
+            unsent_places: BTreeMap::new(),
             scratch: Row::default(),
             rows: 0,
             bytes: 0,

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use std::sync::Arc;
 use walrow_arrow::{
     Batch, Decoder, DecoderBuilder, Error, ErrorKind, MetadataColumn, OnUnrepresentable, Profile,
-    TableName,
+    SideTable, TableName,
 };
 use walrow_stream::Catalog;
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, binary, null, text, unchanged};
@@ -1291,5 +1291,350 @@ fn forgotten_layouts_are_built_again() {
     for batch in &single {
         let version = batch.relation().version as usize;
         assert_eq!(batch.records().schema(), whole[version].records().schema());
+    }
+}
+
+/// The columns' names, far longer than a row's bytes.
+const LONG: &str = "a_name_of_sixty_three_bytes_as_postgresql_has_them_at_the_most_";
+
+#[test]
+fn both_images_of_an_update_lie_in_one_batch() {
+    let columns = [("id", INT4, -1, true), ("v", TEXT, -1, true)];
+    let row = |id: &str| [text(id), text("v")];
+    let mut stream = Stream::new().session().begin(0x1000, 700).relation(
+        T,
+        "public",
+        "t",
+        ReplicaIdentity::Full,
+        &columns,
+    );
+    for id in ["1", "2", "3"] {
+        stream = stream
+            .insert(T, &row(id))
+            .update_full(T, &row(id), &row("4"));
+        stream = stream.update_full(T, &row("4"), &row(id));
+    }
+    let bytes = stream.commit().bytes();
+    for envelope in [false, true] {
+        for rows in 1..8 {
+            let builder = builder().with_batch_rows(rows).with_envelope(envelope);
+            let (batches, end) = run(builder, &bytes);
+            assert_eq!(end, Ok(()));
+            let mut seen = 0;
+            for batch in &batches {
+                let records = batch.records();
+                assert!(records.num_rows() <= rows.max(2));
+                let types = strings(records, "_change_type");
+                let types: Vec<_> = types.iter().flatten().map(String::as_str).collect();
+                for (place, one) in types.iter().enumerate() {
+                    if *one == "update_preimage" {
+                        assert_eq!(types.get(place + 1), Some(&"update_postimage"), "{rows}");
+                    }
+                }
+                seen += types.len();
+            }
+            assert_eq!(seen, 15);
+        }
+    }
+}
+
+#[test]
+fn what_is_taken_back_is_not_counted() {
+    let columns = [("d", DATE, -1, true), ("n", INT4, -1, true)];
+    let old = [text("infinity"), text("1")];
+    let stream = Stream::new().session().begin(0x1000, 700).relation(
+        T,
+        "public",
+        "t",
+        ReplicaIdentity::Full,
+        &columns,
+    );
+    let stream = stream
+        .insert(T, &[text("infinity"), text("1")])
+        .update_full(T, &old, &[text("infinity"), text("one")]);
+    let bytes = stream.commit().bytes();
+    for envelope in [false, true] {
+        let builder = builder()
+            .with_unrepresentable(OnUnrepresentable::Null)
+            .with_envelope(envelope);
+        let (batches, end) = run(builder, &bytes);
+        if envelope {
+            // Text holds all of it.
+            assert_eq!(end, Ok(()));
+            continue;
+        }
+        assert!(end.is_err());
+        assert_eq!(only(&batches).num_rows(), 1);
+        assert_eq!(batches[0].nulled(), [("d".to_owned(), 1)]);
+    }
+    // In the envelope, text that is not UTF-8 has no place.
+    let columns = [("a", TEXT, -1, true), ("d", DATE, -1, true)];
+    let bytes = described(&columns)
+        .insert(T, &[text([0xff]), text("2024-01-01")])
+        .insert(T, &[text([0xff]), binary([0])])
+        .commit()
+        .bytes();
+    let envelope = builder()
+        .with_unrepresentable(OnUnrepresentable::Null)
+        .with_envelope(true);
+    let (batches, end) = run(envelope, &bytes);
+    assert!(end.is_err());
+    assert_eq!(only(&batches).num_rows(), 1);
+    assert_eq!(batches[0].nulled(), [("data".to_owned(), 1)]);
+}
+
+#[test]
+fn names_count_as_what_batches_take() {
+    let names: Vec<String> = (0..100).map(|place| format!("{place:03}{LONG}")).collect();
+    let columns: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(place, name)| (&**name, TEXT, -1, place == 0))
+        .collect();
+    let mut row = vec![unchanged(); columns.len()];
+    row[0] = text("1");
+    let identity = ReplicaIdentity::Default;
+    let mut stream = Stream::new()
+        .session()
+        .begin(0x1000, 700)
+        .relation(T, "public", "t", identity, &columns);
+    let rows = 1_000;
+    for _ in 0..rows {
+        stream = stream.update(T, &row);
+    }
+    let bytes = stream.commit().bytes();
+    let projected = Schema::new(vec![
+        Field::new(names[0].as_str(), DataType::Utf8, true),
+        Field::new(format!("x{LONG}"), DataType::Utf8, true),
+        Field::new("_unsent", DataType::new_list(DataType::Utf8, true), true),
+    ]);
+    let chosen = builder()
+        .with_table(TableName::from("t"))
+        .with_schema(Arc::new(projected));
+    let limit = 100_000;
+    for (builder, per_row) in [
+        (builder(), 99 * 66),
+        (builder().with_envelope(true), 99 * 66),
+        (chosen, 64),
+    ] {
+        let (batches, end) = run(builder.with_batch_bytes(limit), &bytes);
+        assert_eq!(end, Ok(()));
+        let sizes: Vec<_> = batches.iter().map(|it| it.records().num_rows()).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), rows);
+        let most = limit / per_row + 1;
+        assert!(sizes.iter().all(|size| *size <= most), "{sizes:?}");
+    }
+    // Nobody pays for names that nobody asked for.
+    let (batches, end) = run(
+        builder().with_metadata([]).with_batch_bytes(limit * 10),
+        &bytes,
+    );
+    assert_eq!((batches.len(), end), (1, Ok(())));
+}
+
+#[test]
+fn side_tables_and_the_envelope_count_in_batch_memory() {
+    let columns = [("id", INT4, -1, true)];
+    let mut stream = described(&columns);
+    for _ in 0..1_000 {
+        stream = stream.emit("prefix", &[b'x'; 1_000]);
+        stream = stream.insert(T, &[text("1")]);
+    }
+    let bytes = stream.commit().bytes();
+    let memory = 100_000;
+    let count = |builder: DecoderBuilder, table: &str| {
+        let (batches, end) = run(builder.with_batch_memory(memory), &bytes);
+        assert_eq!(end, Ok(()));
+        let named = |batch: &&Batch| &*batch.relation().name == table;
+        let batches: Vec<_> = batches.iter().filter(named).collect();
+        let rows = batches.iter().map(|it| it.records().num_rows());
+        assert_eq!(rows.sum::<usize>(), 1_000);
+        batches.len()
+    };
+    let sides = builder().with_side_tables([SideTable::Messages]);
+    assert!(count(sides, "messages") >= 20);
+    assert!(count(builder().with_envelope(true), "envelope") >= 2);
+}
+
+#[test]
+fn the_tables_of_a_truncate_are_taken_one_by_one() {
+    let names: Vec<String> = (0..200).map(|place| format!("c{place}")).collect();
+    let columns: Vec<_> = names.iter().map(|it| (&**it, INT4, -1, false)).collect();
+    let mut stream = Stream::new().session().begin(0x1000, 700);
+    let tables: Vec<u32> = (T..T + 50).collect();
+    for oid in &tables {
+        let name = format!("t{oid}");
+        stream = stream.relation(*oid, "public", &name, ReplicaIdentity::Nothing, &columns);
+    }
+    let stream = stream.truncate(1, &tables).insert(T, &vec![null(); 200]);
+    let bytes = stream.commit().bytes();
+    let table = 200 * 384;
+    let mut decoder = builder().with_batch_memory(5 * table).build().unwrap();
+    let (mut rest, mut found, mut most) = (&*bytes, Vec::new(), 0);
+    while !rest.is_empty() || !decoder.wants_input() {
+        let consumed = decoder.decode(rest).unwrap();
+        rest = &rest[consumed..];
+        let before = found.len();
+        assert_eq!(decoder.position(), Lsn(0), "not all of it was taken");
+        while let Some(batch) = decoder.next_batch() {
+            found.push((batch.relation().oid, batch.records().num_rows()));
+        }
+        most = most.max(found.len() - before);
+    }
+    decoder.flush().unwrap();
+    while let Some(batch) = decoder.next_batch() {
+        found.push((batch.relation().oid, batch.records().num_rows()));
+    }
+    assert!(most <= 8, "{most} batches at once");
+    found.sort_unstable();
+    let rows: usize = found.iter().map(|(_, rows)| rows).sum();
+    assert_eq!(rows, 51);
+    let mut oids: Vec<_> = found.iter().map(|(oid, _)| *oid).collect();
+    oids.dedup();
+    assert_eq!(oids, tables);
+    assert_eq!(decoder.position(), Lsn(0x1030));
+}
+
+#[test]
+fn a_table_without_rows_is_known_by_its_relation() {
+    let columns = [("id", INT4, -1, true)];
+    let bytes = inserts(&columns, &[&[text("1")]]);
+    let table = |name: &str| builder().with_table(TableName::from(name));
+    // All of it was delivered before: there is a schema, and no row.
+    let mut decoder = table("t").with_start(Lsn(0x1030)).build().unwrap();
+    let (batches, end) = feed(&mut decoder, &bytes);
+    assert_eq!((batches.len(), end), (0, Ok(())));
+    assert_eq!(decoder.finish(), Ok(()));
+    let schema = decoder.schema().unwrap();
+    assert_eq!(schema.field(0).name(), "id");
+    // Nor is it an error if nothing of it came at all since then.
+    let (batches, end) = run(table("other").with_start(Lsn(0x1030)), &bytes);
+    assert_eq!((batches.len(), end), (0, Ok(())));
+    let (_, end) = run(table("other"), &bytes);
+    assert!(matches!(end.unwrap_err().kind(), ErrorKind::Schema(_)));
+}
+
+#[test]
+fn after_an_error_nothing_is_unfinished() {
+    let columns = [("id", INT4, -1, true)];
+    let stream = described(&columns).insert(T, &[text("one")]).commit();
+    let good = stream.bytes();
+    let mut bad = good.clone();
+    bad.extend_from_slice(b"d\0\0\0\x01");
+    for bytes in [&good, &bad] {
+        for first in 0..bytes.len() {
+            let mut decoder = builder().build().unwrap();
+            let (head, tail) = bytes.split_at(first);
+            let end = feed(&mut decoder, head)
+                .1
+                .and_then(|()| feed(&mut decoder, tail).1);
+            assert!(end.is_err());
+            assert!(!decoder.is_mid_transaction(), "cut at {first}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_columns_type_is_one_that_columns_have() {
+    let bytes = inserts(&[("id", INT4, -1, true)], &[&[text("1")]]);
+    let read = |data_type: DataType| {
+        let fields = vec![
+            Field::new("id", DataType::Int32, true),
+            Field::new("x", data_type, true),
+        ];
+        let builder = builder()
+            .with_table(TableName::from("t"))
+            .with_schema(Arc::new(Schema::new(fields)));
+        run(builder, &bytes)
+    };
+    let item = |data_type, size| {
+        let item = Arc::new(Field::new_list_field(data_type, true));
+        DataType::FixedSizeList(item, size)
+    };
+    for data_type in [
+        DataType::FixedSizeBinary(16),
+        DataType::new_list(DataType::FixedSizeBinary(16), true),
+        item(DataType::Float32, 16_000),
+    ] {
+        let (batches, end) = read(data_type);
+        assert_eq!((only(&batches).num_rows(), end), (1, Ok(())));
+    }
+    let runs = Arc::new(Field::new("run_ends", DataType::Int16, false));
+    let values = Arc::new(Field::new("values", DataType::Int32, true));
+    for data_type in [
+        DataType::FixedSizeBinary(i32::MAX),
+        DataType::FixedSizeBinary(-1),
+        item(DataType::FixedSizeBinary(i32::MAX), i32::MAX),
+        DataType::RunEndEncoded(runs, values),
+    ] {
+        let (batches, end) = read(data_type);
+        let error = end.unwrap_err();
+        assert_eq!((batches.len(), error.column()), (0, Some("x")));
+        assert!(matches!(error.kind(), ErrorKind::Schema(_)), "{error}");
+    }
+}
+
+#[test]
+fn errors_hold_nothing_that_a_terminal_acts_on() {
+    let columns = [("\u{9b}2J", INT4, -1, true)];
+    let stream = Stream::new().session().begin(0x1000, 700).relation(
+        T,
+        "public",
+        "t\u{1b}]0;title\u{7}",
+        ReplicaIdentity::Default,
+        &columns,
+    );
+    let (_, end) = run(
+        builder(),
+        &stream.insert(T, &[text("one")]).commit().bytes(),
+    );
+    let error = end.unwrap_err();
+    let shown = error.to_string();
+    assert!(
+        shown.starts_with("public.t\\x1b]0;title\\x07.\\x9b2J: "),
+        "{shown}"
+    );
+    assert_eq!(error.column(), Some("\u{9b}2J"));
+}
+
+#[test]
+fn a_caller_may_look_around_while_a_transaction_is_read_that_fills_no_batch() {
+    let columns = [("id", INT4, -1, true)];
+    let rows = 600_000;
+    let mut stream = Stream::new().session().stream_start(700).relation(
+        T,
+        "public",
+        "t",
+        ReplicaIdentity::Default,
+        &columns,
+    );
+    let row = OwnedMessage::Insert {
+        xid: Some(700),
+        relation: T,
+        new: vec![text("1")],
+    };
+    stream = stream.message(row);
+    let frame = stream.frames().last().unwrap().clone();
+    let mut bytes = stream.bytes();
+    bytes.extend(frame.repeat(rows));
+    let end = Stream::new()
+        .stream_start(700)
+        .stream_stop()
+        .stream_commit(0x1000, 700);
+    for frame in &end.frames()[1..] {
+        bytes.extend_from_slice(frame);
+    }
+    for start in [0, 0x1030] {
+        let name = TableName::from("other");
+        let builder = builder().with_table(name).with_start(Lsn(start));
+        let mut decoder = builder.build().unwrap();
+        let (mut rest, mut calls) = (&*bytes, 0);
+        while !rest.is_empty() || !decoder.wants_input() {
+            let consumed = decoder.decode(rest).unwrap();
+            rest = &rest[consumed..];
+            calls += 1;
+        }
+        assert!(calls > 2, "{calls} calls");
+        assert!(!decoder.is_mid_transaction());
     }
 }

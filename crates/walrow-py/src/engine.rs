@@ -105,7 +105,11 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Walrow(error) => error.fmt(f),
-            Self::Python(error) => Python::try_attach(|py| error.bind(py).fmt(f)).unwrap_or(Ok(())),
+            Self::Python(error) => Python::try_attach(|py| {
+                let error = PyErr::from_value(error.bind(py).clone().into_any());
+                error.fmt(f)
+            })
+            .unwrap_or(Ok(())),
             Self::Shutdown => f.write_str(SHUTDOWN),
         }
     }
@@ -251,7 +255,9 @@ impl Engine {
     /// Does a part of the next step and says whether there was one. Takes no batch.
     pub(crate) fn advance(&mut self) -> Result<bool, Failure> {
         if let Some(failure) = &self.failure {
-            return Err(failure.repeat());
+            let failure = failure.repeat();
+            self.close_source();
+            return Err(failure);
         }
         let result = match self.steps.front_mut() {
             None => return Ok(false),
@@ -299,6 +305,18 @@ impl Engine {
             self.fail(Failure::Walrow(error));
         }
         Ok(true)
+    }
+
+    /// Nothing more is read: a file that was opened here need not wait for the collector.
+    #[cold]
+    fn close_source(&mut self) {
+        let Some(source) = self.source.take() else {
+            return;
+        };
+        Python::try_attach(|py| {
+            // The failure is what counts.
+            let _ = source.call_method0(py, "close");
+        });
     }
 
     fn fail(&mut self, failure: Failure) {

@@ -124,7 +124,9 @@ pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<
     if !whole || assembler.is_mid_transaction() || assembler.has_streamed() {
         return Err(fault(ErrorKind::NotPreparedState));
     }
-    assembler.set_restored(complete);
+    if complete {
+        assembler.set_complete();
+    }
     Ok(assembler)
 }
 

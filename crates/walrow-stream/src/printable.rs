@@ -25,6 +25,9 @@ impl Write for Escaped<'_, '_> {
         for character in text.chars() {
             let code = u32::from(character);
             match character {
+                '\n' => self.0.write_str("\\n")?,
+                '\r' => self.0.write_str("\\r")?,
+                '\t' => self.0.write_str("\\t")?,
                 // Control characters are those below U+00A0.
                 it if it.is_control() => write!(self.0, "\\x{code:02x}")?,
                 // Without width, line and paragraph ends, and those that change the direction.
@@ -49,7 +52,7 @@ mod tests {
         let shown = Printable(hostile).to_string();
         assert_eq!(
             shown,
-            "t\\x1b]0;x\\x07\\x0a\\x9b2J\\u202e\\u2066\\ufeff żółw 🐢 \\ \"'"
+            "t\\x1b]0;x\\x07\\n\\x9b2J\\u202e\\u2066\\ufeff żółw 🐢 \\ \"'"
         );
         assert_eq!(Printable(&shown).to_string(), shown);
     }

@@ -33,6 +33,18 @@ pub(crate) struct Open {
     pub(crate) lost: bool,
 }
 
+/// What is known of transactions that were prepared before the stream begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    /// There are none: the stream begins where its slot does.
+    #[default]
+    Nothing,
+    /// All of them were restored, from a state that has all.
+    Restored,
+    /// The stream begins later than its slot.
+    Unknown,
+}
+
 /// What names a prepared transaction. Its name may be used again, and its ID too, in time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
@@ -57,12 +69,8 @@ pub(crate) struct Undecided {
     pub(crate) spools: Spools,
     /// Whether it is no error if a transaction's begin is missing.
     pub(crate) late_start: bool,
-    /// Whether the stream is known to begin after its slot: transactions that were prepared before
-    /// may be committed in it.
-    pub(crate) resumed: bool,
-    /// Whether everything that was prepared before the stream is in [`Undecided::prepared`]: it was
-    /// restored from a state that has all.
-    pub(crate) restored: bool,
+    /// What was prepared before the stream begins, and may be committed in it.
+    pub(crate) earlier: Earlier,
     /// Whether the server sends a Prepare for empty transactions too, so that a Commit Prepared
     /// alone is never of one.
     pub(crate) prepares_empty: bool,
@@ -113,8 +121,17 @@ impl Undecided {
     ///
     /// By default a stream is taken to begin where its slot does. A slot is made when nothing is
     /// prepared, or the server sends what was with its Commit Prepared.
-    pub(crate) const fn knows_prepared(&self) -> bool {
-        self.restored || !(self.resumed || self.late_start)
+    pub(crate) fn knows_prepared(&self) -> bool {
+        match self.earlier {
+            Earlier::Nothing => !self.late_start,
+            Earlier::Restored => true,
+            Earlier::Unknown => false,
+        }
+    }
+
+    /// Whether a Commit Prepared of what is not here is of an empty transaction.
+    fn knows_empty(&self) -> bool {
+        self.earlier == Earlier::Restored || (self.knows_prepared() && !self.prepares_empty)
     }
 
     /// Gives the prepared ones to another.
@@ -123,7 +140,9 @@ impl Undecided {
             open.spool = other.spools.adopt_foreign(self.spools.take(open.spool))?;
             other.hold(open);
         }
-        other.restored |= self.restored;
+        if self.earlier == Earlier::Restored {
+            other.earlier = Earlier::Restored;
+        }
         Ok(())
     }
 
@@ -271,7 +290,7 @@ impl Undecided {
                 return Ok(None);
             }
             // Up to PostgreSQL 17 nothing is sent of an empty transaction before this.
-            None if self.knows_prepared() && (self.restored || !self.prepares_empty) => {
+            None if self.knows_empty() => {
                 self.unprepared = self.unprepared.saturating_add(1);
                 let mut open = self.open(commit.xid, false);
                 open.transaction.prepared = Some(Prepared {

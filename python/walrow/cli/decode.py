@@ -313,6 +313,11 @@ def _warn(reader: walrow.Reader, profile: str) -> None:
         warnings.append(
             "the capture ends inside a frame or transaction; what is incomplete was left out"
         )
+    if count := reader.unprepared_commits:
+        warnings.append(
+            f"{count} COMMIT PREPARED came without a prepared transaction: it changed nothing, or "
+            "was prepared before the capture begins; --start makes the latter an error"
+        )
     if reader.unresolved_types and profile != "text":
         oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(

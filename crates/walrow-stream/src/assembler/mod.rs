@@ -26,7 +26,7 @@ use crate::spool::{Spool, SpoolId};
 use crate::transaction::{Item, Prepared, Transaction};
 #[cfg(test)]
 use crate::undecided::Open;
-use crate::undecided::Undecided;
+use crate::undecided::{Earlier, Undecided};
 use read::{Passed, Reading, outside_message};
 use search::Found;
 use std::io;
@@ -124,7 +124,9 @@ impl Assembler {
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
         self.start = Start(lsn);
-        self.undecided.resumed = lsn.is_valid();
+        if lsn.is_valid() {
+            self.undecided.earlier = Earlier::Unknown;
+        }
         self
     }
 
@@ -234,8 +236,9 @@ impl Assembler {
         self.undecided.prepared.values()
     }
 
-    pub(crate) fn set_restored(&mut self, complete: bool) {
-        self.undecided.restored = complete;
+    /// Its state has all that was prepared.
+    pub(crate) fn set_complete(&mut self) {
+        self.undecided.earlier = Earlier::Restored;
     }
 
     pub(crate) fn has_streamed(&self) -> bool {
