@@ -23,7 +23,7 @@ pub fn rows_with<'a>(
     let mut rows = 0_usize;
     for block in blocks {
         let mut rest = block;
-        while !rest.is_empty() || decoder.has_batch() {
+        while !rest.is_empty() || !decoder.wants_input() {
             rows = rows.saturating_add(take(&mut decoder));
             let consumed = decoder.decode(rest)?;
             rest = rest.get(consumed..).unwrap_or_default();

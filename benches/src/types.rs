@@ -516,7 +516,7 @@ mod tests {
                 let mut decoder = DecoderBuilder::new().with_metadata([]).build().unwrap();
                 let mut rest = &*bytes;
                 let mut batches = Vec::new();
-                while !rest.is_empty() || decoder.has_batch() {
+                while !rest.is_empty() || !decoder.wants_input() {
                     batches.extend(std::iter::from_fn(|| decoder.next_batch()));
                     let consumed = decoder.decode(rest).unwrap();
                     rest = &rest[consumed..];

@@ -15,13 +15,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut decoder = DecoderBuilder::new().build()?;
     let mut rest = capture.as_slice();
-    loop {
+    while !rest.is_empty() || !decoder.wants_input() {
         // It stops early when a batch is full: take it, then go on behind what was consumed.
         let consumed = decoder.decode(rest)?;
         rest = rest.split_at(consumed).1;
-        if print_batches(&mut decoder) == 0 && rest.is_empty() {
-            break;
-        }
+        print_batches(&mut decoder);
     }
     decoder.finish()?;
     print_batches(&mut decoder);
@@ -29,9 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn print_batches(decoder: &mut Decoder) -> usize {
-    let batches = std::iter::from_fn(|| decoder.next_batch());
-    batches
-        .map(|batch| println!("{}: {} rows", batch.relation(), batch.records().num_rows()))
-        .count()
+fn print_batches(decoder: &mut Decoder) {
+    while let Some(batch) = decoder.next_batch() {
+        println!("{}: {} rows", batch.relation(), batch.records().num_rows());
+    }
 }

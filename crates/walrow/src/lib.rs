@@ -11,8 +11,8 @@
 //! ))?;
 //! let mut decoder = DecoderBuilder::new().with_profile(Profile::Spark).build()?;
 //! let mut rest = capture.as_slice();
-//! // A transaction may go on after the last byte was taken: until no more batches come.
-//! while !rest.is_empty() || decoder.has_batch() {
+//! // A transaction may go on after the last byte was taken.
+//! while !rest.is_empty() || !decoder.wants_input() {
 //!     while let Some(batch) = decoder.next_batch() {
 //!         println!("{}: {} rows", batch.relation(), batch.records().num_rows());
 //!     }
