@@ -239,11 +239,12 @@ def test_exports_do_not_leak() -> None:
 @pytest.mark.parametrize("options", [{"table": "item"}, {"envelope": True}])
 def test_side_tables_batches_are_under_no_other_schema(options: Any) -> None:
     options |= {"side_tables": ["transactions", "messages"]}
-    for use in (
+    uses: list[Any] = [
         lambda reader: reader.schema,
         lambda reader: reader.__arrow_c_schema__(),
         lambda reader: reader.__arrow_c_stream__(),
-    ):
+    ]
+    for use in uses:
         with pytest.raises(TypeError, match=r"no common schema.*no side_tables="):
             use(walrow.read(ROWS.path, **options))
     tables = {batch.table for batch in walrow.read(ROWS.path, **options)}

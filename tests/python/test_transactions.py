@@ -592,5 +592,5 @@ assert rows == int(sys.argv[2]), rows
     # Half of it is in the middle of a transaction that is streamed.
     path = capture("streaming").path
     rows = sum(len(batch) for batch in walrow.read(path))
-    command = [sys.executable, script, path, str(rows)]
+    command = [sys.executable, str(script), str(path), str(rows)]
     subprocess.run(command, check=True, timeout=60)  # noqa: S603
