@@ -1,7 +1,6 @@
 //! What is wrong with a stream, and where.
 
 use crate::printable::Printable;
-use crate::relation::MAX_NAME;
 use std::fmt;
 use walrow_wire::{Lsn, Oid, Xid};
 
@@ -69,6 +68,8 @@ pub enum ErrorKind {
         field: &'static str,
         /// Its bytes.
         size: usize,
+        /// How many are read.
+        limit: usize,
     },
     /// A Truncate that names a relation twice, which no server does.
     RepeatedRelation {
@@ -141,11 +142,7 @@ impl Error {
                 found: _,
             }
             | ErrorKind::InvalidUtf8 { message, field: _ }
-            | ErrorKind::NameTooLong {
-                message,
-                field: _,
-                size: _,
-            }
+            | ErrorKind::NameTooLong { message, .. }
             | ErrorKind::MissingBegin { message, xid: _ } => message,
             ErrorKind::RepeatedRelation { oid: _ } => "Truncate",
             ErrorKind::CommitMismatch { begin: _ } => "Commit",
@@ -175,12 +172,9 @@ impl Error {
                 expected: _,
                 found: _,
             } => Some("number of columns"),
-            ErrorKind::InvalidUtf8 { message: _, field }
-            | ErrorKind::NameTooLong {
-                message: _,
-                field,
-                size: _,
-            } => Some(field),
+            ErrorKind::InvalidUtf8 { message: _, field } | ErrorKind::NameTooLong { field, .. } => {
+                Some(field)
+            }
             ErrorKind::TooLarge { size: _, limit: _ } => Some("length"),
             ErrorKind::MissingBegin { message: _, xid: _ }
             | ErrorKind::StreamRestarted { xid: _ }
@@ -259,10 +253,10 @@ impl fmt::Display for Words<'_> {
                 message,
                 field,
                 size,
+                limit,
             } => write!(
                 f,
-                "{message}: {field} of {size} bytes; PostgreSQL's names have at most 63, and walrow \
-                 reads up to {MAX_NAME}"
+                "{message}: {field} of {size} bytes; no server has one of more than {limit}"
             )?,
             ErrorKind::RepeatedRelation { oid } => {
                 write!(f, "Truncate: relation {oid} is named twice")?;

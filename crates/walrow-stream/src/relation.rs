@@ -165,7 +165,7 @@ const RECENT: usize = 8;
 /// Bytes that a name may have as it was sent. PostgreSQL's have 63; a server that was compiled with
 /// longer ones, or converts them from another encoding, sends more. A name is repeated in every
 /// field, row and error that names its column, so that a long one would multiply.
-pub(crate) const MAX_NAME: usize = 1024;
+const MAX_NAME: usize = 1024;
 
 impl Relations {
     /// Forgets all definitions: a new session sends them again. Version numbers go on.
@@ -323,14 +323,7 @@ impl Relations {
         message: &'static str,
         field: &'static str,
     ) -> Result<Cow<'a, str>, ErrorKind> {
-        let size = string.0.len();
-        if size > MAX_NAME {
-            return Err(ErrorKind::NameTooLong {
-                message,
-                field,
-                size,
-            });
-        }
+        bounded(string, MAX_NAME, message, field)?;
         let text = self.encoding.decode(string);
         text.ok_or(ErrorKind::InvalidUtf8 { message, field })
     }
@@ -460,6 +453,25 @@ impl Kept {
         self.relations.retain(|_, keep| keep.xid != subxid);
         self.types.retain(|_, keep| keep.xid != subxid);
     }
+}
+
+/// Refuses a name that no server can have.
+pub(crate) fn bounded(
+    name: PgString<'_>,
+    limit: usize,
+    message: &'static str,
+    field: &'static str,
+) -> Result<(), ErrorKind> {
+    let size = name.0.len();
+    if size <= limit {
+        return Ok(());
+    }
+    Err(ErrorKind::NameTooLong {
+        message,
+        field,
+        size,
+        limit,
+    })
 }
 
 /// The wire leaves `pg_catalog` empty.

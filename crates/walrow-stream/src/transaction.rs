@@ -21,6 +21,15 @@ pub struct Transaction {
     pub prepared: Option<Prepared>,
 }
 
+impl Transaction {
+    /// Adds an origin, unless it is the last one again.
+    pub(crate) fn push_origin(&mut self, origin: Origin) {
+        if self.origins.last() != Some(&origin) {
+            self.origins.push(origin);
+        }
+    }
+}
+
 /// How a transaction was prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {

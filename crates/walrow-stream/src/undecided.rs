@@ -3,7 +3,7 @@
 
 use crate::error::ErrorKind;
 use crate::look::{Fault, INSIDE, parse, relation_of, unexpected};
-use crate::relation::{Announce, Kept, Relation, Relations};
+use crate::relation::{Announce, Kept, Relation, Relations, bounded};
 use crate::spool::{SpoolId, Spools};
 use crate::transaction::{Origin, Prepared, Transaction};
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -390,7 +390,7 @@ impl Undecided {
                     open.uses(oid, relations);
                 }
             }
-            Message::Origin(origin) => open.transaction.origins.push(read_origin(&origin)?),
+            Message::Origin(origin) => open.transaction.push_origin(read_origin(&origin)?),
             Message::StreamStop if streamed => {
                 if let Some(open) = self.current.take() {
                     self.streamed.insert(open.transaction.xid, open);
@@ -454,7 +454,11 @@ impl Open {
     }
 }
 
+/// Bytes that an origin's name may have: it is the key of an index, in one page with others.
+const MAX_ORIGIN: usize = 8192;
+
 pub(crate) fn read_origin(origin: &walrow_wire::Origin<'_>) -> Result<Origin, Fault> {
+    bounded(origin.name, MAX_ORIGIN, "Origin", "origin name")?;
     let name = origin.name.to_str().map_err(|_| {
         Fault::from(ErrorKind::InvalidUtf8 {
             message: "Origin",

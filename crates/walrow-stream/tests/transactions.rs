@@ -360,6 +360,7 @@ fn names_are_as_long_as_a_server_can_have_them() {
             message,
             field,
             size,
+            limit: 1024,
         })
     };
     assert_eq!(named(&long, "t", "id"), refused("Relation", "namespace"));

@@ -294,7 +294,7 @@ fn inside_plain(
             Ok(true)
         }
         Message::Origin(origin) => {
-            transaction.origins.push(read_origin(&origin)?);
+            transaction.push_origin(read_origin(&origin)?);
             Ok(false)
         }
         // PostgreSQL 18 sends these for transactions of which it streamed nothing.
