@@ -1,0 +1,471 @@
+//! Runs against the slow reference: transactions, and rows as text.
+
+use super::check::is_side;
+use super::options::Options;
+use super::run::Outcome;
+use crate::reference::{Committed, Described};
+use crate::{Expected, ExpectedChange, OwnedCell, OwnedMessage, OwnedOld};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{TimestampMicrosecondType, UInt32Type, UInt64Type};
+use arrow_array::{Array, ListArray, MapArray, RecordBatch};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use walrow_stream::{Assembler, ErrorKind, Item, Relation, Row};
+use walrow_wire::{Lsn, Timestamp};
+
+/// What the assembler makes of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Assembled {
+    transactions: Vec<Expected>,
+    relations: Vec<Vec<Vec<Arc<Relation>>>>,
+    notes: Vec<(u64, Vec<u8>)>,
+    prepared: Vec<(u32, Vec<u8>)>,
+    pub(super) error: Option<walrow_stream::Error>,
+}
+
+pub(super) fn assembled(options: &Options, stream: &[u8]) -> Assembled {
+    let mut assembler = Assembler::default()
+        .with_start(Lsn(options.told.start.unwrap_or(0)))
+        .with_late_start(options.told.late_start)
+        .with_message_limit(options.told.message_limit);
+    let mut this = Assembled::default();
+    let mut open: Option<(Expected, Vec<Vec<Arc<Relation>>>)> = None;
+    let mut rest = stream;
+    loop {
+        let item = match assembler.next(&mut rest) {
+            Ok(Some(item)) => item,
+            Ok(None) => break,
+            Err(error) => {
+                this.error = Some(error);
+                break;
+            }
+        };
+        match item {
+            Item::Begin(it) => {
+                let expected = Expected {
+                    xid: it.xid,
+                    commit_lsn: it.commit_lsn.0,
+                    end_lsn: it.end_lsn.0,
+                    commit_time: it.commit_time.0,
+                    origin: it.origins.last().map(|it| it.name.as_str().into()),
+                    changes: Vec::new(),
+                };
+                assert!(open.replace((expected, Vec::new())).is_none());
+            }
+            Item::Commit(_) => {
+                let (expected, relations) = open.take().expect("it began");
+                this.transactions.push(expected);
+                this.relations.push(relations);
+            }
+            Item::Message(message) if !message.transactional => {
+                let prefix = message.prefix.as_bytes().to_vec();
+                this.notes.push((message.lsn.0, prefix));
+            }
+            Item::Message(message) => {
+                let change = ExpectedChange {
+                    seq: message.seq,
+                    message: OwnedMessage::Message {
+                        xid: None,
+                        transactional: true,
+                        lsn: message.lsn.0,
+                        prefix: message.prefix.into(),
+                        content: message.content.to_vec(),
+                    },
+                    columns: Vec::new(),
+                };
+                let (expected, relations) = open.as_mut().expect("it began");
+                expected.changes.push(change);
+                relations.push(Vec::new());
+            }
+            Item::Change(change) => {
+                let (message, of) = owned(change.relation, &change.row);
+                let (expected, relations) = open.as_mut().expect("it began");
+                expected.changes.push(ExpectedChange {
+                    seq: change.seq,
+                    message,
+                    columns: of.iter().map(|it| it.columns.len()).collect(),
+                });
+                relations.push(of);
+            }
+            _ => {}
+        }
+    }
+    this.prepared = assembler
+        .prepared()
+        .map(|(xid, it)| (xid, it.gid.as_bytes().to_vec()))
+        .collect();
+    this
+}
+
+fn owned(relation: &Arc<Relation>, row: &Row<'_>) -> (OwnedMessage, Vec<Arc<Relation>>) {
+    let xid = None;
+    let oid = relation.oid;
+    let cells = |tuple: &walrow_wire::Tuple<'_>| tuple.cells().map(OwnedCell::from).collect();
+    let one = vec![Arc::clone(relation)];
+    match row {
+        Row::Insert { new } => {
+            let new = cells(new);
+            let message = OwnedMessage::Insert {
+                xid,
+                relation: oid,
+                new,
+            };
+            (message, one)
+        }
+        Row::Update { old, new } => {
+            let message = OwnedMessage::Update {
+                xid,
+                relation: oid,
+                old: old.map(OwnedOld::from),
+                new: cells(new),
+            };
+            (message, one)
+        }
+        Row::Delete { old } => {
+            let old = OwnedOld::from(*old);
+            let message = OwnedMessage::Delete {
+                xid,
+                relation: oid,
+                old,
+            };
+            (message, one)
+        }
+        Row::Truncate {
+            relations,
+            cascade,
+            restart_identity,
+        } => {
+            let message = OwnedMessage::Truncate {
+                xid,
+                options: u8::from(*cascade) | u8::from(*restart_identity) << 1,
+                relations: relations.iter().map(|it| it.oid).collect(),
+            };
+            (message, relations.clone())
+        }
+        row => panic!("the testkit does not know {row:?}"),
+    }
+}
+
+/// The assembler has the reference's transactions; where that read the whole stream, no others and
+/// no error.
+pub(super) fn transactions(found: &Assembled, committed: &Committed, is_whole: bool) {
+    let mut expected = committed.transactions.clone();
+    for change in expected.iter_mut().flat_map(|it| &mut it.changes) {
+        if let OwnedMessage::Truncate { options, .. } = &mut change.message {
+            // Other bits say nothing.
+            *options &= 3;
+        }
+    }
+    if is_whole {
+        assert_eq!(found.error, None, "the reference reads this stream");
+        assert_eq!(found.transactions.len(), expected.len());
+        let mut prepared: Vec<_> = (committed.prepared.iter())
+            .map(|(xid, gid)| (*xid, gid.as_bytes().to_vec()))
+            .collect();
+        let mut held = found.prepared.clone();
+        prepared.sort();
+        held.sort();
+        assert_eq!(held, prepared, "what is prepared");
+        assert_eq!(found.notes.len(), committed.notes.len());
+    }
+    assert!(
+        found.transactions.len() >= expected.len(),
+        "{} transactions, {} by the reference; {:?}",
+        found.transactions.len(),
+        expected.len(),
+        found.error,
+    );
+    for (one, other) in found.transactions.iter().zip(&expected) {
+        assert_eq!(one, other);
+    }
+    for (one, (lsn, prefix)) in found.notes.iter().zip(&committed.notes) {
+        assert_eq!((one.0, &*one.1), (*lsn, prefix.as_bytes()));
+    }
+    let described = found.relations.iter().zip(&committed.relations);
+    for (one, other) in described.flat_map(|(one, other)| one.iter().zip(other)) {
+        for (one, other) in one.iter().zip(other) {
+            alike(one, other);
+        }
+    }
+}
+
+fn alike(relation: &Relation, described: &Described) {
+    assert_eq!(relation.oid, described.oid);
+    assert_eq!(relation.namespace.as_bytes(), described.namespace.as_bytes());
+    assert_eq!(relation.name.as_bytes(), described.name.as_bytes());
+    assert_eq!(relation.replica_identity, described.replica_identity);
+    for (one, other) in relation.columns.iter().zip(&described.columns) {
+        assert_eq!(one.name.as_bytes(), other.name.as_bytes());
+        let told = (one.type_oid, one.type_modifier, one.is_key);
+        let flags = other.flags & 1 == 1;
+        assert_eq!(told, (other.type_oid, other.type_modifier, flags));
+    }
+}
+
+/// The decoder and the assembler are stopped by the same faults of the stream.
+pub(super) fn errors(outcome: &Outcome, found: &Assembled) {
+    match (&outcome.fault, &found.error) {
+        (None, Some(error)) => panic!("the decoder passes {error}"),
+        (Some(fault), error) if fault.is_of_stream => {
+            let of = |kind: &ErrorKind| format!("{kind:?}");
+            let expected = error.as_ref().map(|it| (of(&it.kind), Some(it.offset)));
+            assert_eq!(Some((fault.kind.clone(), fault.offset)), expected);
+        }
+        _ => {}
+    }
+}
+
+/// A row, as far as it says anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    table: (String, String),
+    change_type: &'static str,
+    commit_lsn: u64,
+    seq: u64,
+    commit_time: i64,
+    xid: u32,
+    key_only: bool,
+    unsent: Vec<String>,
+    /// By name, where the column has a place in the row.
+    cells: Vec<(String, Value)>,
+    /// Names of the identity's columns; of a truncate none.
+    key: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Null,
+    Text(String),
+    /// Some text: it came in binary.
+    Any,
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Text(one), Self::Text(other)) => one == other,
+            (Self::Any, other) | (other, Self::Any) => !matches!(other, Self::Null),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Value {}
+
+type Lines = BTreeMap<(String, String), Vec<Line>>;
+
+/// The rows of each table are those of the reference. Under a fault they begin with them.
+pub(super) fn rows(options: &Options, outcome: &Outcome, committed: &Committed, is_whole: bool) {
+    let mut expected = Lines::new();
+    let all = committed.transactions.iter().zip(&committed.relations);
+    for (transaction, relations) in all {
+        for (change, relations) in transaction.changes.iter().zip(relations) {
+            for line in lines(transaction, change, relations) {
+                let chosen = options.table.as_ref();
+                if chosen.is_none_or(|chosen| *chosen == line.table) && !options.side_alone {
+                    let of = table_of(options, &line);
+                    expected.entry(of).or_default().push(line);
+                }
+            }
+        }
+    }
+    let mut found = Lines::new();
+    for batch in &outcome.batches {
+        if is_side(options, batch) {
+            continue;
+        }
+        let relation = batch.relation();
+        let table = (relation.namespace.to_string(), relation.name.to_string());
+        let records = batch.records();
+        let read = if options.envelope { enveloped } else { told };
+        for row in 0..records.num_rows() {
+            let line = read(records, relation, row);
+            let of = table_of(options, &line);
+            found.entry(of).or_default().push(line);
+        }
+        assert!(options.envelope || found.contains_key(&table));
+    }
+    if is_whole {
+        let names = |lines: &Lines| lines.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&found), names(&expected), "tables");
+    }
+    for (table, expected) in &expected {
+        let found = found.get(table).map_or(&[][..], Vec::as_slice);
+        assert!(found.len() >= expected.len(), "rows of {table:?} are missing");
+        assert!(!is_whole || found.len() == expected.len(), "{table:?}");
+        for (one, other) in found.iter().zip(expected) {
+            if options.envelope {
+                assert_eq!(*one, other.as_maps());
+            } else {
+                let key = None;
+                assert_eq!(*one, Line { key, ..other.clone() });
+            }
+        }
+    }
+}
+
+/// All tables of an envelope are one.
+fn table_of(options: &Options, line: &Line) -> (String, String) {
+    if options.envelope {
+        return Default::default();
+    }
+    line.table.clone()
+}
+
+/// The rows that a change makes.
+fn lines(transaction: &Expected, change: &ExpectedChange, relations: &[Arc<Described>]) -> Vec<Line> {
+    let line = |relation: &Described, change_type, key_only, cells: &[OwnedCell], old: &[OwnedCell]| {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let names = || relation.columns.iter().map(|it| text(it.name.as_bytes()));
+        let mut unsent = Vec::new();
+        let mut values = Vec::new();
+        for (place, name) in names().enumerate() {
+            let cell = match (cells.get(place), old.get(place)) {
+                (None, _) => &OwnedCell::Null,
+                (
+                    Some(OwnedCell::Unchanged),
+                    Some(sent @ (OwnedCell::Text(_) | OwnedCell::Binary(_))),
+                ) => sent,
+                (Some(cell), _) => cell,
+            };
+            if *cell == OwnedCell::Unchanged {
+                unsent.push(name.clone());
+            }
+            let value = match cell {
+                OwnedCell::Text(value) => Value::Text(text(value)),
+                OwnedCell::Binary(_) => Value::Any,
+                OwnedCell::Null | OwnedCell::Unchanged => Value::Null,
+            };
+            values.push((name, value));
+        }
+        let key = relation.columns.iter().zip(names());
+        let key = key.filter(|(column, _)| column.flags & 1 == 1);
+        Line {
+            table: (
+                text(relation.namespace.as_bytes()),
+                text(relation.name.as_bytes()),
+            ),
+            change_type,
+            commit_lsn: transaction.commit_lsn,
+            seq: change.seq,
+            commit_time: transaction.commit_time.wrapping_add(Timestamp::UNIX_EPOCH_OFFSET),
+            xid: transaction.xid,
+            key_only,
+            unsent,
+            cells: values,
+            key: (change_type != "truncate").then(|| key.map(|(_, name)| name).collect()),
+        }
+    };
+    let is_key = |old: &OwnedOld| matches!(old, OwnedOld::Key(_));
+    match &change.message {
+        OwnedMessage::Insert { new, .. } => vec![line(&relations[0], "insert", false, new, &[])],
+        OwnedMessage::Update { old, new, .. } => {
+            let before = old.as_ref().map(|old| {
+                let kind = "update_preimage";
+                line(&relations[0], kind, is_key(old), old.cells(), &[])
+            });
+            let old = old.as_ref().map_or(&[][..], OwnedOld::cells);
+            let after = line(&relations[0], "update_postimage", false, new, old);
+            before.into_iter().chain([after]).collect()
+        }
+        OwnedMessage::Delete { old, .. } => {
+            vec![line(&relations[0], "delete", is_key(old), old.cells(), &[])]
+        }
+        OwnedMessage::Truncate { .. } => relations
+            .iter()
+            .map(|relation| line(relation, "truncate", false, &[], &[]))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl Line {
+    /// As the envelope has it: no place for what was not sent.
+    fn as_maps(&self) -> Self {
+        let key = self.key.clone().unwrap_or_default();
+        let is_truncate = self.change_type == "truncate";
+        let mut cells = self.cells.clone();
+        cells.retain(|(name, _)| {
+            !is_truncate && !self.unsent.contains(name) && (!self.key_only || key.contains(name))
+        });
+        let kept = cells.iter().map(|(name, _)| name.clone());
+        let in_key: Vec<_> = kept.filter(|name| key.contains(name)).collect();
+        let mut unsent = self.unsent.clone();
+        unsent.retain(|name| !self.key_only || key.contains(name));
+        Self {
+            key: (!key.is_empty()).then_some(in_key),
+            cells,
+            unsent,
+            ..self.clone()
+        }
+    }
+}
+
+/// The metadata of a row, which stand behind its columns.
+fn metadata(records: &RecordBatch, row: usize) -> Line {
+    let first = records.num_columns() - 7;
+    let column = |place: usize| records.column(first + place);
+    let kinds = ["insert", "update_preimage", "update_postimage", "delete", "truncate"];
+    let kind = column(0).as_string::<i32>().value(row);
+    let unsent: &ListArray = column(6).as_list();
+    let names = |list: arrow_array::ArrayRef| -> Vec<String> {
+        let list = list.as_string::<i32>();
+        list.iter().flatten().map(str::to_owned).collect()
+    };
+    let unsent = (!unsent.is_null(row)).then(|| names(unsent.value(row)));
+    assert!(unsent.as_ref().is_none_or(|names| !names.is_empty()));
+    Line {
+        table: Default::default(),
+        change_type: kinds.into_iter().find(|it| *it == kind).expect(kind),
+        commit_lsn: column(1).as_primitive::<UInt64Type>().value(row),
+        seq: column(2).as_primitive::<UInt64Type>().value(row),
+        commit_time: column(3).as_primitive::<TimestampMicrosecondType>().value(row),
+        xid: column(4).as_primitive::<UInt32Type>().value(row),
+        key_only: column(5).as_boolean().value(row),
+        unsent: unsent.unwrap_or_default(),
+        cells: Vec::new(),
+        key: None,
+    }
+}
+
+fn told(records: &RecordBatch, relation: &Relation, row: usize) -> Line {
+    let mut line = metadata(records, row);
+    line.table = (relation.namespace.to_string(), relation.name.to_string());
+    assert_eq!(records.num_columns(), relation.columns.len() + 7);
+    for (column, array) in relation.columns.iter().zip(records.columns()) {
+        let array = array.as_string::<i32>();
+        let value = if array.is_null(row) {
+            Value::Null
+        } else {
+            Value::Text(array.value(row).to_owned())
+        };
+        line.cells.push((column.name.to_string(), value));
+    }
+    line
+}
+
+fn enveloped(records: &RecordBatch, _: &Relation, row: usize) -> Line {
+    let mut line = metadata(records, row);
+    let name = |place: usize| records.column(place).as_string::<i32>().value(row).to_owned();
+    line.table = (name(0), name(1));
+    let pairs = |map: &MapArray| -> Option<Vec<(String, Value)>> {
+        if map.is_null(row) {
+            return None;
+        }
+        let pairs = map.value(row);
+        let (names, values) = (pairs.column(0).as_string::<i32>(), pairs.column(1));
+        let values = values.as_string::<i32>().iter();
+        let pairs = names.iter().flatten().zip(values).map(|(name, value)| {
+            let value = value.map_or(Value::Null, |value| Value::Text(value.to_owned()));
+            (name.to_owned(), value)
+        });
+        Some(pairs.collect())
+    };
+    let key = pairs(records.column(2).as_map());
+    line.cells = pairs(records.column(3).as_map()).unwrap_or_default();
+    let held = |pair: &(String, Value)| line.cells.contains(pair);
+    assert!(key.iter().flatten().all(held), "a key that the row has not");
+    line.key = key.map(|key| key.into_iter().map(|(name, _)| name).collect());
+    line
+}
