@@ -17,7 +17,7 @@ use crate::allocation::peak;
 use crate::{OwnedFrame, OwnedMessage, walk};
 use crate::reference::{Committed, Reason, Told, committed_as};
 use options::Options;
-use run::{Outcome, at_once, in_pieces};
+use run::{Outcome, at_once, dropped, in_pieces};
 use source::Input;
 use std::collections::BTreeMap;
 use walrow_arrow::Profile;
@@ -111,17 +111,21 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
         Err(refused) => (refused.committed, Some(refused.reason)),
     };
     let (once_peak, once) = peak(|| at_once(&options, stream));
-    let (peak, pieces) = peak(|| in_pieces(&options, &input.plan, stream));
-    let peak = peak.max(once_peak).unwrap_or(0);
+    let (pieces_peak, pieces) = peak(|| in_pieces(&options, &input.plan, stream));
     let most = options.memory(stream.len());
+    let mut held = once_peak.max(pieces_peak);
+    if held > Some(most) {
+        // What was handed out is not the decoder's any more.
+        (held, ()) = peak(|| dropped(&options, stream));
+    }
     assert!(
-        peak <= most,
-        "{peak} bytes for a stream of {}, {most} are allowed by {options:?}",
+        held <= Some(most),
+        "{held:?} bytes for a stream of {}, {most} are allowed by {options:?}",
         stream.len()
     );
     let mut reached = Reached::new(&input, &options, &once, &pieces, &committed);
     reached.whole = refused.is_none();
-    reached.peak = peak;
+    reached.peak = held.unwrap_or(0);
     if !knobs::SPILLED_WHILE_EMPTY && (once.lost_its_spool() || pieces.lost_its_spool()) {
         return Ok(reached);
     }
@@ -156,6 +160,7 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     if options.profile == Profile::Text && options.tells_all && !options.projected && by_stream {
         let is_whole = is_whole && once.fault.is_none();
         against::rows(&options, &once, &committed, is_whole);
+        against::rows(&options, &pieces, &committed, is_whole);
         reached.compared += 1;
     }
     if is_whole && once.fault.is_none() && options.tells_all && !options.projected {

@@ -77,6 +77,8 @@ struct Run<'o> {
     unresolved: BTreeSet<u32>,
     positions: Vec<(usize, Lsn)>,
     how: How,
+    /// Whether batches are dropped as soon as they are taken.
+    drops: bool,
 }
 
 /// How many batches are taken between two pieces.
@@ -92,6 +94,14 @@ pub(super) fn at_once(options: &Options, stream: &[u8]) -> Outcome {
     let mut run = Run::new(options);
     run.feed(stream, Take::All);
     run.end()
+}
+
+/// The same, of which nothing is kept.
+pub(super) fn dropped(options: &Options, stream: &[u8]) {
+    let mut run = Run::new(options);
+    run.drops = true;
+    run.feed(stream, Take::All);
+    drop(run.end());
 }
 
 /// The stream in pieces, with what the plan says between them.
@@ -184,6 +194,7 @@ impl<'o> Run<'o> {
             unresolved: BTreeSet::new(),
             positions: Vec::new(),
             how: How::default(),
+            drops: false,
         }
     }
 
@@ -221,15 +232,17 @@ impl<'o> Run<'o> {
         let batch = self.decoder.next_batch();
         self.look();
         let taken = batch.is_some();
-        self.batches.extend(batch);
+        self.batches.extend(batch.filter(|_| !self.drops));
         taken
     }
 
     fn take_all(&mut self) -> bool {
-        let before = self.batches.len();
-        while self.take() {}
+        let mut taken = false;
+        while self.take() {
+            taken = true;
+        }
         assert!(!self.decoder.has_batch(), "a batch that cannot be taken");
-        self.batches.len() > before
+        taken
     }
 
     fn look(&mut self) {
