@@ -12,7 +12,7 @@ pub(super) const EMPTY_PREPARED: bool = false;
 /// Both images of an update lie in one batch.
 pub(super) const UPDATES_ARE_WHOLE: bool = false;
 /// A batch counts no more nulled values than it has nulls.
-pub(super) const NULLED_ARE_NULL: bool = true;
+pub(super) const NULLED_ARE_NULL: bool = false;
 /// A Truncate that names a relation many times takes no memory for each.
 pub(super) const TRUNCATE_IS_BOUNDED: bool = false;
 /// Long names take no memory for each row.
