@@ -18,11 +18,14 @@ fn seeds_replay() {
             "histories" => {
                 fuzz::histories(&seed.bytes).unwrap_or_else(|_| panic!("{}: too short", seed.name));
             }
+            "operations" => {
+                fuzz::operations(&seed.bytes).unwrap_or_else(|_| panic!("{}: too short", seed.name));
+            }
             target => panic!("{target}/{}: no such target", seed.name),
         }
         *replayed.entry(seed.target).or_insert(0) += 1;
     }
-    assert_eq!(replayed.len(), 6, "{replayed:?}");
+    assert_eq!(replayed.len(), 7, "{replayed:?}");
     assert!(replayed.values().all(|count| *count >= 3), "{replayed:?}");
 }
 
