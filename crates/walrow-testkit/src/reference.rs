@@ -16,6 +16,8 @@ pub struct Committed {
     pub relations: Vec<Vec<Vec<Arc<Described>>>>,
     /// The non-transactional messages in order: LSN and prefix.
     pub notes: Vec<(u64, PgText)>,
+    /// Where those end and these lie, in the order in which they came.
+    pub ends: Vec<u64>,
     /// What is prepared at the end: ID and name.
     pub prepared: Vec<(u32, PgText)>,
     /// How many prepared transactions were told of without what began them, as servers tell of
@@ -411,6 +413,7 @@ impl Reader {
                 utf8(&prefix)?;
                 if self.told.start.is_none_or(|start| lsn > start) {
                     self.committed.notes.push((lsn, prefix));
+                    self.committed.ends.push(lsn);
                 }
             }
             row => self.row(row)?,
@@ -625,6 +628,7 @@ impl Reader {
             seq += u64::from(counts);
         }
         self.committed.relations.push(relations);
+        self.committed.ends.push(end_lsn);
         self.committed.transactions.push(Expected {
             xid,
             commit_lsn,

@@ -1,6 +1,7 @@
 //! Runs against the slow reference: transactions, and rows as text.
 
 use super::check::is_side;
+use super::knobs;
 use super::options::Options;
 use super::run::Outcome;
 use crate::reference::{Committed, Described};
@@ -235,6 +236,8 @@ struct Line {
 #[derive(Clone, Debug)]
 enum Value {
     Null,
+    /// No text, so that it became null and was counted.
+    Nulled,
     Text(String),
     /// It came in binary: a text, or null where no text is made of it.
     Any,
@@ -243,7 +246,7 @@ enum Value {
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Null, Self::Null) => true,
+            (Self::Null | Self::Nulled, Self::Null | Self::Nulled) => true,
             (Self::Text(one), Self::Text(other)) => one == other,
             (Self::Any, _) | (_, Self::Any) => true,
             _ => false,
@@ -303,6 +306,26 @@ pub(super) fn rows(options: &Options, outcome: &Outcome, committed: &Committed, 
             }
         }
     }
+    let count = |lines: &Lines| lines.values().map(Vec::len).sum::<usize>();
+    if knobs::NULLED_ARE_NULL && count(&found) == count(&expected) {
+        nulled(outcome, expected.into_values().flatten().map(|line| {
+            if options.envelope { line.as_maps() } else { line }
+        }));
+    }
+}
+
+/// As many values are said to have become null as did.
+fn nulled(outcome: &Outcome, lines: impl Iterator<Item = Line>) {
+    let mut expected = 0;
+    for (_, value) in lines.flat_map(|line| line.cells) {
+        match value {
+            Value::Any => return,
+            Value::Nulled => expected += 1,
+            _ => {}
+        }
+    }
+    let counted: u64 = outcome.counts.values().map(|(nulled, _)| nulled).sum();
+    assert_eq!(counted, expected, "values that became null");
 }
 
 /// All tables of an envelope are one.
@@ -335,7 +358,7 @@ fn lines(transaction: &Expected, change: &ExpectedChange, relations: &[Arc<Descr
             let value = match cell {
                 // What is no text becomes null, where it does not end the run.
                 OwnedCell::Text(value) => std::str::from_utf8(value)
-                    .map_or(Value::Null, |value| Value::Text(value.to_owned())),
+                    .map_or(Value::Nulled, |value| Value::Text(value.to_owned())),
                 OwnedCell::Binary(_) => Value::Any,
                 OwnedCell::Null | OwnedCell::Unchanged => Value::Null,
             };

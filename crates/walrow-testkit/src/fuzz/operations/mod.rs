@@ -177,10 +177,10 @@ fn resumed(
     committed: &Committed,
 ) -> bool {
     let heads = committed.transactions.iter();
-    let ends: Vec<_> = heads.clone().map(|it| it.end_lsn).collect();
+    let ends = &committed.ends;
     let by_commit: BTreeMap<_, _> = heads.map(|it| (it.commit_lsn, it.end_lsn)).collect();
     let in_order = ends.windows(2).all(|pair| pair[0] < pair[1]);
-    if !in_order || ends.contains(&0) || by_commit.len() != ends.len() {
+    if !in_order || ends.contains(&0) || by_commit.len() != committed.transactions.len() {
         return false;
     }
     check::positions(options, once, &by_commit);
@@ -191,7 +191,7 @@ fn resumed(
     if pieces.how.handed_over || options.table.is_some() || position == Lsn(0) {
         return false;
     }
-    let mut later = Options::choose(&input.plan, &input.stream, &ends);
+    let mut later = Options::choose(&input.plan, &input.stream, ends);
     later.builder = later.builder.with_start(position);
     let rest = at_once(&later, &input.stream);
     assert_eq!(rest.fault, None, "from {position} on");

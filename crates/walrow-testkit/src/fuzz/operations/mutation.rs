@@ -89,20 +89,78 @@ fn unannounce(frames: &mut Vec<Vec<u8>>, place: usize, all: bool) -> bool {
     true
 }
 
+const DATES: [&[u8]; 8] = [
+    b"infinity",
+    b"2024-01-01",
+    b"-infinity",
+    b"0044-03-15 BC",
+    b"infinity",
+    b"1999-12-31",
+    b"2024-02-29",
+    b"2024-02-30",
+];
+const NUMERICS: [&[u8]; 8] = [
+    b"NaN",
+    b"1.5",
+    b"Infinity",
+    b"-0.001",
+    b"123456789012345678901234567890123456789012",
+    b"0",
+    b"NaN",
+    b"1e5",
+];
+const ARRAYS: [&[u8]; 8] = [
+    b"{1,2}",
+    b"[0:1]={1,2}",
+    b"{}",
+    b"{NULL,3}",
+    b"[2:2]={1}",
+    b"{{1,2},{3,4}}",
+    b"[0:1]={5,6}",
+    b"{1",
+];
+const TIMESTAMPS: [&[u8]; 8] = [
+    b"infinity",
+    b"2024-01-01 00:00:00+00",
+    b"-infinity",
+    b"2024-01-01 00:00:00.123456+00",
+    b"infinity",
+    b"0001-01-01 00:00:00+00 BC",
+    b"294276-12-31 23:59:59.999999+00",
+    b"2024-13-01 00:00:00+00",
+];
+const TEXTS: [&[u8]; 8] = [
+    b"a",
+    b"\xFF",
+    b"",
+    b"\xC0\x80",
+    b"b",
+    b"\xE2\x82",
+    "\u{1F422}".as_bytes(),
+    b"c",
+];
+
 /// Makes the second column of all tables one of another type, with values of that type, which may
 /// be none that its column can hold, and here and there none at all.
 pub(super) fn retype(frames: &mut [Vec<u8>], kind: u8) {
-    let (oid, values): (u32, [&str; 8]) = match kind % 4 {
-        0 => (1082, ["infinity", "2024-01-01", "-infinity", "0044-03-15 BC", "infinity", "1999-12-31", "2024-02-29", "5874897-12-31"]),
-        1 => (1700, ["NaN", "1.5", "Infinity", "-0.001", "123456789012345678901234567890123456789012", "0", "NaN", "1e5"]),
-        2 => (1007, ["{1,2}", "[0:1]={1,2}", "{}", "{NULL,3}", "[2:2]={1}", "{{1,2},{3,4}}", "[0:1]={5,6}", "{1"]),
-        _ => (1184, ["infinity", "2024-01-01 00:00:00+00", "-infinity", "2024-01-01 00:00:00.123456+00", "infinity", "0001-01-01 00:00:00+00 BC", "294276-12-31 23:59:59.999999+00", "2024-13-01 00:00:00+00"]),
+    let (oid, values): (u32, [&[u8]; 8]) = match kind % 5 {
+        0 => (1082, DATES),
+        1 => (1700, NUMERICS),
+        2 => (1007, ARRAYS),
+        3 => (1184, TIMESTAMPS),
+        _ => (25, TEXTS),
     };
     let mut told = 0;
     let mut retyped = |cells: &mut Vec<OwnedCell>| {
-        if let Some(OwnedCell::Text(value)) = cells.get_mut(1) {
+        if let Some(cell @ (OwnedCell::Text(_) | OwnedCell::Null)) = cells.get_mut(1) {
             // The last value, at times malformed, is rare.
-            *value = values[told % if told % 29 == 28 { 8 } else { 7 }].into();
+            let last = told % 29 == 28;
+            let value = values[if last { 7 } else { told % 7 }];
+            *cell = OwnedCell::Text(value.to_vec());
+            if last && oid == 25 {
+                // Any text is one: the row is at fault instead.
+                cells.push(OwnedCell::Null);
+            }
             told += 1;
         }
     };
@@ -122,18 +180,44 @@ pub(super) fn retype(frames: &mut [Vec<u8>], kind: u8) {
             }
             OwnedMessage::Insert { new, .. } => retyped(new),
             OwnedMessage::Update { old, new, .. } => {
-                if let Some(OwnedOld::Key(cells) | OwnedOld::Full(cells)) = old {
+                if let Some(OwnedOld::Full(cells)) = old {
                     retyped(cells);
                 }
                 retyped(new);
             }
             OwnedMessage::Delete {
-                old: OwnedOld::Key(cells) | OwnedOld::Full(cells),
+                old: OwnedOld::Full(cells),
                 ..
             } => retyped(cells),
             _ => continue,
         }
         frames[place] = frame.bytes();
+    }
+}
+
+/// Gives all tables, or the second column of each, a name that is long for a server.
+pub(super) fn rename(frames: &mut [Vec<u8>], column: bool) {
+    let long = if knobs::NAMES_ARE_BOUNDED { 60_000 } else { 1000 };
+    for place in 0..frames.len() {
+        let in_stream = in_stream(&frames[..place]);
+        if let Some(OwnedFrame::CopyData(OwnedCopyData::XLogData {
+            start,
+            end,
+            clock,
+            message: mut relation,
+        })) = read(&frames[place], in_stream)
+            && let OwnedMessage::Relation { name, columns, .. } = &mut relation
+        {
+            let name = columns.get_mut(1).filter(|_| column).map_or(name, |it| &mut it.name);
+            *name = [name.as_bytes(), &vec![b'n'; long]].concat().as_slice().into();
+            let data = OwnedCopyData::XLogData {
+                start,
+                end,
+                clock,
+                message: relation,
+            };
+            frames[place] = OwnedFrame::CopyData(data).bytes();
+        }
     }
 }
 

@@ -92,7 +92,7 @@ impl Options {
             .with_late_start(told.late_start)
             .with_message_limit(message_limit);
         builder = builder.with_unrepresentable(match at(17) % 4 {
-            0 | 1 => OnUnrepresentable::Error,
+            0 => OnUnrepresentable::Error,
             2 if profile != Profile::Spark => OnUnrepresentable::Sentinel,
             _ => OnUnrepresentable::Null,
         });

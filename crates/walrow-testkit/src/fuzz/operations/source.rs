@@ -1,6 +1,6 @@
 //! The stream of an input: a history's, a capture's, or of two of them.
 
-use super::mutation::{mutate, retype};
+use super::mutation::{mutate, rename, retype};
 use crate::{History, captures};
 use arbitrary::{Result, Unstructured};
 use std::sync::LazyLock;
@@ -43,8 +43,10 @@ impl Input {
         let other = other(plan[0], &mut u)?;
         // Most streams are changed little or not at all: one that is broken is read no further.
         let count = [0, 0, 0, 1, 0, 1, 2, 1, 2, 3, 1, 1, 4, 5, 8, 0][usize::from(plan[2] % 16)];
-        if plan[2] >> 4 < 4 {
-            retype(&mut stream, plan[2] >> 4);
+        match plan[2] >> 4 {
+            kind @ 0..7 => retype(&mut stream, kind.min(4)),
+            kind @ 7..9 => rename(&mut stream, kind == 7),
+            _ => {}
         }
         let mut mutated = 0;
         for bytes in mutations.chunks(MUTATION).take(count) {
