@@ -44,13 +44,18 @@ impl Random {
     /// Bytes for a plan, mutations and a history or two.
     fn input(&mut self) -> Vec<u8> {
         let size = 256 + (self.next() % 6) * 512;
-        (0..size / 8).flat_map(|_| self.next().to_le_bytes()).collect()
+        (0..size / 8)
+            .flat_map(|_| self.next().to_le_bytes())
+            .collect()
     }
 }
 
 fn number(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+    )
 }
 
 /// How an input fails, if it does. A mutation may find nothing to change, and an input be too
@@ -58,7 +63,9 @@ fn number(name: &str) -> Option<u64> {
 fn failure(input: &[u8]) -> Option<String> {
     let text = |panic: Box<dyn Any + Send>| match panic.downcast::<String>() {
         Ok(text) => *text,
-        Err(panic) => panic.downcast_ref::<&str>().map_or_else(String::new, |it| (*it).to_owned()),
+        Err(panic) => panic
+            .downcast_ref::<&str>()
+            .map_or_else(String::new, |it| (*it).to_owned()),
     };
     catch_unwind(|| reached(input)).map_err(text).err()
 }
@@ -66,7 +73,10 @@ fn failure(input: &[u8]) -> Option<String> {
 /// What failures have in common that are of one fault: their words, without numbers.
 fn gist(failure: &str) -> String {
     let line = failure.lines().next().unwrap_or_default();
-    line.chars().filter(|c| !c.is_ascii_hexdigit()).take(60).collect()
+    line.chars()
+        .filter(|c| !c.is_ascii_hexdigit())
+        .take(60)
+        .collect()
 }
 
 /// The input with its stream written out, as few frames as fail in the same way, and a plan of as
@@ -168,28 +178,73 @@ fn inputs_reach_everything() {
     let mut random = Random(SEED);
     let mut all = [0_usize; 26];
     let names = [
-        "whole", "mutated", "mutated and whole", "stream errors", "other errors", "spilled",
-        "saved", "restored", "handed over", "flushed", "old images", "truncates", "prepared",
-        "unannounced", "server errors", "nulled", "enveloped", "projected", "resumed",
-        "transactions table", "messages table", "relations table", "truncates table",
-        "compared", "many rows", "many batches",
+        "whole",
+        "mutated",
+        "mutated and whole",
+        "stream errors",
+        "other errors",
+        "spilled",
+        "saved",
+        "restored",
+        "handed over",
+        "flushed",
+        "old images",
+        "truncates",
+        "prepared",
+        "unannounced",
+        "server errors",
+        "nulled",
+        "enveloped",
+        "projected",
+        "resumed",
+        "transactions table",
+        "messages table",
+        "relations table",
+        "truncates table",
+        "compared",
+        "many rows",
+        "many batches",
     ];
     for _ in 0..1500 {
         let it = reached(&random.input()).expect("the input is long enough");
         let [transactions, messages, relations, truncates] = it.sides;
         let counts = [
-            usize::from(it.whole), it.mutated, it.mutated * usize::from(it.whole),
-            it.stream_errors, it.other_errors, it.spilled, it.saved, it.restored,
-            it.handed_over, it.flushed, it.old_images, it.truncates, it.prepared,
-            it.unannounced, it.server_errors, it.nulled, it.enveloped, it.projected, it.resumed,
-            transactions, messages, relations, truncates, it.compared, it.rows / 1000,
+            usize::from(it.whole),
+            it.mutated,
+            it.mutated * usize::from(it.whole),
+            it.stream_errors,
+            it.other_errors,
+            it.spilled,
+            it.saved,
+            it.restored,
+            it.handed_over,
+            it.flushed,
+            it.old_images,
+            it.truncates,
+            it.prepared,
+            it.unannounced,
+            it.server_errors,
+            it.nulled,
+            it.enveloped,
+            it.projected,
+            it.resumed,
+            transactions,
+            messages,
+            relations,
+            truncates,
+            it.compared,
+            it.rows / 1000,
             it.batches / 100,
         ];
         for (all, count) in all.iter_mut().zip(counts) {
             *all += usize::from(count > 0);
         }
     }
-    let few: Vec<_> = names.iter().zip(all).filter(|(_, count)| *count < 5).collect();
+    let few: Vec<_> = names
+        .iter()
+        .zip(all)
+        .filter(|(_, count)| *count < 5)
+        .collect();
     assert!(few.is_empty(), "too few of 1500 inputs reach {few:?}");
     eprintln!("{:?}", names.iter().zip(all).collect::<Vec<_>>());
 }

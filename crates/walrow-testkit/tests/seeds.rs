@@ -19,7 +19,8 @@ fn seeds_replay() {
                 fuzz::histories(&seed.bytes).unwrap_or_else(|_| panic!("{}: too short", seed.name));
             }
             "operations" => {
-                fuzz::operations(&seed.bytes).unwrap_or_else(|_| panic!("{}: too short", seed.name));
+                fuzz::operations(&seed.bytes)
+                    .unwrap_or_else(|_| panic!("{}: too short", seed.name));
             }
             target => panic!("{target}/{}: no such target", seed.name),
         }

@@ -33,7 +33,13 @@ pub(super) fn numbers(records: &RecordBatch, name: &str) -> Option<Vec<u64>> {
     let signed = column.as_primitive_opt::<Int64Type>();
     match (unsigned, signed) {
         (Some(numbers), _) => Some(numbers.values().to_vec()),
-        (_, Some(numbers)) => Some(numbers.values().iter().map(|it| it.cast_unsigned()).collect()),
+        (_, Some(numbers)) => Some(
+            numbers
+                .values()
+                .iter()
+                .map(|it| it.cast_unsigned())
+                .collect(),
+        ),
         _ => None,
     }
 }
@@ -65,7 +71,9 @@ fn nulled(batch: &Batch) {
         let same = fields.fields().iter().filter(|it| it.name() == column);
         let nulls = match records.column_by_name(column) {
             Some(array) if array.as_list_opt::<i32>().is_some() => continue,
-            Some(array) => array.as_map_opt().map_or(array.null_count(), |map| map.values().null_count()),
+            Some(array) => array
+                .as_map_opt()
+                .map_or_else(|| array.null_count(), |map| map.values().null_count()),
             None => continue,
         };
         assert!(

@@ -7,15 +7,18 @@
 
 mod against;
 mod check;
+mod field;
 mod knobs;
 mod mutation;
 mod options;
+mod retype;
+mod rows;
 mod run;
 mod source;
 
 use crate::allocation::peak;
-use crate::{OwnedFrame, OwnedMessage, walk};
 use crate::reference::{Committed, Reason, Told, committed_as};
+use crate::{OwnedFrame, OwnedMessage, walk};
 use options::Options;
 use run::{Outcome, at_once, dropped, in_pieces};
 use source::Input;
@@ -159,8 +162,8 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     let by_stream = once.fault.as_ref().is_none_or(|fault| fault.is_of_stream);
     if options.profile == Profile::Text && options.tells_all && !options.projected && by_stream {
         let is_whole = is_whole && once.fault.is_none();
-        against::rows(&options, &once, &committed, is_whole);
-        against::rows(&options, &pieces, &committed, is_whole);
+        rows::rows(&options, &once, &committed, is_whole);
+        rows::rows(&options, &pieces, &committed, is_whole);
         reached.compared += 1;
     }
     if is_whole && once.fault.is_none() && options.tells_all && !options.projected {
@@ -198,7 +201,11 @@ fn resumed(
     let expected = check::after(options, once, &by_commit, position.0);
     let found = check::after(options, &rest, &by_commit, 0);
     let names: Vec<_> = expected.keys().collect();
-    assert_eq!(names, found.keys().collect::<Vec<_>>(), "from {position} on");
+    assert_eq!(
+        names,
+        found.keys().collect::<Vec<_>>(),
+        "from {position} on"
+    );
     for (table, rows) in &expected {
         check::same_rows(rows, &found[table], table, options);
     }
@@ -228,7 +235,12 @@ impl Reached {
         use crate::OwnedMessage::{Truncate, Update};
         let how = pieces.how;
         let heads = &committed.transactions;
-        let changes = || heads.iter().flat_map(|it| &it.changes).map(|it| &it.message);
+        let changes = || {
+            heads
+                .iter()
+                .flat_map(|it| &it.changes)
+                .map(|it| &it.message)
+        };
         let mut this = Self {
             bytes: input.stream.len(),
             mutated: input.mutated,
@@ -241,7 +253,9 @@ impl Reached {
             restored: how.restored,
             handed_over: usize::from(how.handed_over),
             flushed: usize::from(how.flushed),
-            old_images: changes().filter(|it| matches!(it, Update { old: Some(_), .. })).count(),
+            old_images: changes()
+                .filter(|it| matches!(it, Update { old: Some(_), .. }))
+                .count(),
             truncates: changes().filter(|it| matches!(it, Truncate { .. })).count(),
             prepared: once.prepared.len(),
             unannounced: committed.unannounced,

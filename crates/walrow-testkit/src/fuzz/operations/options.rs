@@ -7,13 +7,19 @@ use arrow_schema::{DataType, Field, Schema};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use walrow_arrow::{DecoderBuilder, MetadataColumn, OnUnrepresentable, Profile, SideTable, TableName};
+use walrow_arrow::{
+    DecoderBuilder, MetadataColumn, OnUnrepresentable, Profile, SideTable, TableName,
+};
 use walrow_log::FileSpool;
 use walrow_stream::{Spool, SpoolFile};
 use walrow_wire::Lsn;
 
 /// What a run's decoders are told.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "options are chosen one by one"
+)]
 pub(super) struct Options {
     pub(super) builder: DecoderBuilder,
     pub(super) told: Told,

@@ -267,7 +267,10 @@ impl<'o> Run<'o> {
             assert_eq!(again.as_ref(), Some(&error), "an error is repeated");
         }
         self.take_all();
-        assert_eq!(self.decoder.save_prepared(&mut Vec::new()), Err(error.clone()));
+        assert_eq!(
+            self.decoder.save_prepared(&mut Vec::new()),
+            Err(error.clone())
+        );
         self.decoder.new_session();
         assert_eq!(self.decoder.finish(), Err(error.clone()));
         assert!(self.decoder.next_batch().is_none());
@@ -308,7 +311,10 @@ impl<'o> Run<'o> {
         assert!(state == again, "another state after it was restored");
         let cut = state.len() - 1 - self.batches.len() % state.len();
         let refused = decoder(self.options).restore_prepared(&mut &state[..cut]);
-        assert!(refused.is_err(), "a state of {cut} bytes is taken for whole");
+        assert!(
+            refused.is_err(),
+            "a state of {cut} bytes is taken for whole"
+        );
         self.how.saved += 1;
         self.how.restored += other.prepared().count();
         Some((state, other))
@@ -328,7 +334,7 @@ impl<'o> Run<'o> {
 
     fn note(&mut self) {
         let error = self.decoder.server_error().map(str::to_owned);
-        self.server_error = error.or(self.server_error.take());
+        self.server_error = error.or_else(|| self.server_error.take());
         self.unresolved.extend(self.decoder.unresolved_types());
         self.positions
             .push((self.batches.len(), self.decoder.position()));
@@ -349,7 +355,7 @@ impl<'o> Run<'o> {
             }
         }
         self.note();
-        let fault = fault.or(self.error.as_ref().map(|error| Fault::new(error, self.base)));
+        let fault = fault.or_else(|| Some(Fault::new(self.error.as_ref()?, self.base)));
         let mut counts: BTreeMap<_, (u64, u64)> = BTreeMap::new();
         for batch in &self.batches {
             let table = batch.relation().to_string();

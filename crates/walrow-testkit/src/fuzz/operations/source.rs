@@ -1,6 +1,7 @@
 //! The stream of an input: a history's, a capture's, or of two of them.
 
-use super::mutation::{mutate, rename, retype};
+use super::mutation::mutate;
+use super::retype::{rename, retype};
 use crate::{History, captures};
 use arbitrary::{Result, Unstructured};
 use std::sync::LazyLock;
@@ -45,7 +46,10 @@ impl Input {
         let count = [0, 0, 0, 1, 0, 1, 2, 1, 2, 3, 1, 1, 4, 5, 8, 0][usize::from(plan[2] % 16)];
         match plan[2] >> 4 {
             kind @ 0..7 => retype(&mut stream, kind.min(4)),
-            kind @ 7..9 => rename(&mut stream, kind == 7),
+            kind @ 7..9 => {
+                rename(&mut stream, kind == 7);
+                swell(&mut stream, plan[1] | 0x80);
+            }
             _ => {}
         }
         let mut mutated = 0;
@@ -104,7 +108,7 @@ fn source(kind: u8, choice: u8, u: &mut Unstructured<'_>) -> Result<Frames> {
 
 /// What frames are taken from that come from elsewhere.
 fn other(kind: u8, u: &mut Unstructured<'_>) -> Result<Frames> {
-    if kind % 2 == 0 {
+    if kind.is_multiple_of(2) {
         Ok(u.arbitrary::<History>()?.delivered().frames().to_vec())
     } else {
         Ok(capture(kind / 2))
@@ -157,7 +161,9 @@ pub(super) fn swell(frames: &mut Frames, choice: u8) {
             && frame[5] == b'w'
             && matches!(frame[30], b'I' | b'U' | b'D' | b'T' | b'M')
     };
-    let rows: Vec<_> = (0..frames.len()).filter(|at| is_row(&frames[*at])).collect();
+    let rows: Vec<_> = (0..frames.len())
+        .filter(|at| is_row(&frames[*at]))
+        .collect();
     let Some(last) = rows.len().checked_sub(1) else {
         return;
     };

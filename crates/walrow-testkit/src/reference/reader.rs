@@ -1,168 +1,12 @@
-//! The committed transactions of a stream, assembled slowly and plainly: everything is kept in
-//! memory, owned, and looked through again whenever something has to be found.
+//! Message after message.
 
+use super::transaction::{Own, Row, Transaction};
+use super::{Committed, Described, LONGEST_NAME, Reason, Told};
 use crate::history::{Expected, ExpectedChange};
-use crate::{OwnedColumn, OwnedMessage, PgText, walk};
+use crate::{OwnedMessage, PgText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use walrow_wire::{BackendMessage, Error, Frame, ReplicaIdentity};
-
-/// What a stream comes to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Committed {
-    /// The committed transactions, in commit order.
-    pub transactions: Vec<Expected>,
-    /// Of each of them, of each change: its relations as they were described then.
-    pub relations: Vec<Vec<Vec<Arc<Described>>>>,
-    /// The non-transactional messages in order: LSN and prefix.
-    pub notes: Vec<(u64, PgText)>,
-    /// Where those end and these lie, in the order in which they came.
-    pub ends: Vec<u64>,
-    /// What is prepared at the end: ID and name.
-    pub prepared: Vec<(u32, PgText)>,
-    /// How many prepared transactions were told of without what began them, as servers tell of
-    /// empty ones.
-    pub unannounced: usize,
-}
-
-/// A relation as a Relation message describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of the message")]
-pub struct Described {
-    pub oid: u32,
-    pub namespace: PgText,
-    pub name: PgText,
-    pub replica_identity: ReplicaIdentity,
-    pub columns: Vec<OwnedColumn>,
-}
-
-/// What a reader was told besides the stream.
-#[derive(Clone, Copy, Debug)]
-pub struct Told {
-    /// What ends here or before was delivered before.
-    pub start: Option<u64>,
-    /// Whether transactions may lack their begin.
-    pub late_start: bool,
-    /// The most bytes of a message.
-    pub message_limit: usize,
-}
-
-impl Default for Told {
-    fn default() -> Self {
-        Self {
-            start: None,
-            late_start: false,
-            message_limit: usize::MAX,
-        }
-    }
-}
-
-/// A stream that is read no further, and what it came to before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// What was committed before.
-    pub committed: Committed,
-    /// Why.
-    pub reason: Reason,
-}
-
-/// Why a stream is read no further.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Bytes that are not the protocol.
-    Wire(Error),
-    /// A message that comes where it cannot.
-    Impossible(&'static str),
-    /// What no server sends and nobody promises to read in one way.
-    Unclear(&'static str),
-}
-
-/// Names are longer in no server, and are refused.
-const LONGEST_NAME: usize = 1024;
-
-/// Reads a stream of any protocol version to its last whole frame.
-///
-/// # Errors
-/// Bytes that are not the protocol, and messages that come where they cannot: also those of
-/// transactions that are rolled back later.
-pub fn committed(bytes: &[u8]) -> Result<Committed, Box<Refused>> {
-    committed_as(bytes, Told::default())
-}
-
-/// As [`committed`], told these things.
-pub fn committed_as(bytes: &[u8], told: Told) -> Result<Committed, Box<Refused>> {
-    let mut reader = Reader {
-        told,
-        ..Reader::default()
-    };
-    let limit = told.message_limit.saturating_add(30);
-    let mut refused = None;
-    let walked = walk(bytes, |step| {
-        if refused.is_some() {
-            return;
-        }
-        let size = step.frame.body.len() + Frame::HEADER;
-        let result = if size > limit {
-            Err(Reason::Impossible("a message past the limit"))
-        } else {
-            reader.step(
-                &step.backend,
-                step.message.as_ref().map(OwnedMessage::from),
-            )
-        };
-        refused = result.err();
-    });
-    let reason = refused.or(match walked {
-        Err(error) => Some(Reason::Wire(error)),
-        Ok(end) => match Frame::size(&bytes[end..]) {
-            Ok(Some(size)) if size > limit => Some(Reason::Impossible("a message past the limit")),
-            Ok(_) => None,
-            Err(error) => Some(Reason::Wire(error.at(end))),
-        },
-    });
-    let mut committed = reader.committed;
-    committed.prepared = reader
-        .prepared
-        .into_keys()
-        .map(|(gid, xid, _)| (xid, gid))
-        .collect();
-    match reason {
-        None => Ok(committed),
-        Some(reason) => Err(Box::new(Refused { committed, reason })),
-    }
-}
-
-/// A change, its (sub)transaction, its relations and the (sub)transactions that described them.
-#[derive(Clone)]
-struct Row {
-    writer: Option<u32>,
-    message: OwnedMessage,
-    relations: Vec<Arc<Described>>,
-    describers: Vec<Option<u32>>,
-}
-
-/// A description in a streamed transaction.
-#[derive(Clone)]
-struct Own {
-    writer: u32,
-    relation: Arc<Described>,
-    arrival: usize,
-}
-
-#[derive(Clone, Default)]
-struct Transaction {
-    origin: Option<PgText>,
-    rows: Vec<Row>,
-    /// Its own descriptions, in the order they arrived; of a streamed one only.
-    own: Vec<Own>,
-    /// What the session takes over of them at its end.
-    kept: BTreeMap<u32, Own>,
-    /// The session's descriptions that its rows were read by.
-    used: BTreeMap<u32, Arc<Described>>,
-    aborted: BTreeSet<u32>,
-    /// Whether its begin is missing.
-    lost: bool,
-}
+use walrow_wire::{BackendMessage, CopyData};
 
 /// What the session knows of a relation.
 struct Known {
@@ -181,16 +25,16 @@ enum Begin {
 }
 
 #[derive(Default)]
-struct Reader {
+pub(super) struct Reader {
     told: Told,
-    committed: Committed,
+    pub(super) committed: Committed,
     relations: BTreeMap<u32, Known>,
     arrivals: usize,
     plain: Option<(u32, Begin, Transaction)>,
     block: Option<u32>,
     streamed: BTreeMap<u32, Transaction>,
     /// By name, transaction and the end of the prepare.
-    prepared: BTreeMap<(PgText, u32, u64), Transaction>,
+    pub(super) prepared: BTreeMap<(PgText, u32, u64), Transaction>,
     /// Committed prepared ones: transaction and end; and those that were not held.
     finished: BTreeSet<(u32, u64)>,
     alone: BTreeSet<(u32, u64)>,
@@ -217,7 +61,14 @@ fn name(text: &PgText) -> Result<(), Reason> {
 }
 
 impl Reader {
-    fn step(
+    pub(super) fn new(told: Told) -> Self {
+        Self {
+            told,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn step(
         &mut self,
         backend: &BackendMessage<'_>,
         message: Option<OwnedMessage>,
@@ -235,7 +86,7 @@ impl Reader {
                 Ok(())
             }
             (BackendMessage::CopyData(data), None) => demand(
-                matches!(data, walrow_wire::CopyData::PrimaryKeepalive(_)),
+                matches!(data, CopyData::PrimaryKeepalive(_)),
                 "what clients send",
             ),
             (_, None) => Ok(()),
@@ -374,7 +225,9 @@ impl Reader {
                 self.open()?.1.origin = Some(name);
             }
             OwnedMessage::Type {
-                namespace, name: it, ..
+                namespace,
+                name: it,
+                ..
             } => {
                 name(&namespace)?;
                 name(&it)?;
@@ -512,12 +365,15 @@ impl Reader {
     fn take_over(&mut self, own: Own) {
         self.arrivals += 1;
         let now = self.arrivals;
-        let known = self.relations.entry(own.relation.oid).or_insert(Known {
-            relation: Arc::clone(&own.relation),
-            outside: 0,
-            taken_over: 0,
-            unclear: false,
-        });
+        let known = self
+            .relations
+            .entry(own.relation.oid)
+            .or_insert_with(|| Known {
+                relation: Arc::clone(&own.relation),
+                outside: 0,
+                taken_over: 0,
+                unclear: false,
+            });
         if known.relation == own.relation {
             known.taken_over = now;
         } else if known.taken_over > own.arrival {
@@ -637,20 +493,5 @@ impl Reader {
             origin: transaction.origin,
             changes,
         });
-    }
-}
-
-impl Transaction {
-    /// A subtransaction is rolled back; its logical messages do not name it, and stay.
-    fn abort(&mut self, subxid: u32) -> Result<(), Reason> {
-        self.rows.retain(|row| row.writer != Some(subxid));
-        self.own.retain(|own| own.writer != subxid);
-        self.kept.retain(|_, own| own.writer != subxid);
-        self.aborted.insert(subxid);
-        let left = |row: &Row| row.describers.contains(&Some(subxid));
-        if self.rows.iter().any(left) {
-            return Err(Reason::Unclear("a row described by what was rolled back"));
-        }
-        Ok(())
     }
 }
