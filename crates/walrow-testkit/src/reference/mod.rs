@@ -76,6 +76,10 @@ pub enum Reason {
     Wire(Error),
     /// A message that comes where it cannot.
     Impossible(&'static str),
+    /// A name that is longer than any server's.
+    LongName,
+    /// A Truncate that names a relation twice.
+    TruncatedTwice,
     /// What no server sends and nobody promises to read in one way.
     Unclear(&'static str),
 }

@@ -56,7 +56,9 @@ fn utf8(text: &PgText) -> Result<(), Reason> {
 }
 
 fn name(text: &PgText) -> Result<(), Reason> {
-    demand(text.as_bytes().len() <= LONGEST_NAME, "a long name")?;
+    if text.as_bytes().len() > LONGEST_NAME {
+        return Err(Reason::LongName);
+    }
     utf8(text)
 }
 
@@ -399,10 +401,10 @@ impl Reader {
         let xid = xid.take();
         let is_truncate = matches!(message, OwnedMessage::Truncate { .. });
         let distinct: BTreeSet<_> = oids.iter().collect();
-        demand(
-            !is_truncate || !oids.is_empty() && distinct.len() == oids.len(),
-            "a Truncate of none, or of one twice",
-        )?;
+        demand(!is_truncate || !oids.is_empty(), "a Truncate of none")?;
+        if is_truncate && distinct.len() < oids.len() {
+            return Err(Reason::TruncatedTwice);
+        }
         let (mut relations, mut describers) = (Vec::new(), Vec::new());
         for oid in oids {
             let (relation, describer) = self.relation(oid)?;

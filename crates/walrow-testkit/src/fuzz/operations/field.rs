@@ -1,6 +1,5 @@
 //! Another value of one field of one message, of those that are likely to matter.
 
-use super::knobs;
 use super::mutation::{in_stream, read};
 use crate::{OwnedCell, OwnedColumn, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld, PgText};
 use arbitrary::{Result, Unstructured};
@@ -73,14 +72,9 @@ fn change_time(time: &mut i64, u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 fn change_text(text: &mut PgText, u: &mut Unstructured<'_>) -> Result<()> {
-    let most = if knobs::NAMES_ARE_BOUNDED {
-        60_000
-    } else {
-        1000
-    };
     *text = match u.int_in_range(0..=6)? {
         0 => "".into(),
-        1 => vec![b'n'; u.int_in_range(1..=most)?].as_slice().into(),
+        1 => vec![b'n'; u.int_in_range(1..=60_000)?].as_slice().into(),
         2 => b"\xFF\xC0".as_slice().into(),
         3 => "t16384".into(),
         4 => "t16385".into(),
@@ -139,17 +133,12 @@ fn change_columns(columns: &mut Vec<OwnedColumn>, u: &mut Unstructured<'_>) -> R
 }
 
 fn change_relations(relations: &mut Vec<u32>, u: &mut Unstructured<'_>) -> Result<()> {
-    let most = if knobs::TRUNCATE_IS_BOUNDED {
-        50_000
-    } else {
-        8
-    };
     match u.int_in_range(0..=3)? {
         0 => drop(relations.pop()),
         1 => relations.push(*u.choose(&[16384, 16385, u32::MAX, 1])?),
         2 => {
             let all = relations.clone();
-            let times = u.int_in_range(0..=most)?;
+            let times = u.int_in_range(0..=50_000)?;
             relations.extend(all.iter().cycle().take(times * all.len().min(1)));
         }
         _ => relations.clear(),

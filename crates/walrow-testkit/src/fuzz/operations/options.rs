@@ -66,7 +66,7 @@ impl Options {
     pub(super) fn choose(plan: &[u8; PLAN], stream: &[u8], ends: &[u64]) -> Self {
         let at = |byte: usize| usize::from(plan[byte]);
         let profile = [Profile::Text, Profile::Text, Profile::Arrow, Profile::Spark][at(3) % 4];
-        let rows = [1000, 1, 2, 3, 1000, 16_384, 7, 1000][at(4) % 8];
+        let rows = [1000, 1, 2, 3, 16_384, 16_384, 7, 1000][at(4) % 8];
         let bytes = [32 << 20, 1, 200, 4000, 32 << 20, 32 << 20][at(5) % 6];
         let batch_memory = [128 << 20, 1, 4096, 1 << 16, 16 << 20, 128 << 20][at(6) % 6];
         let mut builder = DecoderBuilder::new()

@@ -1,6 +1,5 @@
 //! Changes of a whole stream: its tables' names, and their columns' types with their values.
 
-use super::knobs;
 use super::mutation::{in_stream, read};
 use crate::{OwnedCell, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld};
 
@@ -112,11 +111,6 @@ pub(super) fn retype(frames: &mut [Vec<u8>], kind: u8) {
 
 /// Gives all tables, or the second column of each, a name that is long for a server.
 pub(super) fn rename(frames: &mut [Vec<u8>], column: bool) {
-    let long = if knobs::NAMES_ARE_BOUNDED {
-        60_000
-    } else {
-        1000
-    };
     for place in 0..frames.len() {
         let in_stream = in_stream(&frames[..place]);
         if let Some(OwnedFrame::CopyData(OwnedCopyData::XLogData {
@@ -131,7 +125,7 @@ pub(super) fn rename(frames: &mut [Vec<u8>], column: bool) {
                 .get_mut(1)
                 .filter(|_| column)
                 .map_or(name, |it| &mut it.name);
-            *name = [name.as_bytes(), &vec![b'n'; long]]
+            *name = [name.as_bytes(), &vec![b'n'; 60_000]]
                 .concat()
                 .as_slice()
                 .into();

@@ -48,7 +48,7 @@ impl Input {
             kind @ 0..7 => retype(&mut stream, kind.min(4)),
             kind @ 7..9 => {
                 rename(&mut stream, kind == 7);
-                swell(&mut stream, plan[1] | 0x80);
+                swell(&mut stream, plan[1] | 0xC0);
             }
             _ => {}
         }
