@@ -154,6 +154,20 @@ pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
     }
 }
 
+/// The same rows of all tables, but for relations, which each session tells of.
+pub(super) fn same_tables(options: &Options, one: &[Batch], other: &[Batch]) {
+    let mut tables: BTreeSet<_> = one.iter().map(key).collect();
+    tables.extend(other.iter().map(key));
+    tables.remove(&("walrow".to_owned(), "relations".to_owned()));
+    for table in tables {
+        let of = |batches: &[Batch]| -> Vec<RecordBatch> {
+            let batches = batches.iter().filter(|batch| key(batch) == table);
+            batches.map(|batch| batch.records().clone()).collect()
+        };
+        same_rows(&of(one), &of(other), &table, options);
+    }
+}
+
 fn rows(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }

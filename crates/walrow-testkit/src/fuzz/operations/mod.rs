@@ -20,7 +20,7 @@ use crate::allocation::peak;
 use crate::reference::{Committed, Reason, Told, committed_as};
 use crate::{OwnedFrame, OwnedMessage, walk};
 use options::Options;
-use run::{Outcome, at_once, dropped, in_pieces};
+use run::{Outcome, at_once, dropped, in_pieces, reconnected};
 use source::Input;
 use std::collections::BTreeMap;
 use walrow_arrow::Profile;
@@ -193,15 +193,21 @@ fn resumed(
     }
     check::positions(options, once, &by_commit);
     check::positions(options, pieces, &by_commit);
+    if !knobs::SPILLED_WHILE_EMPTY && options.spool.is_some() {
+        return false;
+    }
     let choice = usize::from(input.plan[30]);
     let positions = &pieces.positions;
     let position = positions[choice % positions.len()].1;
     if pieces.how.handed_over || options.table.is_some() || position == Lsn(0) {
         return false;
     }
-    let mut later = Options::choose(&input.plan, &input.stream, ends);
-    later.builder = later.builder.with_start(position);
-    let rest = at_once(&later, &input.stream);
+    let from = |position: Lsn| {
+        let mut later = Options::choose(&input.plan, &input.stream, ends);
+        later.builder = later.builder.with_start(position);
+        later
+    };
+    let rest = at_once(&from(position), &input.stream);
     assert_eq!(rest.fault, None, "from {position} on");
     let expected = check::after(options, once, &by_commit, position.0);
     let found = check::after(options, &rest, &by_commit, 0);
@@ -213,6 +219,12 @@ fn resumed(
     );
     for (table, rows) in &expected {
         check::same_rows(rows, &found[table], table, options);
+    }
+    if options.told.start.is_none() && !options.told.late_start {
+        let share = usize::from(input.plan[29]);
+        let cut = input.stream.len() * share / 255;
+        let found = reconnected(options, from, &input.stream, cut);
+        check::same_tables(options, &once.batches, &found);
     }
     true
 }

@@ -110,7 +110,7 @@ pub(super) fn retype(frames: &mut [Vec<u8>], kind: u8) {
 }
 
 /// Gives all tables, or the second column of each, a name that is long for a server.
-pub(super) fn rename(frames: &mut [Vec<u8>], column: bool) {
+pub(super) fn rename(frames: &mut [Vec<u8>], column: bool, long: usize) {
     for place in 0..frames.len() {
         let in_stream = in_stream(&frames[..place]);
         if let Some(OwnedFrame::CopyData(OwnedCopyData::XLogData {
@@ -125,7 +125,7 @@ pub(super) fn rename(frames: &mut [Vec<u8>], column: bool) {
                 .get_mut(1)
                 .filter(|_| column)
                 .map_or(name, |it| &mut it.name);
-            *name = [name.as_bytes(), &vec![b'n'; 60_000]]
+            *name = [name.as_bytes(), &vec![b'n'; long]]
                 .concat()
                 .as_slice()
                 .into();

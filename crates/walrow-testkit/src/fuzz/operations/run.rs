@@ -104,6 +104,29 @@ pub(super) fn dropped(options: &Options, stream: &[u8]) {
     drop(run.end());
 }
 
+/// The stream up to some byte, and then all of it again from a server that was not told how far that
+/// was: another decoder begins at the first one's position, with what is prepared.
+pub(super) fn reconnected(
+    options: &Options,
+    from: impl Fn(Lsn) -> Options,
+    stream: &[u8],
+    cut: usize,
+) -> Vec<Batch> {
+    let mut first = Run::new(options);
+    first.feed(&stream[..cut], Take::All);
+    let Some((state, _)) = first.save() else {
+        panic!("a part of the stream is refused: {:?}", first.error);
+    };
+    let later = from(first.position);
+    let mut second = Run::new(&later);
+    let restored = second.decoder.restore_prepared(&mut state.as_slice());
+    restored.unwrap_or_else(|error| panic!("a saved state is refused: {error}"));
+    second.feed(stream, Take::All);
+    let second = second.end();
+    assert_eq!(second.fault, None, "from {} on", first.position);
+    [first.batches, second.batches].concat()
+}
+
 /// The stream in pieces, with what the plan says between them.
 pub(super) fn in_pieces(options: &Options, plan: &[u8; PLAN], stream: &[u8]) -> Outcome {
     let mut run = Run::new(options);

@@ -46,9 +46,10 @@ impl Input {
         let count = [0, 0, 0, 1, 0, 1, 2, 1, 2, 3, 1, 1, 4, 5, 8, 0][usize::from(plan[2] % 16)];
         match plan[2] >> 4 {
             kind @ 0..7 => retype(&mut stream, kind.min(4)),
-            kind @ 7..9 => {
-                rename(&mut stream, kind == 7);
-                swell(&mut stream, plan[1] | 0xC0);
+            7 => {
+                let (column, longest) = (plan[1] & 1 == 0, plan[1] & 0xE == 0);
+                rename(&mut stream, column, if longest { 60_000 } else { 2000 });
+                swell(&mut stream, plan[1] | 0x80);
             }
             _ => {}
         }
