@@ -38,6 +38,8 @@ pub(super) struct Reader {
     /// Committed prepared ones: transaction and end; and those that were not held.
     finished: BTreeSet<(u32, u64)>,
     alone: BTreeSet<(u32, u64)>,
+    /// Whether an empty transaction was prepared.
+    prepares_empty: bool,
     /// Whether the server ended the session with an error.
     over: bool,
 }
@@ -289,11 +291,14 @@ impl Reader {
         let Some((_, begin, transaction)) = self.plain.take() else {
             // An empty one, unless what the session held before is told again.
             self.committed.unannounced += 1;
+            self.prepares_empty = true;
             let held = (gid.clone(), xid, 0)..=(gid.clone(), xid, u64::MAX);
-            if self.prepared.range(held).next().is_none() {
-                let empty = Transaction::default();
-                self.prepared.insert((gid, xid, end_lsn), empty);
+            let mut held = self.prepared.range(held);
+            if held.any(|((_, _, end), _)| *end != end_lsn) {
+                return Err(Reason::Unclear("two transactions of one name and ID"));
             }
+            let empty = Transaction::default();
+            self.prepared.entry((gid, xid, end_lsn)).or_insert(empty);
             return Ok(());
         };
         let said = OwnedMessage::BeginPrepare {
@@ -315,7 +320,9 @@ impl Reader {
         if told || self.finished.contains(&(xid, end_lsn)) {
             return Ok(false);
         }
-        if self.told.late_start || !self.alone.insert((xid, end_lsn)) {
+        // A server that sends a Prepare of empty transactions sends it of all of them.
+        let again = !self.alone.insert((xid, end_lsn));
+        if self.told.late_start || self.prepares_empty || again {
             return Err(Reason::Unclear("a commit of what is not held"));
         }
         demand(

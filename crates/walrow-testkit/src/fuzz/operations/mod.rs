@@ -137,7 +137,8 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     if !knobs::SPILLED_WHILE_EMPTY && (once.lost_its_spool() || pieces.lost_its_spool()) {
         return Ok(reached);
     }
-    if !knobs::EMPTY_PREPARED && pieces.how.handed_over && pieces.misses_prepared() {
+    // Whoever was given what is prepared knows that what is not among it was empty.
+    if pieces.how.handed_over && (once.misses_prepared() || pieces.misses_prepared()) {
         return Ok(reached);
     }
     if !knobs::LATE_START_IS_SAVED && options.told.late_start && pieces.how.handed_over {
