@@ -19,3 +19,5 @@ pub(super) const TRUNCATE_IS_BOUNDED: bool = false;
 pub(super) const NAMES_ARE_BOUNDED: bool = false;
 /// After an error the input ends in no transaction.
 pub(super) const ERROR_ENDS_TRANSACTION: bool = false;
+/// A restored transaction is read by no other transaction's description of a relation.
+pub(super) const RESTORED_ARE_APART: bool = false;
