@@ -62,6 +62,9 @@ bench: build ## captures from a real server, then how fast they are read, beside
 	@echo "== benches/memory.py"; $(BIN)/python benches/memory.py
 
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
+	@echo "== operations, on stable and with another seed, for $(FUZZ_SECONDS) s"; \
+	WALROW_FUZZ_SECONDS=$(FUZZ_SECONDS) WALROW_FUZZ_SEED=$${WALROW_FUZZ_SEED:-$$(date +%s)} \
+		cargo test -p walrow-testkit --test operations --locked -- --nocapture
 	@for target in $$(target/tools/bin/cargo-fuzz list); do \
 		echo "== $$target for $(FUZZ_SECONDS) s"; \
 		mkdir -p fuzz/corpus/$$target; \

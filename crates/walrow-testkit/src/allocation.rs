@@ -1,4 +1,4 @@
-//! What a call allocates.
+//! What a call allocates, and how much of it at a time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,19 +6,24 @@ use std::cell::Cell;
 /// The system's allocator, counting. A test binary that measures installs it:
 ///
 /// ```
-/// use walrow_testkit::allocation::{Counting, allocated};
+/// use walrow_testkit::allocation::{Counting, allocated, peak};
 ///
 /// #[global_allocator]
 /// static ALLOCATOR: Counting = Counting;
 ///
 /// let (bytes, list) = allocated(|| Vec::<u8>::with_capacity(100));
 /// assert_eq!((bytes, list.capacity()), (100, 100));
+/// let (bytes, ()) = peak(|| for _ in 0..3 { drop(Vec::<u8>::with_capacity(100)) });
+/// assert_eq!(bytes, Some(100));
 /// ```
 #[derive(Debug)]
 pub struct Counting;
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    /// Bytes that are held, less those of other threads that were freed here.
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
 /// Runs `call` and says how many bytes it allocated on this thread, given back or not.
@@ -26,12 +31,43 @@ thread_local! {
 /// # Panics
 /// If [`Counting`] is not the binary's allocator.
 pub fn allocated<T>(call: impl FnOnce() -> T) -> (usize, T) {
-    let before = ALLOCATED.get();
-    drop(std::hint::black_box(Box::new(0_u8)));
+    assert!(is_counted(), "the test binary does not install Counting");
     let start = ALLOCATED.get();
-    assert!(start > before, "the test binary does not install Counting");
     let value = call();
     (ALLOCATED.get() - start, value)
+}
+
+/// Runs `call` and says how many bytes more than before were held at a time on this thread; none
+/// if [`Counting`] is not the binary's allocator.
+pub fn peak<T>(call: impl FnOnce() -> T) -> (Option<usize>, T) {
+    if !is_counted() {
+        return (None, call());
+    }
+    let (start, outer) = (LIVE.get(), PEAK.get());
+    PEAK.set(start);
+    let value = call();
+    let peak = PEAK.get();
+    PEAK.set(outer.max(peak));
+    (Some(usize::try_from(peak - start).unwrap_or(0)), value)
+}
+
+/// Whether [`Counting`] is the binary's allocator.
+fn is_counted() -> bool {
+    let before = ALLOCATED.get();
+    drop(std::hint::black_box(Box::new(0_u8)));
+    ALLOCATED.get() > before
+}
+
+fn count(allocated: usize, freed: usize) {
+    ALLOCATED.set(
+        ALLOCATED
+            .get()
+            .wrapping_add(allocated.saturating_sub(freed)),
+    );
+    let grown = allocated.cast_signed().wrapping_sub(freed.cast_signed());
+    let live = LIVE.get().wrapping_add(grown);
+    LIVE.set(live);
+    PEAK.set(PEAK.get().max(live));
 }
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by its trait")]
@@ -39,22 +75,25 @@ pub fn allocated<T>(call: impl FnOnce() -> T) -> (usize, T) {
 // neither allocates, having no destructor and a constant start, nor panics: it wraps.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.set(ALLOCATED.get().wrapping_add(layout.size()));
+        count(layout.size(), 0);
         // SAFETY: the caller keeps what `GlobalAlloc::alloc` asks for.
         unsafe { System.alloc(layout) }
     }
 
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(0, layout.size());
         // SAFETY: as above; all places come from the system's allocator.
         unsafe { System.dealloc(place, layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATED.set(
-            ALLOCATED
-                .get()
-                .wrapping_add(size.saturating_sub(layout.size())),
-        );
+        count(size, layout.size());
         // SAFETY: as above.
         unsafe { System.realloc(place, layout, size) }
     }

@@ -727,8 +727,8 @@ fn transaction(
         delivery: u.arbitrary()?,
         lead: u.int_in_range(0..=3)?,
         chunk: u.int_in_range(1..=5)?,
-        origin: u.arbitrary()?,
-        notes: list(u, 2)?,
+        origin: u.arbitrary::<Option<PgText>>()?.map(utf8),
+        notes: list(u, 2)?.into_iter().map(utf8).collect(),
         parts,
         rolled_back: u.ratio(1, 4)?,
     })
@@ -785,7 +785,7 @@ fn change(
         _ if !aborted && u.arbitrary()? => Change::Message {
             // A position of the transaction that nothing else has.
             lsn: lsn + 8 * u.int_in_range(1..=0x100)?,
-            prefix: u.arbitrary()?,
+            prefix: utf8(u.arbitrary()?),
             content: list(u, 8)?,
         },
         _ => {
@@ -793,6 +793,15 @@ fn change(
             Change::Alter { table }
         }
     })
+}
+
+/// A name in the encoding that streams are read in: bytes that are not UTF-8 become ASCII.
+fn utf8(name: PgText) -> PgText {
+    if std::str::from_utf8(name.as_bytes()).is_ok() {
+        return name;
+    }
+    let ascii = name.as_bytes().iter().map(|byte| (byte & 0x7f).max(1));
+    PgText::from(&*ascii.collect::<Vec<_>>())
 }
 
 /// An int4 and texts.

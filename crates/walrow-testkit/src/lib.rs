@@ -6,13 +6,16 @@
 //!   its encoder alike.
 //! - [`History`] generates transactions and delivers the same ones in every way that a server
 //!   may: whole, streamed in chunks, prepared. It says what has to come out.
-//! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly.
+//! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly, and says
+//!   why it reads one no further.
 //! - [`strategy::arbitrary`] makes a proptest strategy of anything that fuzzers can make.
 //! - [`hex()`] are bytes as one writes them down.
 //! - [`for_every_cut`] and [`in_chunks`] feed the same bytes in other pieces.
 //! - [`captures()`] reads what real servers sent, [`seeds`] what fuzzers start from.
 //! - [`fuzz`] holds the bodies of the fuzz targets, [`walk()`] reads a stream to its end.
-//! - [`allocation::Counting`] measures what a call allocates.
+//! - [`fuzz::operations()`] takes changed streams through decoders of any options; its test runs for
+//!   `WALROW_FUZZ_SECONDS`.
+//! - [`allocation::Counting`] measures what a call allocates, and how much it holds at a time.
 //!
 //! ```
 //! use walrow_testkit::{Stream, null, text};

@@ -113,6 +113,15 @@ pub enum OwnedOld {
     Full(#[arbitrary(with = cells)] Vec<OwnedCell>),
 }
 
+impl OwnedOld {
+    /// Its cells, whichever it is.
+    pub fn cells(&self) -> &[OwnedCell] {
+        match self {
+            Self::Key(cells) | Self::Full(cells) => cells,
+        }
+    }
+}
+
 impl From<OldTuple<'_>> for OwnedOld {
     fn from(old: OldTuple<'_>) -> Self {
         match old {
@@ -274,6 +283,19 @@ impl OwnedMessage {
                 | Self::Truncate { xid: Some(_), .. }
                 | Self::Message { xid: Some(_), .. }
         )
+    }
+
+    /// The rows that it holds: an old one before the new one.
+    pub fn tuples(&self) -> Vec<&[OwnedCell]> {
+        match self {
+            Self::Insert { new, .. } => vec![new],
+            Self::Update { old, new, .. } => {
+                let old = old.as_ref().map(OwnedOld::cells);
+                old.into_iter().chain([&**new]).collect()
+            }
+            Self::Delete { old, .. } => vec![old.cells()],
+            _ => Vec::new(),
+        }
     }
 
     /// The message's bytes, after the manual and after nothing else.

@@ -37,7 +37,8 @@ pub fn walk<'a>(bytes: &'a [u8], mut visit: impl FnMut(Step<'a>)) -> Result<usiz
         };
         let next = match (&backend, &message) {
             (_, Some(Message::StreamStart(_))) => true,
-            (_, Some(Message::StreamStop)) | (BackendMessage::CopyBothResponse(_), _) => false,
+            (_, Some(Message::StreamStop))
+            | (BackendMessage::CopyBothResponse(_) | BackendMessage::ErrorResponse(_), _) => false,
             _ => in_stream,
         };
         visit(Step {

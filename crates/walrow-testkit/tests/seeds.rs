@@ -1,7 +1,11 @@
 //! The fuzz targets' bodies, on their seeds and on what the last faults were found with.
 
 use std::collections::BTreeMap;
+use walrow_testkit::allocation::Counting;
 use walrow_testkit::{fuzz, seeds};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn seeds_replay() {
@@ -18,11 +22,15 @@ fn seeds_replay() {
             "histories" => {
                 fuzz::histories(&seed.bytes).unwrap_or_else(|_| panic!("{}: too short", seed.name));
             }
+            "operations" => {
+                fuzz::operations(&seed.bytes)
+                    .unwrap_or_else(|_| panic!("{}: too short", seed.name));
+            }
             target => panic!("{target}/{}: no such target", seed.name),
         }
         *replayed.entry(seed.target).or_insert(0) += 1;
     }
-    assert_eq!(replayed.len(), 6, "{replayed:?}");
+    assert_eq!(replayed.len(), 7, "{replayed:?}");
     assert!(replayed.values().all(|count| *count >= 3), "{replayed:?}");
 }
 

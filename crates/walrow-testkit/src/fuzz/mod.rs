@@ -8,6 +8,7 @@ mod cuts;
 mod frames;
 mod histories;
 mod messages;
+pub mod operations;
 mod roundtrip;
 
 pub use arrow::arrow;
@@ -15,4 +16,5 @@ pub use cuts::cuts;
 pub use frames::frames;
 pub use histories::histories;
 pub use messages::messages;
+pub use operations::operations;
 pub use roundtrip::roundtrip;

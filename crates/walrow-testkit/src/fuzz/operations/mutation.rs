@@ -1,0 +1,147 @@
+//! One change of a stream: of its frames, of a field of a message, or of raw bytes.
+
+use super::field::field;
+use super::source::swell;
+use crate::OwnedFrame;
+use arbitrary::{Result, Unstructured};
+use walrow_wire::{BackendMessage, Frame};
+
+/// Changes the stream in one place; whether there was one.
+pub(super) fn mutate(
+    frames: &mut Vec<Vec<u8>>,
+    other: &[Vec<u8>],
+    u: &mut Unstructured<'_>,
+) -> Result<bool> {
+    let kind = u.int_in_range(0..=33_u8)?;
+    let Some(last) = frames.len().checked_sub(1) else {
+        return Ok(false);
+    };
+    let place = usize::from(u.arbitrary::<u16>()?) % (last + 1);
+    match kind {
+        0 | 1 => drop(frames.remove(place)),
+        2 | 3 => {
+            let double = frames[place].clone();
+            frames.insert(place, double);
+        }
+        4 => {
+            let frame = frames.remove(place);
+            let to = u.int_in_range(0..=last)?;
+            frames.insert(to, frame);
+        }
+        5 => frames.swap(place, u.int_in_range(0..=last)?),
+        6 | 7 => {
+            let from = usize::from(u.arbitrary::<u16>()?) % other.len().max(1);
+            let run = u.int_in_range(1..=8)?;
+            let run = other.iter().skip(from).take(run).cloned();
+            frames.splice(place..place, run.collect::<Vec<_>>());
+        }
+        8 => {
+            let end = u.int_in_range(0..=frames[place].len())?;
+            frames[place].truncate(end);
+            frames.truncate(place + 1);
+        }
+        9 => {
+            let bytes: [u8; 6] = u.arbitrary()?;
+            frames.insert(place, bytes[..u.int_in_range(0..=6)?].to_vec());
+        }
+        10 => {
+            let session = OwnedFrame::CopyBothResponse {
+                format: 0,
+                columns: Vec::new(),
+            };
+            frames.insert(place, session.bytes());
+        }
+        11 => {
+            let fields = vec![(b'S', "ERROR".into()), (b'C', "57P01".into())];
+            frames.insert(place, OwnedFrame::ErrorResponse(fields).bytes());
+        }
+        12 => swell(frames, u.arbitrary()?),
+        13 | 14 => raw(&mut frames[place], u)?,
+        15 => {
+            // A run of frames that is lost, as where a file was cut in the middle.
+            let end = (place + u.int_in_range(2..=20)?).min(last + 1);
+            frames.drain(place..end);
+        }
+        16 | 17 => return Ok(unannounce(frames, place, u.arbitrary()?)),
+        _ => return field(frames, place, u),
+    }
+    Ok(true)
+}
+
+/// The kind of the message in a frame.
+pub(super) fn kind_of(frame: &[u8]) -> Option<u8> {
+    match (frame.first()?, frame.get(5)?) {
+        (b'd', b'w') => frame.get(30).copied(),
+        _ => None,
+    }
+}
+
+/// Whether what follows these frames stands in a stream block.
+pub(super) fn in_stream(frames: &[Vec<u8>]) -> bool {
+    let mut blocks =
+        frames
+            .iter()
+            .rev()
+            .filter_map(|frame| match (frame.first()?, kind_of(frame)) {
+                (_, Some(b'S')) => Some(true),
+                (_, Some(b'E')) | (b'W' | b'E', _) => Some(false),
+                _ => None,
+            });
+    blocks.next().unwrap_or(false)
+}
+
+/// A frame that can be changed by its fields.
+pub(super) fn read(frame: &[u8], in_stream: bool) -> Option<OwnedFrame> {
+    let (frame, _) = Frame::parse(frame).ok()??;
+    OwnedFrame::read(&BackendMessage::parse(frame).ok()?, in_stream).ok()
+}
+
+/// Removes what begins a prepared transaction, and its Prepare too or not.
+fn unannounce(frames: &mut Vec<Vec<u8>>, place: usize, all: bool) -> bool {
+    let is = |frame: &Vec<u8>, kind| kind_of(frame) == Some(kind);
+    let begin = (place..frames.len())
+        .chain(0..place)
+        .find(|at| is(&frames[*at], b'b'));
+    let Some(begin) = begin else {
+        return false;
+    };
+    let end = (begin..frames.len()).find(|at| is(&frames[*at], b'P'));
+    let end = end.map_or(begin, |end| end + usize::from(all));
+    frames.drain(begin..end);
+    true
+}
+
+/// Changes a length, a kind or any other byte.
+fn raw(frame: &mut [u8], u: &mut Unstructured<'_>) -> Result<()> {
+    if frame.is_empty() {
+        return Ok(());
+    }
+    let kind = [0, 5, 30];
+    match u.int_in_range(0..=3)? {
+        0 if frame.len() >= 5 => {
+            let length: u32 = match u.int_in_range(0..=4)? {
+                0 => u.int_in_range(0..=64)?,
+                1 => 1 << 30,
+                2 => (1 << 30) + 1,
+                3 => u32::MAX,
+                _ => u.int_in_range(1 << 16..=1 << 26)?,
+            };
+            frame[1..5].copy_from_slice(&length.to_be_bytes());
+        }
+        1 => {
+            let at = *u.choose(&kind)? % frame.len();
+            frame[at] = *u.choose(b"BCOUIDTRYMSEcAbPKrpwkWdNhrZ")?;
+        }
+        2 if frame.len() >= 34 => {
+            // Most likely a length, a count or a number of 32 bits.
+            let at = u.int_in_range(30..=frame.len() - 4)?;
+            let value = *u.choose(&[0, 1, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, u32::MAX])?;
+            frame[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        }
+        _ => {
+            let at = u.choose_index(frame.len())?;
+            frame[at] ^= u.int_in_range(1..=255)?;
+        }
+    }
+    Ok(())
+}

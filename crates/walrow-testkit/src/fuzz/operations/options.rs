@@ -1,0 +1,220 @@
+//! The options of a run, by the bytes of its plan.
+
+use super::source::PLAN;
+use crate::reference::Told;
+use crate::{OwnedColumn, OwnedMessage, walk};
+use arrow_schema::{DataType, Field, Schema};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use walrow_arrow::{
+    DecoderBuilder, MetadataColumn, OnUnrepresentable, Profile, SideTable, TableName,
+};
+use walrow_log::FileSpool;
+use walrow_stream::{Spool, SpoolFile};
+use walrow_wire::Lsn;
+
+/// What a run's decoders are told.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "options are chosen one by one"
+)]
+pub(super) struct Options {
+    pub(super) builder: DecoderBuilder,
+    pub(super) told: Told,
+    pub(super) profile: Profile,
+    /// The table that was chosen, if it is not a side table, as schema and name.
+    pub(super) table: Option<(String, String)>,
+    /// Whether a schema was given for it.
+    pub(super) projected: bool,
+    pub(super) envelope: bool,
+    pub(super) side_tables: Vec<SideTable>,
+    /// Whether a side table is all that is read.
+    pub(super) side_alone: bool,
+    /// Whether all metadata columns are there.
+    pub(super) tells_all: bool,
+    pub(super) batch_memory: usize,
+    /// Whether the reference reads all of the stream.
+    pub(super) is_whole: bool,
+    pub(super) spool: Option<Arc<Counted>>,
+}
+
+/// Files that say how many transactions went there.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    spool: FileSpool,
+    files: AtomicUsize,
+}
+
+impl Counted {
+    pub(super) fn files(&self) -> usize {
+        self.files.load(Ordering::Relaxed)
+    }
+}
+
+impl Spool for Counted {
+    fn create(&self) -> io::Result<Box<dyn SpoolFile>> {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.spool.create()
+    }
+}
+
+/// A table of the stream: schema, name and columns.
+type Found = (String, String, Vec<OwnedColumn>);
+
+impl Options {
+    /// Options for this stream, whose transactions end at `ends`.
+    pub(super) fn choose(plan: &[u8; PLAN], stream: &[u8], ends: &[u64]) -> Self {
+        let at = |byte: usize| usize::from(plan[byte]);
+        let profile = [Profile::Text, Profile::Text, Profile::Arrow, Profile::Spark][at(3) % 4];
+        let rows = [1000, 1, 2, 3, 16_384, 16_384, 7, 1000][at(4) % 8];
+        let bytes = [32 << 20, 1, 200, 4000, 32 << 20, 32 << 20][at(5) % 6];
+        let batch_memory = [128 << 20, 1, 4096, 1 << 16, 16 << 20, 128 << 20][at(6) % 6];
+        let mut builder = DecoderBuilder::new()
+            .with_profile(profile)
+            .with_batch_rows(rows)
+            .with_batch_bytes(bytes)
+            .with_batch_memory(batch_memory);
+        let spool_memory = [None, Some(0), Some(300), Some(5000), None, Some(100)][at(7) % 6];
+        let spool = spool_memory.map(|_| Arc::new(Counted::default()));
+        if let (Some(memory), Some(spool)) = (spool_memory, spool.clone()) {
+            builder = builder.with_spool(spool).with_spool_memory(memory);
+        }
+        let start = (at(13) >= 200)
+            .then(|| ends.get(at(14) % ends.len().max(1)))
+            .flatten()
+            .map(|end| end.saturating_add_signed([0, 0, -1, 1][at(13) % 4]))
+            .filter(|start| *start > 0);
+        let message_limit = match at(16) {
+            0xF0.. => [1, 50, 100, 2000][at(16) % 4],
+            _ => usize::MAX,
+        };
+        let told = Told {
+            start,
+            late_start: at(15) >= 220,
+            message_limit,
+        };
+        builder = builder
+            .with_start(Lsn(start.unwrap_or(0)))
+            .with_late_start(told.late_start)
+            .with_message_limit(message_limit);
+        builder = builder.with_unrepresentable(match at(17) % 4 {
+            0 => OnUnrepresentable::Error,
+            2 if profile != Profile::Spark => OnUnrepresentable::Sentinel,
+            _ => OnUnrepresentable::Null,
+        });
+        let tells_all = at(10) < 128;
+        if !tells_all {
+            let all = MetadataColumn::ALL.into_iter().enumerate();
+            let chosen = all.filter(|(bit, _)| at(10) >> bit & 1 == 1);
+            builder = builder.with_metadata(chosen.map(|(_, it)| it).collect::<Vec<_>>());
+        }
+        let mut this = Self {
+            builder,
+            told,
+            profile,
+            table: None,
+            projected: false,
+            envelope: at(8) % 5 == 4,
+            side_tables: Vec::new(),
+            side_alone: false,
+            tells_all,
+            batch_memory,
+            is_whole: false,
+            spool,
+        };
+        this.choose_table(plan, stream);
+        this
+    }
+
+    fn choose_table(&mut self, plan: &[u8; PLAN], stream: &[u8]) {
+        let at = |byte: usize| usize::from(plan[byte]);
+        let mut builder = self.builder.clone();
+        let found = match at(9) {
+            0xF0.. => Some(None),
+            0x90..0xD0 => Some(table(stream, at(11))),
+            0xD0..0xF0 => {
+                let side = SideTable::ALL[at(11) % 4];
+                let name = format!("walrow.{}", side.name());
+                self.side_alone = true;
+                self.envelope = false;
+                self.side_tables = vec![side];
+                self.builder = builder.with_table(TableName::Text(name));
+                return;
+            }
+            _ => None,
+        };
+        if at(12) < 128 {
+            let all = SideTable::ALL.into_iter().enumerate();
+            let chosen = all.filter(|(bit, _)| at(12) >> bit & 1 == 1);
+            self.side_tables = chosen.map(|(_, it)| it).collect();
+            builder = builder.with_side_tables(self.side_tables.clone());
+        }
+        if let Some(found) = found {
+            let (namespace, name, columns) = found.unwrap_or_else(|| {
+                let missing = |text: &str| text.to_owned();
+                (missing("public"), missing("no such table"), Vec::new())
+            });
+            let both = TableName::Qualified(namespace.clone(), name.clone());
+            builder = builder.with_table(both);
+            if at(18) % 3 == 0 && !self.envelope && self.profile == Profile::Text {
+                self.projected = true;
+                builder = builder.with_schema(Arc::new(schema(&columns)));
+            }
+            self.table = Some((namespace, name));
+        }
+        self.builder = builder.with_envelope(self.envelope);
+    }
+
+    /// The most memory that a run may take.
+    pub(super) fn memory(&self, input: usize) -> usize {
+        if self.batch_memory <= 16 << 20 {
+            (64 << 20) + 64 * input
+        } else {
+            512 << 20
+        }
+    }
+}
+
+/// A table of the stream.
+fn table(stream: &[u8], choice: usize) -> Option<Found> {
+    let mut found = Vec::new();
+    // What follows a fault is no matter here.
+    let _ = walk(stream, |step| {
+        if let Some(message @ walrow_wire::Message::Relation(_)) = &step.message
+            && let OwnedMessage::Relation {
+                namespace,
+                name,
+                columns,
+                ..
+            } = OwnedMessage::from(message)
+            && let (Ok(namespace), Ok(name)) = (
+                String::from_utf8(namespace.as_bytes().to_vec()),
+                String::from_utf8(name.as_bytes().to_vec()),
+            )
+            && !namespace.is_empty()
+        {
+            found.push((namespace, name, columns));
+        }
+    });
+    let place = choice % found.len().max(1);
+    found.into_iter().nth(place)
+}
+
+/// Some of the columns, the other way round, one that there is not, and metadata.
+fn schema(columns: &[OwnedColumn]) -> Schema {
+    let mut fields = vec![
+        Field::new("_commit_lsn", DataType::UInt64, false),
+        Field::new("not a column", DataType::Int32, true),
+        Field::new("_seq", DataType::UInt64, false),
+        Field::new("_change_type", DataType::Utf8, false),
+    ];
+    for column in columns.iter().rev().step_by(2) {
+        let name = String::from_utf8_lossy(column.name.as_bytes());
+        if fields.iter().all(|field| **field.name() != *name) {
+            fields.push(Field::new(name, DataType::Utf8, true));
+        }
+    }
+    Schema::new(fields)
+}
