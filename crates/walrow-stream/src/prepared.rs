@@ -1,8 +1,8 @@
 //! Prepared transactions as bytes that outlive the process.
 //!
-//! The state is a stream in wire frames: of each transaction `b`, its messages and `P`, or `S`, its
-//! messages, `E` and `p`, with the relations it uses in front of its rows. A message of walrow's own
-//! ends it.
+//! The state is a stream in wire frames: of each transaction `W`, then `b`, its messages and `P`, or
+//! `S`, its messages, `E` and `p`, with the relations it uses in front of its rows. A message of
+//! walrow's own ends it.
 
 use crate::assembler::Assembler;
 use crate::encoding::Encoding;
@@ -14,8 +14,8 @@ use crate::transaction::{Item, Prepared};
 use crate::undecided::{Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
-    BackendMessage, BeginPrepare, Columns, CopyData, LogicalMessage, Lsn, Message, PgString,
-    Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
+    BackendMessage, BeginPrepare, Columns, CopyBothResponse, CopyData, LogicalMessage, Lsn,
+    Message, PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
 };
 
 /// Bytes of messages that are put together before they are written.
@@ -32,6 +32,8 @@ pub(crate) fn save(
     } = undecided;
     let mut bytes = Vec::new();
     for open in prepared.values_mut() {
+        // A session of its own, so that it is read by no other one's relations.
+        BackendMessage::CopyBothResponse(CopyBothResponse::default()).encode(&mut bytes);
         put_begin(open, &mut bytes);
         for relation in open.inherited.values() {
             put_relation(relation, open, encoding, &mut bytes);
@@ -108,7 +110,8 @@ pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<
                 {
                     trailer = Some(message.content.to_vec());
                 }
-                // A committed transaction, a session: a capture, but no state.
+                Item::SessionStart if trailer.is_none() => {}
+                // A committed transaction: a capture, but no state.
                 _ => return Err(fault(ErrorKind::NotPreparedState)),
             }
         }

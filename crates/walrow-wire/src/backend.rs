@@ -134,7 +134,7 @@ pub enum BackendMessage<'a> {
 }
 
 /// How the COPY's data are formatted; text with no columns on a replication connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyBothResponse<'a> {
     /// 0 text, 1 binary.
     pub format: u8,

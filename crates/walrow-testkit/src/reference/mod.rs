@@ -86,6 +86,7 @@ pub enum Reason {
 
 /// Names are longer in no server, and are refused.
 const LONGEST_NAME: usize = 1024;
+const LONGEST_ORIGIN: usize = 8192;
 
 /// Reads a stream of any protocol version to its last whole frame.
 ///

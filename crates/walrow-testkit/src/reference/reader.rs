@@ -1,7 +1,7 @@
 //! Message after message.
 
 use super::transaction::{Own, Row, Transaction};
-use super::{Committed, Described, LONGEST_NAME, Reason, Told};
+use super::{Committed, Described, LONGEST_NAME, LONGEST_ORIGIN, Reason, Told};
 use crate::history::{Expected, ExpectedChange};
 use crate::{OwnedMessage, PgText};
 use std::collections::{BTreeMap, BTreeSet};
@@ -225,6 +225,9 @@ impl Reader {
                 }
             }
             OwnedMessage::Origin { name, .. } => {
+                if name.as_bytes().len() > LONGEST_ORIGIN {
+                    return Err(Reason::LongName);
+                }
                 utf8(&name)?;
                 self.open()?.1.origin = Some(name);
             }

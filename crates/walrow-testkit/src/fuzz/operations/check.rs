@@ -1,6 +1,5 @@
 //! What must hold of a run, whatever the stream, and of two runs of one stream.
 
-use super::knobs;
 use super::options::Options;
 use super::run::Outcome;
 use arrow_array::cast::AsArray;
@@ -55,12 +54,10 @@ pub(super) fn batches(options: &Options, outcome: &Outcome) {
         if let Some(schema) = &outcome.schema {
             assert_eq!(records.schema(), *schema, "a batch of another schema");
         }
-        if knobs::UPDATES_ARE_WHOLE && (options.tells_all || options.projected) {
+        if options.tells_all || options.projected {
             updates(records);
         }
-        if knobs::NULLED_ARE_NULL {
-            nulled(batch);
-        }
+        nulled(batch);
     }
 }
 
@@ -111,10 +108,8 @@ pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
     }
     assert_eq!(expected, pieces.fault, "another error in pieces");
     assert_eq!(once.position, pieces.position, "another position in pieces");
-    if once.fault.is_none() || knobs::ERROR_ENDS_TRANSACTION {
-        let mid = (once.is_mid_transaction, pieces.is_mid_transaction);
-        assert_eq!(mid.0, mid.1, "in a transaction, and not in pieces");
-    }
+    let mid = (once.is_mid_transaction, pieces.is_mid_transaction);
+    assert_eq!(mid.0, mid.1, "in a transaction, and not in pieces");
     assert_eq!(once.prepared, pieces.prepared, "others are prepared");
     assert_eq!(once.server_error, pieces.server_error);
     assert_eq!(once.unresolved, pieces.unresolved);

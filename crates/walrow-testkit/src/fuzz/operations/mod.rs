@@ -8,7 +8,6 @@
 mod against;
 mod check;
 mod field;
-mod knobs;
 mod mutation;
 mod options;
 mod retype;
@@ -113,7 +112,6 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
         Ok(committed) => (committed, None),
         Err(refused) => (refused.committed, Some(refused.reason)),
     };
-    options.is_whole = refused.is_none();
     let (once_peak, once) = peak(|| at_once(&options, stream));
     let (pieces_peak, pieces) = peak(|| in_pieces(&options, &input.plan, stream));
     let most = options.memory(stream.len());
@@ -122,48 +120,27 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
         // What was handed out is not the decoder's any more.
         (held, ()) = peak(|| dropped(&options, stream));
     }
-    let is_bounded = match &refused {
-        Some(Reason::LongName) => knobs::NAMES_ARE_BOUNDED,
-        Some(Reason::TruncatedTwice) => knobs::TRUNCATE_IS_BOUNDED,
-        _ => true,
-    };
     assert!(
-        held <= Some(most) || !is_bounded,
+        held <= Some(most),
         "{held:?} bytes for a stream of {}, {most} are allowed by {options:?}",
         stream.len()
     );
     let mut reached = Reached::new(&input, &options, &once, &pieces, &committed);
     reached.whole = refused.is_none();
     reached.peak = held.unwrap_or(0);
-    if !knobs::SPILLED_WHILE_EMPTY && (once.lost_its_spool() || pieces.lost_its_spool()) {
-        return Ok(reached);
-    }
     // Whoever was given what is prepared knows that what is not among it was empty.
     if pieces.how.handed_over && (once.misses_prepared() || pieces.misses_prepared()) {
         return Ok(reached);
     }
-    if !knobs::RESTORED_ARE_APART && pieces.how.handed_over && !options.is_whole {
-        return Ok(reached);
-    }
-    if !knobs::LATE_START_IS_SAVED && options.told.late_start && pieces.how.handed_over {
-        return Ok(reached);
-    }
     check::batches(&options, &once);
     check::batches(&options, &pieces);
-    if knobs::ERROR_ENDS_TRANSACTION && once.fault.as_ref().is_some_and(|it| it.is_of_stream) {
+    if once.fault.as_ref().is_some_and(|it| it.is_of_stream) {
         assert!(!once.is_mid_transaction, "after an error");
     }
     check::same(&options, &once, &pieces);
 
     let assembled = against::assembled(&options, stream);
     against::errors(&once, &assembled);
-    if !knobs::EMPTY_PREPARED && committed.unannounced > 0 {
-        return Ok(reached);
-    }
-    let ends_at_zero = committed.transactions.iter().any(|it| it.end_lsn == 0);
-    if !knobs::COMMIT_ENDS_AT_ZERO && ends_at_zero {
-        return Ok(reached);
-    }
     let is_whole = refused.is_none();
     if let Some(Reason::Wire(_) | Reason::Impossible(_)) = refused {
         reached.stream_errors += 1;
@@ -182,6 +159,13 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     Ok(reached)
 }
 
+impl Outcome {
+    fn misses_prepared(&self) -> bool {
+        let fault = self.fault.as_ref();
+        fault.is_some_and(|fault| fault.kind.starts_with("MissingPrepared"))
+    }
+}
+
 /// From any position on another decoder brings the rest; whether that was tried.
 fn resumed(
     options: &Options,
@@ -198,9 +182,6 @@ fn resumed(
     }
     check::positions(options, once, &by_commit);
     check::positions(options, pieces, &by_commit);
-    if !knobs::SPILLED_WHILE_EMPTY && options.spool.is_some() {
-        return false;
-    }
     let choice = usize::from(input.plan[30]);
     let positions = &pieces.positions;
     let position = positions[choice % positions.len()].1;
@@ -210,7 +191,6 @@ fn resumed(
     let from = |position: Lsn| {
         let mut later = Options::choose(&input.plan, &input.stream, ends);
         later.builder = later.builder.with_start(position);
-        later.is_whole = options.is_whole;
         later
     };
     // Told a start and not what was prepared before it, none can tell what was empty.
@@ -236,18 +216,6 @@ fn resumed(
         check::same_tables(options, &once.batches, &found);
     }
     true
-}
-
-impl Outcome {
-    fn lost_its_spool(&self) -> bool {
-        let fault = self.fault.as_ref();
-        fault.is_some_and(|fault| fault.kind.starts_with("Spool"))
-    }
-
-    fn misses_prepared(&self) -> bool {
-        let fault = self.fault.as_ref();
-        fault.is_some_and(|fault| fault.kind.starts_with("MissingPrepared"))
-    }
 }
 
 impl Reached {

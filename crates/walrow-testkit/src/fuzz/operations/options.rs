@@ -35,8 +35,6 @@ pub(super) struct Options {
     /// Whether all metadata columns are there.
     pub(super) tells_all: bool,
     pub(super) batch_memory: usize,
-    /// Whether the reference reads all of the stream.
-    pub(super) is_whole: bool,
     pub(super) spool: Option<Arc<Counted>>,
 }
 
@@ -121,7 +119,6 @@ impl Options {
             side_alone: false,
             tells_all,
             batch_memory,
-            is_whole: false,
             spool,
         };
         this.choose_table(plan, stream);

@@ -1,7 +1,6 @@
 //! Rows as text, against those of the slow reference.
 
 use super::check::is_side;
-use super::knobs;
 use super::options::Options;
 use super::run::Outcome;
 use crate::reference::{Committed, Described};
@@ -114,7 +113,7 @@ pub(super) fn rows(options: &Options, outcome: &Outcome, committed: &Committed, 
         }
     }
     let count = |lines: &Lines| lines.values().map(Vec::len).sum::<usize>();
-    if knobs::NULLED_ARE_NULL && count(&found) == count(&expected) {
+    if count(&found) == count(&expected) {
         nulled(
             outcome,
             expected.into_values().flatten().map(|line| {
