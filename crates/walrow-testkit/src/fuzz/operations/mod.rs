@@ -107,7 +107,7 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
         };
         committed.transactions.iter().map(|it| it.end_lsn).collect()
     };
-    let mut options = Options::choose(&input.plan, stream, &ends);
+    let options = Options::choose(&input.plan, stream, &ends);
     let (committed, refused) = match committed_as(stream, options.told) {
         Ok(committed) => (committed, None),
         Err(refused) => (refused.committed, Some(refused.reason)),
