@@ -9,14 +9,16 @@
 )]
 
 use std::sync::Arc;
-use walrow_arrow::{Decoder, DecoderBuilder};
+use walrow_arrow::{Decoder, DecoderBuilder, SideTable};
 use walrow_stream::{Attribute, Catalog, CatalogType, TypeKind};
-use walrow_testkit::{OwnedCell, Stream, null, text};
+use walrow_testkit::{OwnedCell, Stream, binary, null, text};
 use walrow_wire::ReplicaIdentity;
 
 const INT4: u32 = 23;
 const TEXT: u32 = 25;
 const MIB: usize = 1 << 20;
+/// As many as a table can have.
+const COLUMNS: usize = 1600;
 
 /// Takes everything and says how many rows there were.
 fn feed(decoder: &mut Decoder, bytes: &[u8]) -> usize {
@@ -79,7 +81,7 @@ fn rows_of_many_tables(tables: u32, columns: usize) -> usize {
 
 /// Rows of NULLs in columns of which the stream says little more than that there are so many.
 fn rows_of_wide_tables(tables: u32) -> usize {
-    let columns = vec![("", INT4, -1, false); usize::from(u16::MAX)];
+    let columns = vec![("", INT4, -1, false); COLUMNS];
     let row = vec![null(); columns.len()];
     let mut decoder = DecoderBuilder::new().build().unwrap();
     let mut rows = 0;
@@ -91,6 +93,49 @@ fn rows_of_wide_tables(tables: u32) -> usize {
             .insert(oid, &row);
         rows += feed(&mut decoder, &stream.commit().bytes());
     }
+    decoder.finish().unwrap();
+    rows + take(&mut decoder)
+}
+
+/// Columns of a type with a name as long as there can be, which each field repeats.
+fn rows_of_long_type_names(tables: u32) -> usize {
+    let long = "n".repeat(256);
+    let columns = vec![("c", 70_000, -1, false); COLUMNS];
+    let row = vec![null(); columns.len()];
+    let mut stream = Stream::new()
+        .session()
+        .user_type(70_000, &long, &long)
+        .begin(0x1000, 700);
+    for oid in 1..=tables {
+        let name = format!("t{oid}");
+        stream = stream
+            .relation(oid, "public", &name, ReplicaIdentity::Default, &columns)
+            .insert(oid, &row);
+    }
+    let builder = DecoderBuilder::new().with_side_tables([SideTable::Relations]);
+    let mut decoder = builder.build().unwrap();
+    let rows = feed(&mut decoder, &stream.commit().bytes());
+    decoder.finish().unwrap();
+    rows + take(&mut decoder)
+}
+
+/// Binary numerics of ten bytes, each of which is a text of 131,072 digits.
+fn rows_of_long_numbers() -> usize {
+    const NUMERIC: u32 = 1700;
+    let names: Vec<String> = (0..COLUMNS).map(|place| format!("c{place}")).collect();
+    let columns: Vec<_> = names.iter().map(|it| (&**it, NUMERIC, -1, true)).collect();
+    let number = binary([0, 1, 0x7f, 0xff, 0, 0, 0, 0, 0, 1]);
+    let row = vec![number; COLUMNS];
+    let stream = Stream::new().session().begin(0x1000, 700).relation(
+        1,
+        "public",
+        "t",
+        ReplicaIdentity::Full,
+        &columns,
+    );
+    let stream = stream.insert(1, &row).update_full(1, &row, &row);
+    let mut decoder = DecoderBuilder::new().build().unwrap();
+    let rows = feed(&mut decoder, &stream.commit().bytes());
     decoder.finish().unwrap();
     rows + take(&mut decoder)
 }
@@ -164,7 +209,7 @@ fn it_does_not_grow_with_tables_and_columns() {
     assert_eq!(rows_of_many_tables(5_000, 100), 10_000);
     let took = (peak() - before) / MIB;
     assert!(took < 200, "{took} MiB for many tables");
-    assert_eq!(rows_of_wide_tables(8), 8);
+    assert_eq!(rows_of_wide_tables(300), 300);
     let took = (peak() - before) / MIB;
     assert!(took < 256, "{took} MiB for wide tables");
     assert_eq!(rows_of_deep_tables(24), 24);
@@ -173,4 +218,11 @@ fn it_does_not_grow_with_tables_and_columns() {
     assert_eq!(rows_of_missing_vectors(1_000), 1_000);
     let took = (peak() - before) / MIB;
     assert!(took < 256, "{took} MiB for vectors that are missing");
+    // A side table's row for each of them.
+    assert_eq!(rows_of_long_type_names(100), 200);
+    let took = (peak() - before) / MIB;
+    assert!(took < 256, "{took} MiB for long names of types");
+    assert_eq!(rows_of_long_numbers(), 3);
+    let took = (peak() - before) / MIB;
+    assert!(took < 512, "{took} MiB for long numbers");
 }

@@ -71,6 +71,15 @@ pub enum ErrorKind {
         /// How many are read.
         limit: usize,
     },
+    /// A Relation with more columns than a table of PostgreSQL can have.
+    TooManyColumns {
+        /// The relation.
+        oid: Oid,
+        /// Its columns.
+        columns: usize,
+        /// How many a table can have.
+        limit: usize,
+    },
     /// A Truncate that names a relation twice, which no server does.
     RepeatedRelation {
         /// The relation.
@@ -144,6 +153,7 @@ impl Error {
             | ErrorKind::InvalidUtf8 { message, field: _ }
             | ErrorKind::NameTooLong { message, .. }
             | ErrorKind::MissingBegin { message, xid: _ } => message,
+            ErrorKind::TooManyColumns { .. } => "Relation",
             ErrorKind::RepeatedRelation { oid: _ } => "Truncate",
             ErrorKind::CommitMismatch { begin: _ } => "Commit",
             ErrorKind::StreamRestarted { xid: _ } => "Stream Start",
@@ -166,12 +176,9 @@ impl Error {
             ErrorKind::CommitMismatch { begin: _ } => Some("commit LSN"),
             ErrorKind::UnknownRelation { message: _, oid: _ }
             | ErrorKind::RepeatedRelation { oid: _ } => Some("relation OID"),
-            ErrorKind::ColumnCount {
-                message: _,
-                relation: _,
-                expected: _,
-                found: _,
-            } => Some("number of columns"),
+            ErrorKind::ColumnCount { .. } | ErrorKind::TooManyColumns { .. } => {
+                Some("number of columns")
+            }
             ErrorKind::InvalidUtf8 { message: _, field } | ErrorKind::NameTooLong { field, .. } => {
                 Some(field)
             }
@@ -257,6 +264,14 @@ impl fmt::Display for Words<'_> {
             } => write!(
                 f,
                 "{message}: {field} of {size} bytes; no server has one of more than {limit}"
+            )?,
+            ErrorKind::TooManyColumns {
+                oid,
+                columns,
+                limit,
+            } => write!(
+                f,
+                "Relation: {columns} columns of relation {oid}; a table has at most {limit}"
             )?,
             ErrorKind::RepeatedRelation { oid } => {
                 write!(f, "Truncate: relation {oid} is named twice")?;

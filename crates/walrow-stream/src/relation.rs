@@ -165,7 +165,10 @@ const RECENT: usize = 8;
 /// Bytes that a name may have as it was sent. PostgreSQL's have 63; a server that was compiled with
 /// longer ones, or converts them from another encoding, sends more. A name is repeated in every
 /// field, row and error that names its column, so that a long one would multiply.
-const MAX_NAME: usize = 1024;
+const MAX_NAME: usize = 256;
+
+/// Columns that a table may have. Each takes some hundred times the bytes that a message has for it.
+const MAX_COLUMNS: usize = 1600;
 
 impl Relations {
     /// Forgets all definitions: a new session sends them again. Version numbers go on.
@@ -348,7 +351,15 @@ impl Relations {
         message: &walrow_wire::Relation<'_>,
         announce: Announce,
     ) -> Result<(), ErrorKind> {
-        let mut columns = Vec::with_capacity(message.columns.len());
+        let count = message.columns.len();
+        if count > MAX_COLUMNS {
+            return Err(ErrorKind::TooManyColumns {
+                oid: message.oid,
+                columns: count,
+                limit: MAX_COLUMNS,
+            });
+        }
+        let mut columns = Vec::with_capacity(count);
         for column in message.columns.iter() {
             columns.push(Column {
                 name: self.text(column.name, "Relation", "column name")?.into(),

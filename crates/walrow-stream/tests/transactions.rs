@@ -346,7 +346,7 @@ fn impossible_orders_are_refused() {
 
 #[test]
 fn names_are_as_long_as_a_server_can_have_them() {
-    let (longest, long) = ("ä".repeat(512), "x".repeat(1025));
+    let (longest, long) = ("ä".repeat(128), "x".repeat(257));
     let named = |schema: &str, table: &str, column: &str| {
         let identity = ReplicaIdentity::Default;
         let columns = [(column, 23, -1, true)];
@@ -355,12 +355,12 @@ fn names_are_as_long_as_a_server_can_have_them() {
     };
     assert_eq!(named(&longest, &longest, &longest), None);
     let refused = |message, field| {
-        let size = 1025;
+        let size = 257;
         Some(ErrorKind::NameTooLong {
             message,
             field,
             size,
-            limit: 1024,
+            limit: 256,
         })
     };
     assert_eq!(named(&long, "t", "id"), refused("Relation", "namespace"));
@@ -373,6 +373,22 @@ fn names_are_as_long_as_a_server_can_have_them() {
         let stream = Stream::new().user_type(20_000, namespace, name);
         let (_, error) = lines([&*stream.bytes()]);
         assert_eq!(error, refused("Type", field));
+    }
+}
+
+#[test]
+fn a_relation_has_as_many_columns_as_a_table_can_have() {
+    for (count, refused) in [(0, false), (1600, false), (1601, true), (65_535, true)] {
+        let columns = vec![("c", 23, -1, false); count];
+        let identity = ReplicaIdentity::Nothing;
+        let stream = Stream::new().relation(T, "public", "t", identity, &columns);
+        let error = lines([&*stream.bytes()]).1;
+        let expected = ErrorKind::TooManyColumns {
+            oid: T,
+            columns: count,
+            limit: 1600,
+        };
+        assert_eq!(error, refused.then_some(expected));
     }
 }
 

@@ -78,6 +78,8 @@ pub enum Reason {
     Impossible(&'static str),
     /// A name that is longer than any server's.
     LongName,
+    /// A relation of more columns than a table can have.
+    TooWide,
     /// A Truncate that names a relation twice.
     TruncatedTwice,
     /// What no server sends and nobody promises to read in one way.
@@ -85,8 +87,9 @@ pub enum Reason {
 }
 
 /// Names are longer in no server, and are refused.
-const LONGEST_NAME: usize = 1024;
+const LONGEST_NAME: usize = 256;
 const LONGEST_ORIGIN: usize = 8192;
+const MOST_COLUMNS: usize = 1600;
 
 /// Reads a stream of any protocol version to its last whole frame.
 ///

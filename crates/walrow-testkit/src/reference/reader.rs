@@ -1,7 +1,7 @@
 //! Message after message.
 
 use super::transaction::{Own, Row, Transaction};
-use super::{Committed, Described, LONGEST_NAME, LONGEST_ORIGIN, Reason, Told};
+use super::{Committed, Described, LONGEST_NAME, LONGEST_ORIGIN, MOST_COLUMNS, Reason, Told};
 use crate::history::{Expected, ExpectedChange};
 use crate::{OwnedMessage, PgText};
 use std::collections::{BTreeMap, BTreeSet};
@@ -250,6 +250,9 @@ impl Reader {
                 name(&namespace)?;
                 name(&it)?;
                 columns.iter().try_for_each(|column| name(&column.name))?;
+                if columns.len() > MOST_COLUMNS {
+                    return Err(Reason::TooWide);
+                }
                 let described = Described {
                     oid,
                     namespace: if namespace.as_bytes().is_empty() {
