@@ -108,6 +108,8 @@ impl Decoder {
             Some(Item::Commit(transaction)) => self.tables.commit(transaction)?,
             Some(Item::Message(message)) => self.tables.message(&message)?,
             Some(Item::Relation { relation, seq }) => self.tables.relation(relation, seq)?,
+            // What the server says of the session before is over.
+            Some(Item::SessionStart) => self.tables.server_error = None,
             Some(Item::ServerError { sqlstate }) => {
                 self.tables.server_error = Some(sqlstate.to_owned());
             }
@@ -283,7 +285,8 @@ impl Decoder {
         self.tables.unresolved.iter().copied()
     }
 
-    /// The SQLSTATE of the last error with which a server ended the stream.
+    /// The SQLSTATE of the error with which the server ended the stream; none once another session
+    /// begins.
     pub fn server_error(&self) -> Option<&str> {
         self.tables.server_error.as_deref()
     }

@@ -44,6 +44,20 @@ pub enum ErrorKind {
     Schema(String),
     /// The options contradict each other or name what there is not.
     Options(String),
+    /// The source ends inside a frame or a transaction; everything before that was handed out.
+    Unfinished,
+    /// The server ended the stream with an error; what was open then is not handed out.
+    Server {
+        /// Its SQLSTATE.
+        sqlstate: String,
+    },
+    /// The source cannot be read.
+    Source {
+        /// What kind of failure.
+        kind: std::io::ErrorKind,
+        /// The failure in words.
+        text: String,
+    },
     /// Arrow refused what was built; a bug in walrow.
     Arrow(String),
 }
@@ -226,6 +240,16 @@ impl fmt::Display for Words<'_> {
                 )?;
             }
             ErrorKind::Schema(text) | ErrorKind::Options(text) => f.write_str(text)?,
+            ErrorKind::Unfinished => {
+                f.write_str("the stream ends inside a frame or transaction")?
+            }
+            ErrorKind::Server { sqlstate } => {
+                write!(
+                    f,
+                    "the server ended the stream with an error, SQLSTATE {sqlstate}"
+                )?;
+            }
+            ErrorKind::Source { text, .. } => write!(f, "the source cannot be read: {text}")?,
             ErrorKind::Arrow(text) => write!(f, "internal error: {text}")?,
             ErrorKind::Stream(_) => {}
         }

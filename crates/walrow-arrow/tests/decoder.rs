@@ -1638,3 +1638,70 @@ fn a_caller_may_look_around_while_a_transaction_is_read_that_fills_no_batch() {
         assert!(!decoder.is_mid_transaction());
     }
 }
+
+/// Gives a byte at a time, and an error in the end if it is to.
+struct Slow<'a>(&'a [u8], Option<std::io::ErrorKind>);
+
+impl std::io::Read for Slow<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match (self.0.split_first(), self.1) {
+            (Some((byte, rest)), _) => {
+                buffer[0] = *byte;
+                self.0 = rest;
+                Ok(1)
+            }
+            (None, Some(kind)) => Err(kind.into()),
+            (None, None) => Ok(0),
+        }
+    }
+}
+
+#[test]
+fn a_reader_gives_all_batches_then_what_is_wrong() {
+    let columns = [("id", INT4, -1, true)];
+    let whole = described(&columns).insert(T, &[text("1")]).commit();
+    let read = |bytes: &[u8], error: Option<std::io::ErrorKind>| {
+        let mut reader = builder().build_reader(Slow(bytes, error)).unwrap();
+        let mut rows = 0;
+        let mut ends = Vec::new();
+        for batch in &mut reader {
+            match batch {
+                Ok(batch) => rows += batch.records().num_rows(),
+                Err(error) => ends.push(error.kind().clone()),
+            }
+        }
+        assert!(reader.next().is_none());
+        assert_eq!(reader.decoder().position(), Lsn(0x1030));
+        (rows, ends)
+    };
+    assert_eq!(read(&whole.bytes(), None), (1, vec![]));
+    let open = whole.clone().begin(0x2000, 701);
+    assert_eq!(read(&open.bytes(), None), (1, vec![ErrorKind::Unfinished]));
+    let cut = &open.bytes()[..whole.bytes().len() + 3];
+    assert_eq!(read(cut, None), (1, vec![ErrorKind::Unfinished]));
+    let broken = open.clone().error("57P01", "terminating");
+    let sqlstate = "57P01".to_owned();
+    assert_eq!(
+        read(&broken.bytes(), None),
+        (1, vec![ErrorKind::Server { sqlstate }])
+    );
+    // Another session goes on.
+    let again = broken.session().keepalive();
+    assert_eq!(read(&again.bytes(), None), (1, vec![]));
+    let (rows, ends) = read(&whole.bytes(), Some(std::io::ErrorKind::TimedOut));
+    assert_eq!(rows, 1);
+    assert!(
+        matches!(
+            *ends,
+            [ErrorKind::Source {
+                kind: std::io::ErrorKind::TimedOut,
+                ..
+            }]
+        ),
+        "{ends:?}"
+    );
+    let bad = [&*whole.bytes(), &[0; 5]].concat();
+    let (rows, ends) = read(&bad, None);
+    assert_eq!(rows, 1);
+    assert!(matches!(*ends, [ErrorKind::Stream(_)]), "{ends:?}");
+}

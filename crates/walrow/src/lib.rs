@@ -5,37 +5,30 @@
 //! ```
 //! use walrow::{DecoderBuilder, Profile};
 //!
-//! let capture = std::fs::read(concat!(
+//! let capture = std::fs::File::open(concat!(
 //!     env!("CARGO_MANIFEST_DIR"),
 //!     "/../../tests/data/18/rows.text.wire"
 //! ))?;
-//! let mut decoder = DecoderBuilder::new().with_profile(Profile::Spark).build()?;
-//! let mut rest = capture.as_slice();
-//! // A transaction may go on after the last byte was taken.
-//! while !rest.is_empty() || !decoder.wants_input() {
-//!     while let Some(batch) = decoder.next_batch() {
-//!         println!("{}: {} rows", batch.relation(), batch.records().num_rows());
-//!     }
-//!     let consumed = decoder.decode(rest)?;
-//!     rest = &rest[consumed..];
-//! }
-//! decoder.finish()?;
-//! while let Some(batch) = decoder.next_batch() {
+//! let mut reader = DecoderBuilder::new().with_profile(Profile::Spark).build_reader(capture)?;
+//! for batch in &mut reader {
+//!     let batch = batch?;
 //!     println!("{}: {} rows", batch.relation(), batch.records().num_rows());
 //! }
-//! println!("complete up to {}", decoder.position());
+//! println!("complete up to {}", reader.decoder().position());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A [`Decoder`] takes the bytes as they come, from a connection or another program.
 //!
 //! Three layers, each usable alone:
 //!
 //! - [`wire`]: the protocol's bytes, parsed and encoded;
 //! - [`stream`]: committed transactions and relation versions;
-//! - the [`Decoder`] here: columns and batches.
+//! - the [`Reader`] and the [`Decoder`] here: columns and batches.
 
 pub use walrow_arrow::{
     Batch, Decoder, DecoderBuilder, Error, ErrorKind, MetadataColumn, OnUnrepresentable, Profile,
-    Session, SideTable, TableName,
+    Reader, Session, SideTable, TableName,
 };
 pub use walrow_log::FileSpool;
 pub use walrow_stream as stream;

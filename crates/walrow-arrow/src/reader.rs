@@ -1,0 +1,150 @@
+//! A source of bytes in, batches out.
+
+use crate::batch::Batch;
+use crate::decoder::Decoder;
+use crate::error::{Error, ErrorKind};
+use crate::options::DecoderBuilder;
+use std::io::{self, Read};
+
+/// Reads a stream to its end: an iterator over its batches.
+///
+/// [`DecoderBuilder::build_reader`] makes one of any source of wire frames, such as a file. The
+/// source is read in blocks, so it needs no buffer of its own.
+///
+/// ```
+/// use walrow_arrow::DecoderBuilder;
+///
+/// let stream: &[u8] = &[]; // or std::fs::File::open("stream.wire")?
+/// for batch in DecoderBuilder::new().build_reader(stream)? {
+///     let batch = batch?;
+///     println!("{}: {} rows", batch.relation(), batch.records().num_rows());
+/// }
+/// # Ok::<(), walrow_arrow::Error>(())
+/// ```
+///
+/// # Errors
+/// Those of [`Decoder::decode`] and of the source come after all batches of what lies before them.
+/// So does [`ErrorKind::Unfinished`], where the source ends inside a frame or a transaction, and
+/// [`ErrorKind::Server`], where the server broke off. The iterator ends after an error.
+#[derive(Debug)]
+pub struct Reader<R> {
+    decoder: Decoder,
+    source: R,
+    /// The block at hand; what lies from `start` to `end` is to be decoded.
+    block: Vec<u8>,
+    start: usize,
+    end: usize,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Reading,
+    /// Nothing more is read; this comes after the last batch.
+    Ended(Option<Error>),
+}
+
+/// As large as keeps most transactions in one piece.
+const BLOCK: usize = 8 << 20;
+
+impl<R: Read> Reader<R> {
+    fn new(decoder: Decoder, source: R) -> Self {
+        Self {
+            decoder,
+            source,
+            block: Vec::new(),
+            start: 0,
+            end: 0,
+            state: State::Reading,
+        }
+    }
+
+    /// The decoder, for its position, its schema and its counts.
+    pub const fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// Decodes what is at hand, or reads more; whether there was anything to do.
+    fn advance(&mut self) -> Result<bool, Error> {
+        let input = self.block.get(self.start..self.end).unwrap_or_default();
+        if !input.is_empty() || !self.decoder.wants_input() {
+            let consumed = self.decoder.decode(input)?;
+            self.start = self.start.saturating_add(consumed);
+            return Ok(true);
+        }
+        if self.block.is_empty() {
+            self.block.resize(BLOCK, 0);
+        }
+        let size = loop {
+            match self.source.read(&mut self.block) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match size {
+            Ok(0) => {
+                self.decoder.finish()?;
+                Ok(false)
+            }
+            Ok(size) => {
+                (self.start, self.end) = (0, size);
+                Ok(true)
+            }
+            Err(error) => {
+                // What is complete is handed out first.
+                self.decoder.flush()?;
+                let kind = ErrorKind::Source {
+                    kind: error.kind(),
+                    text: error.to_string(),
+                };
+                Err(Error::new(kind))
+            }
+        }
+    }
+
+    /// What is wrong with a stream that ends here.
+    fn end(&self) -> Option<Error> {
+        let kind = if let Some(sqlstate) = self.decoder.server_error() {
+            ErrorKind::Server {
+                sqlstate: sqlstate.to_owned(),
+            }
+        } else if self.decoder.is_mid_transaction() {
+            ErrorKind::Unfinished
+        } else {
+            return None;
+        };
+        Some(Error::new(kind).at(self.decoder.offset(), self.decoder.position()))
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Batch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(batch) = self.decoder.next_batch() {
+                return Some(Ok(batch));
+            }
+            match &mut self.state {
+                State::Ended(error) => return error.take().map(Err),
+                State::Reading => match self.advance() {
+                    Ok(true) => {}
+                    Ok(false) => self.state = State::Ended(self.end()),
+                    Err(error) => self.state = State::Ended(Some(error)),
+                },
+            }
+        }
+    }
+}
+
+impl<R: Read> std::iter::FusedIterator for Reader<R> {}
+
+impl DecoderBuilder {
+    /// Builds a reader of this source of wire frames.
+    ///
+    /// # Errors
+    /// As [`DecoderBuilder::build`].
+    pub fn build_reader<R: Read>(self, source: R) -> Result<Reader<R>, Error> {
+        Ok(Reader::new(self.build()?, source))
+    }
+}
