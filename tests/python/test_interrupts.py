@@ -23,17 +23,20 @@ SECONDS = 1.5
 
 
 @pytest.fixture
-def interrupted() -> Iterator[Callable[[], float]]:
-    """Raises KeyboardInterrupt in a moment; says how long it took to come."""
-    begin = time.perf_counter()
+def interrupt() -> Iterator[Callable[[], Callable[[], float]]]:
+    """Raises KeyboardInterrupt a moment after a call, which says later how long ago it was."""
 
-    def interrupt(_number: int, _frame: object) -> None:
+    def handler(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    def soon() -> Callable[[], float]:
+        begin = time.perf_counter()
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        return lambda: time.perf_counter() - begin
+
+    before = signal.signal(signal.SIGALRM, handler)
     try:
-        yield lambda: time.perf_counter() - begin
+        yield soon
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -51,13 +54,14 @@ def interrupted() -> Iterator[Callable[[], float]]:
 )
 @pytest.mark.parametrize("framing", ["wire", "copydata"])
 def test_chunks_without_a_batch(
-    chunks: Any, framing: Any, interrupted: Callable[[], float]
+    chunks: Any, framing: Any, interrupt: Callable[[], Callable[[], float]]
 ) -> None:
     source = chunks()
     if framing == "copydata":
         if isinstance(source, list):
             pytest.skip("these are wire frames")
         source = itertools.repeat(KEEPALIVE[5:])
+    interrupted = interrupt()
     with pytest.raises(KeyboardInterrupt):
         list(
             walrow.Reader(source, framing=framing, table="none_of_these", schema=SCHEMA)
@@ -65,7 +69,8 @@ def test_chunks_without_a_batch(
     assert interrupted() < SECONDS
 
 
-def test_frames_without_end(interrupted: Callable[[], float]) -> None:
+def test_frames_without_end(interrupt: Callable[[], Callable[[], float]]) -> None:
+    interrupted = interrupt()
     with pytest.raises(KeyboardInterrupt):
         list(walrow.messages(itertools.repeat(b"")))
     assert interrupted() < SECONDS
@@ -102,6 +107,11 @@ def test_nothing_is_lost_by_an_interrupt() -> None:
     assert rows == 50 * sum(batch.num_rows for batch in walrow.read(DATA))
 
 
+def save_for_ever(decoder: walrow.Decoder) -> None:
+    while True:
+        decoder.prepared_state()
+
+
 class _Schema:
     """An Arrow schema without pyarrow."""
 
@@ -111,3 +121,24 @@ class _Schema:
 
 
 SCHEMA = _Schema()
+
+
+def test_a_large_state(interrupt: Callable[[], Callable[[], float]]) -> None:
+    frames = list(walrow.messages(capture("two-phase").data))
+    kinds = [frame.message.kind if frame.message else "" for frame in frames]
+    begin, end = kinds.index("b"), kinds.index("P")
+    prepared = [frame.to_bytes() for frame in frames[begin:end]]
+    row = next(prepared[at - begin] for at in range(begin, end) if kinds[at] == "I")
+    decoder = walrow.Decoder(spool_memory=1 << 30)
+    rows = row * (64_000_000 // len(row))
+    end_of_it = frames[end].to_bytes()
+    list(decoder.feed([b"".join(prepared), rows, rows, rows, end_of_it]))
+    held = decoder.prepared
+    assert held
+    interrupted = interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        save_for_ever(decoder)
+    assert interrupted() < SECONDS
+    # Nothing of it is gone.
+    assert decoder.prepared == held
+    assert len(decoder.prepared_state()) > 3 * len(rows)

@@ -241,7 +241,7 @@ impl fmt::Display for Words<'_> {
             }
             ErrorKind::Schema(text) | ErrorKind::Options(text) => f.write_str(text)?,
             ErrorKind::Unfinished => {
-                f.write_str("the stream ends inside a frame or transaction")?
+                f.write_str("the stream ends inside a frame or transaction")?;
             }
             ErrorKind::Server { sqlstate } => {
                 write!(

@@ -1679,7 +1679,7 @@ fn a_reader_gives_all_batches_then_what_is_wrong() {
     assert_eq!(read(&open.bytes(), None), (1, vec![ErrorKind::Unfinished]));
     let cut = &open.bytes()[..whole.bytes().len() + 3];
     assert_eq!(read(cut, None), (1, vec![ErrorKind::Unfinished]));
-    let broken = open.clone().error("57P01", "terminating");
+    let broken = open.error("57P01", "terminating");
     let sqlstate = "57P01".to_owned();
     assert_eq!(
         read(&broken.bytes(), None),

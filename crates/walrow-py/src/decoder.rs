@@ -5,6 +5,7 @@ use crate::engine::{self, Engine, lock};
 use crate::errors;
 use crate::options::Options;
 use crate::schema::Schema;
+use crate::signals::Interruptible;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -86,19 +87,22 @@ impl Decoder {
             let text = "what was fed is not worked off: take all batches before saving";
             return Err(PyRuntimeError::new_err(text));
         }
-        let mut state = Vec::new();
-        py.detach(|| engine.decoder.save_prepared(&mut state))
-            .map_err(|error| errors::raise(&error))?;
-        Ok(PyBytes::new(py, &state))
+        let mut state = Interruptible::new(Vec::new());
+        let saved = py.detach(|| engine.decoder.save_prepared(&mut state));
+        state.raised()?;
+        saved.map_err(|error| errors::raise(&error))?;
+        Ok(PyBytes::new(py, &state.inner))
     }
 
     /// Takes in the prepared transactions of another decoder.
     fn restore_prepared(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<()> {
-        let state: PyBackedBytes = state.extract()?;
+        let bytes: PyBackedBytes = state.extract()?;
+        let mut state = Interruptible::new(&*bytes);
         let mut engine = lock(&self.0)?;
         let engine = &mut *engine;
-        py.detach(|| engine.decoder.restore_prepared(&mut &*state))
-            .map_err(|error| errors::raise(&error))
+        let restored = py.detach(|| engine.decoder.restore_prepared(&mut state));
+        state.raised()?;
+        restored.map_err(|error| errors::raise(&error))
     }
 
     #[getter]

@@ -4,6 +4,7 @@
 //! iterator over batches is dropped half way.
 
 use crate::errors;
+use crate::signals::{self, SLICE};
 use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -117,8 +118,6 @@ impl fmt::Display for Failure {
 
 /// Chunks of other framings are joined up to this size.
 const JOINED: usize = 256 << 10;
-/// After so many bytes Ctrl-C is looked for.
-const SLICE: usize = 8 << 20;
 
 impl Engine {
     /// An engine that is fed.
@@ -271,7 +270,7 @@ impl Engine {
                         if slice.is_empty() && self.decoder.wants_input() {
                             self.steps.pop_front();
                         } else if !self.decoder.has_batch() && consumed >= slice.len().min(SLICE) {
-                            interrupted()?;
+                            signals::check().map_err(Failure::python)?;
                         }
                         Ok(())
                     }
@@ -407,18 +406,6 @@ impl Counts {
                 *total = total.saturating_add(*count);
             }
         }
-    }
-}
-
-/// Raises what Ctrl-C raises.
-#[expect(
-    clippy::redundant_closure_for_method_calls,
-    reason = "the method is of one lifetime only"
-)]
-fn interrupted() -> Result<(), Failure> {
-    match Python::try_attach(|py| py.check_signals()) {
-        Some(Err(error)) => Err(Failure::python(error)),
-        _ => Ok(()),
     }
 }
 

@@ -14,6 +14,7 @@ mod messages;
 mod options;
 mod reader;
 mod schema;
+mod signals;
 
 use pyo3::prelude::*;
 

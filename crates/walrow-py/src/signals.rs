@@ -1,0 +1,69 @@
+//! Ctrl-C, while bytes are read or written without the interpreter.
+
+use pyo3::prelude::*;
+use std::io::{self, Read, Write};
+
+/// After so many bytes Ctrl-C is looked for.
+pub(crate) const SLICE: usize = 8 << 20;
+
+/// Raises what Ctrl-C raises.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method is of one lifetime only"
+)]
+pub(crate) fn check() -> PyResult<()> {
+    Python::try_attach(|py| py.check_signals()).unwrap_or(Ok(()))
+}
+
+/// Bytes that end where a signal handler raises.
+pub(crate) struct Interruptible<T> {
+    pub(crate) inner: T,
+    since: usize,
+    raised: Option<PyErr>,
+}
+
+impl<T> Interruptible<T> {
+    pub(crate) const fn new(inner: T) -> Self {
+        Self {
+            inner,
+            since: 0,
+            raised: None,
+        }
+    }
+
+    /// What the handler raised.
+    pub(crate) fn raised(&mut self) -> PyResult<()> {
+        self.raised.take().map_or(Ok(()), Err)
+    }
+
+    fn count(&mut self, bytes: usize) -> io::Result<()> {
+        self.since = self.since.saturating_add(bytes);
+        if self.since >= SLICE {
+            self.since = 0;
+            if let Err(error) = check() {
+                self.raised = Some(error);
+                return Err(io::Error::other("interrupted"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Read> Read for Interruptible<T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.inner.read(buffer)?;
+        self.count(size)?;
+        Ok(size)
+    }
+}
+
+impl<T: Write> Write for Interruptible<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.count(bytes.len())?;
+        self.inner.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
