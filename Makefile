@@ -8,7 +8,8 @@ SHELL := /bin/bash
 
 # Relative, as make takes a space in a target's path for its end.
 BIN := .venv/bin
-MATURIN := 1.16.0
+# The pip that comes with Python may know no dependency groups: from 25.1 on it does.
+PIP := 25.3
 # The first Python that is new enough; `make PYTHON=...` to choose.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -130,14 +131,13 @@ import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 	@command -v cargo >/dev/null || { echo 'no cargo: install Rust 1.95 or later'; exit 1; }
 	@echo "making .venv with $$("$(PYTHON)" --version)"
 	@env -u VIRTUAL_ENV "$(PYTHON)" -m venv --clear .venv
-	@$(BIN)/python -m pip install --quiet maturin==$(MATURIN)
 	@touch $@
 
 # PySpark's source distribution says nothing for minutes otherwise.
 .venv/.installed: .venv/.created pyproject.toml
 	@echo 'installing the development tools (once, about 1.5 GB)'
-	@$(BIN)/python -m pip install --quiet $$($(BIN)/python -c "import tomllib; \
-print(*(r.replace(' ', '') for r in tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['dev']))")
+	@$(BIN)/python -m pip install --quiet pip==$(PIP)
+	@TIMEFORMAT='installed in %0lR'; time $(BIN)/python -m pip install --quiet --group dev
 	@touch $@
 
 .venv/.built: .venv/.installed $(RUST_SOURCES)
