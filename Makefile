@@ -8,7 +8,8 @@ SHELL := /bin/bash
 
 # Relative, as make takes a space in a target's path for its end.
 BIN := .venv/bin
-MATURIN := 1.16.0
+# The pip that comes with Python may know no dependency groups: from 25.1 on it does.
+PIP := 25.3
 # The first Python that is new enough; `make PYTHON=...` to choose.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -24,27 +25,60 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUST_SOURCES := Cargo.toml Cargo.lock \
 	$(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml)
 
-# Stage and budget in minutes, on two cores and with nothing built before.
-MINUTES := 30
-STAGES := setup:4 lint:3 rust:11 python:3 postgres:3 spark:4 examples:2
+# One thing at a time, cheap checks first, under -j too: cargo takes all cores by itself.
+.NOTPARALLEL:
 
-.PHONY: help demo test test-all lint deny bench fuzz golden types build clean \
-	stage-setup stage-lint stage-rust stage-python stage-postgres stage-spark stage-examples
+.PHONY: help demo test test-all lint test-rust test-python test-postgres test-spark \
+	test-examples deny bench fuzz golden types build clean
 
 help: ## shows this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## a live server, its stream decoded, folded and compared: under a minute
 	@$(BIN)/python examples/demo.py
 
-test: ## all checks of a change, in stages; 30 minutes at most
-	@$(call run,$(STAGES))
+test: lint test-rust test-python test-postgres test-spark test-examples ## all checks of a change
 
-test-all: export WALROW_SLOW := 1
 test-all: ## as test, and the slow tests
-	@$(call run,$(STAGES))
+	@$(MAKE) --no-print-directory test WALROW_SLOW=1
 
-lint: stage-lint ## formatting, clippy, ruff, mypy and stubs
+lint: build ## formatting, ruff, mypy, stubs and clippy
+	$(TIMED) ( set -x; \
+	cargo fmt --all --check; \
+	cargo fmt --manifest-path fuzz/Cargo.toml --check; \
+	ruff check .; \
+	ruff format --check .; \
+	mypy; \
+	python -m mypy.stubtest walrow._core; \
+	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings )
+
+test-rust: build ## tests, docs and benches (run once) of all crates; fuzz targets are checked
+	$(TIMED) ( set -x; \
+	cargo test --workspace --locked $(if $(WALROW_SLOW),-- --include-ignored); \
+	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked; \
+	cargo bench --workspace --benches --profile test --locked -- --test; \
+	cargo check --manifest-path fuzz/Cargo.toml --locked )
+
+# The last run has no pyarrow: walrow itself must not need it.
+test-python: build ## the package, the command line and the reference decoder
+	$(TIMED) ( set -x; \
+	pytest tests/python tests/cli tests/reference $(MARKS); \
+	pytest --doctest-modules python/walrow; \
+	python -c $(WITHOUT_PYARROW) tests/python $(MARKS) )
+
+test-postgres: build ## against PostgreSQL servers, which the tests start
+	$(TIMED) ( set -x; \
+	pytest tests/servers tests/postgres $(MARKS) )
+
+test-spark: build ## in Spark; needs Java
+	@command -v java >/dev/null || test -n "$${JAVA_HOME:-}" || \
+		{ echo 'Spark needs Java 17 or later'; exit 1; }
+	$(TIMED) ( set -x; \
+	pytest tests/spark $(MARKS) )
+
+test-examples: build ## the examples and the code in README.md
+	$(TIMED) ( set -x; \
+	pytest tests/examples $(MARKS) )
 
 deny: ## licences, advisories and sources of all crates; needs cargo-deny
 	@cargo deny --version >/dev/null 2>&1 || \
@@ -85,64 +119,9 @@ clean: ## removes what was built and installed here
 	find python tests examples benches -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/walrow/*.so
 
-# Runs stages one after another, stops at the first that fails, says how long each took, and
-# which took longer than is theirs. Slow tests have no budget.
-define run
-mkdir -p target; : > target/stages; all=$$(date +%s); failed=; late=; \
-for entry in $(1); do \
-	stage=$${entry%%:*}; budget=$${entry##*:}; began=$$(date +%s); \
-	printf '\n=== %s (up to %s min)\n' "$$stage" "$$budget"; \
-	if $(MAKE) --no-print-directory stage-$$stage; then result=ok; else result=FAILED; fi; \
-	seconds=$$(( $$(date +%s) - began )); \
-	if [ -z '$(WALROW_SLOW)' ] && [ $$seconds -gt $$(( budget * 60 )) ]; then \
-		result="$$result, OVER BUDGET"; late="$$late $$stage"; fi; \
-	printf '%-10s %4d:%02d of %2d:00  %s\n' "$$stage" $$((seconds / 60)) $$((seconds % 60)) \
-		"$$budget" "$$result" >> target/stages; \
-	case "$$result" in FAILED*) failed=$$stage; break;; esac; \
-done; \
-seconds=$$(( $$(date +%s) - all )); \
-if [ -z '$(WALROW_SLOW)' ] && [ $$seconds -gt $$(( $(MINUTES) * 60 )) ]; then late="$$late all"; fi; \
-printf '%-10s %4d:%02d of %2d:00\n' all $$((seconds / 60)) $$((seconds % 60)) $(MINUTES) \
-	>> target/stages; \
-printf '\n=== summary\n'; cat target/stages; \
-if [ -n "$$late" ]; then printf '\n!!! took longer than the budget:%s\n' "$$late" >&2; fi; \
-if [ -n "$$failed" ]; then echo "stage $$failed failed"; exit 1; fi
-endef
-
-stage-setup: build
-
-stage-lint: build
-	cargo fmt --all --check
-	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
-	ruff check .
-	ruff format --check .
-	mypy
-	python -m mypy.stubtest walrow._core
-
-stage-rust: build
-	cargo test --workspace --locked $(if $(WALROW_SLOW),-- --include-ignored)
-	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked
-	cargo bench --workspace --benches --profile test --locked -- --test
-	cargo check --manifest-path fuzz/Cargo.toml --locked
-
-# The second run has no pyarrow: walrow itself must not need it.
-stage-python: build
-	pytest tests/python tests/cli tests/reference $(MARKS)
-	pytest --doctest-modules python/walrow
-	$(BIN)/python -c $(WITHOUT_PYARROW) tests/python $(MARKS)
-
-stage-postgres: build
-	pytest tests/servers $(wildcard tests/postgres) $(MARKS)
-
-stage-spark: build
-	@command -v java >/dev/null || test -n "$${JAVA_HOME:-}" || { echo 'Spark needs Java 17 or later'; exit 1; }
-	pytest tests/spark $(MARKS)
-
-stage-examples: build
-	pytest tests/examples $(MARKS)
-
-MARKS := $(if $(WALROW_SLOW),,-m 'not slow')
+# Names a target, and says how long it took even when it failed.
+TIMED = @echo '== $@'; TIMEFORMAT='== $@: %0lR'; time
+MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \
 import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
@@ -152,19 +131,19 @@ import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 	@command -v cargo >/dev/null || { echo 'no cargo: install Rust 1.95 or later'; exit 1; }
 	@echo "making .venv with $$("$(PYTHON)" --version)"
 	@env -u VIRTUAL_ENV "$(PYTHON)" -m venv --clear .venv
-	@$(BIN)/python -m pip install --quiet maturin==$(MATURIN)
 	@touch $@
 
 # PySpark's source distribution says nothing for minutes otherwise.
 .venv/.installed: .venv/.created pyproject.toml
 	@echo 'installing the development tools (once, about 1.5 GB)'
-	@$(BIN)/python -m pip install --quiet $$($(BIN)/python -c "import tomllib; \
-print(*(r.replace(' ', '') for r in tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['dev']))")
+	@$(BIN)/python -m pip install --quiet pip==$(PIP)
+	@TIMEFORMAT='installed in %0lR'; time $(BIN)/python -m pip install --quiet --group dev
 	@touch $@
 
 .venv/.built: .venv/.installed $(RUST_SOURCES)
 	@echo 'building walrow'
-	@mkdir -p target; maturin develop --release --locked > target/build.log 2>&1 || \
+	@mkdir -p target; TIMEFORMAT='built in %0lR'; \
+	time maturin develop --release --locked > target/build.log 2>&1 || \
 		{ cat target/build.log; exit 1; }
 	@touch $@
 

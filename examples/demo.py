@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,26 +25,23 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
+from capture import Captured, capture
 from fold import fold
 from psycopg.conninfo import make_conninfo
 from rich.console import Console
 from rich.table import Table as Grid
+from server import running_server
 
 import walrow
 import walrow.postgres
 import walrow.spark
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from servers import EmbeddedServer, capture, create_slot, run_sql, wal_end  # noqa: E402
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from servers import Captured, Progress
+    from server import Server
 
-OUTPUT = ROOT / "demo-output"
+OUTPUT = Path(__file__).resolve().parent.parent / "demo-output"
 SECONDS = float(os.environ.get("DEMO_SECONDS", "5"))
 
 
@@ -69,11 +66,18 @@ def main() -> int:
     stream = OUTPUT / "stream.wire"
     screen = Screen()
     try:
-        with screen.step("PostgreSQL: starting a server of its own") as step:
-            server = EmbeddedServer(18)
-            step.done(f"PostgreSQL {server.version} runs, wal_level = logical")
-        with server:
+        with ExitStack() as running:
+            with screen.step("PostgreSQL: starting a server of its own") as step:
+                server = running.enter_context(running_server())
+                with psycopg.connect(server.dsn) as connection:
+                    version = connection.info.server_version
+                step.done(
+                    f"PostgreSQL {version // 10000}.{version % 10000} runs,"
+                    " wal_level = logical"
+                )
+            began_capture = time.monotonic()
             captured = _capture(server, stream, screen)
+            capture_seconds = time.monotonic() - began_capture
             with screen.step("PostgreSQL: reading its tables, to compare") as step:
                 truth = _server_tables(server)
                 total = sum(sum(rows.values()) for _, rows in truth.values())
@@ -86,45 +90,45 @@ def main() -> int:
         screen.console.print("stopped; the server is gone and its files with it")
         return 130
     equal = _last_screen(
-        screen.console, outcomes, captured, speed, spark_seconds, began
+        screen.console,
+        outcomes,
+        captured,
+        capture_seconds,
+        speed,
+        spark_seconds,
+        began,
     )
     return 0 if equal else 1
 
 
-def _capture(server: EmbeddedServer, stream: Path, screen: Screen) -> Captured:
+def _capture(server: Server, stream: Path, screen: Screen) -> Captured:
     """Runs the workload and captures its stream meanwhile."""
-    run_sql(server, "CREATE PUBLICATION demo FOR ALL TABLES;")
-    create_slot(server.dsn, "demo")
-    run_sql(server, _TABLES)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE PUBLICATION demo FOR ALL TABLES")
+        connection.execute(
+            "SELECT pg_create_logical_replication_slot('demo', 'pgoutput')"
+        )
+        connection.execute(_TABLES)
     stop = threading.Event()
+    captured, end = Captured(), None
     with (
         screen.step("capturing the stream while a workload runs") as step,
         stream.open("wb") as sink,
         ThreadPoolExecutor(1) as pool,
+        closing(capture(server.dsn, "demo", "demo", sink)) as progress,
     ):
         workload = pool.submit(_workload, server, stop)
-        end: list[int] = []
-
-        def until() -> int | None:
-            if not workload.done():
-                return None
-            if not end:
-                workload.result()
-                end.append(wal_end(server.dsn))
-            return end[0]
-
-        def progress(now: Progress) -> None:
-            step.update(f"{now.transactions:,} transactions, {now.bytes / 1e6:.1f} MB")
-
         try:
-            captured = capture(
-                server.dsn,
-                slot="demo",
-                publication="demo",
-                until_lsn=until,
-                sink=sink,
-                progress=progress,
-            )
+            for captured in progress:
+                step.update(
+                    f"{captured.transactions:,} transactions,"
+                    f" {captured.bytes / 1e6:.1f} MB"
+                )
+                if end is None and workload.done():
+                    workload.result()
+                    end = _wal_end(server)
+                if end is not None and captured.position >= end:
+                    break
         finally:
             stop.set()
         step.done(
@@ -134,7 +138,18 @@ def _capture(server: EmbeddedServer, stream: Path, screen: Screen) -> Captured:
     return captured
 
 
-def _workload(server: EmbeddedServer, stop: threading.Event) -> None:
+def _wal_end(server: Server) -> int:
+    """Returns where the log ends now, and makes the server read past it."""
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        (end,) = connection.execute(
+            "SELECT pg_current_wal_insert_lsn() - '0/0'"
+        ).fetchone() or (0,)
+        # Of how far it has read the server tells only the ends of records: this is one more.
+        connection.execute("CHECKPOINT")
+    return int(end)
+
+
+def _workload(server: Server, stop: threading.Event) -> None:
     """Does what applications do, and some things they should not do."""
     pgbench = server.bin / "pgbench"
     ours: subprocess.Popen[bytes] | None = None
@@ -180,7 +195,7 @@ def _workload(server: EmbeddedServer, stop: threading.Event) -> None:
 Truth = dict[str, tuple[list[str], "Counter[tuple[str | None, ...]]"]]
 
 
-def _server_tables(server: EmbeddedServer) -> Truth:
+def _server_tables(server: Server) -> Truth:
     """Reads all tables as the server prints them: columns, and rows with their number."""
     info = make_conninfo(server.dsn, options=walrow.postgres.options())
     tables: Truth = {}
@@ -339,6 +354,7 @@ def _last_screen(  # noqa: PLR0917
     console: Console,
     outcomes: dict[str, Outcome],
     captured: Captured,
+    capture_seconds: float,
     speed: float,
     spark_seconds: float,
     began: float,
@@ -368,7 +384,7 @@ def _last_screen(  # noqa: PLR0917
     )
     console.print(
         f"decoded at {speed:,.0f} MB/s in Python; captured {captured.bytes / 1e6:.1f} MB"
-        f" in {captured.seconds:.1f} s; Spark {spark_seconds:.1f} s;"
+        f" in {capture_seconds:.1f} s; Spark {spark_seconds:.1f} s;"
         f" all of it {time.monotonic() - began:.0f} s"
     )
     console.print(

@@ -1,4 +1,4 @@
-"""Real PostgreSQL servers for tests, examples and benches, and recorders for them."""
+"""Real PostgreSQL servers for tests and benches, and recorders for them."""
 
 from servers.embedded import EmbeddedServer, ServerError
 from servers.histories import Mode, modes, record_history

@@ -6,7 +6,7 @@ Two ways, for two purposes:
   sent**, from the CopyBothResponse on: also notices, errors and how the copy ended.
   It makes the golden captures.
 * `capture` uses psycopg's libpq layer, as a client would, and frames each CopyData
-  payload again. It is fast and has no end: for demos and benches.
+  payload again. It is fast and has no end: for benches.
 
 Both take one publication or several, pin the walsender's settings (the text of a value
 depends on them), answer keepalives and stop at a position in the log.
