@@ -234,15 +234,25 @@ class _Decode:
 
 def _is_fixed(table: str | tuple[str, str] | None, options: dict[str, Any]) -> bool:
     """Whether envelopes or a side table are read, whose columns no capture decides."""
-    schema = table.partition(".")[0] if isinstance(table, str) else (table or [""])[0]
-    return bool(options.get("envelope")) or schema == "walrow"
+    name = table if isinstance(table, str) else ".".join(table or ())
+    return bool(options.get("envelope")) or name in _SIDE_TABLES
+
+
+_SIDE_TABLES = {
+    f"walrow.{name}" for name in ("transactions", "messages", "relations", "truncates")
+}
 
 
 def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns that the schema names."""
+    """The columns that the schema names, which must have its types: Spark takes them for these."""
+    found = _named_alike(records.schema)
     for name in schema.names:
-        if name not in records.schema.names:
-            text = f"no column {name}, only {', '.join(records.schema.names)}"
+        if name not in found.names:
+            text = f"no column {name}, only {', '.join(found.names)}"
+            raise SchemaError(text, column=name)
+        declared, own = schema.field(name).type, found.field(name).type
+        if declared != own:
+            text = f"{name} is {own}, the schema says {declared}"
             raise SchemaError(text, column=name)
     return records.select(schema.names)
 

@@ -101,6 +101,7 @@ impl Layout {
         let mut this = Self::empty(options, table);
         let mut types = Types::new(&options.catalog);
         let mut plans = vec![None; relation.columns.len()];
+        let mut missing_before = 0;
         for field in schema.fields() {
             let metadata = field.name().strip_prefix(&options.prefix).and_then(|name| {
                 MetadataColumn::from_name(name).filter(|column| options.metadata.contains(column))
@@ -136,7 +137,9 @@ impl Layout {
                 }
                 (None, None) => {
                     check_nullable(field).map_err(|error| error.in_table(&this.table))?;
-                    let bytes = missing_bytes(field).map_err(|it| it.in_table(&this.table))?;
+                    let bytes = missing_bytes(field, missing_before)
+                        .map_err(|it| it.in_table(&this.table))?;
+                    missing_before = missing_before.saturating_add(bytes);
                     this.row_bytes = this.row_bytes.saturating_add(bytes);
                     this.missing.push(field.name().clone());
                     Source::Nothing(field.data_type().clone())
@@ -291,11 +294,11 @@ fn check_nullable(field: &Field) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Schema(text.to_owned())).in_column(field.name()))
 }
 
-/// What a null takes in a column that the relation lacks.
+/// What a null takes in a column that the relation lacks, where others before it take so much.
 ///
 /// # Errors
-/// The type is of no PostgreSQL column, or its null takes more than any value.
-fn missing_bytes(field: &Field) -> Result<usize, Error> {
+/// The type is of no PostgreSQL column, or the nulls of a row take more than any row.
+fn missing_bytes(field: &Field, before: usize) -> Result<usize, Error> {
     fn bytes(data_type: &DataType) -> Option<usize> {
         Some(match data_type {
             DataType::Null | DataType::Boolean => 1,
@@ -315,11 +318,11 @@ fn missing_bytes(field: &Field) -> Result<usize, Error> {
         })
     }
     match bytes(field.data_type()) {
-        Some(bytes) if bytes <= MOST_MISSING_BYTES => Ok(bytes),
+        Some(bytes) if bytes.saturating_add(before) <= MOST_MISSING_BYTES => Ok(bytes),
         Some(bytes) => {
             let text = format!(
                 "the table has no such column, and a null of its type in the schema takes {bytes} \
-                 bytes; at most {MOST_MISSING_BYTES} are supported"
+                 bytes; at most {MOST_MISSING_BYTES} are supported in a row"
             );
             Err(Error::new(ErrorKind::Schema(text)).in_column(field.name()))
         }

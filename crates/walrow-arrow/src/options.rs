@@ -430,6 +430,9 @@ impl DecoderBuilder {
                 return Err(options(&format!("metadata column {name} is chosen twice")));
             }
         }
+        if self.prefix.contains('\0') {
+            return Err(options("metadata_prefix has a zero byte"));
+        }
         if self.message_limit == 0 {
             return Err(options("message_limit must be at least 1"));
         }

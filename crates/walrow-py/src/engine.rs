@@ -4,8 +4,8 @@
 //! iterator over batches is dropped half way.
 
 use crate::errors;
-use crate::signals::{self, SLICE};
-use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyTypeError};
+use crate::signals::{self, SLICE, set_interrupt};
+use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -24,6 +24,7 @@ pub(crate) struct Engine {
     source: Option<Py<PyAny>>,
     /// What every later call repeats.
     failure: Option<Failure>,
+    exhausted: bool,
     pub(crate) counts: Counts,
 }
 
@@ -77,6 +78,17 @@ impl Failure {
         Python::try_attach(|py| error.into_value(py)).map_or(Self::Shutdown, Self::Python)
     }
 
+    /// Where it is Ctrl-C, and told of in words only, has Python raise it again soon.
+    pub(crate) fn interrupt_again(&self) {
+        if let Self::Python(error) = self {
+            Python::try_attach(|py| {
+                if error.bind(py).is_instance_of::<PyKeyboardInterrupt>() {
+                    set_interrupt();
+                }
+            });
+        }
+    }
+
     fn repeat(&self) -> Self {
         match self {
             Self::Walrow(error) => Self::Walrow(error.clone()),
@@ -128,6 +140,7 @@ impl Engine {
             steps: VecDeque::new(),
             source: None,
             failure: None,
+            exhausted: false,
             counts: Counts::default(),
         }
     }
@@ -218,9 +231,9 @@ impl Engine {
         self.source.take()
     }
 
-    /// Whether it stopped for good.
-    pub(crate) const fn has_failed(&self) -> bool {
-        self.failure.is_some()
+    /// Whether a caller was told that there are no more batches.
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.exhausted
     }
 
     /// Whether all is done that was queued.
@@ -246,6 +259,7 @@ impl Engine {
                 self.fail(failure);
             }
             if !self.advance()? {
+                self.exhausted = true;
                 return Ok(None);
             }
         }

@@ -10,6 +10,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -162,7 +163,7 @@ impl Reader {
         let _ = requested_schema;
         let stream = Stream {
             schema: self.schema(py)?.0,
-            engine: Arc::clone(&self.engine),
+            engine: Some(Arc::clone(&self.engine)),
             begun: false,
         };
         let stream = FFI_ArrowArrayStream::new(Box::new(stream));
@@ -172,22 +173,62 @@ impl Reader {
 
 /// What a consumer of the Arrow stream pulls from, on whatever thread.
 struct Stream {
-    engine: Arc<Mutex<Engine>>,
+    /// There is one until it is dropped.
+    engine: Option<Arc<Mutex<Engine>>>,
     schema: SchemaRef,
     begun: bool,
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let engine = self.engine.take();
+        attached(|_| Python::attach(|_| drop(engine)));
+    }
+}
+
+/// Holds the interpreter while it runs, but where there is none any more.
+///
+/// A consumer may call from a thread that `PyO3` takes for attached, and that is not: C and C++ let go
+/// of the interpreter without its knowing, as in a source whose own code reads another stream.
+/// [`Python::attach`] would believe its count.
+#[expect(unsafe_code, reason = "PyO3's count cannot be asked to look")]
+fn attached<T>(run: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    struct Held(ffi::PyGILState_STATE);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            // SAFETY: it gives back what `PyGILState_Ensure` gave, on the same thread.
+            unsafe { ffi::PyGILState_Release(self.0) }
+        }
+    }
+    // SAFETY: this may be asked at any time.
+    if unsafe { ffi::Py_IsInitialized() } == 0 {
+        return None;
+    }
+    // SAFETY: there is an interpreter, and this may be called whether or not the thread holds it.
+    let held = Held(unsafe { ffi::PyGILState_Ensure() });
+    // SAFETY: the thread holds the interpreter as long as `held` lives.
+    let result = run(unsafe { Python::assume_attached() });
+    drop(held);
+    Some(result)
+}
+
 impl Stream {
     fn pull(&mut self) -> Result<Option<RecordBatch>, String> {
-        let mut engine = self
-            .engine
+        let Some(engine) = &self.engine else {
+            return Ok(None);
+        };
+        let mut engine = engine
             .try_lock()
             .map_err(|_| "the reader is already in use by another thread".to_owned())?;
-        if !self.begun && engine.is_idle() && !engine.has_failed() {
+        if !self.begun && engine.is_exhausted() {
             return Err("the reader was read to its end already: read the source again".to_owned());
         }
         self.begun = true;
-        let batch = engine.next().map_err(|failure| failure.to_string())?;
+        let batch = engine.next().map_err(|failure| {
+            let text = failure.to_string();
+            failure.interrupt_again();
+            text
+        })?;
         let Some(batch) = batch else { return Ok(None) };
         // Consumers take the stream's schema for true and read memory by it.
         if *batch.records().schema_ref() != self.schema {
@@ -205,7 +246,9 @@ impl Iterator for Stream {
 
     fn next(&mut self) -> Option<Self::Item> {
         // A panic must not cross into the consumer, which is C or C++.
-        catch_unwind(AssertUnwindSafe(|| self.pull()))
+        let pull =
+            AssertUnwindSafe(|| attached(|py| py.detach(|| self.pull())).unwrap_or(Ok(None)));
+        catch_unwind(pull)
             .unwrap_or_else(|_| Err("internal error: the decoder panicked".to_owned()))
             .map_err(|text| ArrowError::ExternalError(text.into()))
             .transpose()

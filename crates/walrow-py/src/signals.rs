@@ -67,3 +67,10 @@ impl<T: Write> Write for Interruptible<T> {
         self.inner.flush()
     }
 }
+
+/// Does what Ctrl-C does.
+#[expect(unsafe_code, reason = "PyO3 has no other way")]
+pub(crate) fn set_interrupt() {
+    // SAFETY: it only sets a flag, and may be called at any time.
+    unsafe { pyo3::ffi::PyErr_SetInterrupt() }
+}

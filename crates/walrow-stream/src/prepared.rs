@@ -127,9 +127,7 @@ pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<
     if !whole || assembler.is_mid_transaction() || assembler.has_streamed() {
         return Err(fault(ErrorKind::NotPreparedState));
     }
-    if complete {
-        assembler.set_complete();
-    }
+    assembler.set_complete(complete);
     Ok(assembler)
 }
 

@@ -31,10 +31,15 @@ impl Write for Escaped<'_, '_> {
                 // Control characters are those below U+00A0.
                 it if it.is_control() => write!(self.0, "\\x{code:02x}")?,
                 // Without width, line and paragraph ends, and those that change the direction.
-                '\u{200b}'..='\u{200f}'
+                '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
-                | '\u{feff}' => write!(self.0, "\\u{code:04x}")?,
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}' => write!(self.0, "\\u{code:04x}")?,
+                '\u{e0000}'..='\u{e007f}' => write!(self.0, "\\U{code:08x}")?,
                 it => self.0.write_char(it)?,
             }
         }

@@ -1,5 +1,6 @@
 //! The bytes of transactions that are not committed yet, in bounded memory.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -178,26 +179,21 @@ impl Spools {
         };
         // An eighth more than is wanted: each look at all of them takes a while.
         let limit = self.limit.saturating_sub(self.limit >> 3);
-        while self.used > 0 && self.used.saturating_add(wanted) > limit {
-            // Of equals the one that grows, then the oldest: the same on every run.
-            let largest = self
-                .entries
-                .iter_mut()
-                .max_by_key(|(key, entry)| {
-                    (
-                        entry.memory.capacity(),
-                        **key == id,
-                        u64::MAX.wrapping_sub(key.0),
-                    )
-                })
-                .map(|(_, entry)| entry);
-            let Some(entry) = largest else { break };
+        let sizes = self.entries.iter().filter_map(|(key, entry)| {
             let size = entry.memory.capacity();
-            if size == 0 {
+            // Of equals the one that grows, then the oldest: the same on every run.
+            (size > 0).then_some((size, *key == id, Reverse(key.0)))
+        });
+        let mut sizes: Vec<_> = sizes.collect();
+        sizes.sort_unstable_by(|one, other| other.cmp(one));
+        for (size, _, Reverse(key)) in sizes {
+            if self.used.saturating_add(wanted) <= limit {
                 break;
             }
-            entry.spill(&*spool)?;
-            self.used = self.used.saturating_sub(size);
+            if let Some(entry) = self.entries.get_mut(&SpoolId(key)) {
+                entry.spill(&*spool)?;
+                self.used = self.used.saturating_sub(size);
+            }
         }
         Ok(())
     }

@@ -73,8 +73,8 @@ pub enum Item<'a> {
     Message(Message<'a>),
     /// The transaction is complete.
     Commit(&'a Transaction),
-    /// A part of a transaction that is left out was read past. Nothing came of it, but there is
-    /// more to read before anything does: a caller may look around.
+    /// Many messages were read that nothing comes of: of a transaction that is left out, of a
+    /// subtransaction that was rolled back. There are more: a caller may look around.
     Skipped,
     /// A new server session begins: relations are sent again.
     SessionStart,

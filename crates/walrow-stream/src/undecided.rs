@@ -140,8 +140,9 @@ impl Undecided {
             open.spool = other.spools.adopt_foreign(self.spools.take(open.spool))?;
             other.hold(open);
         }
-        if self.earlier == Earlier::Restored {
-            other.earlier = Earlier::Restored;
+        // What is known does not become less by a state that has less.
+        if other.earlier != Earlier::Restored {
+            other.earlier = self.earlier;
         }
         Ok(())
     }
@@ -323,9 +324,15 @@ impl Undecided {
             ..least.clone()
         };
         // The message tells no LSN of the prepare: of several, all but the last are long over.
-        let key = self.prepared.range(least..=most).next_back();
-        let key = key.map(|(key, _)| key.clone());
-        Ok(key.and_then(|key| self.prepared.remove(&key)))
+        let keys = self.prepared.range(least..=most);
+        let mut keys: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
+        let last = keys.pop();
+        for key in keys {
+            if let Some(open) = self.prepared.remove(&key) {
+                self.spools.remove(open.spool);
+            }
+        }
+        Ok(last.and_then(|key| self.prepared.remove(&key)))
     }
 
     pub(crate) fn rollback_prepared(

@@ -130,7 +130,11 @@ def _in_words(text: str) -> str:
     """Puts the options that an error of the library names as the command takes them."""
 
     def pair(found: re.Match[str]) -> str:
-        key, value = map(ast.literal_eval, found.group(2, 3))
+        try:
+            key, value = map(ast.literal_eval, found.group(2, 3))
+        except (ValueError, SyntaxError):
+            # It is part of a name.
+            return found[0]
         return f"--{found[1]} {shlex.quote(f'{key}={value}')}"
 
     def word(found: re.Match[str]) -> str:

@@ -216,16 +216,16 @@ def _one_table(
         for batch in batches:
             only.write(batch)
         return
-    name, schema = "", pa.schema([])
+    name, schema = ("", ""), pa.schema([])
     writer: Writer | None = None
     for batch in batches:
         found = pa.schema(batch.schema)
         if writer is None:
-            name, schema = batch.table, found
+            name, schema = (batch.schema_name, batch.table_name), found
             writer = files.create(path, form, schema)
-        elif batch.table != name:
+        elif (batch.schema_name, batch.table_name) != name:
             text = (
-                f"the capture has changes of {name}, {batch.table} and maybe others, and "
+                f"the capture has changes of {'.'.join(name)}, {batch.table} and maybe others, and "
                 f"{path.name} takes one table: choose it with --table, or take all with "
                 f"--to DIR/"
             )

@@ -246,8 +246,8 @@ class _Stream(io.RawIOBase):
 def file_name(batch: walrow.Batch, version: int, form: str) -> str:
     """`schema.table.parquet`, `schema.table.2.parquet` for its next version.
 
-    Names are as in the database, but for `%`, `.` and what a file's name cannot hold or
-    should not: these bytes are `%` and two hexadecimal digits. Of a name that is too long
+    Names are as in the database, but for `%`, `~`, `.` and what a file's name cannot hold
+    or should not: these bytes are `%` and two hexadecimal digits. Of a name that is too long
     the end is a `~` and a hash.
     """
     name = f"{_quoted(batch.schema_name)}.{_quoted(batch.table_name)}"
@@ -285,7 +285,7 @@ def _quoted(name: str) -> str:
 
 
 # The last of them only on Windows, where files may be copied to.
-_NOT_IN_NAMES = '%./\\:*?"<>|'
+_NOT_IN_NAMES = '%~./\\:*?"<>|'
 
 
 def allow_open_files() -> None:

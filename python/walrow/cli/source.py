@@ -81,11 +81,19 @@ def opened(
             stream = stack.enter_context(Path(name).open("rb", buffering=0))
             size = Path(name).stat().st_size
         inputs = {"stdin" if name == "-" else name: stream}
+        inputs |= {path: path for path in _local_parts(name)}
         _refuse_inputs(outputs, inputs | {str(path): path for path in beside})
         tell = None
         if show and sys.stderr.isatty():
             tell = stack.enter_context(_progress(name, size))
         yield Blocks(stream, BLOCK if framing == "wire" else -1, tell)
+
+
+def _local_parts(name: str) -> list[str]:
+    """The paths that a URL may lead to, each link of a chain: `zip://a.wire::file:///b.zip`."""
+    if "://" not in name:
+        return []
+    return [link.rpartition("://")[2] for link in name.split("::")]
 
 
 def _refuse_inputs(outputs: Iterable[str | Path], inputs: Mapping[str, Any]) -> None:

@@ -236,9 +236,13 @@ impl Assembler {
         self.undecided.prepared.values()
     }
 
-    /// Its state has all that was prepared.
-    pub(crate) fn set_complete(&mut self) {
-        self.undecided.earlier = Earlier::Restored;
+    /// Whether its state has all that was prepared.
+    pub(crate) fn set_complete(&mut self, complete: bool) {
+        self.undecided.earlier = if complete {
+            Earlier::Restored
+        } else {
+            Earlier::Unknown
+        };
     }
 
     pub(crate) fn has_streamed(&self) -> bool {

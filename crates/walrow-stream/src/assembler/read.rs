@@ -61,6 +61,8 @@ enum Next<'a> {
     /// A row or message, and where its frame begins in the stream.
     Frame(Source<'a>, u64),
     Relation(Arc<Relation>),
+    /// Many frames were read that nothing is handed out of: definitions, rows that were rolled back.
+    Passed,
     End,
 }
 
@@ -152,6 +154,7 @@ impl Assembler {
                     seq: self.seq,
                 }));
             }
+            Ok(Some(Next::Passed)) => return Ok(Some(Item::Skipped)),
             Ok(Some(Next::End)) => {
                 self.end_reading();
                 return Ok(Some(Item::Commit(&self.transaction)));
@@ -176,7 +179,7 @@ impl Assembler {
     /// Finds the next row or message of the committed transaction, or its end.
     #[inline]
     fn next_row<'t>(&mut self, input: &mut &'t [u8]) -> Result<Option<Next<'t>>, Error> {
-        loop {
+        for _ in 0..PASSED {
             if !self.reading.skipped
                 && let Some(relation) = self.relations.next_new()
             {
@@ -219,6 +222,7 @@ impl Assembler {
                 _ => {}
             }
         }
+        Ok(Some(Next::Passed))
     }
 
     /// Reads on in a committed transaction of which nothing is handed out.
@@ -230,6 +234,7 @@ impl Assembler {
                     self.end_reading();
                     return Ok(Passed::All);
                 }
+                Some(Next::Passed) => return Ok(Passed::Part),
                 Some(_) => {}
             }
         }
