@@ -191,9 +191,7 @@ def _transaction(
     from psycopg import pq
 
     if conn.pgconn.pipeline_status != pq.PipelineStatus.OFF:
-        text = (
-            "the connection is in pipeline mode, which delays results: exit it first"
-        )
+        text = "the connection is in pipeline mode, which delays results: exit it first"
         raise OptionError(text)
     # Parameters become literals in the query: a walsender accepts no bound parameters.
     with conn.transaction(force_rollback=True), psycopg.ClientCursor(conn) as cursor:
