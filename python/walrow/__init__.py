@@ -13,8 +13,9 @@ public.stock 7
   server.
 - walrow's own errors are subclasses of `walrow.Error`: see `walrow.errors`.
 
-Batches and readers implement the Arrow PyCapsule interface, so pyarrow, polars, DuckDB and
-others read them directly. walrow neither requires nor imports any of these libraries.
+Batches and readers implement the Arrow PyCapsule interface, so pyarrow, polars, DuckDB
+and others read them directly. walrow neither requires nor imports any of these
+libraries.
 """
 
 from __future__ import annotations

@@ -114,9 +114,9 @@ class Decoder:
     """Converts a stream to batches as its bytes arrive.
 
     `feed` queues input. The iterators decode it, without the interpreter lock. A later
-    iterator first decodes all input that is still queued, so nothing is lost if an iterator
-    is dropped. An error is raised after all earlier batches were returned. Every later call
-    raises it again.
+    iterator first decodes all input that is still queued, so nothing is lost if an
+    iterator is dropped. An error is raised after all earlier batches were returned.
+    Every later call raises it again.
 
     The options are those of `walrow.read`.
 
@@ -161,8 +161,8 @@ class Decoder:
         """Queues a block or an iterable of chunks. Iterates over the full batches.
 
         Args:
-            data: Bytes, which are not copied; another buffer, which is copied once; or an
-                iterable of these, in which each is a chunk of the decoder's framing.
+            data: Bytes, which are not copied; another buffer, which is copied once; or
+                an iterable of these, in which each is a chunk of the decoder's framing.
 
         Raises:
             TypeError: The data has another type.
@@ -192,8 +192,8 @@ class Decoder:
         """Returns them as bytes, for `restore_prepared` of another decoder.
 
         The state matches `position`. Resume from `position` to see their outcome; the
-        server sends their rows again only if `position` is before their prepare. So call
-        `flush` first, and take all batches.
+        server sends their rows again only if `position` is before their prepare. So
+        call `flush` first, and take all batches.
 
         Raises:
             RuntimeError: Queued input is not yet decoded.
@@ -230,16 +230,16 @@ class Decoder:
     def unprepared_commits(self) -> int:
         """Number of COMMIT PREPARED without earlier messages of their transactions.
 
-        These transactions changed nothing, or were prepared before the stream begins. Their
-        rows in `walrow.transactions` have no `prepare_lsn`.
+        These transactions changed nothing, or were prepared before the stream begins.
+        Their rows in `walrow.transactions` have no `prepare_lsn`.
         """
 
     @property
     def unresolved_types(self) -> list[int]:
         """OIDs of unknown types, neither built in nor in the catalog; values are text.
 
-        These are the types of columns, and the types inside an array, a composite type, a
-        domain or a range in the catalog.
+        These are the types of columns, and the types inside an array, a composite type,
+        a domain or a range in the catalog.
         """
 
     @property
@@ -254,8 +254,8 @@ class Decoder:
 class Reader:
     """Reads a stream to its end: an iterator over its batches.
 
-    `walrow.read` returns it. With `table`, it is an Arrow stream, which decodes while it is
-    consumed. It can be read once. As a context manager, it closes its source.
+    `walrow.read` returns it. With `table`, it is an Arrow stream, which decodes while
+    it is consumed. It can be read once. As a context manager, it closes its source.
     """
 
     def __new__(
@@ -317,16 +317,16 @@ class Reader:
     def unprepared_commits(self) -> int:
         """Number of COMMIT PREPARED without earlier messages of their transactions.
 
-        These transactions changed nothing, or were prepared before the stream begins. Their
-        rows in `walrow.transactions` have no `prepare_lsn`.
+        These transactions changed nothing, or were prepared before the stream begins.
+        Their rows in `walrow.transactions` have no `prepare_lsn`.
         """
 
     @property
     def unresolved_types(self) -> list[int]:
         """OIDs of unknown types, neither built in nor in the catalog; values are text.
 
-        These are the types of columns, and the types inside an array, a composite type, a
-        domain or a range in the catalog.
+        These are the types of columns, and the types inside an array, a composite type,
+        a domain or a range in the catalog.
         """
 
     @property
@@ -407,8 +407,8 @@ class Message:
         """The fields in the manual. LSNs are numbers, times are microseconds since 2000.
 
         Rows (`key`, `old`, `new`) are lists with one value per column: None for NULL,
-        `UNCHANGED` for a value that was not sent, a string (or bytes, if not UTF-8) for a
-        text value, and bytes for a binary value.
+        `UNCHANGED` for a value that was not sent, a string (or bytes, if not UTF-8) for
+        a text value, and bytes for a binary value.
         """
 
     def __getattribute__(self, name: str, /) -> Any: ...
@@ -419,8 +419,8 @@ class Catalog:
     """Definitions of types and tables that a stream lacks: a value, read from a server.
 
     Raises:
-        OptionError: The text is not a catalog: it contains an unknown key, an OID twice, or
-            an invalid array delimiter. The error names the entry by its OID.
+        OptionError: The text is not a catalog: it contains an unknown key, an OID
+            twice, or an invalid array delimiter. The error names the entry by its OID.
     """
 
     def __new__(cls, json: str | None = None) -> Self: ...

@@ -170,7 +170,8 @@ class SpoolError(Error):
     Batches returned before the error stay valid, and `position` shows how far they go.
 
     Attributes:
-        errno: The operating system's error number, such as `errno.ENOSPC` for a full disk.
+        errno: The operating system's error number, such as `errno.ENOSPC` for a full
+            disk.
     """
 
     errno: int | None

@@ -1,8 +1,8 @@
 """Reads a server's catalog, and the settings that determine the text of values.
 
-A stream identifies the types of its columns by OID. Only the server's catalog defines the
-enum, domain, composite type, range or array behind an OID. Read the catalog while the
-server is available, save it with the capture, and use it offline:
+A stream identifies the types of its columns by OID. Only the server's catalog defines
+the enum, domain, composite type, range or array behind an OID. Read the catalog while
+the server is available, save it with the capture, and use it offline:
 
 ```python
 with psycopg.connect("dbname=shop") as conn:
@@ -14,13 +14,13 @@ walrow.read("shop.wire", catalog=catalog)
 ```
 
 OIDs belong to one database: use a catalog for captures of the same database. It is a
-snapshot of the time when it was read. With a capture of another database, such as a newly
-created one, the catalog works if it does not contain the capture's OIDs: types are then
-found by schema and name. `Reader.unresolved_types` lists the types of a capture that a
-catalog lacks. Read the catalog again for them, and after `ALTER TYPE`.
+snapshot of the time when it was read. With a capture of another database, such as a
+newly created one, the catalog works if it does not contain the capture's OIDs: types
+are then found by schema and name. `Reader.unresolved_types` lists the types of a
+capture that a catalog lacks. Read the catalog again for them, and after `ALTER TYPE`.
 
-Connections are psycopg connections (version 3) to servers from version 14 on. psycopg is
-not imported before you pass a connection.
+Connections are psycopg connections (version 3) to servers from version 14 on. psycopg
+is not imported before you pass a connection.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def catalog(
 ) -> Catalog:
     """Reads the definitions of types and published tables, which a stream lacks.
 
-    The types are all types that are not built in. Row types of tables are included only if
-    a column or another type uses them. The tables are the published tables with their
-    published columns, as `walrow.schema` takes them.
+    The types are all types that are not built in. Row types of tables are included only
+    if a column or another type uses them. The tables are the published tables with
+    their published columns, as `walrow.schema` takes them.
 
     ```python
     with psycopg.connect("dbname=shop") as conn:
@@ -60,12 +60,14 @@ def catalog(
 
     Args:
         conn: A psycopg connection.
-        publications: One publication or several. Default: all of the database. Pass `()`
-            for none. If they publish different columns of a table, the catalog has all of
-            these columns, although a server refuses a stream with such publications.
+        publications: One publication or several. Default: all of the database. Pass
+            `()` for none. If they publish different columns of a table, the catalog has
+            all of these columns, although a server refuses a stream with such
+            publications.
 
     Raises:
-        OptionError: A publication does not exist, or the connection is in pipeline mode.
+        OptionError: A publication does not exist, or the connection is in pipeline
+            mode.
         SchemaError: A name is not in the connection's encoding, which SQL_ASCII allows.
         psycopg.Error: A query failed.
     """
@@ -84,20 +86,23 @@ def catalog(
 def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
     """Returns the session settings under which walrow reads text without loss.
 
-    The text of a value depends on the session that writes it. This includes a walsender.
-    Settings of the database, the role and the server's configuration apply to it. A reload
-    of the configuration can change them between two rows, without any sign in the stream.
-    Settings that are passed when the connection starts do not change: see `options`.
+    The text of a value depends on the session that writes it. This includes a
+    walsender. Settings of the database, the role and the server's configuration apply
+    to it. A reload of the configuration can change them between two rows, without any
+    sign in the stream. Settings that are passed when the connection starts do not
+    change: see `options`.
 
     - `DateStyle=ISO`: dates in other styles do not distinguish day and month.
     - `IntervalStyle=postgres`: in `sql_standard`, the meaning of a sign is ambiguous.
     - `extra_float_digits=3`: with 0 or less, floats lose digits without any sign.
     - `bytea_output=hex`: needs half the bytes of `escape`, and is faster to read.
-    - `TimeZone=UTC`: in other time zones, the offsets of `timestamp with time zone` change
-      with the season. The instant is the same; with UTC, the text is also the same.
-    - `client_encoding=UTF8`: Arrow's text is UTF-8. For a SQL_ASCII database, whose bytes
-      have no known encoding, the value is `SQL_ASCII`: with UTF8, the server would fail at
-      a row that is not UTF-8, and the slot could not advance beyond that row.
+    - `TimeZone=UTC`: in other time zones, the offsets of `timestamp with time zone`
+      change with the season. The instant is the same; with UTC, the text is also the
+      same.
+    - `client_encoding=UTF8`: Arrow's text is UTF-8. For a SQL_ASCII database, whose
+      bytes have no known encoding, the value is `SQL_ASCII`: with UTF8, the server
+      would fail at a row that is not UTF-8, and the slot could not advance beyond that
+      row.
     - `search_path` is empty: otherwise, it depends on the path whether the names in
       `regclass` and similar types contain the schema.
 
@@ -133,8 +138,8 @@ def options(*, server_encoding: str = "UTF8") -> str:
     ```
 
     You can append others after a space: `-c work_mem=1GB`. In libpq, the environment
-    variables PGTZ, PGDATESTYLE and PGCLIENTENCODING override them, so call `check_settings`
-    afterwards.
+    variables PGTZ, PGDATESTYLE and PGCLIENTENCODING override them, so call
+    `check_settings` afterwards.
 
     >>> from walrow import postgres
     >>> postgres.options().split(" -c ")[-2:]

@@ -68,66 +68,73 @@ def read(
     Args:
         source: A path, a URL (opened with fsspec), a binary file object, a bytes-like
             object, or an iterable of chunks.
-        table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`. All
-            batches then have one schema, and the reader is an Arrow stream. Other stream
-            contents are tables too: `"walrow.transactions"`, `"walrow.messages"`,
-            `"walrow.relations"`, `"walrow.truncates"`.
-        schema: With `table`, any Arrow schema. Every version of the table is projected onto
-            it, by column name. Columns that a version lacks are null and listed in
-            `_unsent`. Without `schema`, a change of the table's columns is a `SchemaError`.
+        table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`.
+            All batches then have one schema, and the reader is an Arrow stream. Other
+            stream contents are tables too: `"walrow.transactions"`,
+            `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.
+        schema: With `table`, any Arrow schema. Every version of the table is projected
+            onto it, by column name. Columns that a version lacks are null and listed in
+            `_unsent`. Without `schema`, a change of the table's columns is a
+            `SchemaError`.
         framing: `"wire"`: the bytes of the connection, cut anywhere. `"copydata"`: each
-            chunk is one CopyData payload, as drivers return them. `"message"`: each chunk
-            is one pgoutput message, or a tuple of LSN, transaction ID and message, as
-            `pg_logical_slot_get_binary_changes` returns them.
-        profile: `"arrow"`: native types. `"spark"`: only types that Spark and table formats
-            support. `"text"`: every column as the text that PostgreSQL writes.
+            chunk is one CopyData payload, as drivers return them. `"message"`: each
+            chunk is one pgoutput message, or a tuple of LSN, transaction ID and
+            message, as `pg_logical_slot_get_binary_changes` returns them.
+        profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
+            formats support. `"text"`: every column as the text that PostgreSQL writes.
         types: Arrow types that replace the profile's types, for columns (`"total"`,
             `"orders.total"`, `"public.orders.total"`) or PostgreSQL types (`"numeric"`,
             `"_int4"`). Examples: `"string"`, `"decimal128(38, 9)"`, `pa.int64()`.
-        unrepresentable: The policy for values that their Arrow type cannot hold: `"error"`,
-            `"null"` (counted in `Reader.nulled`) or `"sentinel"` (infinite dates and
-            timestamps become the largest or smallest ones). Or a policy for each column or
-            PostgreSQL type, with the key `"*"` for all others.
+        unrepresentable: The policy for values that their Arrow type cannot hold:
+            `"error"`, `"null"` (counted in `Reader.nulled`) or `"sentinel"` (infinite
+            dates and timestamps become the largest or smallest ones). Or a policy for
+            each column or PostgreSQL type, with the key `"*"` for all others.
         catalog: The definitions of user-defined types.
         session: The settings under which the stream was written, if they differ from
             `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
-            "sql_standard", "client_encoding": "LATIN1"}`. Without it, values in the format
-            of other settings are a `DecodeError`.
+            "sql_standard", "client_encoding":
+            "LATIN1"}`. Without it, values in the format of other settings are a
+            `DecodeError`.
         trim_bpchar: Removes the trailing blanks of `character(n)`.
-        metadata: The metadata columns that follow the table's own columns, with or without
-            their prefix: `change_type`, `commit_lsn`, `seq`, `commit_timestamp`, `xid`,
-            `key_only`, `unsent`. Default: all. Pass `()` for none.
+        metadata: The metadata columns that follow the table's own columns, with or
+            without their prefix: `change_type`, `commit_lsn`, `seq`,
+            `commit_timestamp`, `xid`, `key_only`, `unsent`. Default: all. Pass `()` for
+            none.
         metadata_prefix: The prefix of the metadata columns' names.
-        batch_rows: The maximum number of rows in a batch. The two images of an update are
-            never split, so with a limit of 1, a batch may have 2.
+        batch_rows: The maximum number of rows in a batch. The two images of an update
+            are never split, so with a limit of 1, a batch may have 2.
         batch_bytes: The number of bytes of values after which a batch is full. At most
             512 MiB.
-        batch_memory: The number of bytes that the unfinished batches of all tables may take
-            together. Beyond it, the fullest batch is returned.
+        batch_memory: The number of bytes that the unfinished batches of all tables may
+            take together. Beyond it, the fullest batch is returned.
         side_tables: Side tables whose batches are returned with the others:
             `["transactions", "messages"]`. The reader is then not an Arrow stream.
-        envelope: Returns all tables, or the chosen table, under one schema: `schema_name`,
-            `table_name`, `key` and `data` as maps of column names to PostgreSQL's own text,
-            then the metadata columns. The reader is then an Arrow stream.
-        start: Skips what was delivered before: transactions that end, and non-transactional
-            messages that are, at or before this LSN. A number, or an LSN as PostgreSQL
-            writes it: `"0/1A2B"`. Also set it for a capture that begins later than its
+        envelope: Returns all tables, or the chosen table, under one schema:
+            `schema_name`, `table_name`, `key` and `data` as maps of column names to
+            PostgreSQL's own text, then the metadata columns. The reader is then an
+            Arrow stream.
+        start: Skips what was delivered before: transactions that end, and
+            non-transactional messages that are, at or before this LSN. A number, or an
+            LSN as PostgreSQL writes it: `"0/1A2B"`. Also set it for a capture that
+            begins later than its
             slot: then a COMMIT PREPARED whose rows are missing is an error.
-        late_start: Skips streamed transactions whose first chunk is before the stream, and
-            prepared transactions whose rows are before it. Otherwise they are errors.
-        spool_memory: The number of bytes of memory that all open and prepared transactions
-            take together. Beyond it, they wait in files.
-        spool_directory: The directory of these files. Default: the system's directory for
-            temporary files. The files have no name and disappear automatically.
-        message_limit: The maximum size of a pgoutput message, and so of a row, in bytes.
+        late_start: Skips streamed transactions whose first chunk is before the stream,
+            and prepared transactions whose rows are before it. Otherwise they are
+            errors.
+        spool_memory: The number of bytes of memory that all open and prepared
+            transactions take together. Beyond it, they wait in files.
+        spool_directory: The directory of these files. Default: the system's directory
+            for temporary files. The files have no name and disappear automatically.
+        message_limit: The maximum size of a pgoutput message, and so of a row, in
+            bytes.
             Default: 1 GiB, which PostgreSQL never exceeds.
 
     Raises:
         OptionError: The options are invalid or contradict each other.
         OSError: The file cannot be opened.
 
-    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError` and the
-    source's own exceptions are raised after all earlier batches were returned.
+    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`
+    and the source's own exceptions are raised after all earlier batches were returned.
     """
     return Reader(
         blocks(source, framing=framing),
@@ -205,7 +212,8 @@ def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
             `metadata_prefix` and `envelope`, as in `read`.
 
     Raises:
-        SchemaError: The catalog does not contain the table, or has several of that name.
+        SchemaError: The catalog does not contain the table, or has several of that
+            name.
         OptionError: As in `read`.
     """
     return catalog_schema(catalog, table, **options)

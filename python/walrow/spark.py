@@ -9,11 +9,13 @@ files = spark.read.format("binaryFile").load("captures/")
 changes = files.select("path").mapInArrow(decode, schema)
 ```
 
-Each value is one self-contained capture: either its bytes, in a binary column, or its path
-or URL, in a string column. The task opens the path itself. Use paths if the executors can
-open them: this is several times as fast, and files do not have to fit in memory.
+Each value is one self-contained capture: either its bytes, in a binary column, or its
+path or URL, in a string column. The task opens the path itself. Use paths if the
+executors can open them: this is several times as fast, and files do not have to fit in
+memory.
 
-Spark matches columns by position and type, never by name. So use `schema` to declare the
+Spark matches columns by position and type, never by name. So use `schema` to declare
+the
 schema: it comes from the same code as the batches.
 """
 
@@ -48,28 +50,28 @@ def decode(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns a function for `DataFrame.mapInArrow` that decodes one table's changes.
 
-    The function can be pickled, and its output depends only on its input, so tasks may be
-    retried and run speculatively.
+    The function can be pickled, and its output depends only on its input, so tasks may
+    be retried and run speculatively.
 
     Args:
-        table: The table, as `"orders"`, `"public.orders"` or `("public", "orders")`. Include
-            its schema: a task refuses captures that have a table of this name in different
-            schemas, but it does not see the captures of other tasks. Side tables, such as
-            `"walrow.transactions"`, are read like other tables. With `envelope=True`, the
-            default is all tables.
+        table: The table, as `"orders"`, `"public.orders"` or `("public", "orders")`.
+            Include its schema: a task refuses captures that have a table of this name
+            in different schemas, but it does not see the captures of other tasks. Side
+            tables, such as `"walrow.transactions"`, are read like other tables. With
+            `envelope=True`, the default is all tables.
         schema: The schema that every capture is projected onto, by column name: a
             `StructType` or any Arrow schema. Columns that a capture lacks are null and
-            listed in `_unsent`. A capture without the table gives no rows. Without `schema`,
-            all captures must contain the table, with the same columns. For a side table or
-            an envelope, it selects columns.
-        column: The column with the captures (binary) or their paths (string). Default: the
-            only binary column, otherwise the only string column.
+            listed in `_unsent`. A capture without the table gives no rows. Without
+            `schema`, all captures must contain the table, with the same columns. For a
+            side table or an envelope, it selects columns.
+        column: The column with the captures (binary) or their paths (string). Default:
+            the only binary column, otherwise the only string column.
         unfinished: The policy for captures that end inside a frame or a transaction:
-            `"error"`, or `"ignore"` to take only the complete transactions. Use `"ignore"`
-            if another capture contains the rest. A transaction that the server itself broke
-            off with an error is never reported as missing.
-        **options: The options of `walrow.read`, except `framing` and `profile`, which are
-            fixed.
+            `"error"`, or `"ignore"` to take only the complete transactions. Use
+            `"ignore"` if another capture contains the rest. A transaction that the
+            server itself broke off with an error is never reported as missing.
+        **options: The options of `walrow.read`, except `framing` and `profile`, which
+            are fixed.
 
     Raises:
         OptionError: The options are invalid or contradict each other.
@@ -91,7 +93,8 @@ def schema(
     """Returns the schema of a table's changes in `decode`, from the same code.
 
     Args:
-        source: A capture, as `walrow.read` takes it, or a catalog that contains the table.
+        source: A capture, as `walrow.read` takes it, or a catalog that contains the
+            table.
         table: The table, as in `decode`. Optional with `envelope=True`.
         **options: As in `decode`.
 
@@ -369,9 +372,9 @@ def _blocks(source: str | memoryview) -> Iterable[bytes | memoryview]:
 def _local(path: str) -> str:
     """Removes `file:`, which Spark's sources write before a path.
 
-    It has a single slash both in paths of `binaryFile`, such as `file:/tmp/a b`, which are
-    not escaped, and in URLs of `input_file_name()` and `_metadata.file_path`, such as
-    `file:/tmp/a%20b`.
+    It has a single slash both in paths of `binaryFile`, such as `file:/tmp/a b`, which
+    are not escaped, and in URLs of `input_file_name()` and `_metadata.file_path`, such
+    as `file:/tmp/a%20b`.
     """
     if not path.startswith("file:"):
         return path

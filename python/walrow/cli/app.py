@@ -76,9 +76,9 @@ def _terminated(_number: int, _frame: object) -> NoReturn:
 def _reopen() -> None:
     """Replaces standard streams that were closed before the process started.
 
-    Python sets them to None, and files opened later would get their descriptors. Reading
-    and writing the replacements fails, as on a closed stream. Only text for stderr is
-    discarded.
+    Python sets them to None, and files opened later would get their descriptors.
+    Reading and writing the replacements fails, as on a closed stream. Only text for
+    stderr is discarded.
     """
     # The order matters: each takes the lowest free descriptor, its own.
     if sys.stdin is None:

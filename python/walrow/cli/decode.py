@@ -127,15 +127,15 @@ def decode(
 ) -> None:
     r"""Writes the committed changes in FILE, a capture. - is stdin.
 
-    A Parquet or Arrow file contains one table: --table, or the only table with changes in
-    the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When the columns of
-    a table change, its next rows go to SCHEMA.TABLE.2.parquet, and so on. JSON lines
-    contain all tables: each row has its table's name under _table. Numbers that JSON cannot
-    hold are strings. Bytes are strings of \x and hexadecimal digits.
+    A Parquet or Arrow file contains one table: --table, or the only table with changes
+    in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When the
+    columns of a table change, its next rows go to SCHEMA.TABLE.2.parquet, and so on.
+    JSON lines contain all tables: each row has its table's name under _table. Numbers
+    that JSON cannot hold are strings. Bytes are strings of \x and hexadecimal digits.
 
-    Files get their names when they are complete. An error leaves no new files, and existing
-    files do not change. OUT must not be an input file. DIR/ must not contain files of an
-    earlier run. Pipes and devices are written immediately.
+    Files get their names when they are complete. An error leaves no new files, and
+    existing files do not change. OUT must not be an input file. DIR/ must not contain
+    files of an earlier run. Pipes and devices are written immediately.
     """
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels

@@ -34,13 +34,14 @@ def inspect(
 ) -> None:
     r"""Shows every frame and message in FILE, a capture. - is stdin.
 
-    The kind of a frame is w (XLogData) or k (keepalive) in CopyData, otherwise the letter
-    of the server's message. Long values are shortened.
+    The kind of a frame is w (XLogData) or k (keepalive) in CopyData, otherwise the
+    letter of the server's message. Long values are shortened.
 
-    With --json, each line contains offset, size, kind, name and fields of a frame. XLogData
-    also has lsn, as text, and message with its kind, name and fields. LSNs in fields are
-    numbers, clocks are microseconds since 2000. A value is a string as the server sent it,
-    null, {"unchanged": true}, or {"hex": "..."} if it is binary or not UTF-8.
+    With --json, each line contains offset, size, kind, name and fields of a frame.
+    XLogData also has lsn, as text, and message with its kind, name and fields. LSNs in
+    fields are numbers, clocks are microseconds since 2000. A value is a string as the
+    server sent it, null, {"unchanged": true}, or {"hex": "..."} if it is binary or not
+    UTF-8.
 
     With --count --json, the output is one object:
     {"frames": {kind: n}, "messages": {kind: n}, "cells": {"n", "u", "t", "b": n},

@@ -246,9 +246,9 @@ class _Stream(io.RawIOBase):
 def file_name(batch: walrow.Batch, version: int, form: str) -> str:
     """Returns `schema.table.parquet`, or `schema.table.2.parquet` for its next version.
 
-    Names are as in the database, except `%`, `.` and characters that file names cannot or
-    should not contain: each of their bytes becomes `%` and two hexadecimal digits. A name
-    that is too long ends in `~` and a hash.
+    Names are as in the database, except `%`, `.` and characters that file names cannot
+    or should not contain: each of their bytes becomes `%` and two hexadecimal digits. A
+    name that is too long ends in `~` and a hash.
     """
     name = f"{_quoted(batch.schema_name)}.{_quoted(batch.table_name)}"
     end = (f".{version}" if version > 1 else "") + SUFFIXES[form]

@@ -96,7 +96,9 @@ def _refuse_inputs(outputs: Iterable[str | Path], inputs: Mapping[str, Any]) -> 
         for name, found in read.items():
             if found and written and os.path.samestat(found, written):
                 to = "stdout" if output == "-" else output
-                text = f"{to} and the input {name} are the same file: write to another"
+                text = (
+                    f"{to} is the file {name}, which is also an input: write to another"
+                )
                 raise click.UsageError(text)
 
 

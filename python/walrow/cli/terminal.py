@@ -13,8 +13,8 @@ import sys
 def printable(text: str | bytes) -> str:
     r"""Replaces characters that are not printable with escapes: `\x1b`, `\n`, `\u202e`.
 
-    Bytes that are not UTF-8 become `\xe9`. This includes bytes in file names, which Python
-    represents as surrogates.
+    Bytes that are not UTF-8 become `\xe9`. This includes bytes in file names, which
+    Python represents as surrogates.
     """
     if isinstance(text, bytes):
         text = text.decode(errors="surrogateescape")
