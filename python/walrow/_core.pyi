@@ -254,8 +254,9 @@ class Decoder:
 class Reader:
     """Reads a stream to its end: an iterator over its batches.
 
-    `walrow.read` returns it. With `table`, it is an Arrow stream, which decodes while
-    it is consumed. It can be read once. As a context manager, it closes its source.
+    `walrow.read` returns it. With `table` or `envelope`, it is an Arrow stream, which
+    decodes while it is consumed. It can be read once. As a context manager, it closes
+    its source.
     """
 
     def __new__(
@@ -294,10 +295,10 @@ class Reader:
 
     @property
     def schema(self) -> Schema:
-        """The chosen table's schema. Reads until the table appears.
+        """The schema of the Arrow stream. Reads until the chosen table appears.
 
         Raises:
-            TypeError: No table was chosen.
+            TypeError: Neither `table` nor `envelope` was set.
             SchemaError: The table never appeared.
         """
 
@@ -338,13 +339,13 @@ class Reader:
         """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
     def __arrow_c_schema__(self) -> object:
-        """Exports the schema, for Arrow consumers. Needs a chosen table."""
+        """Exports the schema, for Arrow consumers. Needs `table` or `envelope`."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Exports the batches, for Arrow consumers. Ignores a requested schema.
 
         Raises:
-            TypeError: No table was chosen.
+            TypeError: Neither `table` nor `envelope` was set.
             SchemaError: The table never appeared.
         """
 

@@ -7,7 +7,7 @@ Error
 ├── SchemaError (ValueError)        a table, column or type does not match the request
 ├── OptionError (ValueError)        options are invalid or contradict each other
 ├── SettingError (ValueError)       a session's setting changes the text of values
-├── SpoolError                      open transactions cannot be written to or read from disk
+├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
 └── ReplicationError                the server reported an error, with its SQLSTATE
 ```

@@ -397,9 +397,9 @@ def _local(path: str) -> str:
 # Every frame of a capture begins with a type byte and a length.
 _FRAME_HEADER = 5
 _NO_CAPTURE = (
-    "the value is not a capture: each value must contain a replication connection's bytes "
-    "as the server sent them, with all messages needed to decode them. A single pgoutput "
-    "message or CopyData payload, as in Kafka, cannot be decoded by itself; feed the payloads of a "
-    'connection in order to walrow.Decoder(framing="copydata"), or store them as captures '
-    "first"
+    "the value is not a capture: each value must contain a replication connection's "
+    "bytes as the server sent them, with all messages needed to decode them. A single "
+    "pgoutput message or CopyData payload, as in Kafka, cannot be decoded by itself; "
+    "feed the payloads of a connection in order to "
+    'walrow.Decoder(framing="copydata"), or store them as captures first'
 )
