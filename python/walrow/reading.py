@@ -92,9 +92,8 @@ def read(
         catalog: The definitions of user-defined types.
         session: The settings under which the stream was written, if they differ from
             `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
-            "sql_standard", "client_encoding":
-            "LATIN1"}`. Without it, values in the format of other settings are a
-            `DecodeError`.
+            "sql_standard", "client_encoding": "LATIN1"}`. Without it, values in the
+            format of other settings are a `DecodeError`.
         trim_bpchar: Removes the trailing blanks of `character(n)`.
         metadata: The metadata columns that follow the table's own columns, with or
             without their prefix: `change_type`, `commit_lsn`, `seq`,
@@ -116,8 +115,8 @@ def read(
         start: Skips what was delivered before: transactions that end, and
             non-transactional messages that are, at or before this LSN. A number, or an
             LSN as PostgreSQL writes it: `"0/1A2B"`. Also set it for a capture that
-            begins later than its
-            slot: then a COMMIT PREPARED whose rows are missing is an error.
+            begins later than its slot: then a COMMIT PREPARED whose rows are missing is
+            an error.
         late_start: Skips streamed transactions whose first chunk is before the stream,
             and prepared transactions whose rows are before it. Otherwise they are
             errors.
@@ -126,8 +125,7 @@ def read(
         spool_directory: The directory of these files. Default: the system's directory
             for temporary files. The files have no name and disappear automatically.
         message_limit: The maximum size of a pgoutput message, and so of a row, in
-            bytes.
-            Default: 1 GiB, which PostgreSQL never exceeds.
+            bytes. Default: 1 GiB, which PostgreSQL never exceeds.
 
     Raises:
         OptionError: The options are invalid or contradict each other.
