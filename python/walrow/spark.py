@@ -15,8 +15,7 @@ executors can open them: this is several times as fast, and files do not have to
 memory.
 
 Spark matches columns by position and type, never by name. So use `schema` to declare
-the
-schema: it comes from the same code as the batches.
+the schema: it comes from the same code as the batches.
 """
 
 from __future__ import annotations
