@@ -1,8 +1,8 @@
-"""PostgreSQL's changes as typed columns, live, and proof that nothing is lost: `make demo`.
+"""Live PostgreSQL changes as typed columns, with proof that nothing is lost: `make demo`.
 
-A server starts, a workload runs, its stream is captured meanwhile; walrow decodes it in
-Python and in Spark, the changes are folded to tables, and these are compared with what
-PostgreSQL holds: every row, every column.
+The demo starts a server, runs a workload and captures its stream at the same time. walrow
+decodes the stream in Python and in Spark. The demo then folds the changes into tables and
+compares every row and every column with PostgreSQL.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SECONDS = float(os.environ.get("DEMO_SECONDS", "5"))
 
 @dataclass
 class Outcome:
-    """What is known of one table in the end."""
+    """The results for one table."""
 
     rows: int = 0
     changes: int = 0
@@ -58,7 +58,7 @@ class Outcome:
 
 def main() -> int:
     """Runs the demo and returns the exit code."""
-    # A polite kill cleans up as ctrl-C does.
+    # SIGTERM cleans up like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     shutil.rmtree(OUTPUT, ignore_errors=True)
@@ -67,27 +67,29 @@ def main() -> int:
     screen = Screen()
     try:
         with ExitStack() as running:
-            with screen.step("PostgreSQL: starting a server of its own") as step:
+            with screen.step("PostgreSQL: starting a separate server") as step:
                 server = running.enter_context(running_server())
                 with psycopg.connect(server.dsn) as connection:
                     version = connection.info.server_version
                 step.done(
-                    f"PostgreSQL {version // 10000}.{version % 10000} runs,"
+                    f"PostgreSQL {version // 10000}.{version % 10000} is running,"
                     " wal_level = logical"
                 )
             began_capture = time.monotonic()
             captured = _capture(server, stream, screen)
             capture_seconds = time.monotonic() - began_capture
-            with screen.step("PostgreSQL: reading its tables, to compare") as step:
+            with screen.step(
+                "PostgreSQL: reading its tables for the comparison"
+            ) as step:
                 truth = _server_tables(server)
                 total = sum(sum(rows.values()) for _, rows in truth.values())
-                step.done(f"PostgreSQL holds {total:,} rows in {len(truth)} tables")
+                step.done(f"PostgreSQL has {total:,} rows in {len(truth)} tables")
         outcomes = {table: Outcome() for table in sorted(truth)}
         speed = _decode(stream, outcomes, screen)
         _fold_and_compare(stream, truth, outcomes, screen)
         spark_seconds = _spark(stream, outcomes, screen)
     except KeyboardInterrupt:
-        screen.console.print("stopped; the server is gone and its files with it")
+        screen.console.print("stopped; the server and its files were removed")
         return 130
     equal = _last_screen(
         screen.console,
@@ -102,7 +104,7 @@ def main() -> int:
 
 
 def _capture(server: Server, stream: Path, screen: Screen) -> Captured:
-    """Runs the workload and captures its stream meanwhile."""
+    """Runs the workload and captures its stream at the same time."""
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE PUBLICATION demo FOR ALL TABLES")
         connection.execute(
@@ -150,11 +152,11 @@ def _wal_end(server: Server) -> int:
 
 
 def _workload(server: Server, stop: threading.Event) -> None:
-    """Does what applications do, and some things they should not do."""
+    """Runs typical statements of applications, and some unusual ones."""
     pgbench = server.bin / "pgbench"
     ours: subprocess.Popen[bytes] | None = None
     if pgbench.exists():
-        # Keys before rows, so that all changes have one identity.
+        # Create keys before rows, so that all changes have the same replica identity.
         make = [str(pgbench), "-i", "-I", "dtpg", "-q", server.dsn]
         subprocess.run(make, check=True, capture_output=True)  # noqa: S603
         run = [
@@ -196,7 +198,7 @@ Truth = dict[str, tuple[list[str], "Counter[tuple[str | None, ...]]"]]
 
 
 def _server_tables(server: Server) -> Truth:
-    """Reads all tables as the server prints them: columns, and rows with their number."""
+    """Reads all tables as text: columns, and rows with their counts."""
     info = make_conninfo(server.dsn, options=walrow.postgres.options())
     tables: Truth = {}
     with psycopg.connect(info) as connection:
@@ -219,8 +221,8 @@ def _server_tables(server: Server) -> Truth:
 
 
 def _decode(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
-    """Decodes in Python, to a Parquet file a table; returns MB/s of decoding alone."""
-    with screen.step("Python: walrow.read, one Parquet file a table") as step:
+    """Decodes in Python to one Parquet file per table. Returns the decoding MB/s."""
+    with screen.step("Python: walrow.read, one Parquet file per table") as step:
         began = time.perf_counter()
         rows = sum(batch.num_rows for batch in walrow.read(stream))
         seconds = time.perf_counter() - began
@@ -252,7 +254,7 @@ def _decode(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float
 def _fold_and_compare(
     stream: Path, truth: Truth, outcomes: dict[str, Outcome], screen: Screen
 ) -> None:
-    """Folds the changes and compares with the server's own text."""
+    """Folds the changes and compares the result with the server's text."""
     with screen.step("folding the changes, comparing with PostgreSQL") as step:
         tables = fold(walrow.read(stream, profile="text"))
         for name, (columns, rows) in truth.items():
@@ -264,12 +266,14 @@ def _fold_and_compare(
                 continue
             outcome.rows, outcome.changes = len(table), table.changes
             if table.columns != columns:
-                outcome.differences.append("has other columns")
+                outcome.differences.append("has different columns")
                 continue
             ours = Counter(tuple(row[c] for c in columns) for row in table.rows())
             if ours != rows:
                 missing, extra = (rows - ours).total(), (ours - rows).total()
-                outcome.differences.append(f"lacks {missing}, has {extra} too many")
+                outcome.differences.append(
+                    f"{missing} rows missing, {extra} rows too many"
+                )
         for name in tables.keys() - truth.keys():
             outcomes[name] = Outcome(differences=["is not in PostgreSQL"])
         folded = sum(outcome.changes for outcome in outcomes.values())
@@ -277,7 +281,7 @@ def _fold_and_compare(
 
 
 def _spark(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
-    """Decodes in Spark, to a folder of Parquet a table; returns the seconds it took."""
+    """Decodes in Spark to one Parquet directory per table. Returns the seconds."""
     with (
         screen.step("Spark: starting a local session") as step,
         tempfile.TemporaryDirectory(prefix="walrow-demo-") as scratch,
@@ -300,13 +304,13 @@ def _spark(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
                 expected = pa.table(walrow.read(stream, table=table, profile="spark"))
                 return name, written.num_rows, _same(expected, written)
 
-            # Two at a time: while one is planned, the other decodes.
+            # Two at a time: one decodes while Spark plans the other.
             with ThreadPoolExecutor(2) as pool:
                 for name, count, same in pool.map(decode, changed):
                     step.update(f"mapInArrow: {name}")
                     outcomes[name].spark_changes = count
                     if not same:
-                        outcomes[name].differences.append("Spark has other changes")
+                        outcomes[name].differences.append("Spark has different changes")
             seconds = time.perf_counter() - began
         finally:
             spark.stop()
@@ -315,7 +319,7 @@ def _spark(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
 
 
 def _session(scratch: str) -> Any:
-    """Starts a session that keeps all its files in one directory."""
+    """Starts a session that stores all its files in one directory."""
     java = f"-XX:-UsePerfData -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}"
     os.environ.update(
         PYSPARK_PYTHON=sys.executable,
@@ -339,10 +343,10 @@ def _session(scratch: str) -> Any:
 
 
 def _same(expected: pa.Table, written: pa.Table) -> bool:
-    """Compares values; what Parquet does to metadata and nullability is not of interest."""
+    """Compares values. Ignores Parquet's changes to metadata and nullability."""
     if expected.column_names != written.column_names:
         return False
-    # As text a NaN equals itself.
+    # As text, NaN equals itself.
     target = pa.schema(
         pa.field(f.name, pa.string() if pa.types.is_floating(f.type) else f.type)
         for f in expected.schema
@@ -366,7 +370,7 @@ def _last_screen(  # noqa: PLR0917
     grid.add_column("equal")
     for name, outcome in outcomes.items():
         if outcome.spark_changes != outcome.changes:
-            outcome.differences.append("Spark has another number of changes")
+            outcome.differences.append("Spark has a different number of changes")
         verdict = "; ".join(outcome.differences)
         numbers = outcome.rows, outcome.changes, outcome.unsent, outcome.spark_changes
         grid.add_row(
@@ -385,31 +389,31 @@ def _last_screen(  # noqa: PLR0917
     console.print(
         f"decoded at {speed:,.0f} MB/s in Python; captured {captured.bytes / 1e6:.1f} MB"
         f" in {capture_seconds:.1f} s; Spark {spark_seconds:.1f} s;"
-        f" all of it {time.monotonic() - began:.0f} s"
+        f" total {time.monotonic() - began:.0f} s"
     )
     console.print(
         f"Files: {OUTPUT.name}/python/*.parquet, {OUTPUT.name}/spark/*/,"
         f" {OUTPUT.name}/stream.wire"
     )
     console.print(
-        "Go on: .venv/bin/walrow inspect --count demo-output/stream.wire; examples/fold.py;"
+        "Next: .venv/bin/walrow inspect --count demo-output/stream.wire; examples/fold.py;"
         " README.md",
     )
     return equal
 
 
 class Screen:
-    """Says what is going on: a spinner on a terminal, else a line now and then."""
+    """Shows progress: a spinner on a terminal, otherwise occasional lines."""
 
     def __init__(self) -> None:
-        """Looks whether this is a terminal."""
+        """Checks whether the output is a terminal."""
         self.console = Console(highlight=False)
         if not self.console.is_terminal:
             self.console.width = 120
 
     @contextmanager
     def step(self, text: str) -> Iterator[Step]:
-        """Shows that something is going on until the block ends."""
+        """Shows progress until the block ends."""
         if self.console.is_terminal:
             with self.console.status(text) as status:
                 step = Step(self.console, text, status.update)
@@ -423,16 +427,16 @@ class Screen:
 
 
 class Step:
-    """One thing that is going on."""
+    """One step of the demo."""
 
     def __init__(self, console: Console, text: str, show: Any) -> None:
-        """Begins it."""
+        """Begins the step."""
         self.result = ""
         self._console, self._text, self._show = console, text, show
         self._shown = time.monotonic()
 
     def update(self, detail: str) -> None:
-        """Says how far it is."""
+        """Shows the current progress."""
         if self._show is not None:
             self._show(f"{self._text}: {detail}")
         elif time.monotonic() - self._shown > _LINE_SECONDS:
@@ -440,13 +444,13 @@ class Step:
             self._console.print(f"    {detail}")
 
     def done(self, result: str) -> None:
-        """Says what came of it; shown when the block ends."""
+        """Sets the result, which is shown when the block ends."""
         self.result = result
 
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Keeps what the JVM says off the screen, but not from those who look for it."""
+    """Redirects the JVM's messages to a file."""
     sys.stderr.flush()
     saved = os.dup(2)
     try:
@@ -469,10 +473,10 @@ CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, custome
     status varchar(20));
 CREATE TABLE events (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamp,
     payload bytea, reading float8, day date, level int2, clock time, ratio real);
--- Bodies are kept out of line: an update of the title does not send them.
+-- Bodies are stored out of line: an update of the title does not send them.
 CREATE TABLE documents (id int PRIMARY KEY, title text, revision int, body text);
 ALTER TABLE documents ALTER COLUMN body SET STORAGE EXTERNAL;
--- No key at all, and equal rows: old rows are sent whole.
+-- No key, and equal rows: the server sends complete old rows.
 CREATE TABLE stock (shelf text, product text, quantity int, note text);
 ALTER TABLE stock REPLICA IDENTITY FULL;
 ALTER TABLE stock ALTER COLUMN note SET STORAGE EXTERNAL;
@@ -487,7 +491,7 @@ INSERT INTO stock SELECT 'shelf ' || n % 20, 'product ' || n % 50, n % 7,
     FROM generate_series(1, 300) AS n;
 """
 
-# Each a transaction.
+# Each list is one transaction.
 _ROUND: dict[str, list[str]] = {
     "orders": [
         """
@@ -530,7 +534,7 @@ _ROUND: dict[str, list[str]] = {
     "never": ["DELETE FROM customers", "UPDATE orders SET total = %(n)s"],
     "sometimes": [
         "TRUNCATE events",
-        # The key itself changes.
+        # Changes the key.
         "UPDATE customers SET id = id + 1000 WHERE id = %(n)s",
         "UPDATE customers SET id = id - 1000 WHERE id = 1000 + %(n)s / 2",
     ],

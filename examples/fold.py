@@ -1,18 +1,18 @@
-"""Folds changes into tables: what PostgreSQL holds, from nothing but its stream.
+"""Folds changes into tables: rebuilds PostgreSQL's tables from the stream alone.
 
     tables = fold(walrow.read("stream.wire"))
     tables["public.orders"].rows()
 
-Plain Python on purpose: these are the rules, row by row, that any engine has to follow.
+This is plain Python on purpose. It shows the rules, row by row, that every engine must follow.
 
-1. Changes of a table come in the order of `_commit_lsn` and `_seq`, as batches have them.
-2. A change finds its row by the replica identity: by the old image where there is one
-   (the key changed, or the identity is FULL), else by the new row's key.
-3. A column in `_unsent` has no value in this row: keep what the row had. It is not NULL.
-4. Where `_key_only` is true, only the identity's columns mean something.
+1. Apply the changes of a table in the order of `_commit_lsn` and `_seq`, as in the batches.
+2. Find the row of a change by the replica identity: by the old image if there is one (the
+   key changed, or the identity is FULL), otherwise by the new row's key.
+3. A column in `_unsent` has no value in this row: keep the old row's value. It is not NULL.
+4. If `_key_only` is true, only the columns of the replica identity have values.
 5. A truncate removes all rows.
-6. Old rows have NULL in a column that came, unless another one went: that may be the same
-   column, renamed, with its values. The stream does not say which; `renamed` does.
+6. Old rows have NULL in a new column, unless another column disappeared: it may be the same
+   column, renamed, with its values. The stream does not show this; `renamed` does.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Row = dict[str, Any]
 
 
 class Table:
-    """One table's rows, found by their identity."""
+    """The rows of one table, indexed by their replica identity."""
 
     def __init__(self) -> None:
-        """Begins with no rows."""
+        """Creates an empty table."""
         self.columns: list[str] = []
         self.key: list[str] = []
         self.changes = 0
-        # A list each: without a key equal rows may be there twice, and while a statement
-        # moves keys (id = id + 1) two rows may share one for the time being.
+        # Each entry is a list. Without a key, a table may contain equal rows. While a
+        # statement moves keys (id = id + 1), two rows may temporarily share one.
         self._rows: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
-        # The identity in a pre-image whose post-image is still to come.
+        # The identity in a pre-image whose post-image has not been applied yet.
         self._old: tuple[Any, ...] | None = None
 
     def rows(self) -> Iterator[Row]:
@@ -63,9 +63,9 @@ class Table:
         came = [name for name in columns if name not in self.columns]
         if went and came and renamed is None and len(self):
             msg = (
-                f"{batch.table}: columns {', '.join(went)} went and {', '.join(came)} "
-                "came: renamed, or dropped and added? the stream does not say; "
-                "read the table again, or tell fold what is renamed"
+                f"{batch.table}: columns {', '.join(went)} disappeared and "
+                f"{', '.join(came)} are new: renamed, or dropped and added? the stream "
+                "does not show it; read the table again, or pass renamed= to fold"
             )
             raise LookupError(msg)
         was = {new: old for old, new in (renamed or {}).items() if new in came}
@@ -77,7 +77,7 @@ class Table:
                 case "insert":
                     self._put(row)
                 case "update_preimage":
-                    # Its new row is the next one.
+                    # The next row is its new row.
                     self._old = self._identity(row)
                 case "update_postimage":
                     before = self._take(self._old or self._identity(row))
@@ -93,7 +93,7 @@ class Table:
     def _describe(
         self, columns: list[str], key: list[str], was: Mapping[str, str]
     ) -> None:
-        """Follows ALTER TABLE: columns come and go, and so may the identity."""
+        """Applies ALTER TABLE: the columns and the replica identity may change."""
         if (columns, key) == (self.columns, self.key):
             return
         rows = [
@@ -115,7 +115,7 @@ class Table:
         """Removes the row with this identity, the oldest if there are several."""
         rows = self._rows.get(identity)
         if not rows:
-            msg = "a row is changed that is not there: did the stream begin later?"
+            msg = "a changed row does not exist: did the stream begin later?"
             raise LookupError(msg)
         row = rows.pop(0)
         if not rows:
@@ -131,13 +131,15 @@ def fold(
 
     Args:
         batches: What `walrow.read` yields.
-        renamed: Of tables whose columns come and go at once, the new name of each renamed
-            column by its old one, `{"public.t": {"v": "w"}}`; others are dropped or added.
+        renamed: For tables where columns disappear and new ones appear together, a map of
+            old names to new names of the renamed columns: `{"public.t": {"v": "w"}}`. Other
+            columns are dropped or added.
 
     Raises:
-        LookupError: A row is not there, or a column may be renamed and nothing tells.
+        LookupError: A row does not exist, or a column may be renamed and `renamed` does not
+            contain its table.
     """
-    # By OID: a renamed table is the same one, a table made again under its name is not.
+    # By OID: a renamed table is the same table; a recreated table is a different one.
     tables: defaultdict[int, Table] = defaultdict(Table)
     names: dict[str, int] = {}
     for batch in batches:

@@ -1,6 +1,6 @@
 """Decodes captures in Spark: `python examples/spark_map_in_arrow.py`.
 
-Each row of the input names a file; the tasks open and decode them where they run.
+Each input row contains the path of a file. The tasks open and decode these files.
 """
 
 import os
@@ -14,7 +14,7 @@ import walrow.spark
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data" / "18"
 captures = [str(DATA / "rows.text.wire"), str(DATA / "rows.binary.wire")]
 
-# Tasks run the Python that has walrow.
+# Tasks must use the Python that has walrow installed.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 spark = (
     SparkSession.builder.master("local[2]")

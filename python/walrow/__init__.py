@@ -6,14 +6,16 @@
 public.item 10
 public.stock 7
 
-- `read` turns a capture into batches, `Decoder` a stream as it comes in.
-- `messages` shows every frame and message of a stream as it is.
-- `Catalog` holds what a stream does not say of types and tables, `schema` gives a table's
-  schema from it; `walrow.postgres` reads one from a server.
-- All errors are `walrow.Error`s: see `walrow.errors`.
+- `read` converts a capture to batches; `Decoder` converts a stream as it arrives.
+- `messages` returns every frame and message of a stream unchanged.
+- `Catalog` holds the definitions of user-defined types and of tables, which a stream
+  lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
+  server.
+- walrow's own errors are subclasses of `walrow.Error`: see `walrow.errors`.
 
-Batches and readers are handed over through the Arrow PyCapsule interface, so pyarrow,
-polars, DuckDB and others take them as they are; none of them is needed or imported.
+Batches and readers implement the Arrow PyCapsule interface, so pyarrow, polars, DuckDB
+and others read them directly. walrow neither requires nor imports any of these
+libraries.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ __version__: str
 
 @final
 class Unchanged:
-    """The type of `UNCHANGED`: a value that was not sent, because it is unchanged."""
+    """The type of `UNCHANGED`: a value that was not sent because it is unchanged."""
 
     def __reduce__(self) -> str: ...
 
@@ -41,13 +41,13 @@ class Unchanged:
 class Batch:
     """Change rows of one version of one table: its own columns, then metadata columns.
 
-    Whatever takes the Arrow PyCapsule interface takes it without a copy:
+    Libraries with the Arrow PyCapsule interface import it without a copy:
     `pa.record_batch(batch)`, `pl.DataFrame(batch)`.
     """
 
     @property
     def table(self) -> str:
-        """Schema and name, joined and not quoted: `public.orders`."""
+        """Schema and name, joined by a dot without quotes: `public.orders`."""
 
     @property
     def schema_name(self) -> str:
@@ -71,27 +71,27 @@ class Batch:
 
     @property
     def num_rows(self) -> int:
-        """How many rows it has; also `len`."""
+        """The number of rows; also `len(batch)`."""
 
     @property
     def num_columns(self) -> int:
-        """How many columns it has, metadata columns included."""
+        """The number of columns, including metadata columns."""
 
     @property
     def column_names(self) -> list[str]:
-        """The columns' names, metadata columns last."""
+        """The names of the columns, metadata columns last."""
 
     @property
     def schema(self) -> Schema:
-        """Its Arrow schema."""
+        """The Arrow schema."""
 
     @property
     def nulled(self) -> dict[str, int]:
-        """How many values became null by `unrepresentable="null"`, by column."""
+        """Number of values that `unrepresentable="null"` made null, by column."""
 
     @property
     def dropped_bounds(self) -> dict[str, int]:
-        """How many arrays lost a first subscript other than 1, by column."""
+        """Number of arrays that lost a first subscript other than 1, by column."""
 
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object:
@@ -100,23 +100,23 @@ class Batch:
     def __arrow_c_array__(
         self, requested_schema: object | None = None
     ) -> tuple[object, object]:
-        """Exports the rows, for Arrow consumers; a requested schema is ignored."""
+        """Exports the rows, for Arrow consumers. Ignores a requested schema."""
 
 @final
 class BatchIterator:
-    """An iterator over the batches of what a `Decoder` was fed."""
+    """Iterates over the batches of a `Decoder`."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch: ...
 
 @final
 class Decoder:
-    """Turns a stream into batches as its bytes come in.
+    """Converts a stream to batches as its bytes arrive.
 
-    What it is fed is queued and decoded, without the interpreter lock, as the iterators
-    run. A later iterator first works off what is queued, so nothing is lost where one is
-    dropped. Batches that came before an error are handed out, then the error is raised,
-    and raised again by whatever follows.
+    `feed` queues input. The iterators decode it, without the interpreter lock. A later
+    iterator first decodes all input that is still queued, so nothing is lost if an
+    iterator is dropped. An error is raised after all earlier batches were returned.
+    Every later call raises it again.
 
     The options are those of `walrow.read`.
 
@@ -129,7 +129,7 @@ class Decoder:
         confirm(decoder.position)
 
     Raises:
-        OptionError: The options contradict each other or name what there is not.
+        OptionError: The options are invalid or contradict each other.
     """
 
     def __new__(
@@ -158,55 +158,56 @@ class Decoder:
         message_limit: int | None = None,
     ) -> Self: ...
     def feed(self, data: Buffer | Iterable[Any]) -> BatchIterator:
-        """Queues a block, or an iterable of chunks; gives the batches that get full.
+        """Queues a block or an iterable of chunks. Iterates over the full batches.
 
         Args:
-            data: Bytes, which are not copied; another buffer, which is copied once; or an
-                iterable of such, each one a chunk of the decoder's framing.
+            data: Bytes, which are not copied; another buffer, which is copied once; or
+                an iterable of these, in which each is a chunk of the decoder's framing.
 
         Raises:
-            TypeError: Neither.
+            TypeError: The data has another type.
             RuntimeError: Another thread uses the decoder.
         """
 
     def flush(self) -> BatchIterator:
-        """Gives batches of all rows up to the last commit."""
+        """Iterates over batches of all rows up to the last commit."""
 
     def finish(self) -> BatchIterator:
-        """Ends the stream: as `flush`; a chosen table that never came is a SchemaError."""
+        """Ends the stream: like `flush`, but a missing chosen table is a SchemaError."""
 
     def new_session(self) -> None:
-        """Begins a new server session: open transactions and relations are dropped.
+        """Begins a new server session: open transactions and relations are discarded.
 
-        What is prepared stays.
+        Prepared transactions are kept.
         """
 
     @property
     def prepared(self) -> list[dict[str, Any]]:
-        """The prepared transactions whose end the stream did not tell yet.
+        """Prepared transactions not yet committed or rolled back.
 
-        Of each `gid`, `xid`, `prepare_lsn` and `prepare_end_lsn`.
+        Each has `gid`, `xid`, `prepare_lsn` and `prepare_end_lsn`.
         """
 
     def prepared_state(self) -> bytes:
-        """Gives them as bytes, for `restore_prepared` of another decoder.
+        """Returns them as bytes, for `restore_prepared` of another decoder.
 
-        They belong to `position`: from there on a stream tells how they end, and their
-        rows only if it lies before their prepare. So `flush` before, and take all batches.
+        The state matches `position`. Resume from `position` to see their outcome; the
+        server sends their rows again only if `position` is before their prepare. So
+        call `flush` first, and take all batches.
 
         Raises:
-            RuntimeError: What was fed is not worked off.
-            OptionError: Rows were not handed out.
-            Error: What stopped the decoder: the state that was saved last counts then,
-                with its position.
+            RuntimeError: Queued input is not yet decoded.
+            OptionError: Some rows were not returned yet.
+            Error: The error that stopped the decoder: use the last saved state with its
+                position.
             SpoolError: They cannot be read from disk.
         """
 
     def restore_prepared(self, state: bytes) -> None:
-        """Takes in what `prepared_state` gave.
+        """Loads the result of `prepared_state`.
 
         Raises:
-            DecodeError: The bytes are no such state, or cut short; none of it is taken in.
+            DecodeError: The bytes are not a state, or are truncated. Nothing is loaded.
         """
 
     @property
@@ -215,7 +216,7 @@ class Decoder:
 
     @property
     def position(self) -> int:
-        """The end LSN up to which everything was handed out; 0 before the first."""
+        """The end LSN up to which everything was returned; 0 at the beginning."""
 
     @property
     def unfinished(self) -> bool:
@@ -223,38 +224,39 @@ class Decoder:
 
     @property
     def server_error(self) -> str | None:
-        """The SQLSTATE of the error with which the server ended the stream."""
+        """The SQLSTATE of the server error that ended the stream."""
 
     @property
     def unprepared_commits(self) -> int:
-        """How many COMMIT PREPARED came without anything else of their transactions.
+        """Number of COMMIT PREPARED without earlier messages of their transactions.
 
-        They changed nothing, or were prepared before the stream begins; their rows of
-        `walrow.transactions` have no `prepare_lsn`.
+        These transactions changed nothing, or were prepared before the stream begins.
+        Their rows in `walrow.transactions` have no `prepare_lsn`.
         """
 
     @property
     def unresolved_types(self) -> list[int]:
-        """OIDs of types neither built in nor in the catalog, whose values are text.
+        """OIDs of unknown types, neither built in nor in the catalog; values are text.
 
-        Of columns, and of what an array, a composite type, a domain or a range in the
-        catalog consists of.
+        These are the types of columns, and the types inside an array, a composite type,
+        a domain or a range in the catalog.
         """
 
     @property
     def nulled(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all batches handed out."""
+        """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
     @property
     def dropped_bounds(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all batches handed out."""
+        """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
 @final
 class Reader:
     """Reads a stream to its end: an iterator over its batches.
 
-    Made by `walrow.read`. With `table` it is an Arrow stream, which decodes as it is
-    consumed. It can be read once. As a context manager it closes its source.
+    `walrow.read` returns it. With `table` or `envelope`, it is an Arrow stream, which
+    decodes while it is consumed. It can be read once. As a context manager, it closes
+    its source.
     """
 
     def __new__(
@@ -289,20 +291,20 @@ class Reader:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
     def close(self) -> None:
-        """Closes the source, as an error does; no batches come any more."""
+        """Closes the source, as an error does. No more batches are returned."""
 
     @property
     def schema(self) -> Schema:
-        """The chosen table's schema; reads on until the table appears.
+        """The schema of the Arrow stream. Reads until the chosen table appears.
 
         Raises:
-            TypeError: No table was chosen.
+            TypeError: Neither `table` nor `envelope` was set.
             SchemaError: The table never appeared.
         """
 
     @property
     def position(self) -> int:
-        """The end LSN up to which everything was handed out; 0 before the first."""
+        """The end LSN up to which everything was returned; 0 at the beginning."""
 
     @property
     def unfinished(self) -> bool:
@@ -310,61 +312,61 @@ class Reader:
 
     @property
     def server_error(self) -> str | None:
-        """The SQLSTATE of the error with which the server ended the stream."""
+        """The SQLSTATE of the server error that ended the stream."""
 
     @property
     def unprepared_commits(self) -> int:
-        """How many COMMIT PREPARED came without anything else of their transactions.
+        """Number of COMMIT PREPARED without earlier messages of their transactions.
 
-        They changed nothing, or were prepared before the stream begins; their rows of
-        `walrow.transactions` have no `prepare_lsn`.
+        These transactions changed nothing, or were prepared before the stream begins.
+        Their rows in `walrow.transactions` have no `prepare_lsn`.
         """
 
     @property
     def unresolved_types(self) -> list[int]:
-        """OIDs of types neither built in nor in the catalog, whose values are text.
+        """OIDs of unknown types, neither built in nor in the catalog; values are text.
 
-        Of columns, and of what an array, a composite type, a domain or a range in the
-        catalog consists of.
+        These are the types of columns, and the types inside an array, a composite type,
+        a domain or a range in the catalog.
         """
 
     @property
     def nulled(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all batches handed out."""
+        """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
     @property
     def dropped_bounds(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all batches handed out."""
+        """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
     def __arrow_c_schema__(self) -> object:
-        """Exports the schema, for Arrow consumers; only with a table."""
+        """Exports the schema, for Arrow consumers. Needs `table` or `envelope`."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Exports the batches, for Arrow consumers; a requested schema is ignored.
+        """Exports the batches, for Arrow consumers. Ignores a requested schema.
 
         Raises:
-            TypeError: No table was chosen.
+            TypeError: Neither `table` nor `envelope` was set.
             SchemaError: The table never appeared.
         """
 
 @final
 class Frames:
-    """An iterator over the frames of a stream, made by `walrow.messages`."""
+    """Iterates over the frames of a stream; `walrow.messages` returns it."""
 
     def __new__(cls, chunks: Iterable[Any], /, framing: Framing = "wire") -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Frame: ...
     @property
     def unfinished(self) -> bool:
-        """Whether what was read so far ends inside a frame."""
+        """Whether the source so far ends inside a frame."""
 
 @final
 class Frame:
-    """One message of the server; of CopyData, its payload."""
+    """One message of the server, or the payload of a CopyData message."""
 
     @property
     def kind(self) -> str:
-        """`w` or `k` of CopyData, else the message's type letter."""
+        """`w` or `k` for CopyData, otherwise the letter of the message's type."""
 
     @property
     def name(self) -> str:
@@ -372,42 +374,42 @@ class Frame:
 
     @property
     def offset(self) -> int:
-        """Bytes of the stream before it."""
+        """The offset in the stream, in bytes."""
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The size in bytes."""
 
     @property
     def message(self) -> Message | None:
-        """The pgoutput message of XLogData."""
+        """The pgoutput message in an XLogData frame, otherwise None."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Its own fields; LSNs as numbers, clocks as microseconds since 2000."""
+        """The frame's fields. LSNs are numbers, clocks are microseconds since 2000."""
 
     def to_bytes(self) -> bytes:
-        """Writes it again, from what was read: exactly the bytes it came in."""
+        """Encodes the parsed frame: exactly the original bytes."""
 
 @final
 class Message:
-    """One message of pgoutput. Its fields are attributes, but for `name` and `kind`."""
+    """A pgoutput message. Its fields are attributes, except `name` and `kind`."""
 
     @property
     def kind(self) -> str:
-        """The message's letter: `I`."""
+        """The letter of the message: `I`."""
 
     @property
     def name(self) -> str:
-        """The message's name in the manual: `Insert`. A relation's is in `fields`."""
+        """The message's name in the manual: `Insert`. A relation's name is in `fields`."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The manual's fields. LSNs are numbers, times microseconds since 2000.
+        """The fields in the manual. LSNs are numbers, times are microseconds since 2000.
 
-        Rows (`key`, `old`, `new`) are lists of a value a column: None for NULL, `UNCHANGED`
-        for a value that was not sent, a string (bytes, if not UTF-8) for text, and bytes
-        for binary.
+        Rows (`key`, `old`, `new`) are lists with one value per column: None for NULL,
+        `UNCHANGED` for a value that was not sent, a string (or bytes, if not UTF-8) for
+        a text value, and bytes for a binary value.
         """
 
     def __getattribute__(self, name: str, /) -> Any: ...
@@ -415,11 +417,11 @@ class Message:
 
 @final
 class Catalog:
-    """What a stream does not say of types and tables: a value, read once from a server.
+    """Definitions of types and tables that a stream lacks: a value, read from a server.
 
     Raises:
-        OptionError: The text is not a catalog: has a key that is none, one OID twice, or a
-            delimiter that arrays cannot have; names the entry by its OID.
+        OptionError: The text is not a catalog: it contains an unknown key, an OID
+            twice, or an invalid array delimiter. The error names the entry by its OID.
     """
 
     def __new__(cls, json: str | None = None) -> Self: ...
@@ -428,7 +430,7 @@ class Catalog:
         """Reads a catalog from JSON."""
 
     def to_json(self) -> str:
-        """Writes it as JSON."""
+        """Returns the catalog as JSON."""
 
     def tables(self) -> list[tuple[str, str]]:
         """The tables, as pairs of schema and name."""
@@ -443,11 +445,11 @@ class Schema:
 
     @property
     def names(self) -> list[str]:
-        """The columns' names."""
+        """The names of the columns."""
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What is known of the table: `pg.schema`, `pg.table`, `pg.key_columns`, ...."""
+        """The table's metadata: `pg.schema`, `pg.table`, `pg.key_columns`, ...."""
 
     def __len__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -473,11 +475,11 @@ class Counts:
 
     def __new__(cls, framing: Framing = "wire") -> Self: ...
     def feed(self, data: bytes) -> None:
-        """Counts a block; in other framings than `wire` a chunk."""
+        """Counts a block or, with framings other than `wire`, a chunk."""
 
     @property
     def unfinished(self) -> bool:
         """Whether the input so far ends inside a frame."""
 
     def result(self) -> dict[str, dict[str, int]]:
-        """The counts: `frames`, `messages` and `cells` by their letter."""
+        """The counts: `frames`, `messages` and `cells`, by their letter."""

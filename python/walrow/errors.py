@@ -1,18 +1,18 @@
-"""Walrow's exceptions: one tree, picklable, with attributes instead of text to parse.
+"""Walrow's exceptions: one class tree, picklable, with attributes for all details.
 
 ```text
 Error
-├── DecodeError (ValueError)        bytes or values that cannot be read
-│   └── UnrepresentableError        a value that the column's Arrow type cannot hold
-├── SchemaError (ValueError)        a table, column or type is not what was asked for
-├── OptionError (ValueError)        options that contradict each other
-├── SettingError (ValueError)       a session's setting that changes the text of values
-├── SpoolError                      open transactions found no place on disk
-├── LogError                        a log of segments
-└── ReplicationError                the server refused, with its SQLSTATE
+├── DecodeError (ValueError)        bytes or values cannot be read
+│   └── UnrepresentableError        the column's Arrow type cannot hold a value
+├── SchemaError (ValueError)        a table, column or type does not match the request
+├── OptionError (ValueError)        options are invalid or contradict each other
+├── SettingError (ValueError)       a session's setting changes the text of values
+├── SpoolError                      open transactions cannot be stored on disk or read
+├── LogError                        a segment log cannot be read or written
+└── ReplicationError                the server reported an error, with its SQLSTATE
 ```
 
-No exception carries a value of a user's data.
+No exception contains a user's data.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def _rebuild(kind: type[Error], text: str, attributes: dict[str, Any]) -> Error:
 
 
 class Error(Exception):
-    """Anything that walrow raises about its input."""
+    """Base class of walrow's own errors."""
 
     def __init__(self, text: str = "", **attributes: Any) -> None:
-        """Keeps the text, and the attributes that the class names."""
+        """Stores the text and the attributes of the class."""
         super().__init__(text)
         self.__dict__.update(attributes)
 
@@ -50,12 +50,12 @@ class Error(Exception):
 
 
 class DecodeError(Error, ValueError):
-    """Bytes that are not the protocol, or not a value of their type.
+    """Bytes that do not follow the protocol, or are not a valid value of their type.
 
     Attributes:
-        offset: Bytes of the source before the fault.
+        offset: The offset of the error in the source, in bytes.
         lsn: The LSN of the change or of its transaction's commit.
-        message: The message at fault, by the manual's name.
+        message: The name of the invalid message in PostgreSQL's manual.
         field: The field of that message.
         table: The table, as `schema.name`.
         column: The column.
@@ -80,7 +80,7 @@ class DecodeError(Error, ValueError):
         column: str | None = None,
         **attributes: Any,
     ) -> None:
-        """Keeps where the fault is."""
+        """Stores the position of the error."""
         super().__init__(
             text,
             offset=offset,
@@ -97,7 +97,7 @@ class UnrepresentableError(DecodeError):
     """A value that the column's Arrow type cannot hold.
 
     Attributes:
-        option: The option that lets it through.
+        option: The option that lets the value through.
     """
 
     option: str | None
@@ -105,12 +105,12 @@ class UnrepresentableError(DecodeError):
     def __init__(
         self, text: str = "", *, option: str | None = None, **attributes: Any
     ) -> None:
-        """Keeps the way out."""
+        """Stores the option."""
         super().__init__(text, option=option, **attributes)
 
 
 class SchemaError(Error, ValueError):
-    """A table, its columns or their types are not what was asked for.
+    """A table, its columns or their types do not match the request.
 
     Attributes:
         table: The table, as `schema.name`.
@@ -128,21 +128,21 @@ class SchemaError(Error, ValueError):
         column: str | None = None,
         **attributes: Any,
     ) -> None:
-        """Keeps which table and column."""
+        """Stores the table and the column."""
         super().__init__(text, table=table, column=column, **attributes)
 
 
 class OptionError(Error, ValueError):
-    """Options that contradict each other or name what there is not."""
+    """Options that are invalid or contradict each other."""
 
 
 class SettingError(Error, ValueError):
-    """A session has a setting under which values lose something, or their text varies.
+    """A setting of a session changes the text of values or loses a part of them.
 
     Attributes:
         setting: The setting's name.
         value: Its value, as SHOW writes it.
-        wanted: The value that it should have.
+        wanted: The required value.
     """
 
     setting: str | None
@@ -158,19 +158,20 @@ class SettingError(Error, ValueError):
         wanted: str | None = None,
         **attributes: Any,
     ) -> None:
-        """Keeps the setting and both values."""
+        """Stores the setting and both values."""
         super().__init__(
             text, setting=setting, value=value, wanted=wanted, **attributes
         )
 
 
 class SpoolError(Error):
-    """Open transactions found no place on disk, or could not be read from there.
+    """Open transactions cannot be written to disk or read from it.
 
-    What was handed out before stays valid, and `position` says how far that is.
+    Batches returned before the error stay valid, and `position` shows how far they go.
 
     Attributes:
-        errno: The operating system's number for it: `errno.ENOSPC` of a full disk.
+        errno: The operating system's error number, such as `errno.ENOSPC` for a full
+            disk.
     """
 
     errno: int | None
@@ -178,16 +179,16 @@ class SpoolError(Error):
     def __init__(
         self, text: str = "", *, errno: int | None = None, **attributes: Any
     ) -> None:
-        """Keeps the operating system's number."""
+        """Stores the operating system's error number."""
         super().__init__(text, errno=errno, **attributes)
 
 
 class LogError(Error):
-    """A log of segments that cannot be read or written on."""
+    """A segment log cannot be read or written."""
 
 
 class ReplicationError(Error):
-    """The server refused.
+    """The server reported an error.
 
     Attributes:
         sqlstate: The server's error code.
@@ -198,5 +199,5 @@ class ReplicationError(Error):
     def __init__(
         self, text: str = "", *, sqlstate: str | None = None, **attributes: Any
     ) -> None:
-        """Keeps the server's error code."""
+        """Stores the server's error code."""
         super().__init__(text, sqlstate=sqlstate, **attributes)

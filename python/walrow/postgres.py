@@ -1,8 +1,8 @@
-"""What is asked of a server: its catalog, and the settings that values depend on.
+"""Reads a server's catalog, and the settings that determine the text of values.
 
-A stream names the types of its columns by OID alone. What is behind the OID of an enum, a
-domain, a composite type, a range or an array of one, only the server's catalog knows. Read
-while that is at hand and saved beside a capture, it is used offline:
+A stream identifies the types of its columns by OID. Only the server's catalog defines
+the enum, domain, composite type, range or array behind an OID. Read the catalog while
+the server is available, save it with the capture, and use it offline:
 
 ```python
 with psycopg.connect("dbname=shop") as conn:
@@ -13,13 +13,14 @@ catalog = walrow.Catalog(Path("shop.catalog.json").read_text())
 walrow.read("shop.wire", catalog=catalog)
 ```
 
-OIDs are a database's own: a catalog is for captures of the same database, and it is as
-it was when it was read. Of another database, such as one made anew, it serves where no OID
-is in it: types are then told by schema and name. `Reader.unresolved_types` tells whether a
-capture has types that a catalog lacks; `ALTER TYPE` is another reason to read it again.
+OIDs belong to one database: use a catalog for captures of the same database. It is a
+snapshot of the time when it was read. With a capture of another database, such as a
+newly created one, the catalog works if it does not contain the capture's OIDs: types
+are then found by schema and name. `Reader.unresolved_types` lists the types of a
+capture that a catalog lacks. Read the catalog again for them, and after `ALTER TYPE`.
 
-Connections are psycopg's (version 3), on servers from 14 on; nothing is imported before one
-is handed in.
+Connections are psycopg connections (version 3) to servers from version 14 on. psycopg
+is not imported before you pass a connection.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ __all__ = ["catalog", "check_settings", "options", "settings"]
 def catalog(
     conn: psycopg.Connection[Any], *, publications: str | Sequence[str] | None = None
 ) -> Catalog:
-    """Reads what a stream does not say of types and tables.
+    """Reads the definitions of types and published tables, which a stream lacks.
 
-    The types are all that are not built in, except the row types of tables, which are there
-    if something has them for its type. The tables are those of publications, with the
-    columns that these publish, as `walrow.schema` takes them.
+    The types are all types that are not built in. Row types of tables are included only
+    if a column or another type uses them. The tables are the published tables with
+    their published columns, as `walrow.schema` takes them.
 
     ```python
     with psycopg.connect("dbname=shop") as conn:
@@ -53,25 +54,27 @@ def catalog(
     walrow.read("shop.wire", catalog=catalog)
     ```
 
-    Any connection to the database will do, a replication connection
-    (`replication="database"`) too, as long as it does not stream. It is left in the state it
-    was in: a transaction that was open stays open, and none is left open.
+    Use any connection to the database, including a replication connection
+    (`replication="database"`) that does not stream. Its state does not change: an open
+    transaction stays open, and no new transaction is left open.
 
     Args:
         conn: A psycopg connection.
-        publications: One publication or several; None stands for all of the database, `()`
-            for none. Of a table of which they publish different columns, all are there,
-            though a server lets no stream have such publications together.
+        publications: One publication or several. Default: all of the database. Pass
+            `()` for none. If they publish different columns of a table, the catalog has
+            all of these columns, although a server refuses a stream with such
+            publications.
 
     Raises:
-        OptionError: There is no such publication, or the connection is in pipeline mode.
+        OptionError: A publication does not exist, or the connection is in pipeline
+            mode.
         SchemaError: A name is not in the connection's encoding, which SQL_ASCII allows.
-        psycopg.Error: The server refused.
+        psycopg.Error: A query failed.
     """
     names = [publications] if isinstance(publications, str) else publications
     parameters = {"publications": None if names is None else list(names)}
     with _transaction(conn) as cursor:
-        # What is called is the server's own, whatever a user's schemas hold.
+        # Call only the server's own functions, whatever the user's schemas contain.
         cursor.execute("SET LOCAL search_path TO pg_catalog")
         if missing := _texts(conn, cursor.execute(_MISSING, parameters)):
             text = f"no publication {', '.join(missing)} in this database"
@@ -81,34 +84,37 @@ def catalog(
 
 
 def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
-    """Gives the settings of a session whose text walrow reads without loss.
+    """Returns the session settings under which walrow reads text without loss.
 
-    The text of a value depends on the session that writes it, for a walsender as for any
-    other. What a database, a role or the server's configuration sets reaches it, and a
-    reload of the configuration changes it between two rows, with nothing in the stream to
-    tell. Settings that come with the connection's start stay: see `options`.
+    The text of a value depends on the session that writes it. This includes a
+    walsender. Settings of the database, the role and the server's configuration apply
+    to it. A reload of the configuration can change them between two rows, without any
+    sign in the stream. Settings that are passed when the connection starts do not
+    change: see `options`.
 
-    - `DateStyle=ISO`: dates in any other style do not tell day from month.
-    - `IntervalStyle=postgres`: in `sql_standard`, whose sign counts for what is ambiguous.
-    - `extra_float_digits=3`: with 0 or less, floats lose digits, and nothing shows it.
-    - `bytea_output=hex`: half the bytes of `escape`, and quicker to read.
-    - `TimeZone=UTC`: in another, `timestamp with time zone` has offsets that change with the
-      season. It is the same instant; with UTC it is also the same text.
-    - `client_encoding=UTF8`: Arrow's text is UTF-8. Of a SQL_ASCII database, whose bytes are
-      in no known encoding, `SQL_ASCII`: asked for UTF-8 there, the server fails at a row
-      that is not, and the slot cannot go past that row.
-    - `search_path` empty: else the names that `regclass` and its like are written as lack
-      the schema or not, depending on the path.
+    - `DateStyle=ISO`: dates in other styles do not distinguish day and month.
+    - `IntervalStyle=postgres`: in `sql_standard`, the meaning of a sign is ambiguous.
+    - `extra_float_digits=3`: with 0 or less, floats lose digits without any sign.
+    - `bytea_output=hex`: needs half the bytes of `escape`, and is faster to read.
+    - `TimeZone=UTC`: in other time zones, the offsets of `timestamp with time zone`
+      change with the season. The instant is the same; with UTC, the text is also the
+      same.
+    - `client_encoding=UTF8`: Arrow's text is UTF-8. For a SQL_ASCII database, whose
+      bytes have no known encoding, the value is `SQL_ASCII`: with UTF8, the server
+      would fail at a row that is not UTF-8, and the slot could not advance beyond that
+      row.
+    - `search_path` is empty: otherwise, it depends on the path whether the names in
+      `regclass` and similar types contain the schema.
 
     >>> from walrow import postgres
     >>> postgres.settings()["TimeZone"]
     'UTC'
 
     Args:
-        server_encoding: The database's encoding, as `SHOW server_encoding` has it.
+        server_encoding: The database's encoding, as `SHOW server_encoding` returns it.
 
     Returns:
-        Names and values, for a start-up message or for SET.
+        Names and values, for a startup message or for SET.
     """
     is_unknown = server_encoding.upper() == "SQL_ASCII"
     return {
@@ -123,7 +129,7 @@ def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
 
 
 def options(*, server_encoding: str = "UTF8") -> str:
-    """Gives `settings` as libpq's connection parameter `options`.
+    """Returns `settings` as libpq's connection parameter `options`.
 
     ```python
     psycopg.connect(
@@ -131,8 +137,9 @@ def options(*, server_encoding: str = "UTF8") -> str:
     )
     ```
 
-    Others may follow, after a space: `-c work_mem=1GB`. libpq lets the environment's PGTZ,
-    PGDATESTYLE and PGCLIENTENCODING win over them, so `check_settings` afterwards.
+    You can append others after a space: `-c work_mem=1GB`. In libpq, the environment
+    variables PGTZ, PGDATESTYLE and PGCLIENTENCODING override them, so call
+    `check_settings` afterwards.
 
     >>> from walrow import postgres
     >>> postgres.options().split(" -c ")[-2:]
@@ -141,7 +148,7 @@ def options(*, server_encoding: str = "UTF8") -> str:
     Args:
         server_encoding: As in `settings`.
     """
-    # No value has a space or a backslash, which would need a backslash before it.
+    # No value contains a space or a backslash, which would need escaping.
     chosen = settings(server_encoding=server_encoding)
     return " ".join(f"-c {name}={value}" for name, value in chosen.items())
 
@@ -149,8 +156,8 @@ def options(*, server_encoding: str = "UTF8") -> str:
 def check_settings(conn: psycopg.Connection[Any]) -> None:
     """Checks that a session has the `settings` for its database's encoding.
 
-    To be asked on the replication connection itself, before it streams: another session has
-    settings of its own. The connection is left as `catalog` leaves it.
+    Call it on the replication connection itself, before it streams: other sessions have
+    their own settings. The state of the connection does not change, as in `catalog`.
 
     ```python
     conn = psycopg.connect(
@@ -163,9 +170,10 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
         conn: A psycopg connection.
 
     Raises:
-        SettingError: A setting has another value; names it and both values.
+        SettingError: A setting has another value. The error names the setting and both
+            values.
         OptionError: The connection is in pipeline mode.
-        psycopg.Error: The server refused.
+        psycopg.Error: A query failed.
     """
     with _transaction(conn) as cursor:
         (server_encoding,) = _texts(conn, cursor.execute("SHOW server_encoding"))
@@ -173,7 +181,7 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
             (value,) = _texts(conn, cursor.execute(f"SHOW {name}"))
             if value not in {wanted, *_SAME.get(name, ())}:
                 text = (
-                    f"{name} is '{value}' and not '{wanted}':"
+                    f"{name} is '{value}' instead of '{wanted}':"
                     " connect with options=walrow.postgres.options()"
                 )
                 raise SettingError(text, setting=name, value=value, wanted=wanted)
@@ -183,16 +191,14 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
 def _transaction(
     conn: psycopg.Connection[Any],
 ) -> Iterator[psycopg.ClientCursor[Any]]:
-    """A transaction, or a savepoint of the one that is open; leaves no trace of either."""
+    """Opens a transaction, or a savepoint in an open one. Rolls it back at the end."""
     import psycopg
     from psycopg import pq
 
     if conn.pgconn.pipeline_status != pq.PipelineStatus.OFF:
-        text = (
-            "the connection is in pipeline mode, where no answer comes before it ends"
-        )
+        text = "the connection is in pipeline mode, which delays results: exit it first"
         raise OptionError(text)
-    # Parameters become literals of the query, for a walsender takes no others.
+    # Parameters become literals in the query: a walsender accepts no bound parameters.
     with conn.transaction(force_rollback=True), psycopg.ClientCursor(conn) as cursor:
         yield cursor
 
@@ -200,11 +206,11 @@ def _transaction(
 def _texts(
     conn: psycopg.Connection[Any], cursor: psycopg.ClientCursor[Any]
 ) -> list[str]:
-    """The first column as the server wrote it, whatever the user's adapters make of it."""
+    """The first column as the server sent it, ignoring the user's adapters."""
     result = cursor.pgresult
     if result is None:
         return []
-    # psycopg has no codec for what SQL_ASCII may be.
+    # psycopg has no codec for SQL_ASCII.
     encoding = "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
     cells = [result.get_value(row, 0) for row in range(result.ntuples)]
     try:
@@ -214,8 +220,7 @@ def _texts(
         raise SchemaError(text) from error
 
 
-# A style comes with the order in which it takes the parts of a date, and a path that was SET
-# to nothing with quotes.
+# SHOW appends the order of date parts to a style, and shows an empty path as quotes.
 _SAME = {"DateStyle": ("ISO, MDY", "ISO, DMY", "ISO, YMD"), "search_path": ('""',)}
 
 _MISSING = """
@@ -225,12 +230,12 @@ WHERE name NOT IN (SELECT pubname FROM pg_publication)
 ORDER BY name
 """
 
-# Below 10000 are the built-in types, which need not be told but for the row types of some of the
-# catalogs; from 16384 on what initdb did not make; between them, types of information_schema and
-# the catalogs' other row types.
+# OIDs below 10000 are built-in types, which a catalog needs only for row types of some system
+# catalogs. OIDs from 16384 on were not created by initdb. Between them are the types of
+# information_schema and the other row types of system catalogs.
 _CATALOG = """
 WITH RECURSIVE published (table_oid, columns) AS (
-    -- Version 14 has no column lists, and nothing that would tell of them.
+    -- Version 14 has no column lists, and no attnames.
     SELECT c.oid, to_jsonb(p) -> 'attnames'
     FROM pg_publication_tables p
     JOIN pg_namespace n ON n.nspname = p.schemaname
@@ -243,11 +248,11 @@ column_of (table_oid, number, name, type_oid, modifier) AS (
     JOIN pg_attribute a ON a.attrelid = p.table_oid
     WHERE a.attnum > 0 AND NOT a.attisdropped
         AND coalesce(p.columns ? a.attname::text, true)
-        -- Before 18 no generated column is published, whatever the list has.
+        -- Before 18, generated columns are never published, even if attnames lists them.
         AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
 ),
 identity_of (table_oid, keys) AS (
-    -- Counted from 0; those that an index only includes come last.
+    -- The array starts at 0. Columns that an index only includes come last.
     SELECT c.oid, (i.indkey::int2[])[0:i.indnkeyatts - 1]
     FROM pg_class c
     JOIN pg_index i ON i.indrelid = c.oid

@@ -1,4 +1,4 @@
-"""The front doors: from a source to batches, to frames, and from a catalog to a schema."""
+"""The main functions: source to batches, source to frames, catalog to schema."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(
     spool_directory: str | os.PathLike[str] | None = None,
     message_limit: int | None = None,
 ) -> Reader:
-    """Reads the committed rows of a stream, lazily.
+    """Reads the committed row changes of a stream, lazily.
 
     >>> import walrow
     >>> with walrow.read("tests/data/18/rows.text.wire") as reader:
@@ -57,7 +57,7 @@ def read(
     public.item 10
     public.stock 7
 
-    One table is an Arrow stream, for whatever takes one:
+    With one table, the reader is an Arrow stream, for any consumer of Arrow streams:
 
     >>> import pyarrow as pa
     >>> path = "tests/data/18/rows.text.wire"
@@ -68,66 +68,71 @@ def read(
     Args:
         source: A path, a URL (opened with fsspec), a binary file object, a bytes-like
             object, or an iterable of chunks.
-        table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`. All
-            batches then have one schema, and the reader is an Arrow stream. What else the
-            stream tells are tables too: `"walrow.transactions"`, `"walrow.messages"`,
-            `"walrow.relations"`, `"walrow.truncates"`.
-        schema: With `table`, any Arrow schema that every version of the table is projected
-            onto, by the columns' names. Columns that a version lacks are null and listed
-            in `_unsent`. Without it, a change of the table's columns is a `SchemaError`.
-        framing: `"wire"`, the connection's bytes, cut anywhere; `"copydata"`, each chunk
-            one payload of CopyData, as drivers hand them out; `"message"`, each chunk one
-            bare pgoutput message, or a tuple of LSN, transaction ID and message, as
-            `pg_logical_slot_get_binary_changes` returns them.
-        profile: `"arrow"`, native types; `"spark"`, only types that Spark and table formats
-            take; `"text"`, every column as the text that PostgreSQL writes.
-        types: Arrow types for columns (`"total"`, `"orders.total"`,
-            `"public.orders.total"`) or PostgreSQL types (`"numeric"`, `"_int4"`) that shall
-            have another than the profile gives: `"string"`, `"decimal128(38, 9)"`,
-            `pa.int64()`.
-        unrepresentable: What becomes of a value that its Arrow type cannot hold: `"error"`,
-            `"null"` (counted in `Reader.nulled`), `"sentinel"` (infinite dates and
-            timestamps become the largest or smallest ones); or a policy for each column or
-            PostgreSQL type, with the key `"*"` for all others.
-        catalog: What is known of user-defined types.
-        session: The settings that the stream was written under, where they are not those of
+        table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`.
+            All batches then have one schema, and the reader is an Arrow stream. Other
+            stream contents are tables too: `"walrow.transactions"`,
+            `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.
+        schema: With `table`, any Arrow schema. Every version of the table is projected
+            onto it, by column name. Columns that a version lacks are null and listed in
+            `_unsent`. Without `schema`, a change of the table's columns is a
+            `SchemaError`.
+        framing: `"wire"`: the bytes of the connection, cut anywhere. `"copydata"`: each
+            chunk is one CopyData payload, as drivers return them. `"message"`: each
+            chunk is one pgoutput message, or a tuple of LSN, transaction ID and
+            message, as `pg_logical_slot_get_binary_changes` returns them.
+        profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
+            formats support. `"text"`: every column as the text that PostgreSQL writes.
+        types: Arrow types that replace the profile's types, for columns (`"total"`,
+            `"orders.total"`, `"public.orders.total"`) or PostgreSQL types (`"numeric"`,
+            `"_int4"`). Examples: `"string"`, `"decimal128(38, 9)"`, `pa.int64()`.
+        unrepresentable: The policy for values that their Arrow type cannot hold:
+            `"error"`, `"null"` (counted in `Reader.nulled`) or `"sentinel"` (infinite
+            dates and timestamps become the largest or smallest ones). Or a policy for
+            each column or PostgreSQL type, with the key `"*"` for all others.
+        catalog: The definitions of user-defined types.
+        session: The settings under which the stream was written, if they differ from
             `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
-            "sql_standard", "client_encoding": "LATIN1"}`. Without it, values that other
-            settings shaped are a `DecodeError`.
-        trim_bpchar: Leaves out the blanks that `character(n)` is filled up with.
-        metadata: Which metadata columns follow the table's own, with or without their
-            prefix: `change_type`, `commit_lsn`, `seq`, `commit_timestamp`, `xid`,
-            `key_only`, `unsent`. None stands for all, `()` for none.
-        metadata_prefix: What the metadata columns' names begin with.
-        batch_rows: How many rows a batch has at most. The two images of an update are never
-            split, so a batch of 1 may have 2.
-        batch_bytes: After how many bytes of values a batch is full; at most 512 MiB.
-        batch_memory: How many bytes the unfinished batches of all tables hold before the
-            fullest is handed out.
-        side_tables: Side tables whose batches come along with the others:
-            `["transactions", "messages"]`. The reader is no Arrow stream then.
-        envelope: Gives all tables, or the chosen one, one schema: `schema_name`,
-            `table_name`, `key` and `data` as maps of column names to PostgreSQL's own text,
-            then the metadata columns. The reader is an Arrow stream then.
-        start: Leaves out what was delivered before: transactions that end, and
-            non-transactional messages that lie, at this LSN or before it. A number, or as
-            PostgreSQL writes it: `"0/1A2B"`. Set it also for a capture that begins later than
-            its slot: then a COMMIT PREPARED whose rows are missing is an error.
-        late_start: Leaves out streamed transactions whose first chunk, and prepared ones
-            whose rows, lie before the stream, where they are errors otherwise.
-        spool_memory: How many bytes of memory open and prepared transactions take over all;
-            beyond it they wait in files.
-        spool_directory: Where these files are; the system's directory for temporary files
-            by default. They have no name and vanish by themselves.
-        message_limit: The largest pgoutput message, and so the largest row, that is taken, in
-            bytes; by default the 1 GiB that PostgreSQL never passes.
+            "sql_standard", "client_encoding": "LATIN1"}`. Without it, values in the
+            format of other settings are a `DecodeError`.
+        trim_bpchar: Removes the trailing blanks of `character(n)`.
+        metadata: The metadata columns that follow the table's own columns, with or
+            without their prefix: `change_type`, `commit_lsn`, `seq`,
+            `commit_timestamp`, `xid`, `key_only`, `unsent`. Default: all. Pass `()` for
+            none.
+        metadata_prefix: The prefix of the metadata columns' names.
+        batch_rows: The maximum number of rows in a batch. The two images of an update
+            are never split, so with a limit of 1, a batch may have 2.
+        batch_bytes: The number of bytes of values after which a batch is full. At most
+            512 MiB.
+        batch_memory: The number of bytes that the unfinished batches of all tables may
+            take together. Beyond it, the fullest batch is returned.
+        side_tables: Side tables whose batches are returned with the others:
+            `["transactions", "messages"]`. The reader is then not an Arrow stream.
+        envelope: Returns all tables, or the chosen table, under one schema:
+            `schema_name`, `table_name`, `key` and `data` as maps of column names to
+            PostgreSQL's own text, then the metadata columns. The reader is then an
+            Arrow stream.
+        start: Skips what was delivered before: transactions that end, and
+            non-transactional messages that are, at or before this LSN. A number, or an
+            LSN as PostgreSQL writes it: `"0/1A2B"`. Also set it for a capture that
+            begins later than its slot: then a COMMIT PREPARED whose rows are missing is
+            an error.
+        late_start: Skips streamed transactions whose first chunk is before the stream,
+            and prepared transactions whose rows are before it. Otherwise they are
+            errors.
+        spool_memory: The number of bytes of memory that all open and prepared
+            transactions take together. Beyond it, they wait in files.
+        spool_directory: The directory of these files. Default: the system's directory
+            for temporary files. The files have no name and disappear automatically.
+        message_limit: The maximum size of a pgoutput message, and so of a row, in
+            bytes. Default: 1 GiB, which PostgreSQL never exceeds.
 
     Raises:
-        OptionError: The options contradict each other or name what there is not.
+        OptionError: The options are invalid or contradict each other.
         OSError: The file cannot be opened.
 
-    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError` and `SpoolError` come after all
-    that was before them was handed out; so do the source's own exceptions.
+    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`
+    and the source's own exceptions are raised after all earlier batches were returned.
     """
     return Reader(
         blocks(source, framing=framing),
@@ -156,9 +161,9 @@ def read(
 
 
 def messages(source: Source, *, framing: Framing = "wire") -> Frames:
-    """Gives every frame of a stream, its message and their fields, as they were sent.
+    """Returns every frame of a stream with its message and fields, as they were sent.
 
-    Nothing is left out or put together: messages of transactions that roll back are there.
+    Nothing is skipped or combined: messages of rolled-back transactions are included.
 
     >>> import walrow
     >>> path = "tests/data/18/rows.text.wire"
@@ -168,7 +173,7 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
     ...         break
     Insert ['1', 'one', '1.50']
 
-    What is read can be written again, byte for byte:
+    Frames can be written again, byte for byte:
 
     >>> from pathlib import Path
     >>> data = b"".join(frame.to_bytes() for frame in walrow.messages(path))
@@ -180,15 +185,15 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
         framing: As in `read`.
 
     Raises:
-        DecodeError: While iterating: bytes that are not the protocol.
+        DecodeError: While iterating, if bytes do not follow the protocol.
     """
     return Frames(blocks(source, framing=framing), framing=framing)
 
 
 def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
-    """Gives the schema that `read(table=...)` has, from a catalog's table.
+    """Returns the schema of `read(table=...)`, from a table in a catalog.
 
-    Its metadata lacks `pg.replica_identity` alone, which only the stream tells.
+    Its metadata lacks only `pg.replica_identity`, which only the stream contains.
 
     >>> import walrow
     >>> catalog = walrow.Catalog(
@@ -199,13 +204,14 @@ def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
     <walrow.Schema id: Int32, _change_type: Utf8>
 
     Args:
-        catalog: A catalog that has the table.
+        catalog: A catalog that contains the table.
         table: As in `read`.
         **options: `schema`, `profile`, `types`, `unrepresentable`, `metadata`,
             `metadata_prefix` and `envelope`, as in `read`.
 
     Raises:
-        SchemaError: The catalog has no such table, or several of that name.
+        SchemaError: The catalog does not contain the table, or has several of that
+            name.
         OptionError: As in `read`.
     """
     return catalog_schema(catalog, table, **options)

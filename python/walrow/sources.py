@@ -1,4 +1,4 @@
-"""Where a stream's bytes come from: paths, URLs, files, buffers, iterables of chunks."""
+"""The sources of a stream: paths, URLs, files, buffers, iterables of chunks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_BYTES", "blocks"]
 
 
-#: Files are read in blocks of this many bytes: large ones keep most transactions in one
-#: piece, and memory stays bounded, which a mapped file's would not.
+#: Files are read in blocks of this many bytes. Large blocks keep most transactions in one
+#: piece. Memory stays bounded, unlike with a mapped file.
 BLOCK_BYTES = 8 << 20
 
 
 def blocks(source: Source, *, framing: str = "wire") -> Iterator[Any]:
-    """Gives a source's chunks. What it opens itself has `close`, and is open from now on.
+    """Returns the chunks of a source.
+
+    Files that it opens are opened immediately, and the result then has `close`.
 
     >>> list(blocks(b"one block"))
     [b'one block']
@@ -31,26 +33,27 @@ def blocks(source: Source, *, framing: str = "wire") -> Iterator[Any]:
     Args:
         source: A path, a URL (with fsspec), a binary file object, a bytes-like object,
             or an iterable of chunks.
-        framing: `wire` may be cut anywhere; in `copydata` and `message` each chunk is
-            one payload or message, so the source must be an iterable of them.
+        framing: Chunks of `wire` may be cut anywhere. With `copydata` and `message`,
+            each chunk is one payload or message, so the source must be an iterable of
+            them.
 
     Raises:
-        OptionError: A source that cannot give chunks of this framing.
-        OSError: A file that cannot be opened.
-        TypeError: Nothing of these.
+        OptionError: The source cannot provide chunks of this framing.
+        OSError: The file cannot be opened.
+        TypeError: The source has an unsupported type.
     """
     if isinstance(source, str | os.PathLike) or _is_file(source):
         if framing != "wire":
             text = (
-                f"a file does not tell where its chunks end: framing {framing!r} "
-                "takes an iterable of them"
+                f"a file has no boundaries between chunks: framing {framing!r} "
+                "needs an iterable of chunks"
             )
             raise OptionError(text)
         return _file_blocks(source)
     try:
         memoryview(source)  # type: ignore[arg-type]
     except TypeError:
-        # Not the iterator itself: that is closed by whoever made it.
+        # Not the iterator itself: its creator closes it.
         return itertools.chain(iter(source))  # type: ignore[arg-type]
     return iter([source])
 
@@ -71,13 +74,13 @@ def _open_url(url: str) -> Any:
     try:
         import fsspec
     except ImportError:
-        text = f"URLs are opened with fsspec: pip install fsspec ({url})"
+        text = f"URLs need fsspec: pip install fsspec ({url})"
         raise OptionError(text) from None
     return fsspec.open(url, "rb").open()
 
 
 class _File:
-    """The blocks of a file; closes one that was opened here at its end."""
+    """The blocks of a file. Closes its own file at the end."""
 
     def __init__(self, file: Any, *, own: bool) -> None:
         self._file = file
@@ -94,7 +97,7 @@ class _File:
             size = self._file.readinto(buffer)
             block = None if size is None else memoryview(buffer)[:size]
         if block is None:
-            text = "the source has nothing to read now: open it in blocking mode"
+            text = "the source has no data available: open it in blocking mode"
             raise BlockingIOError(text)
         if not block:
             self.close()

@@ -1,4 +1,4 @@
-"""walrow for PySpark: captures in a DataFrame become typed change rows.
+"""walrow for PySpark: converts captures in a DataFrame to typed change rows.
 
 ```python
 import walrow.spark
@@ -9,12 +9,13 @@ files = spark.read.format("binaryFile").load("captures/")
 changes = files.select("path").mapInArrow(decode, schema)
 ```
 
-Each value is one capture that can be read alone: either its bytes, in a binary column, or
-its path or URL, in a string column, which the task opens itself. Ship the path where the
-executors can open it: that is several times as fast, and no file has to fit in memory.
+Each value is one self-contained capture: either its bytes, in a binary column, or its
+path or URL, in a string column. The task opens the path itself. Use paths if the
+executors can open them: this is several times as fast, and files do not have to fit in
+memory.
 
-Spark matches the columns by position and type, never by name, so take the declared schema
-from `schema`: it comes from the same code as the batches.
+Spark matches columns by position and type, never by name. So use `schema` to declare
+the schema: it comes from the same code as the batches.
 """
 
 from __future__ import annotations
@@ -48,35 +49,37 @@ def decode(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns a function for `DataFrame.mapInArrow` that decodes one table's changes.
 
-    The function can be pickled and its output depends on nothing but its input, so tasks
-    may be retried and speculated.
+    The function can be pickled, and its output depends only on its input, so tasks may
+    be retried and run speculatively.
 
     Args:
-        table: The table, as `"orders"`, `"public.orders"` or `("public", "orders")`. Name
-            its schema: a task refuses captures that have the bare name in different schemas,
-            but it sees no other task's captures. `"walrow.transactions"` and the other side
-            tables are read like any; with `envelope=True` none is all tables.
-        schema: What every capture is projected onto, by the columns' names: a `StructType`
-            or any Arrow schema. Columns that a capture lacks are null and listed in
-            `_unsent`; a capture without the table gives no rows. Without it all captures
-            must have the table, and the same columns. Of a side table or an envelope it
-            chooses columns.
-        column: The column that holds the captures (binary) or their paths (string); by
-            default the only binary column, else the only string column.
-        unfinished: What becomes of a capture that ends inside a frame or a transaction:
-            `"error"`, or `"ignore"` to take the transactions before, where it is known that
-            the rest comes with another capture. A transaction that the server itself broke
-            off with an error is never missed.
-        **options: As `walrow.read` has them, but `framing` and `profile`, which are fixed.
+        table: The table, as `"orders"`, `"public.orders"` or `("public", "orders")`.
+            Include its schema: a task refuses captures that have a table of this name
+            in different schemas, but it does not see the captures of other tasks. Side
+            tables, such as `"walrow.transactions"`, are read like other tables. With
+            `envelope=True`, the default is all tables.
+        schema: The schema that every capture is projected onto, by column name: a
+            `StructType` or any Arrow schema. Columns that a capture lacks are null and
+            listed in `_unsent`. A capture without the table gives no rows. Without
+            `schema`, all captures must contain the table, with the same columns. For a
+            side table or an envelope, it selects columns.
+        column: The column with the captures (binary) or their paths (string). Default:
+            the only binary column, otherwise the only string column.
+        unfinished: The policy for captures that end inside a frame or a transaction:
+            `"error"`, or `"ignore"` to take only the complete transactions. Use
+            `"ignore"` if another capture contains the rest. A transaction that the
+            server itself broke off with an error is never reported as missing.
+        **options: The options of `walrow.read`, except `framing` and `profile`, which
+            are fixed.
 
     Raises:
-        OptionError: The options contradict each other or name what there is not.
-        SchemaError: The schema cannot be the table's.
+        OptionError: The options are invalid or contradict each other.
+        SchemaError: The schema does not fit the table.
     """
     _check(table, options, unfinished)
     declared = None if schema is None else _arrow_schema(schema)
     function = _Decode(table, declared, column, unfinished, options)
-    # The driver, not a task, is told of options that cannot be.
+    # Validate options on the driver.
     function.decoder()
     return function
 
@@ -86,15 +89,16 @@ def schema(
     table: str | tuple[str, str] | None = None,
     **options: Any,
 ) -> StructType:
-    """Returns the schema that `decode` gives a table's changes, from the same code.
+    """Returns the schema of a table's changes in `decode`, from the same code.
 
     Args:
-        source: A capture, as `walrow.read` takes it, or a catalog that knows the table.
-        table: The table, as in `decode`; none with `envelope=True`.
+        source: A capture, as `walrow.read` takes it, or a catalog that contains the
+            table.
+        table: The table, as in `decode`. Optional with `envelope=True`.
         **options: As in `decode`.
 
     Raises:
-        SchemaError: The table is not in the source.
+        SchemaError: The source does not contain the table.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -113,7 +117,7 @@ def schema(
 
 @dataclass(frozen=True)
 class _Decode:
-    """What `decode` returns: only plain values, so that it can be pickled."""
+    """The function that `decode` returns: only plain values, so it can be pickled."""
 
     table: str | tuple[str, str] | None
     schema: pa.Schema | None
@@ -122,7 +126,7 @@ class _Decode:
     options: dict[str, Any] = field(default_factory=dict)
 
     def decoder(self) -> walrow.Decoder:
-        """A decoder for one capture."""
+        """Creates a decoder for one capture."""
         schema = None if self.fixed else self.schema
         return walrow.Decoder(
             table=self.table, schema=schema, profile="spark", **self.options
@@ -130,7 +134,7 @@ class _Decode:
 
     @property
     def fixed(self) -> bool:
-        """Whether the batches have a schema of walrow's own."""
+        """Whether walrow defines the schema of the batches."""
         return _is_fixed(self.table, self.options)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -147,7 +151,7 @@ class _Decode:
                         found = name
                     elif name != found:
                         text = (
-                            f"the captures have several tables that {self.table!r} means, "
+                            f"{self.table!r} matches several tables in the captures, "
                             f"{found} and {name}; name one with its schema, as a pair"
                         )
                         raise SchemaError(text, table=batch.table)
@@ -159,8 +163,8 @@ class _Decode:
                         common = records.schema
                     elif self.schema is None and not records.schema.equals(common):
                         text = (
-                            "the captures have the table in several versions; give "
-                            "decode the schema= that all of them shall have"
+                            "the captures have several versions of the table; pass "
+                            "decode a schema= for all of them"
                         )
                         raise SchemaError(text, table=batch.table)
                     yield records
@@ -171,7 +175,7 @@ class _Decode:
     def _sources(
         self, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[str, str | memoryview]]:
-        """Each capture's bytes or path, and where it stands."""
+        """Each capture's bytes or path, and its position."""
         row = 0
         for batch in batches:
             name = _choose(batch.schema, self.column)
@@ -188,7 +192,7 @@ class _Decode:
                 if not value.is_valid:
                     text = (
                         f"NULL in {place}: each value must be a capture or the path of "
-                        f"one; filter NULLs out first"
+                        f"one; remove NULLs first"
                     )
                     raise DecodeError(text, column=name)
                 if binary:
@@ -212,7 +216,7 @@ class _Decode:
             raise
         self._complete(decoder, size)
         if self.schema is None:
-            # Raises if the table never appeared, which with a schema is no fault.
+            # Raises if the table never appeared. With a schema, that is not an error.
             yield from decoder.finish()
 
     def _complete(self, decoder: walrow.Decoder, size: int) -> None:
@@ -225,15 +229,15 @@ class _Decode:
             and decoder.server_error is None
         ):
             text = (
-                "the capture ends inside a frame or a transaction. It was cut short, or "
-                'the rest is in another value; unfinished="ignore" takes what is '
-                f"complete. Or else {_NO_CAPTURE}"
+                "the capture ends inside a frame or a transaction. It is truncated, or "
+                'the rest is in another value; unfinished="ignore" takes the complete '
+                f"transactions. Otherwise, {_NO_CAPTURE}"
             )
             raise DecodeError(text)
 
 
 def _is_fixed(table: str | tuple[str, str] | None, options: dict[str, Any]) -> bool:
-    """Whether envelopes or a side table are read, whose columns no capture decides."""
+    """Whether it reads envelopes or a side table, whose columns are fixed."""
     name = table if isinstance(table, str) else ".".join(table or ())
     return bool(options.get("envelope")) or name in _SIDE_TABLES
 
@@ -244,7 +248,7 @@ _SIDE_TABLES = {
 
 
 def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns that the schema names, which must have its types: Spark takes them for these."""
+    """Selects the columns that the schema names. Spark trusts their types, so they are compared."""
     found = _named_alike(records.schema)
     for name in schema.names:
         if name not in found.names:
@@ -263,10 +267,10 @@ def _check(
     unfinished: str = "error",
 ) -> None:
     if table is None and not options.get("envelope"):
-        text = "say which table, or envelope=True for all of them"
+        text = "choose a table with table=, or use envelope=True for all tables"
         raise OptionError(text)
     if options.get("side_tables"):
-        text = 'in Spark a side table is read by itself: table="walrow.transactions"'
+        text = 'in Spark, read a side table by itself: table="walrow.transactions"'
         raise OptionError(text)
     for name in ("framing", "profile"):
         if name in options:
@@ -278,7 +282,7 @@ def _check(
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:
-    """Any schema as one that can be pickled."""
+    """Converts any schema to a pyarrow schema, which can be pickled."""
     import pyarrow as pa
 
     if hasattr(schema, "__arrow_c_schema__"):
@@ -292,13 +296,13 @@ def _arrow_schema(schema: Any) -> pa.Schema:
     try:
         arrow = to_arrow_schema(schema, timezone="UTC")
     except TypeError:
-        # Before 4.2 the parameter did not exist, and the zone was always UTC.
+        # Before 4.2, the parameter did not exist, and the time zone was always UTC.
         arrow = to_arrow_schema(schema)
     return _named_alike(arrow)
 
 
 def _named_alike(schema: pa.Schema) -> pa.Schema:
-    """The items of lists under the name that walrow gives them: to Spark it is free."""
+    """Names the items of lists as walrow does: Spark accepts any name."""
     import pyarrow as pa
 
     def renamed(field: pa.Field) -> pa.Field:
@@ -314,7 +318,7 @@ def _named_alike(schema: pa.Schema) -> pa.Schema:
 
 
 def _choose(columns: pa.Schema, name: str | None) -> str:
-    """The name of the column that holds the captures."""
+    """Returns the name of the column with the captures."""
     if name is not None:
         if name not in columns.names:
             text = (
@@ -325,8 +329,8 @@ def _choose(columns: pa.Schema, name: str | None) -> str:
         found = columns.field(name).type
         if not (_is_binary(found) or _is_string(found)):
             text = (
-                f"column {name} is {found}; walrow takes captures from a binary column "
-                "and their paths from a string column"
+                f"column {name} is {found}; walrow needs a binary column with captures "
+                "or a string column with their paths"
             )
             raise SchemaError(text, column=name)
         return name
@@ -341,8 +345,8 @@ def _choose(columns: pa.Schema, name: str | None) -> str:
             )
             raise SchemaError(text)
     text = (
-        "the DataFrame has neither a binary column of captures nor a string column of "
-        "their paths"
+        "the DataFrame has neither a binary column with captures nor a string column "
+        "with their paths"
     )
     raise SchemaError(text)
 
@@ -362,7 +366,7 @@ def _is_string(found: pa.DataType) -> bool:
 
 
 def _blocks(source: str | memoryview) -> Iterable[bytes | memoryview]:
-    """A capture in blocks, so that a large one is never held twice."""
+    """Yields a capture in blocks, so that a large one is never in memory twice."""
     if isinstance(source, memoryview):
         for start in range(0, len(source), BLOCK_BYTES):
             yield source[start : start + BLOCK_BYTES]
@@ -375,10 +379,11 @@ def _blocks(source: str | memoryview) -> Iterable[bytes | memoryview]:
 
 
 def _local(path: str) -> str:
-    """Strips `file:` as Spark's sources write it.
+    """Removes `file:`, which Spark's sources write before a path.
 
-    Both `binaryFile`'s path `file:/tmp/a b`, which is written as it is, and a URL's
-    `file:/tmp/a%20b`, of `input_file_name()` and `_metadata.file_path`, have one slash.
+    It has a single slash both in paths of `binaryFile`, such as `file:/tmp/a b`, which
+    are not escaped, and in URLs of `input_file_name()` and `_metadata.file_path`, such
+    as `file:/tmp/a%20b`.
     """
     if not path.startswith("file:"):
         return path
@@ -392,18 +397,18 @@ def _local(path: str) -> str:
     if Path(plain).exists():
         text = (
             "the path can mean two files that both exist, one with % in its name and one "
-            "without; give the path without file: before it"
+            "without; remove file: from the path"
         )
         raise Error(text)
     return decoded
 
 
-# The type byte and the length with which every frame of a capture begins.
+# Every frame of a capture begins with a type byte and a length.
 _FRAME_HEADER = 5
 _NO_CAPTURE = (
-    "the value is not a capture: each value must be a replication connection's bytes as "
-    "the server sent them, with all that is needed to read them. A lone pgoutput message "
-    "or CopyData payload, as Kafka carries it, cannot be decoded by itself; feed a "
-    'connection\'s payloads in order to walrow.Decoder(framing="copydata"), or store '
-    "them as captures first"
+    "the value is not a capture: each value must contain a replication connection's "
+    "bytes as the server sent them, with all messages needed to decode them. A single "
+    "pgoutput message or CopyData payload, as in Kafka, cannot be decoded by itself; "
+    "feed the payloads of a connection in order to "
+    'walrow.Decoder(framing="copydata"), or store them as captures first'
 )

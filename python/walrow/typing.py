@@ -1,4 +1,4 @@
-"""Types for annotations; nothing that is needed when a program runs."""
+"""Types for annotations. Programs do not need them at run time."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = [
 
 
 class ArrowSchemaExportable(Protocol):
-    """An Arrow schema or type of any library: `pa.schema(...)`, `pa.int64()`."""
+    """An Arrow schema or type from any library: `pa.schema(...)`, `pa.int64()`."""
 
     def __arrow_c_schema__(self) -> object:
-        """Exports it."""
+        """Exports the schema or type."""
 
 
 class BinaryFile(Protocol):
-    """What can be read like a binary file."""
+    """An object that can be read like a binary file."""
 
     def read(self, size: int, /) -> bytes | None:
-        """Gives at most so many bytes, and none at the end."""
+        """Returns at most `size` bytes, and no bytes at the end."""
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview

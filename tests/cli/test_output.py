@@ -231,7 +231,7 @@ def test_output_that_is_an_input_is_refused(
     assert found.returncode == 2, found.stderr
     line = found.stderr.decode().splitlines()[-1]
     assert names in line
-    assert "which is read: write to another" in line
+    assert "which is also an input: write to another" in line
     after = {file: file.is_dir() or file.read_bytes() for file in tmp_path.rglob("*")}
     assert after == before
 

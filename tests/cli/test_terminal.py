@@ -245,7 +245,7 @@ def test_names_in_usage_errors(tmp_path: Path, run: Any) -> None:
     (tmp_path / HOSTILE).mkdir()
     (tmp_path / HOSTILE / held).touch()
     found = run("decode", "--to", tmp_path / HOSTILE, "-", input=stream)
-    assert rf"{SHOWN} holds files of" in said(found, 2)[-1]
+    assert rf"{SHOWN} contains files of" in said(found, 2)[-1]
     assert r"run, public.\x1b\n\u202e.parquet:" in said(found, 2)[-1]
 
 

@@ -104,7 +104,7 @@ def test_streamed_rows_are_the_plain_ones(spark: SparkSession, data: Path) -> No
 
 
 def test_what_cannot_be_is_refused_by_the_driver() -> None:
-    with pytest.raises(walrow.OptionError, match="which table"):
+    with pytest.raises(walrow.OptionError, match="choose a table with table="):
         walrow.spark.decode()
     with pytest.raises(walrow.OptionError, match="by itself"):
         walrow.spark.decode(table="t", side_tables=["messages"])

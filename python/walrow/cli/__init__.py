@@ -1,7 +1,7 @@
 """The command line, `walrow`.
 
-Exit codes: 0 all is well, 1 the data or a file is at fault, 2 the call is, 130 and 143
-when interrupted or terminated. Errors are one line on stderr.
+Exit codes: 0 for success, 1 for errors in the data or a file, 2 for usage errors, 130
+if interrupted and 143 if terminated. Each error is one line on stderr.
 """
 
 from __future__ import annotations

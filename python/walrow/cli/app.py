@@ -1,4 +1,4 @@
-"""The commands, and what becomes of what goes wrong in them."""
+"""The commands and their error handling."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ cli.add_command(catalog)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code; no error leaves as a traceback."""
+    """Runs one command and returns its exit code. Never shows a traceback for errors."""
     signal.signal(signal.SIGTERM, _terminated)
     _reopen()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name may hold what the terminal's encoding does not.
+        # A name may contain characters that the terminal's encoding lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
     code = 0
     try:
         if "_WALROW_COMPLETE" in os.environ:
             cli.main(prog_name="walrow")
-        # Not by main, which has answers of its own to interrupts and closed pipes.
+        # Not cli.main, which handles interrupts and closed pipes itself.
         words = list(sys.argv[1:] if arguments is None else arguments)
         with cli.make_context("walrow", words) as context:
             cli.invoke(context)
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         code = 128 + signal.SIGINT
     except BrokenPipeError:
-        # Whoever read the output wants no more of it.
+        # The reader of the output has closed it.
         code = 128 + signal.SIGPIPE
     except OptionError as error:
         code = _fail(error, 2)
@@ -74,13 +74,13 @@ def _terminated(_number: int, _frame: object) -> NoReturn:
 
 
 def _reopen() -> None:
-    """Puts something in the place of standard streams that were closed before we began.
+    """Replaces standard streams that were closed before the process started.
 
-    Files opened later would get their numbers, and Python has None for them. Reading and
-    writing these is the error that it is on a closed one; only what is said on stderr goes
-    nowhere.
+    Python sets them to None, and files opened later would get their descriptors.
+    Reading and writing the replacements fails, as on a closed stream. Only text for
+    stderr is discarded.
     """
-    # In this order, as each takes the lowest number that is free: its own.
+    # The order matters: each takes the lowest free descriptor, its own.
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY), "r")
     if sys.stdout is None:
@@ -90,7 +90,7 @@ def _reopen() -> None:
 
 
 def _refuse(error: click.ClickException) -> int:
-    """Says what click does, but an argument's characters as `say` has them."""
+    """Prints click's message, with arguments escaped as in `say`."""
     message = error.format_message()
     if isinstance(error, _HELP):
         lines = message.split("\n")
@@ -105,7 +105,7 @@ def _refuse(error: click.ClickException) -> int:
     return error.exit_code
 
 
-# Of a command without arguments; there since click 8.2.
+# Raised for a command without arguments, since click 8.2.
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
@@ -127,7 +127,7 @@ _WORD = re.compile(rf"\b(profile|unrepresentable)=({_TEXT})")
 
 
 def _in_words(text: str) -> str:
-    """Puts the options that an error of the library names as the command takes them."""
+    """Rewrites options in an error of the library as command-line options."""
 
     def pair(found: re.Match[str]) -> str:
         try:
@@ -144,7 +144,7 @@ def _in_words(text: str) -> str:
 
 
 def _flush() -> None:
-    """What stdout still holds is lost: that it cannot be written is known by now."""
+    """Flushes stdout. If that fails, the rest is lost: the error was reported before."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""What commands are told on the command line."""
+"""Types of command-line arguments."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import click
 
 
 class Text(click.types.StringParamType):
-    """Text. A file's name may hold bytes that are not UTF-8, but this may not."""
+    """Text in UTF-8. Unlike file names, it must not contain other bytes."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """Refuses what is not UTF-8."""
+        """Refuses text that is not UTF-8."""
         text: str = super().convert(value, param, ctx)
         try:
             text.encode()

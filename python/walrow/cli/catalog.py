@@ -1,4 +1,4 @@
-"""`walrow catalog`: what a server knows of types and tables, for `walrow decode --catalog`."""
+"""`walrow catalog`: saves a server's types and tables, for `walrow decode --catalog`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from walrow.errors import OptionError, ReplicationError
     type=TEXT,
     multiple=True,
     metavar="P",
-    help="Only the tables of this publication; of all by default. Repeatable.",
+    help="Only tables of this publication. Default: all publications. Repeatable.",
 )
 @click.option(
     "-o",
     "--to",
     default="-",
     metavar="FILE",
-    help="Where to write it; - (the default) is stdout.",
+    help="The output file. Default: -, which is stdout.",
 )
 def catalog(*, conninfo: str, publications: tuple[str, ...], to: str) -> None:
     """Writes the types and published tables of a database as JSON.
 
-    CONNINFO is what psql takes: a database's name in `dbname=shop`, or postgresql://...;
-    what it leaves out comes from the environment, PGHOST and so on.
+    CONNINFO is a connection string, as in psql: `dbname=shop` or postgresql://...
+    Environment variables, such as PGHOST, supply missing parameters.
     """
     try:
         import psycopg
@@ -44,7 +44,7 @@ def catalog(*, conninfo: str, publications: tuple[str, ...], to: str) -> None:
         with psycopg.connect(conninfo) as conn:
             found = postgres.catalog(conn, publications=publications or None)
     except psycopg.Error as error:
-        # psycopg's texts have several lines.
+        # psycopg's messages have several lines.
         text = " ".join(str(error).split())
         raise ReplicationError(text, sqlstate=error.sqlstate) from error
     line = printable_json(found.to_json()) + "\n"

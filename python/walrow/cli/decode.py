@@ -1,4 +1,4 @@
-"""`walrow decode`: a capture's changes as Parquet, Arrow IPC or JSON lines."""
+"""`walrow decode`: writes a capture's changes as Parquet, Arrow IPC or JSON lines."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ _POLICIES = ("error", "null", "sentinel")
 @click.option(
     "--envelope",
     is_flag=True,
-    help="All tables under one schema, each row's columns as a map of names to texts.",
+    help="All tables under one schema, with columns as maps of names to text.",
 )
 @click.option(
     "--start",
     type=TEXT,
     metavar="LSN",
-    help="Leave out transactions that end at this LSN or before it: 0/1A2B.",
+    help="Skip transactions that end at or before this LSN: 0/1A2B.",
 )
 @click.option(
     "--late-start",
     is_flag=True,
-    help="Leave out transactions whose begin the capture lacks, which are errors otherwise.",
+    help="Skip transactions whose beginning is not in the capture; otherwise an error.",
 )
 @click.option(
     "--profile",
     type=click.Choice(("arrow", "spark", "text")),
     default="arrow",
     show_default=True,
-    help="Native types, Spark's types, or PostgreSQL's own text.",
+    help="Native types, Spark's types, or PostgreSQL's text.",
 )
 @click.option(
     "--to",
     default="-",
     metavar="OUT",
-    help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (the default: JSON lines).",
+    help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(("parquet", "arrow", "json")),
-    help="The format, where OUT does not say it; of a DIR/ Parquet by default.",
+    help="The output format. Default: from the extension of OUT; parquet for DIR/.",
 )
 @source.framing
 @click.option(
@@ -72,40 +72,40 @@ _POLICIES = ("error", "null", "sentinel")
     type=TEXT,
     multiple=True,
     metavar="COLUMN=TYPE",
-    help="Another Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
+    help="The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
 )
 @click.option(
     "--unrepresentable",
     type=TEXT,
     multiple=True,
     metavar="[COLUMN=]POLICY",
-    help="What becomes of values that the Arrow type cannot hold: error (the default), "
+    help="The policy for values that the Arrow type cannot hold: error (the default), "
     "null or sentinel, for one column or all. Repeatable.",
 )
 @click.option(
     "--catalog",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="User-defined types, as `walrow catalog` and walrow.Catalog.to_json write them.",
+    help="User-defined types, from `walrow catalog` or walrow.Catalog.to_json.",
 )
 @click.option(
     "--session",
     type=TEXT,
     multiple=True,
     metavar="SETTING=VALUE",
-    help="A setting that the capture was made under, where that is not what walrow pins: "
+    help="A session setting of the capture, if it differs from the one that walrow pins: "
     "'DateStyle=SQL, DMY', client_encoding=LATIN1. Repeatable.",
 )
 @click.option(
     "--trim-bpchar",
     is_flag=True,
-    help="Leave out the blanks that character(n) is filled up with.",
+    help="Remove the trailing blanks of character(n).",
 )
 @click.option(
     "--metadata-prefix",
     type=TEXT,
     default="_",
     show_default=True,
-    help="What the metadata columns' names begin with.",
+    help="The prefix of the metadata columns' names.",
 )
 def decode(
     *,
@@ -125,17 +125,17 @@ def decode(
     trim_bpchar: bool,
     metadata_prefix: str,
 ) -> None:
-    r"""Writes the committed changes of FILE, a capture; - is stdin.
+    r"""Writes the committed changes in FILE, a capture. - is stdin.
 
-    A file of Parquet or Arrow takes one table: --table, or the only one that the capture
-    has changes of. DIR/ takes all tables, each in a file of its own, SCHEMA.TABLE.parquet; from where a table's
-    columns change its rows go to SCHEMA.TABLE.2.parquet and so on. JSON lines take all
-    tables too: each row has its table's name under _table; numbers that JSON cannot hold are strings, bytes are
-    strings of \x and hexadecimal digits.
+    A Parquet or Arrow file contains one table: --table, or the only table with changes
+    in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When the
+    columns of a table change, its next rows go to SCHEMA.TABLE.2.parquet, and so on.
+    JSON lines contain all tables: each row has its table's name under _table. Numbers
+    that JSON cannot hold are strings. Bytes are strings of \x and hexadecimal digits.
 
-    Files get their names when they are complete. On an error no file is left behind, and
-    what was there before stays. OUT must not be a file that is read. DIR/ must hold no
-    files of an earlier run. A pipe or device is written at once.
+    Files get their names when they are complete. An error leaves no new files, and
+    existing files do not change. OUT must not be an input file. DIR/ must not contain
+    files of an earlier run. Pipes and devices are written immediately.
     """
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
@@ -225,20 +225,20 @@ def _one_table(
             writer = files.create(path, form, schema)
         elif (batch.schema_name, batch.table_name) != name:
             text = (
-                f"the capture has changes of {'.'.join(name)}, {batch.table} and maybe others, and "
-                f"{path.name} takes one table: choose it with --table, or take all with "
+                f"the capture has changes of {'.'.join(name)}, {batch.table} and maybe others, but "
+                f"{path.name} takes one table: choose it with --table, or write all with "
                 f"--to DIR/"
             )
             raise click.UsageError(text)
         elif not found.equals(schema):
             text = (
-                f"{batch.table}: the table's columns change within the capture; take all "
+                f"{batch.table}: the table's columns change within the capture; write all "
                 "versions with --to DIR/"
             )
             raise SchemaError(text, table=batch.table)
         writer.write(batch)
     if writer is None:
-        text = f"the capture has no changes of any table; {path.name} is not written"
+        text = f"the capture has no changes of any table; {path.name} was not written"
         raise SchemaError(text)
 
 
@@ -248,17 +248,17 @@ def _all_tables(path: Path, form: str, batches: _Counted, files: Files) -> None:
     from walrow.cli.output import allow_open_files, file_name, is_file_name
 
     files.directory(path)
-    # Whoever reads all of the directory would take two runs for one.
+    # A reader of the whole directory would mix up two runs.
     if held := sorted(file.name for file in path.iterdir() if is_file_name(file.name)):
         more = f" and {len(held) - 1} more" if len(held) > 1 else ""
         text = (
-            f"{path} holds files of an earlier run, {held[0]}{more}: remove them, or "
+            f"{path} contains files of an earlier run, {held[0]}{more}: remove them, or "
             "choose another directory"
         )
         raise click.UsageError(text)
     allow_open_files()
     current: dict[str, tuple[int, pa.Schema, Writer]] = {}
-    # Names are joined unquoted, so that they alone may not tell tables apart.
+    # batch.table joins names without quotes, so two tables may have the same one.
     for batch in batches:
         key = file_name(batch, 1, form)
         schema = pa.schema(batch.schema)
@@ -273,10 +273,10 @@ def _all_tables(path: Path, form: str, batches: _Counted, files: Files) -> None:
 
 
 class _Counted:
-    """A reader's batches, and how many rows they had.
+    """A reader's batches, and the number of their rows.
 
     Attributes:
-        direct: Whether rows are written for good before the last has come.
+        direct: Whether rows are written permanently before the last one is decoded.
     """
 
     def __init__(self, reader: walrow.Reader) -> None:
@@ -311,24 +311,24 @@ def _warn(reader: walrow.Reader, profile: str) -> None:
         )
     if reader.unfinished:
         warnings.append(
-            "the capture ends inside a frame or transaction; what is incomplete was left out"
+            "the capture ends inside a frame or transaction; the incomplete part was skipped"
         )
     if count := reader.unprepared_commits:
         warnings.append(
             f"{count} COMMIT PREPARED came without a prepared transaction: it changed nothing, or "
-            "was prepared before the capture begins; --start makes the latter an error"
+            "was prepared before the capture begins; use --start to make the latter an error"
         )
     if reader.unresolved_types and profile != "text":
         oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(
-            f"types {oids} are unknown and were read as text; --catalog tells of them"
+            f"types {oids} are unknown and were read as text; use --catalog to define them"
         )
     warnings.extend(
-        f"{column}: {count} values became null, as the column's type cannot hold them"
+        f"{column}: {count} values became null because the column's type cannot hold them"
         for column, count in reader.nulled.items()
     )
     warnings.extend(
-        f"{column}: {count} arrays lost their subscripts, which began with another than 1; "
+        f"{column}: {count} arrays lost their subscripts, which do not start at 1; "
         "--profile text keeps them"
         for column, count in reader.dropped_bounds.items()
     )
@@ -349,7 +349,7 @@ def _is_directory(to: str) -> bool:
 
 
 def _outputs(to: str) -> list[str | Path]:
-    """What may be written over: of a directory, files with the names of tables."""
+    """Files that may be overwritten. For a directory, files named like tables."""
     from walrow.cli.output import is_file_name
 
     if to == "-" or not _is_directory(to):
@@ -364,7 +364,9 @@ def _format(to: str, form: str | None) -> str:
 
     if to == "-":
         if form not in {None, "json"}:
-            text = f"stdout takes JSON lines; --format {form} needs a file: --to OUT"
+            text = (
+                f"stdout takes only JSON lines; --format {form} needs a file: --to OUT"
+            )
             raise click.UsageError(text)
         return "json"
     if form is not None:
@@ -373,7 +375,7 @@ def _format(to: str, form: str | None) -> str:
         return "parquet"
     found = FORMATS.get(Path(to).suffix.lower())
     if found is None:
-        text = f"{to}: neither .parquet, .arrow, .jsonl nor DIR/; say --format"
+        text = f"{to}: neither .parquet, .arrow, .jsonl nor DIR/; use --format"
         raise click.UsageError(text)
     return found
 
@@ -384,16 +386,16 @@ def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
         at = _equals(item)
         key, equals, value = item[:at], item[at : at + 1], item[at + 1 :]
         if not (key and equals and value):
-            text = f"{option} {item}: COLUMN=VALUE is wanted"
+            text = f"{option} {item}: expected NAME=VALUE"
             raise click.UsageError(text)
         pairs[key] = value
     return pairs
 
 
 def _equals(item: str) -> int:
-    """Where the `=` is that ends a column's name, which may hold others.
+    """Finds the `=` that ends a column's name, which may itself contain `=`.
 
-    It is the last one, but for those inside of a type's brackets: `timestamp[us, tz=UTC]`.
+    It is the last `=` outside of the brackets of a type: `timestamp[us, tz=UTC]`.
     """
     depth = 0
     for at in range(len(item) - 1, -1, -1):
@@ -411,6 +413,6 @@ def _policies(items: tuple[str, ...]) -> str | dict[str, str]:
     pairs = _pairs(named, "--unrepresentable")
     for value in pairs.values():
         if value not in _POLICIES:
-            text = f"--unrepresentable {value}: one of {', '.join(_POLICIES)} is wanted"
+            text = f"--unrepresentable {value}: expected one of {', '.join(_POLICIES)}"
             raise click.UsageError(text)
     return pairs or "error"

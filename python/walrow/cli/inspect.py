@@ -1,4 +1,4 @@
-"""`walrow inspect`: what is in a capture, frame by frame."""
+"""`walrow inspect`: shows the contents of a capture, frame by frame."""
 
 from __future__ import annotations
 
@@ -21,30 +21,34 @@ if TYPE_CHECKING:
 @click.command()
 @source.file
 @source.framing
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
 @click.option(
-    "--limit", type=click.IntRange(min=0), metavar="N", help="Only the first N frames."
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Show only the first N frames.",
 )
 def inspect(
     *, file: str, framing: source.Framing, as_json: bool, count: bool, limit: int | None
 ) -> None:
-    r"""Shows every frame and message of FILE, a capture; - is stdin.
+    r"""Shows every frame and message in FILE, a capture. - is stdin.
 
-    Frames are w (XLogData) and k (keepalive) in CopyData, else the letter of the server's
-    message. Values are shortened.
+    The kind of a frame is w (XLogData) or k (keepalive) in CopyData, otherwise the
+    letter of the server's message. Long values are shortened.
 
-    With --json each line has offset, size, kind, name and fields of a frame, of XLogData
-    also lsn, as text, and message with its kind, name and fields. LSNs in fields are
-    numbers, clocks microseconds since 2000. A value is a string as the server sent it,
-    null, {"unchanged": true}, or {"hex": "..."} where it was sent in binary or is no UTF-8.
+    With --json, each line contains offset, size, kind, name and fields of a frame.
+    XLogData also has lsn, as text, and message with its kind, name and fields. LSNs in
+    fields are numbers, clocks are microseconds since 2000. A value is a string as the
+    server sent it, null, {"unchanged": true}, or {"hex": "..."} if it is binary or not
+    UTF-8.
 
-    With --count --json there is one object:
+    With --count --json, the output is one object:
     {"frames": {kind: n}, "messages": {kind: n}, "cells": {"n", "u", "t", "b": n},
     "bytes": n}.
     """
     if count and limit is not None:
-        text = "--limit is not for --count, which counts all"
+        text = "--limit cannot be used with --count, which counts all frames"
         raise click.UsageError(text)
     if count:
         _count(file, framing, as_json=as_json)
@@ -126,7 +130,7 @@ def _json_writer() -> Callable[[walrow.Frame], None]:
 
 
 def plain(value: Any) -> Any:
-    """A field's value as JSON has it."""
+    """Converts a field's value for JSON."""
     if value is None or isinstance(value, str | int | float):
         return value
     if value is walrow.UNCHANGED:
@@ -171,7 +175,7 @@ def _line_writer() -> Callable[[walrow.Frame], None]:
 
 
 def _printer() -> Callable[[str, str, str], None]:
-    """Lines in colour on a terminal, plain ones elsewhere."""
+    """Prints lines, in colour on a terminal."""
     if not sys.stdout.isatty():
         return lambda head, _style, text: print(head + text)  # noqa: T201
     from rich.console import Console
@@ -187,7 +191,7 @@ def _printer() -> Callable[[str, str, str], None]:
 
 
 def _summary(message: Any, columns: dict[int, tuple[str, list[str]]]) -> str:
-    """One line that says what a message says; remembers relations for their rows."""
+    """Summarizes a message in one line. Remembers relations for their rows."""
     fields = message.fields
     if message.kind == "R":
         name = f"{printable(fields['namespace'])}.{printable(fields['name'])}"
@@ -232,7 +236,7 @@ def _row(cells: list[Any], names: list[str]) -> str:
 
 def _field(key: str, value: Any) -> str:
     if isinstance(value, bytes) and key != "content":
-        # A text that is not UTF-8. A message's content is bytes at all times.
+        # Text that is not UTF-8. The content of a message is always bytes.
         quoted = f"'{printable(value)}'"
         return f"{key}={_cut(quoted)}"
     return f"{key}={_short(value)}"
@@ -257,7 +261,7 @@ def _cut(text: str) -> str:
 
 
 def lsn_text(lsn: int) -> str:
-    """An LSN as PostgreSQL writes it."""
+    """Formats an LSN as PostgreSQL does."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 

@@ -1,18 +1,18 @@
 r"""Rows as JSON lines.
 
-Characters that are not printable are `\u` and hexadecimal digits.
+Characters that are not printable become `\u` and hexadecimal digits.
 
-| in the batch | in JSON |
+| Arrow | JSON |
 |---|---|
 | integers, LSNs | number |
 | floats | number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
 | decimals | string, never with an exponent |
 | bytes | string, `\x` and hexadecimal digits |
-| dates, times, timestamps | ISO 8601 string; years beyond 9999 or before 0 have their sign; |
-| | where `has_sentinels`, those of infinity are `"infinity"` and `"-infinity"` |
+| dates, times, timestamps | ISO 8601 string; years after 9999 or before 0 have a sign; |
+| | with `has_sentinels`, sentinels are `"infinity"` and `"-infinity"` |
 | intervals | `{"months": n, "days": n, "nanoseconds": n}` |
 | uuid | string |
-| json | string with the document as the server wrote it |
+| json | string with the server's text |
 | lists, structs, maps | array, object, object |
 """
 
@@ -34,23 +34,21 @@ if TYPE_CHECKING:
 
     import walrow
 
-# The last moment that a timestamp can hold stands for infinity only if that was asked for.
+# The largest timestamp means infinity only if the sentinel policy is set.
 has_sentinels = ContextVar("has_sentinels", default=False)
 
-# Made once: json.dumps with options makes an encoder a call.
+# Created once: json.dumps with options creates an encoder per call.
 _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":")
 ).encode
 
 
 def lines(batch: walrow.Batch) -> Iterator[str]:
-    """Yields each row as a line, the table's name under `_table` first."""
+    """Yields each row as a line, with the table's name under `_table` first."""
     records = pa.record_batch(batch)
     names = records.schema.names
     if "_table" in names:
-        text = (
-            "the table has a column _table itself, the name of the table's name in JSON"
-        )
+        text = "the table has a column named _table, which JSON lines use for its name"
         raise SchemaError(text, table=batch.table, column="_table")
     columns = [values(column) for column in records.columns]
     for row in range(records.num_rows):
@@ -61,7 +59,7 @@ def lines(batch: walrow.Batch) -> Iterator[str]:
 
 
 def values(array: pa.Array) -> list[Any]:
-    """Every value as JSON has it."""
+    """Converts every value for JSON."""
     found = array.type
     if isinstance(found, pa.BaseExtensionType):
         if found.extension_name == "arrow.uuid":
@@ -72,7 +70,7 @@ def values(array: pa.Array) -> list[Any]:
     for fits, convert in _CONVERTERS:
         if fits(found):
             return convert(array)
-    # Integers, booleans, strings and nulls are what they are.
+    # Integers, booleans, strings and nulls do not change.
     plain: list[Any] = array.to_pylist()
     return plain
 
@@ -82,7 +80,7 @@ def _each(items: list[Any], convert: Callable[[Any], Any]) -> list[Any]:
 
 
 def _floats(array: pa.Array) -> list[Any]:
-    # Through text, as the shortest digits of a float32 are not those of a float64.
+    # Via text, because a float32 and a float64 have different shortest digits.
     texts = array.cast(pa.float32()) if types.is_float16(array.type) else array
     return _each(texts.cast(pa.string()).to_pylist(), _float)
 
@@ -215,8 +213,8 @@ _INFINITE_TIMES = {2**63 - 1: "infinity", -(2**63 - 1): "-infinity"}
 
 
 def _date(days: int) -> str:
-    """ISO 8601 of days since 1970, in years that Python's own dates do not reach too."""
-    # Eras of 400 years, each year beginning with March, so that February is its end.
+    """Formats days since 1970 in ISO 8601, including years beyond Python's dates."""
+    # Eras of 400 years. Each year begins in March, so that February is at its end.
     era, day = divmod(days + 719_468, 146_097)
     year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
     day -= 365 * year + year // 4 - year // 100

@@ -1,4 +1,4 @@
-"""Files that are there when they are complete, and not before."""
+"""Output files, which appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-#: Rows of a Parquet row group or an Arrow batch.
+#: Maximum rows of a Parquet row group or an Arrow batch.
 GROUP_ROWS = 131_072
 _GROUP_BYTES = 32 << 20
-# Over all files.
+# For all files together.
 _MOST_HELD = 128 << 20
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "json": ".jsonl"}
 
@@ -47,20 +47,20 @@ class Writer(Protocol):
         """Adds a batch: anything with `__arrow_c_array__`."""
 
     def close(self) -> None:
-        """Writes the file's end."""
+        """Writes the end of the file."""
 
     def abandon(self) -> None:
-        """Lets go of a file that is not wanted any more."""
+        """Abandons the file."""
 
 
 @dataclass
 class _File:
-    """A file that is being written.
+    """An open output file.
 
     Attributes:
-        path: Its name.
-        temporary: Its name until all files are complete; None of what is no regular file
-            and is written as it stands.
+        path: Its final name.
+        temporary: Its name until all files are complete. None for a file that is not
+            regular and is written directly.
     """
 
     path: Path
@@ -69,7 +69,7 @@ class _File:
     writer: Writer | None = None
 
     def end(self) -> None:
-        """Writes the end, to the disk where there is one; lets go of the descriptor."""
+        """Writes the end, syncs a regular file to disk and closes the descriptor."""
         if self.writer is not None:
             self.writer.close()
             self.writer = None
@@ -81,12 +81,12 @@ class _File:
 
     def abandon(self) -> None:
         if self.temporary is None:
-            # First, so that the end which a writer writes does not make it look whole.
+            # First, so that the writer cannot write an end that makes it look complete.
             with contextlib.suppress(OSError):
                 self.file.close()
         if self.writer is not None:
             self.writer.abandon()
-        # On a full disk closing fails too.
+        # Closing also fails on a full disk.
         with contextlib.suppress(OSError):
             self.file.close()
         if self.temporary is not None:
@@ -95,12 +95,12 @@ class _File:
 
 
 class Files:
-    """Files under temporary names that get their own names together, or are removed.
+    """Files with temporary names. They get their final names together, or are removed.
 
-    Pipes and devices have no second name: they are written at once.
+    Pipes and devices have no temporary names: they are written immediately.
 
     Attributes:
-        direct: Whether something was written to a pipe or device, beyond recall.
+        direct: Whether a pipe or device is written, which cannot be undone.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Files:
         return self
 
     def directory(self, path: Path) -> None:
-        """Makes a directory, if need be, that goes again if nothing comes of its files."""
+        """Creates a directory if necessary. It is removed again if its files fail."""
         try:
             path.mkdir()
         except FileExistsError:
@@ -124,17 +124,17 @@ class Files:
             self._made.append(path)
 
     def create(self, path: Path, form: str, schema: Any) -> Writer:
-        """Begins a file; where the path is a symbolic link, the file that it leads to."""
+        """Begins a file. If the path is a symbolic link, begins the file it points to."""
         try:
             opened = self._open(path)
         except OSError as error:
             if error.errno in {errno.EMFILE, errno.ENFILE}:
                 count = sum(file.writer is not None for file in self._files)
                 error.strerror = (
-                    f"{error.strerror}, those of {count} tables: allow for more "
-                    "(ulimit -n), or take one table with --table"
+                    f"{error.strerror} ({count} tables): raise the limit with "
+                    "ulimit -n, or choose one table with --table"
                 )
-            # Not a temporary one, which says nothing to anyone.
+            # Not the temporary name, which means nothing to the user.
             error.filename = str(path)
             raise
         self._files.append(opened)
@@ -151,14 +151,14 @@ class Files:
             return _File(path, None, file)
         if path.is_symlink():
             path = path.resolve()
-        # Not made of the file's name, which may be as long as names can be.
+        # Does not contain the file's name, which may have the maximum length already.
         self._count += 1
         temporary = path.with_name(f".walrow.{os.getpid()}.{self._count}.tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         return _File(path, temporary, os.fdopen(descriptor, "wb"))
 
     def gathered(self, size: int) -> None:
-        """Counts what writers hold back, and lets them write when it is too much."""
+        """Counts the bytes that writers hold. Flushes all writers if there are too many."""
         self._held += size
         if self._held > _MOST_HELD:
             for file in self._files:
@@ -166,13 +166,13 @@ class Files:
                     file.writer.flush()
 
     def finish(self, writer: Writer) -> None:
-        """Writes a file's end; more of it will not come."""
+        """Writes the end of a file that is complete."""
         for file in self._files:
             if file.writer is writer:
                 file.end()
 
     def commit(self) -> None:
-        """Completes all files, then gives them their names."""
+        """Completes all files, then gives them their final names."""
         for file in self._files:
             file.end()
         while self._files:
@@ -191,15 +191,15 @@ class Files:
         for file in self._files:
             file.abandon()
         for path in self._made:
-            # What others put there meanwhile keeps it.
+            # The directory is kept if others have created files in it.
             with contextlib.suppress(OSError):
                 path.rmdir()
 
 
 def _stream(path: Path) -> Any:
-    """Opens what is there and is no regular file: a pipe, a device; or nothing."""
+    """Opens a pipe, a device or a descriptor. Returns None for other paths."""
     if found := _DESCRIPTOR.fullmatch(str(path)):
-        # Opened anew, a file behind it would be written from its beginning.
+        # Opening it again would write a redirected file from its beginning.
         number = {"out": 1, "err": 2}.get(found[1]) or int(found[2])
         return _Stream(os.fdopen(os.dup(number), "wb"))
     try:
@@ -215,7 +215,7 @@ _DESCRIPTOR = re.compile(r"/dev/std(out|err)|(?:/dev|/proc/self)/fd/([0-9]{1,6})
 
 
 class _Stream(io.RawIOBase):
-    """A pipe that says how far it is, as Parquet and Arrow want to know."""
+    """A pipe with a position, which Parquet and Arrow writers need."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -244,11 +244,11 @@ class _Stream(io.RawIOBase):
 
 
 def file_name(batch: walrow.Batch, version: int, form: str) -> str:
-    """`schema.table.parquet`, `schema.table.2.parquet` for its next version.
+    """Returns `schema.table.parquet`, or `schema.table.2.parquet` for its next version.
 
-    Names are as in the database, but for `%`, `~`, `.` and what a file's name cannot hold
-    or should not: these bytes are `%` and two hexadecimal digits. Of a name that is too long
-    the end is a `~` and a hash.
+    Names are as in the database, except `%`, `~`, `.` and characters that file names
+    cannot or should not contain: each of their bytes becomes `%` and two hexadecimal digits. A
+    name that is too long ends in `~` and a hash.
     """
     name = f"{_quoted(batch.schema_name)}.{_quoted(batch.table_name)}"
     end = (f".{version}" if version > 1 else "") + SUFFIXES[form]
@@ -261,11 +261,11 @@ def file_name(batch: walrow.Batch, version: int, form: str) -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether `file_name` makes such names."""
+    """Whether `file_name` returns such names."""
     return _FILE_NAME.fullmatch(name) is not None
 
 
-#: Bytes of a file's name.
+#: Maximum bytes of a file name.
 _LONGEST = 255
 _FILE_NAME = re.compile(
     rf"[^.]*\.[^.]+(\.[0-9]+)?({'|'.join(map(re.escape, SUFFIXES.values()))})",
@@ -284,12 +284,12 @@ def _quoted(name: str) -> str:
     )
 
 
-# The last of them only on Windows, where files may be copied to.
+# The last ones are invalid only on Windows, but files may be copied there.
 _NOT_IN_NAMES = '%~./\\:*?"<>|'
 
 
 def allow_open_files() -> None:
-    """Lets the process open as many files as it may."""
+    """Raises the limit of open files to the maximum that the process may set."""
     try:
         import resource
     except ImportError:
@@ -297,13 +297,13 @@ def allow_open_files() -> None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        # macOS says there is no limit and allows less.
+        # macOS reports no limit, but allows fewer files.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class _Gathered:
-    """Puts small batches together: a stream may change from table to table all the time."""
+    """Combines small batches: a stream may switch between tables frequently."""
 
     def __init__(self, writer: Writer, files: Files) -> None:
         self._writer = writer
@@ -322,7 +322,7 @@ class _Gathered:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what was held back."""
+        """Writes the batches that are held."""
         if not self._batches:
             return
         table = pa.Table.from_batches(self._batches)
@@ -348,13 +348,13 @@ class _Parquet:
             self._writer = pq.ParquetWriter(file, schema, compression="zstd")
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             text = (
-                f"{path.name}: Parquet has no place for a column's type ({error}); take "
+                f"{path.name}: Parquet does not support a column's type ({error}); use "
                 "--to FILE.arrow, --profile spark, or --types COLUMN=string"
             )
             raise SchemaError(text) from error
 
     def write(self, batch: Any) -> None:
-        # The schema must be the file's to the last bit of metadata.
+        # The schema must equal the file's schema, including metadata.
         records = pa.record_batch(batch).replace_schema_metadata(self._metadata)
         self._writer.write_batch(records)
 
@@ -362,7 +362,7 @@ class _Parquet:
         self._writer.close()
 
     def abandon(self) -> None:
-        # Else it would write the file's end when it is collected.
+        # Otherwise, it would write the file's end when it is garbage-collected.
         with contextlib.suppress(Exception):
             self._writer.close()
         self._writer.is_open = False

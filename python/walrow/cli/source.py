@@ -1,6 +1,6 @@
-"""What commands read from: a file, a URL or stdin, with progress on a terminal.
+"""Input of commands: a file, a URL or stdin, with progress on a terminal.
 
-What is read is not written: such an output is refused before anything is.
+An output that is also an input is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCK = 8 << 20
 
 
 def _readable(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """Refuses what cannot be read before anything is done."""
+    """Refuses unreadable input before any work is done."""
     if value != "-" and "://" not in value:
         path = Path(value)
         if path.is_dir():
@@ -43,8 +43,8 @@ framing = click.option(
     type=click.Choice(("wire", "copydata", "message")),
     default="wire",
     show_default=True,
-    help="wire: backend messages as on the connection. copydata, message: FILE is one "
-    "CopyData payload or one bare pgoutput message.",
+    help="wire: the bytes of the connection. copydata: FILE is one CopyData payload. "
+    "message: FILE is one pgoutput message.",
 )
 
 
@@ -57,21 +57,21 @@ def opened(
     outputs: Iterable[str | Path] = ("-",),
     beside: Iterable[Path] = (),
 ) -> Iterator[Blocks]:
-    """Opens a source for `walrow.read` and `walrow.messages`: its chunks.
+    """Opens a source and yields its chunks for `walrow.read` and `walrow.messages`.
 
     Args:
         name: The path, URL or `-`.
-        framing: With other framings than wire, the file is one chunk.
+        framing: With framings other than wire, the file is one chunk.
         show: Whether to show progress, if stderr is a terminal.
-        outputs: What the command writes: paths, or `-` for stdout.
-        beside: Other files that it reads.
+        outputs: The outputs of the command: paths, or `-` for stdout.
+        beside: Other files that the command reads.
 
     Raises:
-        click.UsageError: An output is one of the files that are read.
+        click.UsageError: An output is also an input.
     """
     with contextlib.ExitStack() as stack:
         if name == "-":
-            # Unbuffered, so that what is there is shown and not waited with.
+            # Unbuffered, so that available data is shown without delay.
             stream: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
             size = None
         elif "://" in name:
@@ -97,32 +97,34 @@ def _local_parts(name: str) -> list[str]:
 
 
 def _refuse_inputs(outputs: Iterable[str | Path], inputs: Mapping[str, Any]) -> None:
-    """Compares by inode: links and other spellings of a path lead to the same file."""
+    """Compares inodes, because links and other spellings mean the same file."""
     read = {name: _regular(file) for name, file in inputs.items()}
     for output in outputs:
         written = _regular(sys.stdout if output == "-" else output)
         for name, found in read.items():
             if found and written and os.path.samestat(found, written):
                 to = "stdout" if output == "-" else output
-                text = f"{to} is the file {name}, which is read: write to another"
+                text = (
+                    f"{to} is the file {name}, which is also an input: write to another"
+                )
                 raise click.UsageError(text)
 
 
 def _regular(file: Any) -> os.stat_result | None:
-    """What is known of a path or an open file; nothing of pipes, devices and URLs."""
+    """The status of a regular file. None for pipes, devices and URLs."""
     try:
         found = os.stat(file if isinstance(file, str | Path) else file.fileno())  # noqa: PTH116
     except (OSError, AttributeError):
-        # It is not there yet, or has no descriptor.
+        # It does not exist yet, or has no descriptor.
         return None
     return found if stat.S_ISREG(found.st_mode) else None
 
 
 class Blocks:
-    """What is in a file, block by block.
+    """The contents of a file in blocks.
 
     Attributes:
-        size: Bytes that were read so far.
+        size: The number of bytes read so far.
     """
 
     def __init__(
@@ -134,7 +136,7 @@ class Blocks:
         self._tell = tell
 
     def __iter__(self) -> Iterator[bytes]:
-        """Reads on; with a size of -1 the whole file is one block."""
+        """Reads the blocks. With a block size of -1, the whole file is one block."""
         while block := self._file.read(self._block):
             self.size += len(block)
             if self._tell is not None:
@@ -151,7 +153,7 @@ def _url(name: str) -> Any:
     try:
         return fsspec.open(name, "rb")
     except (ValueError, ImportError) as error:
-        # There is no such protocol, or what it needs is not installed.
+        # The protocol is unknown, or its package is not installed.
         text = f"{name}: {error}"
         raise click.UsageError(text) from error
 

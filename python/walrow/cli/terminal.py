@@ -1,7 +1,7 @@
-"""Text that a terminal may show: what could control it is written as an escape.
+"""Text for a terminal, with control characters as escapes.
 
-Names, server texts and file names may hold any character, and names of a SQL_ASCII
-database any byte.
+Names, server messages and file names may contain any character. Names in a SQL_ASCII
+database may contain any byte.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import sys
 
 
 def printable(text: str | bytes) -> str:
-    r"""Replaces what is not printable by an escape: `\x1b`, `\n`, `\u202e`.
+    r"""Replaces characters that are not printable with escapes: `\x1b`, `\n`, `\u202e`.
 
-    Bytes that are not UTF-8 become `\xe9`, also those of a file's name, in which Python has
-    surrogates for them.
+    Bytes that are not UTF-8 become `\xe9`. This includes bytes in file names, which
+    Python represents as surrogates.
     """
     if isinstance(text, bytes):
         text = text.decode(errors="surrogateescape")
@@ -30,9 +30,9 @@ def _escape(character: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""Replaces what is not printable in a line of JSON by JSON's escapes: `\u202e`.
+    r"""Replaces characters that are not printable in JSON with escapes: `\u202e`.
 
-    It stands for the same values. Only strings hold such characters.
+    The values do not change, because only strings contain such characters.
     """
     if text.isprintable():
         return text
@@ -40,11 +40,11 @@ def printable_json(text: str) -> str:
 
 
 class _JsonEscapes(dict[int, str]):
-    """Each character that was asked for, as it is or as an escape."""
+    """Maps each requested character to itself or to its escape."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        # Escapes are ASCII: a pair of surrogates beyond U+FFFF.
+        # Escapes are ASCII. Beyond U+FFFF, they are a pair of surrogates.
         escape = json.dumps(character)[1:-1]
         self[code] = found = character if character.isprintable() else escape
         return found
@@ -54,7 +54,7 @@ _JSON_ESCAPES = _JsonEscapes()
 
 
 def say(text: str) -> None:
-    """Writes a line to stderr; all that is said there takes this way."""
+    """Writes a line to stderr. All output to stderr uses this function."""
     if sys.stderr is not None:
         sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()
