@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import threading
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -434,3 +435,43 @@ def test_closed_streams_are_no_tracebacks(
         lines = (tmp_path / "out.jsonl").read_text().splitlines()
         assert all(json.loads(line) for line in lines)
         assert lines
+
+
+def test_tables_whose_joined_names_are_one_are_two(tmp_path: Path, run: Any) -> None:
+    stream = history([("a.b", "c"), ("a", "b.c")])
+    refused = run("decode", "-", "--to", tmp_path / "one.parquet", input=stream)
+    assert refused.returncode == 2, refused.stderr
+    assert b"takes one table" in refused.stderr
+    done = run("decode", "-", "--to", f"{tmp_path / 'all'}/", input=stream)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "all").iterdir())) == 2
+
+
+def test_a_name_is_not_the_short_form_of_another(tmp_path: Path, run: Any) -> None:
+    long = ("." * 63, "." * 13 + "a" * 50)
+    folder = tmp_path / "all"
+    assert (
+        run("decode", "-", "--to", f"{folder}/", input=history([long])).returncode == 0
+    )
+    [short] = folder.iterdir()
+    # A table may be called so, as far as its letters go.
+    schema, _, table = short.name.removesuffix(".parquet").partition(".")
+    names = [part.replace("%2E", ".") for part in (schema, table)]
+    both = tmp_path / "both"
+    stream = history([long, (names[0], names[1])])
+    assert run("decode", "-", "--to", f"{both}/", input=stream).returncode == 0
+    assert len(list(both.iterdir())) == 2
+
+
+def test_the_end_of_a_chained_url_is_an_input(tmp_path: Path, run: Any) -> None:
+    pytest.importorskip("fsspec")
+    path = tmp_path / "in.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.wire", history([("public", "t")]))
+    before = path.read_bytes()
+    url = f"zip://x.wire::file://{path}"
+    refused = run("decode", url, "--to", path, "--format", "json")
+    assert refused.returncode == 2, refused.stderr
+    assert path.read_bytes() == before
+    done = run("decode", url, "--to", tmp_path / "out.jsonl")
+    assert done.returncode == 0, done.stderr

@@ -220,6 +220,12 @@ def test_names_in_errors(run: Any) -> None:
     assert f"no table {SHOWN} in the stream" in line
 
 
+def test_names_that_look_like_hints(run: Any) -> None:
+    name = rb'types={"\x": "a"}'
+    [line] = said(run("decode", "-", input=inserted(name, TIMESTAMP, b"infinity")), 1)
+    assert 'types={"\\x": "a"}' in line
+
+
 def test_names_in_warnings(run: Any) -> None:
     stream = inserted(HOSTILE.encode(), TIMESTAMP, b"infinity")
     found = run("decode", "--unrepresentable", "null", "-", input=stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,56 @@ def test_side_tables_batches_are_under_no_other_schema(options: Any) -> None:
     # A side table alone is a table like any.
     alone = walrow.read(ROWS.path, table="walrow.transactions")
     assert alone.schema.names[0] == "xid"
+
+
+NESTED = """
+import sys
+import pyarrow as pa
+import walrow
+
+data = open(sys.argv[1], "rb").read()
+
+def read():
+    return pa.table(walrow.read([data], table="item")).num_rows
+
+def pulls():
+    assert read() == 10
+    yield data
+
+def drops():
+    unread = pa.RecordBatchReader.from_stream(walrow.read([data], table="item"))
+    del unread
+    yield data
+
+for source in (pulls, drops):
+    assert sum(map(len, walrow.read(source()))) == 17
+    decoder = walrow.Decoder()
+    assert sum(map(len, [*decoder.feed(source()), *decoder.finish()])) == 17
+    assert sum(1 for _ in walrow.messages(source())) > 17
+"""
+
+
+def test_a_source_may_read_a_stream_itself() -> None:
+    pytest.importorskip("pyarrow")
+    # What goes wrong here ends the process.
+    command = [sys.executable, "-c", NESTED, str(ROWS.path)]
+    subprocess.run(command, check=True, timeout=60)  # noqa: S603
+
+
+@pytest.mark.parametrize("start", [None, "0/FFFFFFFF"])
+def test_a_table_without_rows_is_an_empty_stream(start: Any) -> None:
+    pa = pytest.importorskip("pyarrow")
+    whole = pa.table(walrow.read(ROWS.path, table="item"))
+    frames = list(walrow.messages(ROWS.path))
+    data = b"".join(
+        frame.to_bytes()
+        for frame in frames
+        if start is not None or not frame.message or frame.message.kind == "R"
+    )
+    empty = pa.table(walrow.read(data, table="item", start=start))
+    assert empty.num_rows == 0
+    assert empty.schema.names == whole.schema.names
+    reader = walrow.read(ROWS.path, table="item")
+    assert list(reader)
+    with pytest.raises(pa.ArrowInvalid, match="read to its end already"):
+        pa.table(reader)

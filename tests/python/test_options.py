@@ -407,3 +407,8 @@ def test_a_schema_without_end_is_refused() -> None:
         walrow.Decoder(table="t", schema=pa.schema([("a", deep)]))
     with pytest.raises(walrow.OptionError, match="64 levels"):
         walrow.Decoder(types={"a": deep})
+
+
+def test_a_prefix_is_text_that_arrow_can_hand_over() -> None:
+    with pytest.raises(walrow.OptionError, match="zero byte"):
+        walrow.Decoder(metadata_prefix="a\0b")

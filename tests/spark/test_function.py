@@ -294,3 +294,27 @@ def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
                 assert not batch[name][row].is_valid
             rows += bool(unsent)
     assert rows > 0
+
+
+def test_a_table_in_a_schema_called_walrow_is_one_like_any(rows: bytes) -> None:
+    stream = rows.replace(b"public\0item\0", b"walrow\0item\0")
+    schema = pa.schema([("label", pa.string()), ("id", pa.int32())])
+    function = walrow.spark.decode(table="walrow.item", schema=schema)
+    batches = list(function(iter([binary(stream)])))
+    assert batches
+    assert all(batch.schema.names == ["label", "id"] for batch in batches)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [({"envelope": True}, "schema_name"), ({"table": "walrow.transactions"}, "xid")],
+)
+def test_declared_types_are_those_of_the_batches(
+    rows: bytes, options: dict, name: str
+) -> None:
+    wrong = pa.schema([(name, pa.float64())])
+    function = walrow.spark.decode(schema=wrong, **options)
+    with pytest.raises(
+        walrow.SchemaError, match=f"{name} is .*, the schema says double"
+    ):
+        list(function(iter([binary(rows)])))

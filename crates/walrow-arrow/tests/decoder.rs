@@ -1559,6 +1559,19 @@ fn a_missing_columns_type_is_one_that_columns_have() {
         let (batches, end) = read(data_type);
         assert_eq!((only(&batches).num_rows(), end), (1, Ok(())));
     }
+    // Each would do, and all of them are too much.
+    let wide = (0..3).map(|place| {
+        Field::new(
+            format!("x{place}"),
+            DataType::FixedSizeBinary(1 << 23),
+            true,
+        )
+    });
+    let builder = builder()
+        .with_table(TableName::from("t"))
+        .with_schema(Arc::new(Schema::new(wide.collect::<Vec<_>>())));
+    let (_, end) = run(builder, &bytes);
+    assert_eq!(end.unwrap_err().column(), Some("x2"));
     let runs = Arc::new(Field::new("run_ends", DataType::Int16, false));
     let values = Arc::new(Field::new("values", DataType::Int32, true));
     for data_type in [

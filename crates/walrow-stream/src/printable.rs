@@ -60,5 +60,7 @@ mod tests {
             "t\\x1b]0;x\\x07\\n\\x9b2J\\u202e\\u2066\\ufeff żółw 🐢 \\ \"'"
         );
         assert_eq!(Printable(&shown).to_string(), shown);
+        let hidden = Printable("\u{ad}\u{61c}\u{180e}\u{fffa}\u{e0041}").to_string();
+        assert_eq!(hidden, "\\u00ad\\u061c\\u180e\\ufffa\\U000e0041");
     }
 }

@@ -361,6 +361,30 @@ fn with_the_state_of_the_session_before_a_commit_alone_is_of_an_empty_one() {
     assembler.restore_prepared(&mut &*partial).unwrap();
     assert_eq!(state_of(&mut assembler), partial);
     assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), missing);
+    // Nor does one that was given what it knows.
+    let mut assembler = Assembler::default();
+    assembler.restore_prepared(&mut &*partial).unwrap();
+    assert_eq!(state_of(&mut assembler), partial);
+    assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), missing);
+}
+
+#[test]
+fn a_commit_is_of_the_last_one_prepared_under_its_name() {
+    // A transaction ID comes again in time, and so may its name; nothing says how the first ended.
+    let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
+        .insert(T, &two("1"))
+        .prepare()
+        .session();
+    let stream = t2(stream.begin_prepare(0x2000, 700, "a"))
+        .insert(T, &two("2"))
+        .prepare();
+    let stream = stream.commit_prepared(0x3000, 700, "a");
+    let bytes = stream.commit_prepared(0x4000, 700, "a").bytes();
+    let mut assembler = Assembler::default();
+    let (found, error) = rows_of(&mut assembler, [&*bytes]);
+    let expected = ["700 0/3000 a", "  0 +2 t/2", "700 0/4000 a"];
+    assert_eq!((found, error), (expected.map(str::to_owned).to_vec(), None));
+    assert_eq!(assembler.prepared().count(), 0);
 }
 
 #[test]

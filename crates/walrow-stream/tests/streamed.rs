@@ -529,6 +529,19 @@ fn a_large_transaction_that_is_left_out_is_read_past_in_parts() {
     }
     // Each is some ten thousand rows.
     assert_eq!((parts, changes), (2, 1));
+    // So are rows that were rolled back.
+    let mut stream = t2(Stream::new().session().stream_start(700)).subxid(702);
+    for _ in 0..many {
+        stream = stream.insert(T, &two("1"));
+    }
+    let stream = stream.stream_stop().stream_abort(700, 702);
+    let rolled_back = stream.stream_commit(0x1000, 700).bytes();
+    let (mut assembler, mut input, mut parts) = (Assembler::default(), &*rolled_back, 0);
+    while let Some(item) = assembler.next(&mut input).unwrap() {
+        parts += usize::from(matches!(item, Item::Skipped));
+        assert!(!matches!(item, Item::Change(_)));
+    }
+    assert_eq!(parts, 2);
     // So is one that lies whole in the input, which may be cut anywhere meanwhile.
     let mut plain = t2(Stream::new().session().begin(0x1000, 700));
     for _ in 0..many {
