@@ -148,9 +148,11 @@ impl Reader {
                 self.outside()?;
                 utf8(&gid)?;
                 let held = (gid.clone(), xid, 0)..=(gid, xid, u64::MAX);
-                let key = self.prepared.range(held).next_back();
-                let key = key.map(|(key, _)| key.clone());
-                if let Some(transaction) = key.and_then(|key| self.prepared.remove(&key)) {
+                let keys = self.prepared.range(held);
+                let keys: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
+                // The last one is meant, and those before it are long over.
+                let held = keys.iter().map(|key| self.prepared.remove(key));
+                if let Some(transaction) = held.last().flatten() {
                     self.finished.insert((xid, end_lsn));
                     self.commit(transaction, xid, commit_lsn, end_lsn, commit_time);
                 } else if self.is_missed(xid, end_lsn)? {

@@ -73,7 +73,6 @@ struct Run<'o> {
     batches: Vec<Batch>,
     error: Option<Error>,
     position: Lsn,
-    server_error: Option<String>,
     unresolved: BTreeSet<u32>,
     positions: Vec<(usize, Lsn)>,
     how: How,
@@ -213,7 +212,6 @@ impl<'o> Run<'o> {
             batches: Vec::new(),
             error: None,
             position: Lsn(0),
-            server_error: None,
             unresolved: BTreeSet::new(),
             positions: Vec::new(),
             how: How::default(),
@@ -356,8 +354,6 @@ impl<'o> Run<'o> {
     }
 
     fn note(&mut self) {
-        let error = self.decoder.server_error().map(str::to_owned);
-        self.server_error = error.or_else(|| self.server_error.take());
         self.unresolved.extend(self.decoder.unresolved_types());
         self.positions
             .push((self.batches.len(), self.decoder.position()));
@@ -395,7 +391,7 @@ impl<'o> Run<'o> {
             position: position.unwrap_or(self.position),
             is_mid_transaction: self.decoder.is_mid_transaction(),
             prepared: prepared(&self.decoder),
-            server_error: self.server_error,
+            server_error: self.decoder.server_error().map(str::to_owned),
             unresolved: self.unresolved,
             schema: self.decoder.schema(),
             counts,
