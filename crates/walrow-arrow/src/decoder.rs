@@ -59,8 +59,8 @@ impl Decoder {
     /// It stops early when a batch is full: take all batches before the next call. It stops as well
     /// after some hundred thousand rows that filled none, so that a caller may look around. That all
     /// of `input` was taken does not mean that all of its rows are in batches: call it again, with
-    /// more input or with none, until [`Decoder::wants_input`] says yes. In framings other than wire, each chunk is made wire frames by
-    /// [`walrow_wire::Framing::append`] first.
+    /// more input or with none, until [`Decoder::wants_input`] says yes. In framings other than wire,
+    /// each chunk is made wire frames by [`walrow_wire::Framing::append`] first.
     ///
     /// # Errors
     /// What stops the decoder for good: later calls repeat the error. Everything before the fault

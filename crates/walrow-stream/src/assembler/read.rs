@@ -43,7 +43,7 @@ impl Reading {
     }
 }
 
-/// So many rows are read past before the caller may look around.
+/// So many frames are read past before the caller may look around.
 const PASSED: usize = 1 << 14;
 
 /// How far a transaction was read past.
@@ -61,7 +61,8 @@ enum Next<'a> {
     /// A row or message, and where its frame begins in the stream.
     Frame(Source<'a>, u64),
     Relation(Arc<Relation>),
-    /// Many frames were read that nothing is handed out of: definitions, rows that were rolled back.
+    /// Many frames were read that nothing is handed out of: definitions, rows that were rolled back
+    /// or are left out.
     Passed,
     End,
 }
@@ -206,6 +207,7 @@ impl Assembler {
                     self.reading.held = frame.to_vec();
                     self.reading.held_offset = Some(offset);
                 }
+                Some(b'I' | b'U' | b'D' | b'T' | b'M') if self.reading.skipped => {}
                 Some(b'I' | b'U' | b'D' | b'T' | b'M') => {
                     return Ok(Some(Next::Frame(source, offset)));
                 }
@@ -227,18 +229,14 @@ impl Assembler {
 
     /// Reads on in a committed transaction of which nothing is handed out.
     pub(super) fn read_past(&mut self, input: &mut &[u8]) -> Result<Passed, Error> {
-        for _ in 0..PASSED {
-            match self.next_row(input)? {
-                None => return Ok(Passed::Input),
-                Some(Next::End) => {
-                    self.end_reading();
-                    return Ok(Passed::All);
-                }
-                Some(Next::Passed) => return Ok(Passed::Part),
-                Some(_) => {}
+        Ok(match self.next_row(input)? {
+            None => Passed::Input,
+            Some(Next::End) => {
+                self.end_reading();
+                Passed::All
             }
-        }
-        Ok(Passed::Part)
+            Some(_) => Passed::Part,
+        })
     }
 }
 
