@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,32 @@ def invoke() -> Callable[..., str]:
         return result.stdout
 
     return invoke
+
+
+@pytest.fixture
+def on_terminal() -> Callable[..., str]:
+    """Runs `walrow` on a terminal and returns what it writes there."""
+
+    def on_terminal(*arguments: Any, stdout: bool = True) -> str:
+        master, slave = pty.openpty()
+        process = subprocess.Popen(  # noqa: S603
+            [*COMMAND, *map(str, arguments)],
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "300"},
+            stdout=slave if stdout else subprocess.DEVNULL,
+            stderr=slave,
+        )
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                block = os.read(master, 4096)
+            except OSError:
+                break
+            if not block:
+                break
+            shown += block
+        os.close(master)
+        assert process.wait(30) == 0
+        return shown.decode()
+
+    return on_terminal

@@ -556,29 +556,12 @@ def test_inspect_needs_no_pyarrow(data: Path, missing: str) -> None:
     assert found.stdout
 
 
-def test_progress_is_shown_only_on_a_terminal(data: Path, tmp_path: Path) -> None:
-    import pty
-    import subprocess
-
-    master, slave = pty.openpty()
+def test_progress_is_shown_only_on_a_terminal(
+    data: Path, tmp_path: Path, on_terminal: Callable[..., str]
+) -> None:
     path = tmp_path / "large.wire"
     path.write_bytes((data / "rows.text.wire").read_bytes() * 2000)
-    command = [sys.executable, "-m", "walrow.cli", "decode", "--table", "item"]
-    process = subprocess.Popen(  # noqa: S603
-        [*command, "--to", str(tmp_path / "out.parquet"), str(path)],
-        stderr=slave,
-        stdout=subprocess.DEVNULL,
-    )
-    os.close(slave)
-    shown = b""
-    while True:
-        try:
-            block = os.read(master, 4096)
-        except OSError:
-            break
-        if not block:
-            break
-        shown += block
-    os.close(master)
-    assert process.wait(30) == 0
-    assert b"large.wire" in shown
+    out = str(tmp_path / "out.parquet")
+    command = ["decode", "--table", "item", "--to", out, str(path)]
+    shown = on_terminal(*command, stdout=False)
+    assert "large.wire" in shown

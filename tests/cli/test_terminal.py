@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import struct
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -119,35 +116,11 @@ def test_server_texts_in_inspected_lines(run: Any) -> None:
     assert r"prefix='caf\xe9' content=\x636166e9" in message
 
 
-def on_terminal(*arguments: Any, stdout: bool = True) -> str:
-    """What a command writes to a terminal."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "walrow.cli", *arguments],
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "300"},
-        stdout=slave if stdout else subprocess.DEVNULL,
-        stderr=slave,
-    )
-    os.close(slave)
-    shown = b""
-    while True:
-        try:
-            block = os.read(master, 4096)
-        except OSError:
-            break
-        if not block:
-            break
-        shown += block
-    os.close(master)
-    assert process.wait(30) == 0
-    return shown.decode()
-
-
 #: What rich writes itself: colours, the cursor, and lines cleared.
 OURS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\n")
 
 
-def test_names_on_a_terminal(tmp_path: Path) -> None:
+def test_names_on_a_terminal(tmp_path: Path, on_terminal: Any) -> None:
     for name, shown in ((HOSTILE.encode(), SHOWN), (LATIN1, r"caf\xe9")):
         path = tmp_path / "a.wire"
         path.write_bytes(inserted(name))
@@ -164,7 +137,7 @@ def test_table_of_counts_has_no_markup(capsys: pytest.CaptureFixture[str]) -> No
     assert r"[red]\x1b" in capsys.readouterr().out
 
 
-def test_file_name_in_progress(tmp_path: Path) -> None:
+def test_file_name_in_progress(tmp_path: Path, on_terminal: Any) -> None:
     path = tmp_path / HOSTILE
     path.write_bytes(STREAM * 2000)
     found = on_terminal("inspect", "--count", path, stdout=False)
