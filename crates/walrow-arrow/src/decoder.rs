@@ -7,7 +7,7 @@ use crate::tables::Tables;
 use arrow_schema::SchemaRef;
 use std::io;
 use std::sync::Arc;
-use walrow_stream::{Assembler, Item, Prepared};
+use walrow_stream::{Assembler, Encoding, Item, Prepared};
 use walrow_wire::{Lsn, Oid, Xid};
 
 /// Turns a stream into record batches of its committed rows, one table and version a batch.
@@ -301,7 +301,11 @@ fn assembler(options: &DecoderBuilder) -> Assembler {
         .with_message_limit(options.message_limit)
         .with_start(options.start)
         .with_late_start(options.late_start)
-        .with_encoding(options.session.encoding());
+        .with_encoding(if options.session.is_latin1() {
+            Encoding::Latin1
+        } else {
+            Encoding::Utf8
+        });
     match &options.spool {
         Some(spool) => assembler.with_spool(Arc::clone(spool)),
         None => assembler,

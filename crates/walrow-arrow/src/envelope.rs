@@ -1,17 +1,21 @@
 //! All tables' changes under one schema, each row's columns as a map of names to texts.
 
 use crate::batch::Batch;
-use crate::column::{CellError, Column, Plan, TextForm, render_text};
+use crate::column::{Column, Maps, New, Store, append};
 use crate::error::{Error, ErrorKind, Way};
+use crate::forms::{self, Form as ColumnForm};
 use crate::metadata::{ChangeType, Metadata, MetadataColumn, UNSENT_BYTES};
-use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
+use crate::options::{DecoderBuilder, OnUnrepresentable};
+use crate::profile::Profile;
 use crate::resolve::{self, Types};
 use crate::table::{Current, NewRow};
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use walrow_stream::Relation;
+use walrow_types::{CellError, PgType, SessionSettings, Text, write_text};
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
 
 /// What the columns of a relation version are as text.
@@ -31,8 +35,25 @@ const FORM_BYTES: usize = 128;
 /// How a column's cells become text.
 #[derive(Debug)]
 struct Form {
-    text: TextForm,
+    pg_type: Arc<dyn PgType>,
     policy: OnUnrepresentable,
+}
+
+impl Form {
+    /// Appends the text of a cell.
+    fn write(
+        &self,
+        cell: Cell<'_>,
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        let cell = match cell {
+            Cell::Text(cell) => walrow_types::Cell::Text(cell),
+            Cell::Binary(cell) => walrow_types::Cell::Binary(cell),
+            _ => return Ok(()),
+        };
+        write_text(&*self.pg_type, cell, settings, out)
+    }
 }
 
 /// The rows of all tables since the last batch.
@@ -43,12 +64,12 @@ pub(crate) struct Envelope {
     metadata_columns: Vec<MetadataColumn>,
     /// The options that columns become text by.
     text: DecoderBuilder,
-    schema_names: Column,
-    table_names: Column,
+    schema_names: Box<dyn Column>,
+    table_names: Box<dyn Column>,
     /// The replica identity's columns.
-    keys: Column,
+    keys: TextMaps,
     /// All columns that have a value or are NULL.
-    data: Column,
+    data: TextMaps,
     metadata: Metadata,
     /// The names of unsent columns, and the places that stand for them.
     unsent_places: BTreeMap<Box<str>, u32>,
@@ -95,8 +116,8 @@ impl Envelope {
             text: options.clone().with_profile(Profile::Text),
             schema_names: text_column(),
             table_names: text_column(),
-            keys: map_column(),
-            data: map_column(),
+            keys: TextMaps::new(),
+            data: TextMaps::new(),
             metadata: Metadata::new(0),
             unsent_places: BTreeMap::new(),
             scratch: Row::default(),
@@ -115,16 +136,9 @@ impl Envelope {
         let mut forms = Vec::new();
         for column in &relation.columns {
             let resolved = resolve::column(&self.text, relation, column, None, &mut types)?;
-            let plan = match resolved.plan {
-                Plan::Foreign(plan, _) => *plan,
-                plan => plan,
-            };
-            let text = match plan {
-                Plan::Utf8(text) => text,
-                _ => TextForm::Unknown,
-            };
+            let pg_type: Arc<dyn PgType> = resolved.pg_type;
             let policy = resolve::policy(&self.text, relation, column);
-            forms.push(Form { text, policy });
+            forms.push(Form { pg_type, policy });
         }
         Ok((Forms(forms.into()), types.missing))
     }
@@ -251,7 +265,7 @@ impl Envelope {
                     continue;
                 }
                 Cell::Null => None,
-                cell => match render_text(&form.text, self.text.session, cell, text) {
+                cell => match form.write(cell, self.text.session, text) {
                     Ok(()) => Some((start, text.len())),
                     Err(CellError::Unrepresentable(_))
                         if form.policy == OnUnrepresentable::Null =>
@@ -277,9 +291,13 @@ impl Envelope {
     }
 
     fn name(&mut self, relation: &Relation) -> Result<(), CellError> {
-        self.schema_names
-            .append_text(relation.namespace.as_bytes())?;
-        self.table_names.append_text(relation.name.as_bytes())?;
+        let names = [
+            (&mut self.schema_names, &relation.namespace),
+            (&mut self.table_names, &relation.name),
+        ];
+        for (column, name) in names {
+            append(&mut **column, |column| column.append_text(name.as_bytes()))?;
+        }
         let names = relation.namespace.len().saturating_add(relation.name.len());
         self.bytes = self.bytes.saturating_add(ROW_BYTES).saturating_add(names);
         Ok(())
@@ -314,16 +332,13 @@ impl Envelope {
     }
 
     fn truncate(&mut self, rows: usize) {
-        for column in [
-            &mut self.schema_names,
-            &mut self.table_names,
-            &mut self.keys,
-            &mut self.data,
-        ] {
+        for column in [&mut self.schema_names, &mut self.table_names] {
             if column.len() > rows {
                 column.truncate(rows);
             }
         }
+        self.keys.truncate(rows);
+        self.data.truncate(rows);
         self.metadata.truncate(rows);
         self.nulled.retain(|row| *row < rows);
         self.rows = rows;
@@ -339,12 +354,13 @@ impl Envelope {
     /// Hands out all rows so far.
     pub(crate) fn finish(&mut self) -> Result<Batch, Error> {
         let arrow = |error: ArrowError| Error::new(ErrorKind::Arrow(error.to_string()));
-        let take = |column: &mut Column, new: Column| std::mem::replace(column, new).finish();
+        let text = |column: &mut Box<dyn Column>| std::mem::replace(column, text_column()).finish();
+        let maps = |column: &mut TextMaps| std::mem::replace(column, TextMaps::new()).finish();
         let mut arrays = vec![
-            take(&mut self.schema_names, text_column()).map_err(arrow)?,
-            take(&mut self.table_names, text_column()).map_err(arrow)?,
-            take(&mut self.keys, map_column()).map_err(arrow)?,
-            take(&mut self.data, map_column()).map_err(arrow)?,
+            text(&mut self.schema_names).map_err(arrow)?,
+            text(&mut self.table_names).map_err(arrow)?,
+            maps(&mut self.keys).map_err(arrow)?,
+            maps(&mut self.data).map_err(arrow)?,
         ];
         let unsent = std::mem::take(&mut self.unsent_places);
         let mut names = vec![None; unsent.len()];
@@ -385,7 +401,7 @@ fn stand_in() -> Relation {
 
 /// The one schema of all rows.
 pub(crate) fn schema(options: &DecoderBuilder) -> SchemaRef {
-    let map = |name: &str| Field::new(name, Plan::Map.data_type(), true);
+    let map = |name: &str| Field::new(name, forms::map_type(), true);
     let mut fields = vec![
         Field::new("schema_name", DataType::Utf8, false),
         Field::new("table_name", DataType::Utf8, false),
@@ -398,12 +414,61 @@ pub(crate) fn schema(options: &DecoderBuilder) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn text_column() -> Column {
-    Column::new(&Plan::Utf8(TextForm::Raw), OnUnrepresentable::Error, 0)
+fn text_column() -> Box<dyn Column> {
+    ColumnForm::written(Arc::new(Text), SessionSettings::default()).column(NEW)
 }
 
-fn map_column() -> Column {
-    Column::new(&Plan::Map, OnUnrepresentable::Error, 0)
+/// An empty column of texts whose number is unknown.
+const NEW: New = New {
+    rows: 0,
+    policy: OnUnrepresentable::Error,
+};
+
+/// A column of maps from names to texts.
+#[derive(Debug)]
+struct TextMaps {
+    maps: Maps,
+    nulls: NullBufferBuilder,
+}
+
+impl TextMaps {
+    fn new() -> Self {
+        Self {
+            maps: Maps::new(0, text_column(), text_column()),
+            nulls: NullBufferBuilder::new(0),
+        }
+    }
+
+    fn append_pairs<'a>(
+        &mut self,
+        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<(), CellError> {
+        for (key, value) in pairs {
+            self.maps.push_pair(key, value)?;
+        }
+        self.maps.close()?;
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    fn append_null(&mut self) {
+        self.maps.push_null();
+        self.nulls.append_null();
+    }
+
+    /// Drops all maps after the first `rows`, and any part of a map.
+    fn truncate(&mut self, rows: usize) {
+        self.maps.truncate(rows);
+        if self.nulls.len() > rows {
+            self.nulls.truncate(rows);
+        }
+    }
+
+    fn finish(mut self) -> Result<ArrayRef, ArrowError> {
+        let rows = self.nulls.len();
+        self.maps
+            .finish(rows, self.nulls.finish(), &forms::map_type())
+    }
 }
 
 fn column_name(relation: &Relation, place: usize) -> &str {

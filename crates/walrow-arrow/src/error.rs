@@ -1,8 +1,8 @@
 //! What stops a decoder, and where.
 
-use crate::column::{CellError, Unrepresentable};
 use std::fmt::{self, Write as _};
 use walrow_stream::Printable;
+use walrow_types::{CellError, Unrepresentable};
 use walrow_wire::Lsn;
 
 /// Why decoding stopped: what, at which byte, LSN, table and column.

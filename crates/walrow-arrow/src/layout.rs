@@ -1,9 +1,11 @@
 //! How the rows of one relation version lie in its batches.
 
-use crate::column::{Column, Plan};
+use crate::column::{Column, New};
 use crate::error::{Error, ErrorKind};
+use crate::forms::Form;
 use crate::metadata::{MetadataColumn, UNSENT_BYTES};
-use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
+use crate::options::{DecoderBuilder, OnUnrepresentable};
+use crate::profile::Profile;
 use crate::resolve::{self, Types};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::{BTreeSet, HashMap};
@@ -18,7 +20,7 @@ pub(crate) struct Layout {
     /// `schema.name` of the table.
     pub(crate) table: String,
     /// A plan for each of the relation's columns; none for one that the schema leaves out.
-    plans: Vec<Option<(Plan, OnUnrepresentable)>>,
+    forms: Vec<Option<(Form, OnUnrepresentable)>>,
     /// What fills each field of the schema.
     pub(crate) sources: Vec<Source>,
     pub(crate) metadata: Vec<MetadataColumn>,
@@ -75,7 +77,7 @@ impl Layout {
             let resolved = resolve::column(options, relation, column, None, &mut types)?;
             this.sources.push(Source::Column(fields.len()));
             fields.push(Arc::new(resolved.field));
-            this.push_plan(options, relation, column, Some(resolved.plan));
+            this.push_form(options, relation, column, Some(resolved.form));
         }
         this.keep(types);
         for (index, metadata) in options.metadata.iter().enumerate() {
@@ -131,7 +133,7 @@ impl Layout {
                             let text = format!("the schema names {} twice", field.name());
                             return Err(Error::new(ErrorKind::Schema(text)).in_table(&this.table));
                         }
-                        *plan = Some(resolved.plan);
+                        *plan = Some(resolved.form);
                     }
                     Source::Column(place)
                 }
@@ -147,7 +149,7 @@ impl Layout {
             });
         }
         for (column, plan) in relation.columns.iter().zip(plans) {
-            this.push_plan(options, relation, column, plan);
+            this.push_form(options, relation, column, plan);
         }
         this.keep(types);
         if this.metadata.contains(&MetadataColumn::Unsent) {
@@ -166,7 +168,7 @@ impl Layout {
         Self {
             schema: Arc::new(Schema::empty()),
             table,
-            plans: Vec::new(),
+            forms: Vec::new(),
             sources: Vec::new(),
             metadata: Vec::new(),
             profile: options.profile,
@@ -185,27 +187,32 @@ impl Layout {
         self.unresolved = types.missing;
     }
 
-    fn push_plan(
+    fn push_form(
         &mut self,
         options: &DecoderBuilder,
         relation: &Relation,
         column: &RelationColumn,
-        plan: Option<Plan>,
+        form: Option<Form>,
     ) {
-        if let Some(plan) = &plan {
-            self.row_bytes = self.row_bytes.saturating_add(plan.row_bytes());
-            if plan.expands() {
-                self.expanding.push(self.plans.len());
+        if let Some(form) = &form {
+            self.row_bytes = self.row_bytes.saturating_add(form.row_bytes());
+            if form.expands() {
+                self.expanding.push(self.forms.len());
             }
         }
         let policy = resolve::policy(options, relation, column);
-        self.plans.push(plan.map(|plan| (plan, policy)));
+        self.forms.push(form.map(|form| (form, policy)));
     }
 
     /// Empty columns with room for so many rows, in the relation's order.
-    pub(crate) fn columns(&self, rows: usize) -> Vec<Option<Column>> {
-        let column = |(plan, policy): &(Plan, OnUnrepresentable)| Column::new(plan, *policy, rows);
-        self.plans
+    pub(crate) fn columns(&self, rows: usize) -> Vec<Option<Box<dyn Column>>> {
+        let column = |(form, policy): &(Form, OnUnrepresentable)| {
+            form.column(New {
+                rows,
+                policy: *policy,
+            })
+        };
+        self.forms
             .iter()
             .map(|plan| plan.as_ref().map(column))
             .collect()
@@ -231,7 +238,7 @@ impl Layout {
 
     /// Bytes of memory that it takes, and the relation that it is of.
     pub(crate) fn bytes(&self) -> usize {
-        let columns = self.plans.len().saturating_mul(PLAN_BYTES);
+        let columns = self.forms.len().saturating_mul(PLAN_BYTES);
         let inner = self.inner_types.saturating_mul(INNER_BYTES);
         columns
             .saturating_add(inner)
@@ -265,11 +272,7 @@ fn field_bytes(field: &Field) -> usize {
 
 /// Refuses a metadata column whose name is a column of the table's own.
 fn clash(options: &DecoderBuilder, relation: &Relation, name: &str) -> Result<(), Error> {
-    let same = |own: &str| match options.profile {
-        // Spark's names differ in more than case.
-        Profile::Spark => own.eq_ignore_ascii_case(name),
-        _ => own == name,
-    };
+    let same = |own: &str| options.profile.is_same_name(own, name);
     if relation.columns.iter().any(|column| same(&column.name)) {
         let text = "the table has a column of that name itself; choose another metadata_prefix";
         return Err(Error::new(ErrorKind::Schema(text.to_owned()))

@@ -3,7 +3,7 @@
 //! What is the same for all changes of a transaction is kept per run of rows and written out when
 //! the batch is finished.
 
-use crate::options::Profile;
+use crate::profile::Profile;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{
     ArrayRef, BooleanArray, Int64Array, ListArray, PrimitiveArray, StringArray, UInt32Array,

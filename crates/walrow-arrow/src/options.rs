@@ -5,28 +5,16 @@ use crate::envelope;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::metadata::MetadataColumn;
+use crate::profile::Profile;
 use crate::resolve;
-use crate::session::Session;
 use crate::side::SideTable;
 use crate::tables::both_meant;
 use arrow_schema::{DataType, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 use walrow_stream::{Catalog, Relation, Spool};
+use walrow_types::SessionSettings;
 use walrow_wire::{Framing, Lsn};
-
-/// Which Arrow types columns get where several could hold them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Profile {
-    /// Native types: the closest that Arrow has.
-    #[default]
-    Arrow,
-    /// Only types that every supported Spark and table format takes.
-    Spark,
-    /// Every column utf8, exactly as PostgreSQL's output function writes it.
-    Text,
-}
 
 /// What becomes of a value that the column's Arrow type cannot hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -112,7 +100,7 @@ pub struct DecoderBuilder {
     pub(crate) unrepresentable: OnUnrepresentable,
     pub(crate) column_unrepresentable: HashMap<String, OnUnrepresentable>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) session: Session,
+    pub(crate) session: SessionSettings,
     pub(crate) trim_bpchar: bool,
     pub(crate) metadata: Vec<MetadataColumn>,
     pub(crate) prefix: String,
@@ -139,7 +127,7 @@ impl Default for DecoderBuilder {
             unrepresentable: OnUnrepresentable::Error,
             column_unrepresentable: HashMap::new(),
             catalog: Arc::new(Catalog::default()),
-            session: Session::default(),
+            session: SessionSettings::default(),
             trim_bpchar: false,
             metadata: MetadataColumn::ALL.to_vec(),
             prefix: "_".to_owned(),
@@ -230,7 +218,7 @@ impl DecoderBuilder {
 
     /// The settings that the stream was written under, if not those that walrow pins.
     #[must_use]
-    pub fn with_session(mut self, session: Session) -> Self {
+    pub fn with_session(mut self, session: SessionSettings) -> Self {
         self.session = session;
         self
     }
@@ -460,7 +448,7 @@ impl DecoderBuilder {
             return Err(options("a schema is for one table: say which"));
         }
         let sentinel = |policy: &OnUnrepresentable| *policy == OnUnrepresentable::Sentinel;
-        if self.profile == Profile::Spark
+        if !self.profile.has_sentinels()
             && (sentinel(&self.unrepresentable)
                 || self.column_unrepresentable.values().any(sentinel))
         {

@@ -1,7 +1,7 @@
 //! The batch under construction of one relation version.
 
 use crate::batch::Batch;
-use crate::column::{CellError, Column};
+use crate::column::{Column, Losses};
 use crate::error::{Error, ErrorKind, Way};
 use crate::layout::{Layout, Source};
 use crate::metadata::{ChangeType, Commit, Metadata, MetadataColumn, UNSENT_BYTES};
@@ -10,6 +10,7 @@ use arrow_array::{ArrayRef, ListArray, RecordBatch, RecordBatchOptions, new_null
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 use walrow_stream::Relation;
+use walrow_types::CellError;
 use walrow_wire::{Cell, Lsn, OldTuple, Tuple};
 
 /// A table's rows since its last batch.
@@ -19,7 +20,7 @@ pub(crate) struct Table {
     /// There is one when the first row comes; what rows need of it after that is here too.
     layout: Option<Box<Layout>>,
     /// In the relation's order; empty while there are no rows.
-    columns: Vec<Option<Column>>,
+    columns: Vec<Option<Box<dyn Column>>>,
     metadata: Metadata,
     rows: usize,
     /// Bytes of the rows, and of the names of columns that they have no value of.
@@ -242,8 +243,8 @@ impl Table {
                     continue;
                 }
             };
-            if let Err(error) = result {
-                return Err(self.refuse(place as usize, error, cell));
+            if result.is_err() {
+                return Err(self.refuse(place as usize, cell));
             }
         }
         Ok(())
@@ -262,7 +263,7 @@ impl Table {
                 self.columns
                     .get(*place)?
                     .as_ref()
-                    .map(Column::variable_bytes)
+                    .map(|column| column.variable_bytes())
             });
             self.bytes = self.bytes.max(sizes.fold(0, usize::saturating_add));
         }
@@ -281,7 +282,7 @@ impl Table {
 
     /// What is wrong with the cell of the column at this place.
     #[cold]
-    fn refuse(&self, place: usize, error: CellError, cell: Cell<'_>) -> Error {
+    fn refuse(&self, place: usize, cell: Cell<'_>) -> Error {
         let name = self
             .relation
             .columns
@@ -292,8 +293,9 @@ impl Table {
             _ => 0,
         };
         let is_binary = matches!(cell, Cell::Binary(_));
-        let column = self.columns.get(place).and_then(Option::as_ref);
-        let text_is_lost = column.is_some_and(|column| column.has_no_text(is_binary));
+        let column = self.columns.get(place).and_then(Option::as_deref);
+        let error = column.map_or(CellError::Malformed("a cell"), Column::failure);
+        let text_is_lost = column.is_some_and(|column| column.lacks_text(is_binary, false));
         let way = match &self.layout {
             Some(layout) if layout.projected => Way::Null,
             _ if text_is_lost => Way::Bytes,
@@ -334,19 +336,16 @@ impl Table {
             return Err(error.in_table(&self.relation.to_string()));
         };
 
-        let counts = |count: fn(&Column) -> u64| {
-            let names = self
-                .relation
-                .columns
-                .iter()
-                .map(|column| column.name.to_string());
-            names
-                .zip(&columns)
-                .map(|(name, column)| (name, column.as_ref().map_or(0, count)))
-                .filter(|(_, count)| *count > 0)
-                .collect::<Vec<_>>()
+        let counts = |count: fn(Losses) -> u64| {
+            let columns = self.relation.columns.iter().zip(&columns);
+            let counts = columns.map(|(column, kept)| {
+                let losses = kept.as_ref().map(|it| it.losses()).unwrap_or_default();
+                (column.name.to_string(), count(losses))
+            });
+            counts.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
         };
-        let (nulled, dropped_bounds) = (counts(Column::nulled), counts(Column::dropped_bounds));
+        let nulled = counts(|losses| losses.nulled);
+        let dropped_bounds = counts(|losses| losses.dropped_bounds);
 
         let names: Vec<Option<&str>> = self
             .relation
@@ -363,7 +362,7 @@ impl Table {
             .map_err(arrow)?;
         let mut columns = columns
             .into_iter()
-            .map(|column| column.map(Column::finish).transpose())
+            .map(|column| column.map(<dyn Column>::finish).transpose())
             .collect::<Result<Vec<Option<ArrayRef>>, _>>()
             .map_err(arrow)?;
         let mut arrays = Vec::with_capacity(layout.sources.len());

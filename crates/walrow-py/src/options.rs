@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
     Decoder, DecoderBuilder, FileSpool, Framing, MetadataColumn, OnUnrepresentable, Profile,
-    Session, SideTable, TableName,
+    SessionSettings, SideTable, TableName,
 };
 
 /// The options of `read` and `Decoder`.
@@ -95,7 +95,7 @@ impl Options {
                 builder.with_catalog(Arc::clone(&catalog.get().0))
             }
             "session" => {
-                let (mut session, mut told) = (Session::default(), Vec::new());
+                let (mut session, mut told) = (SessionSettings::default(), Vec::new());
                 for item in value.call_method0("items")?.try_iter()? {
                     let (setting, value): (String, String) = item?.extract()?;
                     let lower = setting.to_ascii_lowercase();

@@ -28,7 +28,7 @@
 
 pub use walrow_arrow::{
     Batch, Decoder, DecoderBuilder, Error, ErrorKind, MetadataColumn, OnUnrepresentable, Profile,
-    Reader, Session, SideTable, TableName,
+    Reader, SessionSettings, SideTable, TableName,
 };
 pub use walrow_log::FileSpool;
 pub use walrow_stream as stream;

@@ -1,114 +1,197 @@
-//! What can be wrong with one cell.
+//! How cells become values of a store: the part of a column that knows PostgreSQL's types.
 
-use std::fmt;
+use super::store::{Bytes, Fixed, Push, Store};
+use arrow_array::types::TimestampMicrosecondType;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use walrow_types::{
+    AppendBytes, CellError, Micros, PgType, PlainText, Scalar, SessionSettings, Unrepresentable,
+    write_text_of_binary,
+};
 
-/// Bytes that one value may become, however few its cell has. PostgreSQL's own values are never larger.
-pub(super) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+/// Reads cells of one PostgreSQL type into one kind of store.
+///
+/// After an error, the store holds part of a value; the column truncates it.
+pub(crate) trait Cell: Debug + Send + Sync {
+    type Store: Store;
 
-/// Why a cell did not become a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CellError {
-    /// Bytes that PostgreSQL never writes for this type under the pinned settings; says what was expected.
-    Malformed(&'static str),
-    /// A legal PostgreSQL value for which the Arrow type has no place.
-    Unrepresentable(Unrepresentable),
-}
+    fn text(&mut self, cell: &[u8], store: &mut Self::Store) -> Result<(), CellError>;
 
-/// The reason why a legal value has no place in the column's Arrow type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unrepresentable {
-    /// `infinity` of a date, a timestamp, an interval or a numeric.
-    PositiveInfinity,
-    /// `-infinity` of a date, a timestamp, an interval or a numeric.
-    NegativeInfinity,
-    /// `NaN` of a numeric.
-    NotANumber,
-    /// A moment further from 1970 than 64 bits of microseconds.
-    OutOfRange,
-    /// `24:00:00`, which is not a time within a day.
-    EndOfDay,
-    /// Digits other than zero after the last one that the column's scale keeps.
-    Scale,
-    /// More digits than the column's precision.
-    Precision,
-    /// An array of more dimensions than the column's lists, or of fewer.
-    MultiDimensional,
-    /// Text that is not UTF-8.
-    InvalidUtf8,
-    /// The binary form of a type whose text form the column holds.
-    BinaryCell,
-    /// The binary form of a type that nothing tells of.
-    UnknownType,
-    /// More than [`MAX_VALUE`], or than the 2 GiB that a batch can hold of a column.
-    TooLarge,
-    /// A number too large or too small for a floating-point number.
-    FloatRange,
-    /// A number that is too large for 64 bits with a sign.
-    SignedRange,
-    /// An interval with more microseconds than 64 bits of nanoseconds.
-    IntervalRange,
-    /// The binary form of money in a column of text.
-    MoneyScale,
-    /// A geometry of another coordinate system than its column's.
-    Srid,
-}
+    fn binary(&mut self, cell: &[u8], store: &mut Self::Store) -> Result<(), CellError>;
 
-impl From<Unrepresentable> for CellError {
-    fn from(reason: Unrepresentable) -> Self {
-        Self::Unrepresentable(reason)
+    /// See [`Column::lacks_text`](super::Column::lacks_text).
+    fn lacks_text(&self, is_binary: bool, is_part: bool) -> bool {
+        let _ = (is_binary, is_part);
+        false
     }
 }
 
-impl fmt::Display for CellError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(expected) => write!(f, "expected {expected}"),
-            Self::Unrepresentable(reason) => reason.fmt(f),
+/// A scalar whose value the store takes.
+#[derive(Debug)]
+pub(crate) struct As<T, S> {
+    reader: T,
+    store: PhantomData<fn() -> S>,
+}
+
+impl<T, S> As<T, S> {
+    pub(crate) const fn new(reader: T) -> Self {
+        Self {
+            reader,
+            store: PhantomData,
         }
     }
 }
 
-impl fmt::Display for Unrepresentable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PositiveInfinity => "infinity",
-            Self::NegativeInfinity => "negative infinity",
-            Self::NotANumber => "NaN",
-            Self::OutOfRange => "a moment beyond 64 bits of microseconds around 1970",
-            Self::EndOfDay => "24:00:00, which is not within a day",
-            Self::Scale => "more fraction digits than its scale",
-            Self::Precision => "more digits than its precision",
-            Self::MultiDimensional => "an array of other dimensions than its own",
-            Self::InvalidUtf8 => "text that is not UTF-8",
-            Self::UnknownType => "the binary form of a type that the catalog does not tell of",
-            Self::BinaryCell => "the binary form of a type that is not read, only its text",
-            Self::FloatRange => "a number beyond the range of 64-bit floats",
-            Self::SignedRange => "a number beyond 64 bits with a sign",
-            Self::IntervalRange => "an interval beyond 64 bits of nanoseconds",
-            Self::MoneyScale => {
-                "the binary form of money, which does not tell how many decimals its currency has \
-                 (most have 2)"
-            }
-            Self::Srid => "a geometry whose SRID is not its column's",
-            Self::TooLarge => "more than 1 GiB of one value, or 2 GiB of one batch",
-        })
+impl<T: Scalar, S: Push<T::Value>> Cell for As<T, S> {
+    type Store = S;
+
+    #[inline]
+    fn text(&mut self, cell: &[u8], store: &mut S) -> Result<(), CellError> {
+        store.push(self.reader.text(cell)?)
+    }
+
+    #[inline]
+    fn binary(&mut self, cell: &[u8], store: &mut S) -> Result<(), CellError> {
+        store.push(self.reader.binary(cell)?)
+    }
+
+    fn lacks_text(&self, is_binary: bool, _: bool) -> bool {
+        is_binary && self.reader.lacks_text()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A timestamp, up to the last one that is not a sentinel.
+#[derive(Debug)]
+pub(crate) struct Moments<T> {
+    reader: T,
+    last: i64,
+}
 
-    #[test]
-    fn messages_say_what_was_expected_and_why() {
-        assert_eq!(
-            CellError::Malformed("4 bytes").to_string(),
-            "expected 4 bytes"
-        );
-        let unrepresentable = CellError::from(Unrepresentable::EndOfDay);
-        assert_eq!(
-            unrepresentable.to_string(),
-            "24:00:00, which is not within a day"
-        );
+impl<T> Moments<T> {
+    pub(crate) const fn new(reader: T, last: i64) -> Self {
+        Self { reader, last }
+    }
+
+    #[inline]
+    fn check(&self, moment: Micros) -> Result<Micros, CellError> {
+        if moment.0 > self.last {
+            return Err(Unrepresentable::OutOfRange.into());
+        }
+        Ok(moment)
+    }
+}
+
+impl<T: Scalar<Value = Micros>> Cell for Moments<T> {
+    type Store = Fixed<TimestampMicrosecondType>;
+
+    #[inline]
+    fn text(&mut self, cell: &[u8], store: &mut Self::Store) -> Result<(), CellError> {
+        store.push(self.check(self.reader.text(cell)?)?)
+    }
+
+    #[inline]
+    fn binary(&mut self, cell: &[u8], store: &mut Self::Store) -> Result<(), CellError> {
+        store.push(self.check(self.reader.binary(cell)?)?)
+    }
+}
+
+/// Bytes or text that a reader appends.
+#[derive(Debug)]
+pub(crate) struct AppendTo<T>(pub(crate) T);
+
+impl<T: AppendBytes> Cell for AppendTo<T> {
+    type Store = Bytes;
+
+    #[inline]
+    fn text(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
+        self.0.text(cell, store.bytes())?;
+        store.close()
+    }
+
+    #[inline]
+    fn binary(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
+        self.0.binary(cell, store.bytes())?;
+        store.close()
+    }
+}
+
+/// PostgreSQL's text of any type.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pg_type: Arc<dyn PgType>,
+    settings: SessionSettings,
+    /// Whether text cells are the text already.
+    is_plain: bool,
+}
+
+impl Written {
+    pub(crate) fn new(pg_type: Arc<dyn PgType>, settings: SessionSettings) -> Self {
+        Self {
+            is_plain: !pg_type.is_shaped() && !pg_type.is_foreign(settings),
+            pg_type,
+            settings,
+        }
+    }
+}
+
+impl Cell for Written {
+    type Store = Bytes;
+
+    fn text(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
+        let written = if self.is_plain {
+            PlainText.text(cell, store.bytes())
+        } else {
+            self.pg_type
+                .text_from_text(cell, self.settings, store.bytes())
+        };
+        match written {
+            // As bytes it would be no value either.
+            Err(CellError::Unrepresentable(Unrepresentable::InvalidUtf8))
+                if self.pg_type.is_ascii() =>
+            {
+                Err(CellError::Malformed("ASCII"))
+            }
+            Err(error) => Err(error),
+            Ok(()) => store.close(),
+        }
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
+        write_text_of_binary(&*self.pg_type, cell, self.settings, store.bytes())?;
+        store.close()
+    }
+
+    fn lacks_text(&self, is_binary: bool, is_part: bool) -> bool {
+        is_binary
+            && if is_part {
+                self.pg_type.lacks_text()
+            } else {
+                self.pg_type.lacks_text_alone()
+            }
+    }
+}
+
+/// The cell's own bytes, in either form.
+#[derive(Debug)]
+pub(crate) struct RawCell;
+
+impl Cell for RawCell {
+    type Store = Bytes;
+
+    #[inline]
+    fn text(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
+        store.bytes().extend_from_slice(cell);
+        store.close()
+    }
+
+    #[inline]
+    fn binary(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
+        self.text(cell, store)
+    }
+
+    // It may be of any type, and in any encoding.
+    fn lacks_text(&self, _: bool, is_part: bool) -> bool {
+        is_part
     }
 }

@@ -1,53 +1,237 @@
-//! One room per type family: from a cell's bytes to a value and into a column.
+//! The columns of a batch under construction.
 //!
-//! The functions named `X_from_text` and `X_from_binary` are inverses of PostgreSQL's output and send functions.
-//! They take exactly what the server writes under the pinned settings (ISO dates, hex bytea, shortest floats, any time
-//! zone), allocate nothing beyond the value itself and look at nothing but the cell.
+//! A [`Column`] is chosen once, when its table's layout is resolved, and then takes one cell after
+//! the other. [`Typed`] implements it for all types: it joins a [`Cell`], which knows PostgreSQL's
+//! type, to a [`Store`], which knows Arrow's.
+//!
+//! ```text
+//!                 Typed<C>: nulls, policy, failure
+//!  cell bytes ──► C: Cell ───── value ─────► C::Store: Store ──► finish ──► ArrayRef
+//!                 As(Int4)                   Fixed<Int32Type>
+//!                 AppendTo(Bytea)            Bytes
+//!                 Arrays                     Lists, of a Column of elements
+//! ```
 
-mod array;
-mod bits;
-mod bool;
-mod builder;
-mod bytes;
 mod cell;
-mod composite;
-mod cube;
-mod decimal256;
-mod float;
-mod foreign;
-mod geometric;
-mod hstore;
-mod int;
-mod interval;
-mod json;
-mod laid;
-mod money;
-mod nested;
-mod network;
-mod numeric;
-mod pgvector;
-mod pinned;
-mod plan;
-mod postgis;
-mod range;
-mod render;
-mod search;
-mod system;
-mod temporal;
-mod text;
-mod uuid;
-mod values;
+mod containers;
+mod store;
+mod translated;
 
-pub(crate) use builder::Column;
-pub(crate) use cell::{CellError, Unrepresentable};
-pub(crate) use decimal256::Decimal256;
-pub(crate) use foreign::{DateFormat, DateStyle, Foreign, IntervalStyle};
-pub(crate) use geometric::Shape;
-pub(crate) use network::MacSize;
-pub(crate) use numeric::{Decimal128, NumericTypmod};
-pub(crate) use plan::{
-    ArrayText, BoolForm, BytesForm, DecimalForm, Float, Integer, ListForm, Plan, StructForm,
-    StructPlan, TextForm, vector_element,
+pub(crate) use cell::{AppendTo, As, Cell, Moments, RawCell, Written};
+pub(crate) use containers::{
+    Arrays, Composites, Geometries, Halves, Intervals, Multiranges, Numbers, Pairs, Paths, Points,
+    Ranges, Shapes, Sparse, Tids, TimeTzs, VectorElements, Vectors, Words,
 };
-pub(crate) use postgis::GeometryTypmod;
-pub(crate) use render::render_text;
+pub(crate) use store::{
+    Bits, Bytes, Fixed, FixedBytes, FixedLists, Lists, Maps, Push, Store, Structs, append,
+};
+pub(crate) use translated::Translated;
+
+use crate::options::OnUnrepresentable;
+use arrow_array::ArrayRef;
+use arrow_buffer::NullBufferBuilder;
+use arrow_schema::{ArrowError, DataType};
+use std::fmt::Debug;
+use walrow_types::{CellError, Unrepresentable};
+
+/// A cell was not appended: [`Column::failure`] says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+/// A column of a batch under construction.
+pub(crate) trait Column: Debug + Send + Sync {
+    /// Appends a text cell, or does what the policy says.
+    fn append_text(&mut self, cell: &[u8]) -> Result<(), Refused>;
+
+    /// Appends a binary cell, or does what the policy says.
+    fn append_binary(&mut self, cell: &[u8]) -> Result<(), Refused>;
+
+    fn append_null(&mut self);
+
+    /// Appends what the policy says for a cell that failed like this.
+    fn reject(&mut self, error: CellError) -> Result<(), Refused>;
+
+    /// Why the last cell was refused.
+    fn failure(&self) -> CellError;
+
+    fn len(&self) -> usize;
+
+    /// Drops all rows after the first `rows`.
+    fn truncate(&mut self, rows: usize);
+
+    /// Bytes of values of varying size.
+    fn variable_bytes(&self) -> usize;
+
+    /// What the column lost since it began.
+    fn losses(&self) -> Losses;
+
+    /// Whether PostgreSQL's text of a cell cannot be derived, so that the column cannot be a
+    /// string. A part belongs to a larger value.
+    fn lacks_text(&self, is_binary: bool, is_part: bool) -> bool;
+
+    /// The rows as an array.
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError>;
+}
+
+/// What a column cannot hold and does not refuse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    /// Values that the policy made null.
+    pub(crate) nulled: u64,
+    /// Arrays whose first subscript was not 1.
+    pub(crate) dropped_bounds: u64,
+}
+
+/// How a column begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct New {
+    /// How many rows to reserve.
+    pub(crate) rows: usize,
+    pub(crate) policy: OnUnrepresentable,
+}
+
+impl New {
+    /// The part of a value that becomes null as a whole.
+    pub(crate) const fn part(self) -> Self {
+        let policy = match self.policy {
+            OnUnrepresentable::Null => OnUnrepresentable::Error,
+            OnUnrepresentable::Error | OnUnrepresentable::Sentinel => self.policy,
+        };
+        Self { policy, ..self }
+    }
+
+    /// Elements, of whose number nothing is known.
+    pub(crate) const fn elements(self) -> Self {
+        Self { rows: 0, ..self }
+    }
+}
+
+/// A column of one PostgreSQL type in one Arrow type.
+#[derive(Debug)]
+pub(crate) struct Typed<C: Cell> {
+    cell: C,
+    store: C::Store,
+    nulls: NullBufferBuilder,
+    policy: OnUnrepresentable,
+    /// Where the policy made values null.
+    nulled: Vec<usize>,
+    failure: Option<CellError>,
+    data_type: DataType,
+}
+
+impl<C: Cell + 'static> Typed<C> {
+    pub(crate) fn boxed(
+        cell: C,
+        store: C::Store,
+        data_type: &DataType,
+        new: New,
+    ) -> Box<dyn Column> {
+        Box::new(Self {
+            cell,
+            store,
+            nulls: NullBufferBuilder::new(new.rows),
+            policy: new.policy,
+            nulled: Vec::new(),
+            failure: None,
+            data_type: data_type.clone(),
+        })
+    }
+}
+
+impl<C: Cell> Typed<C> {
+    /// Takes back what a failed cell left, then does what the policy says.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, error: CellError) -> Result<(), Refused> {
+        let rows = self.nulls.len();
+        self.store.truncate(rows);
+        let sign = match error {
+            CellError::Unrepresentable(_) if self.policy == OnUnrepresentable::Null => {
+                self.nulled.push(rows);
+                self.append_null();
+                return Ok(());
+            }
+            CellError::Unrepresentable(Unrepresentable::PositiveInfinity) => 1,
+            CellError::Unrepresentable(Unrepresentable::NegativeInfinity) => -1,
+            _ => 0,
+        };
+        if self.policy == OnUnrepresentable::Sentinel && self.store.push_sentinel(sign) {
+            self.nulls.append_non_null();
+            return Ok(());
+        }
+        self.failure = Some(error);
+        Err(Refused)
+    }
+}
+
+impl<C: Cell> Column for Typed<C> {
+    #[inline]
+    fn append_text(&mut self, cell: &[u8]) -> Result<(), Refused> {
+        match self.cell.text(cell, &mut self.store) {
+            Ok(()) => {
+                self.nulls.append_non_null();
+                Ok(())
+            }
+            Err(error) => self.settle(error),
+        }
+    }
+
+    #[inline]
+    fn append_binary(&mut self, cell: &[u8]) -> Result<(), Refused> {
+        match self.cell.binary(cell, &mut self.store) {
+            Ok(()) => {
+                self.nulls.append_non_null();
+                Ok(())
+            }
+            Err(error) => self.settle(error),
+        }
+    }
+
+    #[inline]
+    fn append_null(&mut self) {
+        self.store.push_null();
+        self.nulls.append_null();
+    }
+
+    fn reject(&mut self, error: CellError) -> Result<(), Refused> {
+        self.settle(error)
+    }
+
+    fn failure(&self) -> CellError {
+        self.failure.unwrap_or(CellError::Malformed("a cell"))
+    }
+
+    fn len(&self) -> usize {
+        self.nulls.len()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.store.truncate(rows);
+        self.nulls.truncate(rows);
+        let before = self.nulled.partition_point(|place| *place < rows);
+        self.nulled.truncate(before);
+    }
+
+    fn variable_bytes(&self) -> usize {
+        self.store.variable_bytes()
+    }
+
+    fn losses(&self) -> Losses {
+        let inside = self.store.losses();
+        Losses {
+            nulled: inside.nulled.saturating_add(self.nulled.len() as u64),
+            ..inside
+        }
+    }
+
+    fn lacks_text(&self, is_binary: bool, is_part: bool) -> bool {
+        self.cell.lacks_text(is_binary, is_part) || self.store.lacks_text(is_binary)
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        let mut this = *self;
+        let rows = this.nulls.len();
+        this.store
+            .finish(rows, this.nulls.finish(), &this.data_type)
+    }
+}

@@ -3,70 +3,38 @@
 //! The field follows from OID, type modifier, type name, catalog and options alone; never from
 //! values or from the format they come in.
 
-mod kind;
-mod profile;
-mod requested;
+mod catalog;
 
-use crate::column::{Foreign, Plan};
 use crate::error::{Error, ErrorKind, python};
-use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
-use crate::pg_type;
-use crate::session::Session;
+use crate::forms::{self, Extension, Form, Target};
+use crate::options::{DecoderBuilder, OnUnrepresentable};
+use crate::profile::Profile;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field};
-use kind::{Beyond, PgType};
+use catalog::{Beyond, ColumnType};
 use serde_json::json;
 use std::collections::HashMap;
+use std::sync::Arc;
 use walrow_stream::{Catalog, Column, Relation, TypeKind, TypeName};
+use walrow_types::{BuiltIn, Unknown};
 use walrow_wire::Oid;
 
-pub(crate) use kind::Types;
-pub(crate) use requested::has_nullable_items;
+pub(crate) use catalog::Types;
 
 /// What a column becomes.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved {
     pub(crate) field: Field,
-    pub(crate) plan: Plan,
+    pub(crate) pg_type: ColumnType,
+    pub(crate) form: Form,
 }
 
-/// The options that plans follow.
-#[derive(Clone, Copy)]
-struct Target<'a> {
-    profile: Profile,
-    trim_bpchar: bool,
-    session: &'a Session,
-    /// Whether a geometry as bytes is one as `PostGIS` keeps it: where `types` asks for bytes.
-    ewkb: bool,
-}
-
-impl<'a> Target<'a> {
-    fn new(options: &'a DecoderBuilder) -> Self {
-        Self {
-            profile: options.profile,
-            trim_bpchar: options.trim_bpchar,
-            session: &options.session,
-            ewkb: false,
-        }
-    }
-
-    /// The plan for cells that were written under the session's settings.
-    fn under_session(self, pg_type: &PgType, plan: Plan) -> Plan {
-        let session = *self.session;
-        let foreign = match &plan {
-            // The cell as it came.
-            Plan::Foreign(..) | Plan::Laid(..) | Plan::Binary(_) => None,
-            Plan::Utf8(form) => form.is_foreign(session).then_some(Foreign::Text(session)),
-            Plan::Trimmed | Plan::Map => session.latin1.then_some(Foreign::Latin1),
-            _ => match pg_type {
-                PgType::Date | PgType::Timestamp { zone: _ } | PgType::Interval => {
-                    Foreign::of(&profile::text_form(pg_type), session)
-                }
-                _ => None,
-            },
-        };
-        let Some(foreign) = foreign else { return plan };
-        Plan::Foreign(Box::new(plan), foreign)
+fn target(options: &DecoderBuilder, ewkb: bool) -> Target {
+    Target {
+        profile: options.profile,
+        trim_bpchar: options.trim_bpchar,
+        settings: options.session,
+        ewkb,
     }
 }
 
@@ -79,30 +47,29 @@ pub(crate) fn column(
     requested: Option<&DataType>,
     types: &mut Types<'_>,
 ) -> Result<Resolved, Error> {
-    let mut target = Target::new(options);
     let (schema, type_name) = name_of(&options.catalog, column);
     let chosen = DecoderBuilder::for_column(&options.types, relation, &column.name);
     let of_column = requested.or(chosen);
     let of_type = || for_type(&options.types, &options.catalog, column);
     // A schema's bytes may as well be the profile's own.
-    target.ewkb = chosen.or_else(of_type).is_some();
+    let target = target(options, chosen.or_else(of_type).is_some());
     let wanted = of_column.or_else(of_type);
     let pg_type = match types.find(column) {
         Ok(pg_type) => pg_type,
         // As of a type that nothing tells of, the server's text is there.
-        Err(_) if is_text(wanted, options.profile) => PgType::Other,
+        Err(_) if is_text(wanted, options.profile) => Arc::new(Unknown),
         Err(beyond) => return Err(too_much(beyond, relation, column, requested.is_some())),
     };
-    let plan = match wanted {
-        None => profile::plan(&pg_type, target),
+    let form = match wanted {
+        None => Arc::clone(&pg_type).default_form(target),
         Some(data_type) => {
-            let plan = requested::plan(&pg_type, data_type, target);
-            let plan = plan.filter(|_| requested::can_be(data_type, options.profile));
-            plan.ok_or_else(|| {
+            let form = Some(data_type).filter(|it| options.profile.has(it));
+            let form = form.and_then(|it| Arc::clone(&pg_type).form_as(it, target));
+            form.ok_or_else(|| {
                 let pg = type_name
                     .clone()
                     .unwrap_or_else(|| column.type_oid.to_string());
-                let text = requested::impossible(&pg, data_type, &pg_type, options.profile);
+                let text = cannot_become(&pg, data_type, &pg_type, options.profile);
                 // A key that names the type is no word on this column.
                 let kind = match of_column {
                     Some(_) => ErrorKind::Schema(text),
@@ -124,18 +91,27 @@ pub(crate) fn column(
     if let Some(schema) = schema {
         metadata.insert("pg.schema".to_owned(), schema);
     }
-    if options.profile == Profile::Arrow {
-        extension(&pg_type, &plan, type_name.as_deref(), &mut metadata);
+    if let Some(extension) = form.extension()
+        && options.profile.has_extension_types()
+    {
+        let (name, parameters) = extension_type(extension, type_name.as_deref());
+        metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
+        metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), parameters);
     }
-    let field = Field::new(&*column.name, plan.data_type(), true).with_metadata(metadata);
-    Ok(Resolved { field, plan })
+    let data_type = form.data_type().clone();
+    let field = Field::new(&*column.name, data_type, true).with_metadata(metadata);
+    Ok(Resolved {
+        field,
+        pg_type,
+        form,
+    })
 }
 
 /// Whether strings or bytes are wanted, which need not be taken apart.
 fn is_text(wanted: Option<&DataType>, profile: Profile) -> bool {
     match wanted {
-        None => profile == Profile::Text,
-        Some(data_type) => requested::is_text(data_type),
+        None => profile.is_text(),
+        Some(data_type) => forms::is_text_or_bytes(data_type),
     }
 }
 
@@ -171,18 +147,17 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
     let mut keys: Vec<_> = options.types.iter().collect();
     keys.sort_by_key(|(key, _)| *key);
     for (key, data_type) in keys {
-        if requested::can_be(data_type, options.profile) {
+        if options.profile.has(data_type) {
             check_pair(key, data_type, options)?;
             continue;
         }
-        let text =
-            if options.profile == Profile::Spark && requested::can_be(data_type, Profile::Arrow) {
-                format!("types: {key} cannot become {data_type}, which Spark's schemas do not have")
-            } else if !has_nullable_items(data_type) {
-                format!("types: {key} cannot become {data_type}: a list's items may be null")
-            } else {
-                format!("types: {key} cannot become {data_type}, nor can any column")
-            };
+        let text = if !options.profile.is_native() && Profile::Arrow.has(data_type) {
+            format!("types: {key} cannot become {data_type}, which Spark's schemas do not have")
+        } else if !has_nullable_items(data_type) {
+            format!("types: {key} cannot become {data_type}: a list's items may be null")
+        } else {
+            format!("types: {key} cannot become {data_type}, nor can any column")
+        };
         return Err(Error::new(ErrorKind::Options(text)));
     }
     Ok(())
@@ -191,17 +166,17 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
 /// Refuses what nothing can become that the key is known to name: types, and columns with their tables. Where columns
 /// are named without theirs, others may come.
 fn check_pair(key: &str, data_type: &DataType, options: &DecoderBuilder) -> Result<(), Error> {
-    let target = Target::new(options);
+    let target = target(options, false);
     // Of what nothing is told, anything may come.
-    let can_be = |pg_type: Option<&PgType>| {
-        pg_type.is_none_or(|it| requested::plan(it, data_type, target).is_some())
+    let can_be = |pg_type: Option<&ColumnType>| {
+        pg_type.is_none_or(|it| Arc::clone(it).form_as(data_type, target).is_some())
     };
     // Of no type modifier, of that of one bit, which is a boolean, and of that of a vector's length.
-    let modifiers = [-1, 1, requested::dimensions(data_type)];
+    let modifiers = [-1, 1, dimensions(data_type)];
     // One at a time: a type may be large, and there may be many.
     let mut types = modifiers
         .into_iter()
-        .flat_map(|modifier| kind::all_named(&options.catalog, key, modifier));
+        .flat_map(|modifier| catalog::all_named(&options.catalog, key, modifier));
     let first = types.next();
     if first.is_none() && !key.contains('.') {
         return Ok(());
@@ -212,14 +187,14 @@ fn check_pair(key: &str, data_type: &DataType, options: &DecoderBuilder) -> Resu
             return Ok(());
         }
         impossible = pg_type.map(|it| {
-            let text = requested::impossible(key, data_type, &it, options.profile);
+            let text = cannot_become(key, data_type, &it, options.profile);
             format!("types: {text}; for a column of that name say \"table.{key}\"")
         });
     }
     let is_possible = any_column(options, key, data_type, |is_alone, type_name, pg_type| {
         if let (None, false, Some(pg_type)) = (&impossible, is_alone, pg_type) {
             let of_type = format!("{key} ({type_name})");
-            let text = requested::impossible(&of_type, data_type, pg_type, options.profile);
+            let text = cannot_become(&of_type, data_type, pg_type, options.profile);
             impossible = Some(format!("types: {text}"));
         }
         can_be(pg_type)
@@ -236,7 +211,7 @@ fn any_column(
     options: &DecoderBuilder,
     key: &str,
     data_type: &DataType,
-    mut is_so: impl FnMut(bool, &str, Option<&PgType>) -> bool,
+    mut is_so: impl FnMut(bool, &str, Option<&ColumnType>) -> bool,
 ) -> bool {
     let catalog = &options.catalog;
     for table in &catalog.tables {
@@ -261,7 +236,7 @@ fn any_column(
             let (oid, type_modifier) = (column.type_oid, column.type_modifier);
             let (_, type_name) = name_of(catalog, column);
             let type_name = type_name.unwrap_or_else(|| oid.to_string());
-            let pg_type = kind::told(catalog, oid, type_modifier);
+            let pg_type = catalog::told(catalog, oid, type_modifier);
             if is_so(*column.name == *key, &type_name, pg_type.as_ref()) {
                 return true;
             }
@@ -282,7 +257,7 @@ fn name_of(catalog: &Catalog, column: &Column) -> (Option<String>, Option<String
 }
 
 fn known_name(catalog: &Catalog, oid: Oid) -> Option<(Option<String>, Option<String>)> {
-    if let Some((entry, is_array)) = pg_type::by_oid(oid) {
+    if let Some((entry, is_array)) = BuiltIn::by_oid(oid) {
         let underscore = if is_array { "_" } else { "" };
         return Some((None, Some(format!("{underscore}{}", entry.name))));
     }
@@ -303,12 +278,12 @@ fn for_type<'a, T>(
     let (_, mut name) = name_of(catalog, column);
     let mut oid = column.type_oid;
     // A catalog's domains may be over one another.
-    for _ in 0..=kind::MAX_LEVELS {
+    for _ in 0..=catalog::MAX_LEVELS {
         if let Some(found) = name.as_ref().and_then(|name| map.get(name)) {
             return Some(found);
         }
         oid = match catalog.type_of(oid).map(|entry| &entry.kind) {
-            Some(TypeKind::Domain { base, .. }) if pg_type::by_oid(oid).is_none() => *base,
+            Some(TypeKind::Domain { base, .. }) if BuiltIn::by_oid(oid).is_none() => *base,
             _ => return None,
         };
         name = known_name(catalog, oid).and_then(|(_, name)| name);
@@ -316,48 +291,63 @@ fn for_type<'a, T>(
     None
 }
 
-/// Names the canonical extension type that a field's values are of.
-fn extension(
-    pg_type: &PgType,
-    plan: &Plan,
-    type_name: Option<&str>,
-    metadata: &mut HashMap<String, String>,
-) {
-    let strings = matches!(
-        plan.data_type(),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-    );
-    let bytes = matches!(
-        plan.data_type(),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView
-    );
-    // What says nothing to whom the type is unknown.
-    let is_opaque = match pg_type {
-        PgType::Other | PgType::Cube | PgType::Nested(_) => strings || bytes,
-        PgType::TextOnly | PgType::Geometry { .. } => bytes,
-        _ => false,
-    };
-    let (name, parameters) = match (pg_type, plan) {
-        (PgType::Uuid, Plan::Uuid) => ("arrow.uuid", String::new()),
-        (PgType::Json | PgType::Jsonb, _) if strings => ("arrow.json", String::new()),
-        (PgType::Geometry { is_geography, .. }, Plan::Wkb { srid }) => {
-            let mut parameters = json!({});
-            if let (Some(parameters), true) = (parameters.as_object_mut(), *srid != 0) {
+/// The name of a canonical extension type and its parameters.
+fn extension_type(extension: &Extension, type_name: Option<&str>) -> (&'static str, String) {
+    match extension {
+        Extension::Uuid => ("arrow.uuid", String::new()),
+        Extension::Json => ("arrow.json", String::new()),
+        Extension::Wkb { srid, is_geography } => {
+            let mut parameters = serde_json::Map::new();
+            if *srid != 0 {
                 parameters.insert("crs".to_owned(), json!(srid.to_string()));
                 parameters.insert("crs_type".to_owned(), json!("srid"));
             }
-            if let (Some(parameters), true) = (parameters.as_object_mut(), *is_geography) {
+            if *is_geography {
                 parameters.insert("edges".to_owned(), json!("spherical"));
             }
-            ("geoarrow.wkb", parameters.to_string())
+            ("geoarrow.wkb", json!(parameters).to_string())
         }
-        _ if is_opaque => {
+        Extension::Opaque => {
             let name = type_name.unwrap_or("unknown");
             let parameters = json!({ "type_name": name, "vendor_name": "PostgreSQL" });
             ("arrow.opaque", parameters.to_string())
         }
-        _ => return,
+    }
+}
+
+/// The number of dimensions that vectors must have to become such lists; -1 for any.
+fn dimensions(data_type: &DataType) -> i32 {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) => dimensions(item.data_type()),
+        DataType::FixedSizeList(_, size) => *size,
+        _ => -1,
+    }
+}
+
+/// Whether nothing within this type says that it is never null.
+pub(crate) fn has_nullable_items(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields
+            .iter()
+            .all(|field| field.is_nullable() && has_nullable_items(field.data_type())),
+        DataType::List(item) | DataType::LargeList(item) => {
+            item.is_nullable() && has_nullable_items(item.data_type())
+        }
+        _ => true,
+    }
+}
+
+/// Says what a type can become instead.
+fn cannot_become(pg: &str, data_type: &DataType, pg_type: &ColumnType, profile: Profile) -> String {
+    let own = match pg_type.alternatives(profile) {
+        own if own.is_empty() => own,
+        own => format!("{own}, "),
     };
-    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
-    metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), parameters);
+    let always = if profile.is_native() {
+        "Utf8 (also LargeUtf8, Utf8View, Dictionary(Int32, Utf8)) or Binary (also LargeBinary, \
+         BinaryView)"
+    } else {
+        "Utf8 or Binary"
+    };
+    format!("{pg} cannot become {data_type}; it can become {own}{always}")
 }

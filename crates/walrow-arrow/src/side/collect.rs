@@ -5,7 +5,8 @@ use super::{
 };
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
-use crate::options::{DecoderBuilder, OnUnrepresentable, Profile, TableName};
+use crate::options::{DecoderBuilder, OnUnrepresentable, TableName};
+use crate::profile::Profile;
 use crate::table::Current;
 use std::sync::Arc;
 use walrow_stream::{Message, Relation, Transaction};

@@ -17,7 +17,7 @@ use truncates::TruncateRow;
 
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
-use crate::options::Profile;
+use crate::profile::Profile;
 use crate::table::Current;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{

@@ -1,0 +1,747 @@
+//! Cells that consist of cells, or that are taken apart into several values.
+
+use super::cell::Cell;
+use super::store::{FixedLists, Lists, MAX_VALUE, Maps, Structs, append};
+use super::{Column, Refused};
+use crate::forms::ArrowForms;
+use std::sync::Arc;
+use walrow_types::{
+    Array, ArrayStep, CellError, Composite, Geometry, Halfvec, Hstore, Interval, IntervalValue,
+    Multirange, NumberVector, Path, Polygon, Range, RangeParts, Scalar, Shape, Sparsevec, Tid,
+    TimeTz, TimeTzValue, Unrepresentable, Vector,
+};
+
+/// The elements of arrays, in lists as deep as the store has levels.
+#[derive(Debug)]
+pub(crate) struct Arrays {
+    pg_type: Arc<Array<dyn ArrowForms>>,
+    scratch: Vec<u8>,
+}
+
+impl Arrays {
+    pub(crate) const fn new(pg_type: Arc<Array<dyn ArrowForms>>) -> Self {
+        Self {
+            pg_type,
+            scratch: Vec::new(),
+        }
+    }
+}
+
+/// Appends an element, null as `None`.
+#[inline]
+fn append_element(
+    lists: &mut Lists,
+    element: Option<&[u8]>,
+    cell: impl FnOnce(&mut dyn Column, &[u8]) -> Result<(), Refused>,
+) -> Result<(), CellError> {
+    let elements = lists.elements();
+    match element {
+        Some(element) => append(elements, |column| cell(column, element)),
+        None => {
+            elements.append_null();
+            Ok(())
+        }
+    }
+}
+
+impl Cell for Arrays {
+    type Store = Lists;
+
+    fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        let room = lists.room();
+        let depth = lists.depth();
+        let Self { pg_type, scratch } = self;
+        let dropped = if depth > 1 {
+            pg_type.visit_nested_text(cell, depth, scratch, |step| match step {
+                ArrayStep::Element(element) => {
+                    append_element(lists, element, |column, cell| column.append_text(cell))?;
+                    lists.check_room(room)
+                }
+                ArrayStep::Close(level) => lists.close(level),
+            })?
+        } else {
+            let shape = pg_type.visit_text(cell, scratch, |element| {
+                append_element(lists, element, |column, cell| column.append_text(cell))?;
+                lists.check_room(room)
+            })?;
+            shape.drops_lower_bound()
+        };
+        lists.close_array(dropped)
+    }
+
+    fn binary(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        let room = lists.room();
+        let depth = lists.depth();
+        if depth > 1 {
+            let dropped = self
+                .pg_type
+                .visit_nested_binary(cell, depth, |step| match step {
+                    ArrayStep::Element(element) => {
+                        append_element(lists, element, |column, cell| column.append_binary(cell))?;
+                        lists.check_room(room)
+                    }
+                    ArrayStep::Close(level) => lists.close(level),
+                })?;
+            return lists.close_array(dropped);
+        }
+        let array = self.pg_type.binary(cell)?;
+        let dropped = array.shape().drops_lower_bound();
+        for element in array {
+            append_element(lists, element?, |column, cell| column.append_binary(cell))?;
+            lists.check_room(room)?;
+        }
+        lists.close_array(dropped)
+    }
+}
+
+/// The elements of an `int2vector` or `oidvector`.
+#[derive(Debug)]
+pub(crate) struct VectorElements(pub(crate) Arc<Vector<dyn ArrowForms>>);
+
+impl Cell for VectorElements {
+    type Store = Lists;
+
+    fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        self.0.visit_text(cell, |element| {
+            append(lists.elements(), |column| column.append_text(element))
+        })?;
+        lists.close(0)
+    }
+
+    fn binary(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        for element in self.0.binary(cell)? {
+            append_element(lists, element?, |column, cell| column.append_binary(cell))?;
+        }
+        lists.close(0)
+    }
+}
+
+/// The ranges of a multirange.
+#[derive(Debug)]
+pub(crate) struct Multiranges(pub(crate) Arc<Multirange<dyn ArrowForms>>);
+
+impl Cell for Multiranges {
+    type Store = Lists;
+
+    fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        let room = lists.room();
+        for range in self.0.text(cell)? {
+            let range = range?;
+            append(lists.elements(), |column| column.append_text(range))?;
+            lists.check_room(room)?;
+        }
+        lists.close(0)
+    }
+
+    fn binary(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        let room = lists.room();
+        for range in self.0.binary(cell)? {
+            let range = range?;
+            append(lists.elements(), |column| column.append_binary(range))?;
+            lists.check_room(room)?;
+        }
+        lists.close(0)
+    }
+}
+
+/// The bounds of a range and its flags.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    pg_type: Arc<Range<dyn ArrowForms>>,
+    scratch: Vec<u8>,
+}
+
+impl Ranges {
+    pub(crate) const fn new(pg_type: Arc<Range<dyn ArrowForms>>) -> Self {
+        Self {
+            pg_type,
+            scratch: Vec::new(),
+        }
+    }
+}
+
+impl Cell for Ranges {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        let range = self.pg_type.text(cell, &mut self.scratch)?;
+        push_range(store, range, |column, bound| column.append_text(bound))
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        let range = self.pg_type.binary(cell)?;
+        push_range(store, range, |column, bound| column.append_binary(bound))
+    }
+}
+
+fn push_range(
+    store: &mut Structs,
+    range: RangeParts<'_>,
+    cell: impl Fn(&mut dyn Column, &[u8]) -> Result<(), Refused>,
+) -> Result<(), CellError> {
+    let mut columns = store.columns().iter_mut();
+    for (bound, column) in [range.lower, range.upper].into_iter().zip(&mut columns) {
+        match bound {
+            Some(bound) => append(&mut **column, |column| cell(column, bound))?,
+            None => column.append_null(),
+        }
+    }
+    let flags = [range.lower_inc, range.upper_inc, range.empty];
+    for (flag, column) in flags.into_iter().zip(columns) {
+        append(&mut **column, |column| column.append_binary(&[flag.into()]))?;
+    }
+    Ok(())
+}
+
+/// The fields of a composite.
+#[derive(Debug)]
+pub(crate) struct Composites {
+    pg_type: Arc<Composite<dyn ArrowForms>>,
+    scratch: Vec<u8>,
+}
+
+impl Composites {
+    pub(crate) const fn new(pg_type: Arc<Composite<dyn ArrowForms>>) -> Self {
+        Self {
+            pg_type,
+            scratch: Vec::new(),
+        }
+    }
+}
+
+impl Cell for Composites {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        let mut grown = 0;
+        self.pg_type
+            .visit_text(cell, &mut self.scratch, |place, field| {
+                append_field(store, place, field, &mut grown, |column, cell| {
+                    column.append_text(cell)
+                })
+            })
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        let mut grown = 0;
+        for (place, field) in self.pg_type.binary(cell)?.enumerate() {
+            append_field(store, place, field?, &mut grown, |column, cell| {
+                column.append_binary(cell)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Appends a field, null as `None`, up to what one cell's fields may become together.
+fn append_field(
+    store: &mut Structs,
+    place: usize,
+    field: Option<&[u8]>,
+    grown: &mut usize,
+    cell: impl FnOnce(&mut dyn Column, &[u8]) -> Result<(), Refused>,
+) -> Result<(), CellError> {
+    let expands = store.expands;
+    let Some(column) = store.columns().get_mut(place) else {
+        return Ok(());
+    };
+    let Some(field) = field else {
+        column.append_null();
+        return Ok(());
+    };
+    if !expands {
+        return append(&mut **column, |column| cell(column, field));
+    }
+    let before = column.variable_bytes();
+    append(&mut **column, |column| cell(column, field))?;
+    *grown = grown.saturating_add(column.variable_bytes().saturating_sub(before));
+    if *grown > MAX_VALUE {
+        return Err(Unrepresentable::TooLarge.into());
+    }
+    Ok(())
+}
+
+/// The pairs of an `hstore`.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    scratch: Vec<u8>,
+}
+
+impl Cell for Pairs {
+    type Store = Maps;
+
+    fn text(&mut self, cell: &[u8], maps: &mut Maps) -> Result<(), CellError> {
+        Hstore.visit_text(cell, &mut self.scratch, |key, value| {
+            maps.push_pair(key, value)
+        })?;
+        maps.close()
+    }
+
+    fn binary(&mut self, cell: &[u8], maps: &mut Maps) -> Result<(), CellError> {
+        for pair in Hstore.binary(cell)? {
+            let (key, value) = pair?;
+            maps.push_pair(key, value)?;
+        }
+        maps.close()
+    }
+}
+
+/// The numbers of a `vector` of varying length.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    scratch: Vec<f32>,
+}
+
+impl Cell for Numbers {
+    type Store = Lists;
+
+    fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        NUMBERS.text(cell, &mut self.scratch)?;
+        push_numbers(lists, &self.scratch)
+    }
+
+    fn binary(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        NUMBERS.binary(cell, &mut self.scratch)?;
+        push_numbers(lists, &self.scratch)
+    }
+}
+
+/// The numbers of a `halfvec`.
+#[derive(Debug, Default)]
+pub(crate) struct Halves {
+    scratch: Vec<f32>,
+}
+
+impl Cell for Halves {
+    type Store = Lists;
+
+    fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        Halfvec.text(cell, &mut self.scratch)?;
+        push_numbers(lists, &self.scratch)
+    }
+
+    fn binary(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        Halfvec.binary(cell, &mut self.scratch)?;
+        push_numbers(lists, &self.scratch)
+    }
+}
+
+fn push_numbers(lists: &mut Lists, numbers: &[f32]) -> Result<(), CellError> {
+    for number in numbers {
+        let number = number.to_be_bytes();
+        append(lists.elements(), |column| column.append_binary(&number))?;
+    }
+    lists.close(0)
+}
+
+/// The numbers of a `vector` that always has as many.
+#[derive(Debug, Default)]
+pub(crate) struct Vectors {
+    scratch: Vec<f32>,
+}
+
+impl Cell for Vectors {
+    type Store = FixedLists;
+
+    fn text(&mut self, cell: &[u8], store: &mut FixedLists) -> Result<(), CellError> {
+        NUMBERS.text(cell, &mut self.scratch)?;
+        store.push_numbers(&self.scratch)
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut FixedLists) -> Result<(), CellError> {
+        NUMBERS.binary(cell, &mut self.scratch)?;
+        store.push_numbers(&self.scratch)
+    }
+}
+
+const NUMBERS: NumberVector = NumberVector::ANY;
+
+/// The dimensions, indices and numbers of a `sparsevec`.
+#[derive(Debug, Default)]
+pub(crate) struct Sparse {
+    indices: Vec<i32>,
+    numbers: Vec<f32>,
+}
+
+impl Sparse {
+    fn push(&self, dimensions: i32, store: &mut Structs) -> Result<(), CellError> {
+        let indices: Vec<_> = self.indices.iter().map(|it| it.to_be_bytes()).collect();
+        let numbers: Vec<_> = self.numbers.iter().map(|it| it.to_be_bytes()).collect();
+        store.push_binary([
+            &dimensions.to_be_bytes(),
+            indices.as_flattened(),
+            numbers.as_flattened(),
+        ])
+    }
+}
+
+/// Elements of four bytes, one after the other: a part that a larger value was taken apart into.
+#[derive(Debug)]
+pub(crate) struct Words;
+
+impl Cell for Words {
+    type Store = Lists;
+
+    fn text(&mut self, _: &[u8], _: &mut Lists) -> Result<(), CellError> {
+        Err(CellError::Malformed("words"))
+    }
+
+    fn binary(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        for word in cell.as_chunks::<4>().0 {
+            append(lists.elements(), |column| column.append_binary(word))?;
+        }
+        lists.close(0)
+    }
+}
+
+impl Cell for Sparse {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        let dimensions = Sparsevec.text(cell, &mut self.indices, &mut self.numbers)?;
+        self.push(dimensions, store)
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        let dimensions = Sparsevec.binary(cell, &mut self.indices, &mut self.numbers)?;
+        self.push(dimensions, store)
+    }
+}
+
+/// The numbers of a geometric type with a fixed number of them.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    shape: Shape,
+    scratch: Vec<f64>,
+}
+
+impl Shapes {
+    pub(crate) const fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            scratch: Vec::new(),
+        }
+    }
+
+    fn push(&self, store: &mut Structs) -> Result<(), CellError> {
+        for (column, number) in store.columns().iter_mut().zip(&self.scratch) {
+            append(&mut **column, |it| it.append_binary(&number.to_be_bytes()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Cell for Shapes {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        self.shape.text(cell, &mut self.scratch)?;
+        self.push(store)
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        self.shape.binary(cell, &mut self.scratch)?;
+        self.push(store)
+    }
+}
+
+/// The points of a polygon.
+#[derive(Debug, Default)]
+pub(crate) struct Points {
+    scratch: Vec<[f64; 2]>,
+}
+
+impl Points {
+    fn push(&self, lists: &mut Lists) -> Result<(), CellError> {
+        for point in &self.scratch {
+            let point = point.map(f64::to_be_bytes);
+            append(lists.elements(), |it| {
+                it.append_binary(point.as_flattened())
+            })?;
+        }
+        lists.close(0)
+    }
+}
+
+impl Cell for Points {
+    type Store = Lists;
+
+    fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        Polygon.text(cell, &mut self.scratch)?;
+        self.push(lists)
+    }
+
+    fn binary(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
+        Polygon.binary(cell, &mut self.scratch)?;
+        self.push(lists)
+    }
+}
+
+/// Whether a path is closed, and its points.
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    scratch: Vec<[f64; 2]>,
+}
+
+impl Paths {
+    fn push(&self, closed: bool, store: &mut Structs) -> Result<(), CellError> {
+        // The binary form of a polygon.
+        let count = i32::try_from(self.scratch.len()).map_err(|_| Unrepresentable::TooLarge)?;
+        let mut polygon = count.to_be_bytes().to_vec();
+        for number in self.scratch.as_flattened() {
+            polygon.extend_from_slice(&number.to_be_bytes());
+        }
+        store.push_binary([&[closed.into()], &polygon])
+    }
+}
+
+impl Cell for Paths {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        let closed = Path.text(cell, &mut self.scratch)?;
+        self.push(closed, store)
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        let closed = Path.binary(cell, &mut self.scratch)?;
+        self.push(closed, store)
+    }
+}
+
+/// The block and the offset of a `tid`.
+#[derive(Debug)]
+pub(crate) struct Tids;
+
+impl Cell for Tids {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        for (column, part) in store.columns().iter_mut().zip(Tid.text(cell)?) {
+            append(&mut **column, |column| column.append_text(part))?;
+        }
+        Ok(())
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        store.push_binary(Tid.binary(cell)?)
+    }
+}
+
+/// Months, days and microseconds, none of which is ever carried into another.
+#[derive(Debug)]
+pub(crate) struct Intervals;
+
+impl Intervals {
+    fn push(value: IntervalValue, store: &mut Structs) -> Result<(), CellError> {
+        store.push_binary([
+            &value.months.to_be_bytes(),
+            &value.days.to_be_bytes(),
+            &value.micros.to_be_bytes(),
+        ])
+    }
+}
+
+impl Cell for Intervals {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        Self::push(Interval.text(cell)?, store)
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        Self::push(Interval.binary(cell)?, store)
+    }
+}
+
+/// A time of day and how many seconds it is ahead of UTC.
+#[derive(Debug)]
+pub(crate) struct TimeTzs;
+
+impl TimeTzs {
+    fn push(value: TimeTzValue, store: &mut Structs) -> Result<(), CellError> {
+        store.push_binary([&value.time_us.to_be_bytes(), &value.offset_s.to_be_bytes()])
+    }
+}
+
+impl Cell for TimeTzs {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        Self::push(Scalar::text(&TimeTz, cell)?, store)
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        Self::push(Scalar::binary(&TimeTz, cell)?, store)
+    }
+}
+
+/// The SRID of a geometry, 0 for none, and its ISO WKB.
+#[derive(Debug)]
+pub(crate) struct Geometries {
+    pg_type: Geometry,
+    ewkb: Vec<u8>,
+    wkb: Vec<u8>,
+}
+
+impl Geometries {
+    pub(crate) const fn new(pg_type: Geometry) -> Self {
+        Self {
+            pg_type,
+            ewkb: Vec::new(),
+            wkb: Vec::new(),
+        }
+    }
+
+    fn push(&self, srid: Option<u32>, store: &mut Structs) -> Result<(), CellError> {
+        store.push_binary([&srid.unwrap_or(0).to_be_bytes(), &self.wkb])
+    }
+}
+
+impl Cell for Geometries {
+    type Store = Structs;
+
+    fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        self.wkb.clear();
+        let srid = self.pg_type.text(cell, &mut self.ewkb, &mut self.wkb)?;
+        self.push(srid, store)
+    }
+
+    fn binary(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
+        self.wkb.clear();
+        let srid = self.pg_type.binary(cell, &mut self.wkb)?;
+        self.push(srid, store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::New;
+    use crate::forms::{Form, Target};
+    use crate::options::OnUnrepresentable;
+    use crate::profile::Profile;
+    use arrow_array::Array as _;
+    use arrow_schema::{DataType, Field};
+    use walrow_types::{Attribute, Known, Numeric, SessionSettings};
+
+    const TOO_LARGE: CellError = CellError::Unrepresentable(Unrepresentable::TooLarge);
+    const PINNED: SessionSettings = SessionSettings::PINNED;
+    const TARGET: Target = Target {
+        profile: Profile::Arrow,
+        trim_bpchar: false,
+        settings: PINNED,
+        ewkb: false,
+    };
+
+    fn column(form: &Form) -> Box<dyn Column> {
+        form.column(New {
+            rows: 0,
+            policy: OnUnrepresentable::Error,
+        })
+    }
+
+    fn array(element: Arc<dyn ArrowForms>, element_oid: u32) -> Arc<dyn ArrowForms> {
+        Arc::new(Array {
+            element,
+            element_oid,
+            delimiter: b',',
+        })
+    }
+
+    fn array_of_nulls(count: usize) -> String {
+        format!("{{{}}}", vec!["NULL"; count].join(","))
+    }
+
+    /// A numeric of one digit and 32,768 others.
+    fn numeric() -> Vec<u8> {
+        let words = [1_u16, 8_191, 0, 0, 1];
+        words.into_iter().flat_map(u16::to_be_bytes).collect()
+    }
+
+    fn with_length(cell: &[u8]) -> Vec<u8> {
+        let length = i32::try_from(cell.len()).unwrap();
+        [&length.to_be_bytes()[..], cell].concat()
+    }
+
+    fn int(value: i32) -> Vec<u8> {
+        value.to_be_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_small_cell_of_large_elements_is_bounded() {
+        // 4,000 bytes each, even if they are null.
+        let vectors = array(Arc::new(NumberVector::new("vector", 1_000)), 0);
+        let flat = Arc::clone(&vectors).default_form(TARGET);
+        let item = Field::new("item", flat.data_type().clone(), true);
+        let nested = DataType::List(Arc::new(item));
+        let nested = vectors.form_as(&nested, TARGET).unwrap();
+        for (form, fits, too_many) in [
+            (&flat, array_of_nulls(262), array_of_nulls(263)),
+            (
+                &nested,
+                format!("{{{}}}", array_of_nulls(262)),
+                format!("{{{}}}", array_of_nulls(263)),
+            ),
+        ] {
+            let mut column = column(form);
+            for rows in 1..4 {
+                assert_eq!(column.append_text(fits.as_bytes()), Ok(()));
+                assert_eq!(column.append_text(too_many.as_bytes()), Err(Refused));
+                assert_eq!(column.failure(), TOO_LARGE);
+                assert_eq!(column.len(), rows);
+                assert_eq!(column.variable_bytes() / 4_000, 262 * rows);
+            }
+            let array = column.finish().unwrap();
+            array.to_data().validate_full().unwrap();
+        }
+    }
+
+    #[test]
+    fn elements_fields_and_ranges_are_bounded_together() {
+        let digits = numeric();
+        let text = || -> Arc<dyn ArrowForms> { Arc::new(Numeric::new("numeric", -1)) };
+        let count = |count: i32| usize::try_from(count).unwrap();
+
+        let elements = |elements: i32| {
+            let head = [int(1), int(0), int(1_700), int(elements), int(1)].concat();
+            [head, with_length(&digits).repeat(count(elements))].concat()
+        };
+        let range = Arc::new(Range { subtype: text() });
+        let ranges = |ranges: i32| {
+            // No upper bound.
+            let range = [vec![0b1_0000], with_length(&digits)].concat();
+            [int(ranges), with_length(&range).repeat(count(ranges))].concat()
+        };
+        let fields = 64;
+        let attributes = (0..fields).map(|place| Attribute {
+            name: format!("f{place}"),
+            oid: 1_700,
+            pg_type: text(),
+        });
+        let composite = Composite {
+            attributes: attributes.collect(),
+        };
+        let record = |filled: i32| {
+            let null = [int(1_700), int(-1)].concat();
+            let field = [int(1_700), with_length(&digits)].concat();
+            let nulls = null.repeat(count(fields - filled));
+            [int(fields), field.repeat(count(filled)), nulls].concat()
+        };
+        // 31 times 32,765 bytes are less than a mebibyte, and 33 times are more.
+        let cases: [(Arc<dyn ArrowForms>, _, _); 3] = [
+            (array(text(), 1_700), elements(31), elements(33)),
+            (Arc::new(Multirange { range }), ranges(31), ranges(33)),
+            (Arc::new(composite), record(31), record(33)),
+        ];
+        for (pg_type, fits, too_much) in cases {
+            let mut column = column(&pg_type.default_form(TARGET));
+            for _ in 0..2 {
+                assert_eq!(column.append_binary(&fits), Ok(()));
+                assert_eq!(column.append_binary(&too_much), Err(Refused));
+                assert_eq!(column.failure(), TOO_LARGE);
+            }
+            assert_eq!(column.finish().unwrap().len(), 2);
+        }
+    }
+}

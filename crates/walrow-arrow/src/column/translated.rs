@@ -1,0 +1,75 @@
+//! Columns of cells that were written under other settings than walrow pins.
+
+use super::{Column, Losses, Refused};
+use arrow_array::ArrayRef;
+use arrow_schema::ArrowError;
+use walrow_types::{CellError, Translation};
+
+/// A column whose text cells are translated before they are read.
+#[derive(Debug)]
+pub(crate) struct Translated {
+    column: Box<dyn Column>,
+    translation: Translation,
+    /// The translated cell.
+    text: Vec<u8>,
+}
+
+impl Translated {
+    pub(crate) fn boxed(column: Box<dyn Column>, translation: Translation) -> Box<dyn Column> {
+        Box::new(Self {
+            column,
+            translation,
+            text: Vec::new(),
+        })
+    }
+}
+
+impl Column for Translated {
+    fn append_text(&mut self, cell: &[u8]) -> Result<(), Refused> {
+        self.text.clear();
+        match self.translation.apply(cell, &mut self.text) {
+            Ok(()) => self.column.append_text(&self.text),
+            Err(error) => self.column.reject(error),
+        }
+    }
+
+    fn append_binary(&mut self, cell: &[u8]) -> Result<(), Refused> {
+        self.column.append_binary(cell)
+    }
+
+    fn append_null(&mut self) {
+        self.column.append_null();
+    }
+
+    fn reject(&mut self, error: CellError) -> Result<(), Refused> {
+        self.column.reject(error)
+    }
+
+    fn failure(&self) -> CellError {
+        self.column.failure()
+    }
+
+    fn len(&self) -> usize {
+        self.column.len()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.column.truncate(rows);
+    }
+
+    fn variable_bytes(&self) -> usize {
+        self.column.variable_bytes()
+    }
+
+    fn losses(&self) -> Losses {
+        self.column.losses()
+    }
+
+    fn lacks_text(&self, is_binary: bool, is_part: bool) -> bool {
+        self.column.lacks_text(is_binary, is_part)
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        self.column.finish()
+    }
+}

@@ -1,0 +1,208 @@
+//! The forms of one type, best first, as its line in the table lists them.
+
+use super::Target;
+use super::form::{Extension, Form, is_same_shape};
+use arrow_schema::DataType;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use walrow_types::PgType;
+
+/// The forms that a type can have. A string of PostgreSQL's text and the bytes of the cell are
+/// always among them.
+pub(crate) struct Choices {
+    pub(crate) target: Target,
+    choices: Vec<Choice>,
+    text: Form,
+    bytes: Form,
+    text_extension: Option<Extension>,
+    bytes_extension: Option<Extension>,
+}
+
+struct Choice {
+    /// What error messages call it.
+    name: Cow<'static, str>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// One Arrow type. `is_default`: the profile may choose it.
+    One { form: Form, is_default: bool },
+    /// An Arrow type with parameters.
+    Family(Box<dyn Fn(&DataType) -> Option<Form>>),
+}
+
+impl Choices {
+    pub(super) fn new(pg_type: Arc<dyn PgType>, target: Target) -> Self {
+        Self {
+            target,
+            choices: Vec::new(),
+            text: Form::written(pg_type, target.settings),
+            bytes: Form::raw(),
+            text_extension: None,
+            bytes_extension: None,
+        }
+    }
+
+    fn push(&mut self, name: impl Into<Cow<'static, str>>, form: Form, is_default: bool) {
+        let kind = Kind::One { form, is_default };
+        let name = name.into();
+        self.choices.push(Choice { name, kind });
+    }
+
+    /// A form that the profile chooses if it has the type and no earlier form.
+    pub(super) fn or(&mut self, form: Form) -> &mut Self {
+        let name = form.data_type().to_string();
+        self.push(name, form, true);
+        self
+    }
+
+    /// As [`Choices::or`], under a shorter name.
+    pub(super) fn or_named(&mut self, name: &'static str, form: Form) -> &mut Self {
+        self.push(name, form, true);
+        self
+    }
+
+    /// A form that only profiles choose that take values apart.
+    pub(super) fn or_split(&mut self, name: &'static str, form: Form) -> &mut Self {
+        let is_default = self.target.profile.splits_values();
+        self.push(name, form, is_default);
+        self
+    }
+
+    /// A form that must be asked for.
+    pub(super) fn asked(&mut self, form: Form) -> &mut Self {
+        let name = form.data_type().to_string();
+        self.push(name, form, false);
+        self
+    }
+
+    /// As [`Choices::asked`], under a shorter name.
+    pub(super) fn asked_named(&mut self, name: &'static str, form: Form) -> &mut Self {
+        self.push(name, form, false);
+        self
+    }
+
+    /// Forms that must be asked for, by the parameters of their Arrow type.
+    pub(super) fn family(
+        &mut self,
+        name: &'static str,
+        form: impl Fn(&DataType) -> Option<Form> + 'static,
+    ) -> &mut Self {
+        let kind = Kind::Family(Box::new(form));
+        let name = name.into();
+        self.choices.push(Choice { name, kind });
+        self
+    }
+
+    /// What a string of the type is, if not PostgreSQL's text; not in the text profile.
+    pub(super) fn text(&mut self, form: Form) -> &mut Self {
+        if !self.target.profile.is_text() {
+            self.text = form;
+        }
+        self
+    }
+
+    /// What bytes of the type are, if not those of the cell.
+    pub(super) fn bytes(&mut self, form: Form) -> &mut Self {
+        self.bytes = form;
+        self
+    }
+
+    /// The profile chooses bytes.
+    pub(super) fn or_bytes(&mut self, form: Form) -> &mut Self {
+        let extension = form.extension().cloned();
+        self.bytes(form.clone());
+        self.bytes_extension = extension;
+        self.push("", form, true);
+        self
+    }
+
+    /// The extension type of strings.
+    pub(super) fn text_is(&mut self, extension: Extension) -> &mut Self {
+        self.text_extension = Some(extension);
+        self
+    }
+
+    /// The extension type of bytes.
+    pub(super) fn bytes_are(&mut self, extension: Extension) -> &mut Self {
+        self.bytes_extension = Some(extension);
+        self
+    }
+
+    fn as_text(&self, data_type: &DataType) -> Form {
+        let text = self.text.clone().with_data_type(data_type);
+        text.with_extension(self.text_extension.clone())
+    }
+
+    /// The form that the profile chooses.
+    pub(super) fn default_form(&self, pg_type: &dyn PgType) -> Form {
+        let Target {
+            profile, settings, ..
+        } = self.target;
+        if profile.is_text() {
+            return self.as_text(&DataType::Utf8);
+        }
+        let choice = self.choices.iter().find_map(|choice| match &choice.kind {
+            Kind::One { form, is_default } if *is_default && profile.has(form.data_type()) => {
+                Some(form.clone())
+            }
+            _ => None,
+        });
+        match choice {
+            Some(form) => form.translated(pg_type.translation(settings)),
+            None => self.as_text(&DataType::Utf8),
+        }
+    }
+
+    /// The form with this Arrow type.
+    pub(super) fn form_as(&self, data_type: &DataType, pg_type: &dyn PgType) -> Option<Form> {
+        if is_text(data_type) {
+            return Some(self.as_text(data_type));
+        }
+        if is_bytes(data_type) {
+            let bytes = self.bytes.clone().with_data_type(data_type);
+            return Some(bytes.with_extension(self.bytes_extension.clone()));
+        }
+        let form = self.choices.iter().find_map(|choice| match &choice.kind {
+            Kind::One { form, .. } => {
+                is_same_shape(form.data_type(), data_type).then(|| form.clone())
+            }
+            Kind::Family(form) => form(data_type),
+        })?;
+        let form = form.with_data_type(data_type);
+        Some(form.translated(pg_type.translation(self.target.settings)))
+    }
+
+    /// The names of the forms that the profile has.
+    pub(super) fn alternatives(&self) -> String {
+        let profile = self.target.profile;
+        let names = self.choices.iter().filter_map(|choice| match &choice.kind {
+            Kind::One { form, .. } if !profile.has(form.data_type()) => None,
+            _ if choice.name.is_empty() => None,
+            _ => Some(&*choice.name),
+        });
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Debug for Choices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.choices.iter().map(|choice| &choice.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+pub(super) const fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..)
+    )
+}
+
+pub(super) const fn is_bytes(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+    )
+}

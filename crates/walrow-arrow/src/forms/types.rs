@@ -1,0 +1,310 @@
+//! The table of types: what a column of each can become in Arrow.
+//!
+//! To add a type, write its file in `walrow-types` and its line here. The line lists its Arrow
+//! forms, best first: a profile chooses the first `or` form whose Arrow type it has, and a string of
+//! PostgreSQL's text if it has none. `types=` can ask for every form, a string and bytes.
+
+use super::choices::Choices;
+use super::form::{Extension, Form};
+use super::{ArrowForms, Target};
+use crate::column::{
+    Fixed, FixedLists, Geometries, Halves, Intervals, Numbers, Paths, Points, Push, Shapes, Sparse,
+    Tids, TimeTzs, Typed, Vectors, Words,
+};
+use crate::profile::Profile;
+use arrow_array::ArrowPrimitiveType;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type, Int16Type,
+    Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType, Time64NanosecondType,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_schema::{DataType, Field};
+use std::sync::Arc;
+use walrow_types::{
+    Bit, Bits, Bool, Bpchar, Bytea, Char, Cidr, Cube, Date, Decimal128, Decimal256, Ewkb, Float4,
+    Float8, Geometry, Halfvec, Hstore, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Known,
+    Macaddr, Macaddr8, Money, MoneyDecimal, NumberVector, Numeric, NumericFloat, NumericTypmod,
+    Oid, Path, PgLsn, PgType, Polygon, Reg, Scalar, SessionSettings, Shape, Snapshot, Sparsevec,
+    Text, Tid, TidOffset, Time, TimeOfDay, TimeTz, Timestamp, Timestamptz, TrimmedBpchar, TsVector,
+    Unknown, Unread, Uuid, Varbit, Versioned, Wkb, Xid8, Xml,
+};
+
+/// Implements [`ArrowForms`] for one type: `to` collects the forms of the type `it`.
+macro_rules! forms {
+    ($type:ident($it:pat, $to:ident) => $line:expr) => {
+        impl HasChoices for $type {
+            fn choices(self, target: Target) -> Choices {
+                let mut choices = Choices::new(Arc::new(self), target);
+                let ($it, $to) = (self, &mut choices);
+                $line;
+                choices
+            }
+        }
+    };
+}
+
+/// Implements [`ArrowForms`] for each type, and finds types by OID and by name.
+macro_rules! types {
+    ($($type:ident($it:pat, $to:ident) => $line:expr;)*) => {
+        /// The built-in type with this OID.
+        pub(crate) fn built_in(
+            oid: walrow_wire::Oid,
+            name: &str,
+            type_modifier: i32,
+        ) -> Option<Arc<dyn ArrowForms>> {
+            $(if <$type as Known>::OIDS.contains(&oid) {
+                return Some(Arc::new(<$type as Known>::new(name, type_modifier)));
+            })*
+            None
+        }
+
+        /// The type that an extension defines under this name.
+        pub(crate) fn extension(name: &str, type_modifier: i32) -> Option<Arc<dyn ArrowForms>> {
+            $(if <$type as Known>::EXTENSION_NAMES.contains(&name) {
+                return Some(Arc::new(<$type as Known>::new(name, type_modifier)));
+            })*
+            None
+        }
+
+        $(forms!($type($it, $to) => $line);)*
+    };
+}
+
+types! {
+    Bool(it, to) => to.or(Form::bits(it));
+    Int2(it, to) => to
+        .or(Form::fixed::<Int16Type, _>(it))
+        .or(Form::fixed::<Int32Type, _>(it))
+        .or(Form::fixed::<Int64Type, _>(it));
+    Int4(it, to) => to
+        .or(Form::fixed::<Int32Type, _>(it))
+        .or(Form::fixed::<Int64Type, _>(it));
+    Int8(it, to) => to.or(Form::fixed::<Int64Type, _>(it));
+    Oid(it, to) => to
+        .or(Form::fixed::<UInt32Type, _>(it))
+        .or(Form::fixed::<Int64Type, _>(it));
+    Xid8(it, to) => to
+        .or(Form::fixed::<UInt64Type, _>(it))
+        .or(Form::fixed::<Int64Type, _>(it));
+    PgLsn(it, to) => to
+        .or(Form::fixed::<UInt64Type, _>(it))
+        .or(Form::fixed::<Int64Type, _>(it));
+    Float4(it, to) => to
+        .or(Form::fixed::<Float32Type, _>(it))
+        .or(Form::fixed::<Float64Type, _>(it));
+    Float8(it, to) => to.or(Form::fixed::<Float64Type, _>(it));
+    Numeric(it, to) => {
+        if let Some(decimal) = it.typmod.and_then(NumericTypmod::decimal128) {
+            to.or_named("", decimal128(decimal, decimal));
+        }
+        to.family("Decimal128 with 0 <= scale <= precision <= 38", |data_type| {
+            decimal128_of(data_type).map(|it| decimal128(it, it))
+        })
+        .family("Decimal256 up to 76", |data_type| {
+            let DataType::Decimal256(precision, scale) = data_type else {
+                return None;
+            };
+            let decimal = Decimal256::new(*precision, u8::try_from(*scale).ok()?)?;
+            Some(Form::fixed_as::<Decimal256Type, _>(decimal, data_type.clone()))
+        })
+        // Rounded to the nearest: asked for, never chosen.
+        .asked(Form::fixed::<Float64Type, _>(NumericFloat));
+    };
+    Money(_, to) => to.family("Decimal128 whose scale is the server's lc_monetary's", |data_type| {
+        decimal128_of(data_type).map(|it| decimal128(MoneyDecimal(it), it))
+    });
+    Text(_, _to) => ();
+    Bpchar(_, to) => if to.target.trim_bpchar {
+        let settings = to.target.settings;
+        to.text(Form::text(TrimmedBpchar { settings }));
+    };
+    Char(_, _to) => ();
+    Xml(_, _to) => ();
+    Bytea(it, to) => to.or_bytes(Form::bytes(it));
+    // Of a varying number of bits, bytes would lose how many there are.
+    Bit(it, to) => match it.length {
+        Some(1) => drop(to.bytes(Form::bytes(Bits)).asked(Form::bits(it))),
+        Some(_) => drop(to.bytes(Form::bytes(Bits))),
+        None => {}
+    };
+    Varbit(_, _to) => ();
+    Uuid(it, to) => to.or(Form::fixed_bytes::<16, _>(it).with_extension(Some(Extension::Uuid)));
+    Json(_, to) => to.text_is(Extension::Json);
+    Jsonb(_, to) => to.text_is(Extension::Json);
+    Versioned(_, _to) => ();
+    Date(it, to) => to.or(Form::fixed::<Date32Type, _>(it));
+    // Spark has a type for it only since 4.1.
+    Time(it, to) => to
+        .or(Form::fixed::<Time64MicrosecondType, _>(it))
+        .asked(Form::fixed::<Time64NanosecondType, _>(it));
+    TimeTz(it, to) => {
+        if to.target.profile.splits_values() {
+            to.text(Form::text(it).expanding(true));
+        }
+        let name = "Struct(time: Time64, offset_s: Int32)";
+        to.asked_named(name, timetz::<Time64MicrosecondType>())
+            .asked_named("", timetz::<Time64NanosecondType>());
+    };
+    Timestamp(it, to) => to.or(Form::timestamp(it, None));
+    Timestamptz(it, to) => to.or(Form::timestamp(it, Some("UTC")));
+    Interval(it, to) => to
+        .or(Form::fixed::<IntervalMonthDayNanoType, _>(it))
+        .or_named(
+            "Struct(months: Int32, days: Int32, micros: Int64)",
+            Form::structs(|| Intervals, [
+                ("months", Form::fixed::<Int32Type, _>(Int4)),
+                ("days", Form::fixed::<Int32Type, _>(Int4)),
+                ("micros", Form::fixed::<Int64Type, _>(Int8)),
+            ]),
+        );
+    Inet(_, _to) => ();
+    Cidr(_, _to) => ();
+    Macaddr(_, _to) => ();
+    Macaddr8(_, _to) => ();
+    TsVector(_, _to) => ();
+    Snapshot(_, _to) => ();
+    Reg(_, _to) => ();
+    Tid(_, to) => to.or_named(
+        "Struct(block: UInt32, offset: UInt16)",
+        Form::structs(|| Tids, [
+            ("block", Form::fixed::<UInt32Type, _>(Oid)),
+            ("offset", Form::fixed::<UInt16Type, _>(TidOffset)),
+        ]),
+    );
+    Shape(it, to) => {
+        let name = match it {
+            Shape::Point => "Struct(x, y: Float64)",
+            Shape::Lseg | Shape::Box => "Struct(x1, y1, x2, y2: Float64)",
+            Shape::Line => "Struct(a, b, c: Float64)",
+            _ => "Struct(x, y, r: Float64)",
+        };
+        to.or_split(name, shape(it));
+    };
+    Path(_, to) => to.or_split(
+        "Struct(closed: Boolean, points: List(Struct(x, y: Float64)))",
+        Form::structs(Paths::default, [("closed", Form::bits(Bool)), ("points", polygon())]),
+    );
+    Polygon(_, to) => to.or_split("List(Struct(x, y: Float64))", polygon());
+    Unread(_, to) => to.bytes_are(Extension::Opaque);
+    Hstore(_, to) => to.or_named("Map of Utf8 to Utf8", Form::map(to.target.settings));
+    Cube(_, to) => to.text_is(Extension::Opaque).bytes_are(Extension::Opaque);
+    NumberVector(it, to) => {
+        if let Some(dimensions) = it.dimensions {
+            let name = "FixedSizeList of as many Float32 as its type says";
+            to.or_named(name, fixed_list(dimensions));
+        }
+        let number = Form::fixed::<Float32Type, _>(Float4);
+        to.or_named("List(Float32)", Form::list(Numbers::default, &number, 1));
+    };
+    Halfvec(_, to) => {
+        let single = Form::fixed::<Float32Type, _>(Float4);
+        let half = Form::fixed::<Float16Type, _>(Float4);
+        to.or_named("List(Float32)", Form::list(Halves::default, &single, 1))
+            .asked_named("List(Float16)", Form::list(Halves::default, &half, 1));
+    };
+    Sparsevec(_, to) => {
+        let index = Form::fixed::<Int32Type, _>(Int4);
+        let number = Form::fixed::<Float32Type, _>(Float4);
+        to.or_named(
+            "Struct(dim: Int32, indices: List(Int32), values: List(Float32))",
+            Form::structs(Sparse::default, [
+                ("dim", index.clone()),
+                ("indices", Form::list(|| Words, &index, 1)),
+                ("values", Form::list(|| Words, &number, 1)),
+            ]),
+        );
+    };
+    Geometry(it, to) => {
+        let Geometry { srid, is_geography, .. } = it;
+        let wkb = Form::bytes(Wkb { srid });
+        if to.target.ewkb {
+            to.bytes(Form::bytes(Ewkb)).bytes_are(Extension::Opaque);
+        } else {
+            to.or_bytes(wkb.with_extension(Some(Extension::Wkb { srid, is_geography })));
+        }
+        to.asked_named("Binary of its ISO WKB", Form::raw()).asked_named(
+            "Struct(srid: Int32, wkb: Binary)",
+            Form::structs(move || Geometries::new(it), [
+                ("srid", Form::fixed::<Int32Type, _>(Int4)),
+                ("wkb", Form::raw()),
+            ]),
+        );
+    };
+}
+
+forms!(Unknown(_, to) => to.text_is(Extension::Opaque).bytes_are(Extension::Opaque));
+
+/// A type of the table.
+trait HasChoices: PgType + Copy {
+    fn choices(self, target: Target) -> Choices;
+}
+
+impl<T: HasChoices> ArrowForms for T {
+    fn default_form(self: Arc<Self>, target: Target) -> Form {
+        self.choices(target).default_form(&*self)
+    }
+
+    fn form_as(self: Arc<Self>, data_type: &DataType, target: Target) -> Option<Form> {
+        self.choices(target).form_as(data_type, &*self)
+    }
+
+    fn alternatives(&self, profile: Profile) -> String {
+        let target = Target {
+            profile,
+            trim_bpchar: false,
+            settings: SessionSettings::default(),
+            ewkb: false,
+        };
+        self.choices(target).alternatives()
+    }
+}
+
+fn decimal128<T: Scalar<Value = i128> + Copy>(reader: T, decimal: Decimal128) -> Form {
+    let scale = decimal.scale().cast_signed();
+    let data_type = DataType::Decimal128(decimal.precision(), scale);
+    Form::fixed_as::<Decimal128Type, _>(reader, data_type)
+}
+
+fn decimal128_of(data_type: &DataType) -> Option<Decimal128> {
+    match data_type {
+        DataType::Decimal128(precision, scale) => {
+            Decimal128::new(*precision, u8::try_from(*scale).ok()?)
+        }
+        _ => None,
+    }
+}
+
+/// A time of day and how many seconds it is ahead of UTC.
+fn timetz<A>() -> Form
+where
+    A: ArrowPrimitiveType + std::fmt::Debug,
+    Fixed<A>: Push<TimeOfDay>,
+{
+    let fields = [
+        ("time", Form::fixed::<A, _>(Time)),
+        ("offset_s", Form::fixed::<Int32Type, _>(Int4)),
+    ];
+    Form::structs(|| TimeTzs, fields)
+}
+
+/// The numbers of a geometric type.
+pub(super) fn shape(shape: Shape) -> Form {
+    let number = || Form::fixed::<Float64Type, _>(Float8);
+    let fields = shape.names().iter().map(|name| (*name, number()));
+    Form::structs(move || Shapes::new(shape), fields)
+}
+
+/// The points of a polygon.
+fn polygon() -> Form {
+    Form::list(Points::default, &shape(Shape::Point), 1)
+}
+
+/// The numbers of a `vector` that always has as many.
+fn fixed_list(dimensions: i32) -> Form {
+    let item = Arc::new(Field::new("item", DataType::Float32, true));
+    let size = usize::try_from(dimensions).unwrap_or(0);
+    let data_type = DataType::FixedSizeList(item, dimensions);
+    Form::other(data_type, size.saturating_mul(4), move |data_type, new| {
+        Typed::boxed(Vectors::default(), FixedLists::new(size), data_type, new)
+    })
+}

@@ -1,0 +1,134 @@
+//! Which Arrow types columns get, and what their readers support.
+
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use walrow_types::{Decimal128, Decimal256, NumberVector};
+
+/// Which Arrow types columns get where several could hold them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Profile {
+    /// Native types: the closest that Arrow has.
+    #[default]
+    Arrow,
+    /// Only types that every supported Spark and table format takes.
+    Spark,
+    /// Every column utf8, exactly as PostgreSQL's output function writes it.
+    Text,
+}
+
+impl Profile {
+    /// Whether every column is a string.
+    pub(crate) const fn is_text(self) -> bool {
+        matches!(self, Self::Text)
+    }
+
+    /// Whether columns have all of Arrow's types, rather than those that Spark has too.
+    pub(crate) const fn is_native(self) -> bool {
+        !matches!(self, Self::Spark)
+    }
+
+    /// Whether infinite dates can be shown as the largest and smallest.
+    pub(crate) const fn has_sentinels(self) -> bool {
+        self.is_native()
+    }
+
+    /// Whether fields name Arrow's canonical extension types.
+    pub(crate) const fn has_extension_types(self) -> bool {
+        matches!(self, Self::Arrow)
+    }
+
+    /// Whether geometric values, ranges and the like become structs and lists if nothing else is
+    /// asked for.
+    pub(crate) const fn splits_values(self) -> bool {
+        self.is_native()
+    }
+
+    /// Whether two names are the same to a reader.
+    pub(crate) fn is_same_name(self, left: &str, right: &str) -> bool {
+        if self.is_native() {
+            left == right
+        } else {
+            left.eq_ignore_ascii_case(right)
+        }
+    }
+
+    /// Whether any column can become this type.
+    pub(crate) fn has(self, data_type: &DataType) -> bool {
+        match data_type {
+            DataType::Utf8
+            | DataType::Binary
+            | DataType::Boolean
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Float32
+            | DataType::Float64
+            | DataType::Date32
+            | DataType::Time64(TimeUnit::Nanosecond)
+            | DataType::Timestamp(TimeUnit::Microsecond, None) => true,
+            DataType::UInt32
+            | DataType::UInt64
+            | DataType::FixedSizeBinary(16)
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::Interval(IntervalUnit::MonthDayNano)
+            | DataType::Time64(TimeUnit::Microsecond) => self.is_native(),
+            DataType::Dictionary(..) => self.is_native() && *data_type == dictionary(),
+            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) => &**zone == "UTC",
+            DataType::Decimal128(precision, scale) => {
+                u8::try_from(*scale).is_ok_and(|it| Decimal128::new(*precision, it).is_some())
+            }
+            DataType::Decimal256(precision, scale) => {
+                self.is_native()
+                    && u8::try_from(*scale)
+                        .is_ok_and(|it| Decimal256::new(*precision, it).is_some())
+            }
+            DataType::List(item) | DataType::LargeList(item)
+                if *item.data_type() == DataType::Float16 =>
+            {
+                self.is_native() && item.is_nullable()
+            }
+            _ if lists(data_type) > MAX_LISTS => false,
+            DataType::List(item) => item.is_nullable() && self.has(item.data_type()),
+            DataType::LargeList(item) => {
+                self.is_native() && item.is_nullable() && self.has(item.data_type())
+            }
+            DataType::FixedSizeList(item, size) => {
+                self.is_native()
+                    && (1..=NumberVector::MAX_DIMENSIONS).contains(size)
+                    && **item == Field::new("item", DataType::Float32, true)
+            }
+            DataType::Map(..) => *data_type == crate::forms::map_type(),
+            DataType::Struct(fields) => {
+                let part = |field: &FieldRef| {
+                    let data_type = field.data_type();
+                    // The offset of a tid.
+                    let is_small = self.is_native() && *data_type == DataType::UInt16;
+                    field.is_nullable() && (is_small || self.has(data_type))
+                };
+                !fields.is_empty() && fields.iter().all(part)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How many lists lie within each other.
+fn lists(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) => {
+            lists(item.data_type()).saturating_add(1)
+        }
+        _ => 0,
+    }
+}
+
+/// An array's dimensions, and an element that is a list itself.
+const MAX_LISTS: usize = 7;
+
+/// Strings by their numbers among those that occur.
+fn dictionary() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}

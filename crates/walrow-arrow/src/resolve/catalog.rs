@@ -1,0 +1,318 @@
+//! Finds the type of a column: built in, in the catalog, or known by its name.
+
+use crate::forms::{self, ArrowForms};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use walrow_stream::{Catalog, CatalogType, Column, TypeKind, TypeName};
+use walrow_types::{
+    Array, Attribute, BuiltIn, Composite, FIRST_UNPINNED_OID, Multirange, Part, Range, Text,
+    Unknown, Vector,
+};
+use walrow_wire::Oid;
+
+/// The type of a column, an element, an attribute or a bound.
+pub(crate) type ColumnType = Arc<dyn ArrowForms>;
+
+/// How deep types may lie within types.
+pub(super) const MAX_LEVELS: u8 = 64;
+
+/// How many types a table's columns may consist of. A catalog is whatever a file says: types may
+/// contain themselves, or each the next one twice.
+const MAX_TYPES: u32 = 65_536;
+
+/// A type that consists of more than is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beyond {
+    Types,
+    /// Not by itself.
+    TypesOfTable,
+    Levels,
+}
+
+impl fmt::Display for Beyond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Types => {
+                "the column's type consists of more than 65,536 types in the catalog (one that \
+                 contains itself does)"
+            }
+            Self::TypesOfTable => {
+                "the column's type and those of the columns before it consist of more than 65,536 \
+                 types in the catalog"
+            }
+            Self::Levels => {
+                "the column's type consists of types within types of more than 64 levels in the \
+                 catalog (one that contains itself does)"
+            }
+        })
+    }
+}
+
+/// The types of one table's columns, as they are found.
+#[derive(Debug)]
+pub(crate) struct Types<'a> {
+    catalog: &'a Catalog,
+    seen: HashMap<Oid, Extent<'a>>,
+    /// How many types the columns' types consist of so far, beside themselves.
+    pub(crate) inner: u32,
+    /// Those that nothing tells of.
+    pub(crate) missing: BTreeSet<Oid>,
+}
+
+/// What a type consists of, itself included.
+#[derive(Clone, Copy, Debug)]
+struct Extent<'a> {
+    /// None if it is built in, or missing.
+    entry: Option<&'a CatalogType>,
+    types: u32,
+    levels: u8,
+}
+
+impl<'a> Types<'a> {
+    pub(crate) fn new(catalog: &'a Catalog) -> Self {
+        Self {
+            catalog,
+            seen: HashMap::new(),
+            inner: 0,
+            missing: BTreeSet::new(),
+        }
+    }
+
+    /// The type of a column.
+    pub(super) fn find(&mut self, column: &Column) -> Result<ColumnType, Beyond> {
+        let Column {
+            type_oid,
+            type_modifier,
+            type_name,
+            ..
+        } = column;
+        let is_told =
+            BuiltIn::by_oid(*type_oid).is_some() || self.catalog.type_of(*type_oid).is_some();
+        let name = type_name.as_ref().filter(|_| !is_told);
+        let entry = name.and_then(|it| self.catalog.type_named(&it.namespace, &it.name));
+        if entry.is_none()
+            && let Some(pg_type) = by_name(name, *type_modifier)
+        {
+            return Ok(pg_type);
+        }
+        let oid = entry.map_or(*type_oid, |entry| entry.oid);
+        self.with_oid(oid, *type_modifier, entry.is_some())
+    }
+
+    fn with_oid(
+        &mut self,
+        oid: Oid,
+        type_modifier: i32,
+        is_named: bool,
+    ) -> Result<ColumnType, Beyond> {
+        // Measured before anything is made of it.
+        let extent = self.extent(oid, MAX_LEVELS)?;
+        let inner = self.inner.saturating_add(extent.types.saturating_sub(1));
+        if inner > MAX_TYPES {
+            return Err(Beyond::TypesOfTable);
+        }
+        self.inner = inner;
+        Ok(self.make(oid, type_modifier, is_named))
+    }
+
+    /// Measures a type that lies no deeper than so many levels.
+    fn extent(&mut self, oid: Oid, levels: u8) -> Result<Extent<'a>, Beyond> {
+        let below = levels.checked_sub(1).ok_or(Beyond::Levels)?;
+        if let Some(extent) = self.seen.get(&oid) {
+            let fits = extent.levels <= levels;
+            return fits.then_some(*extent).ok_or(Beyond::Levels);
+        }
+        let entry = match BuiltIn::by_oid(oid) {
+            Some(_) => None,
+            None => self.catalog.type_of(oid),
+        };
+        let (mut types, mut deepest) = (1_u32, 0);
+        for part in entry.map_or_else(Vec::new, |entry| parts(&entry.kind)) {
+            let part = self.extent(part, below)?;
+            types = types.saturating_add(part.types);
+            deepest = deepest.max(part.levels);
+            if types > MAX_TYPES {
+                return Err(Beyond::Types);
+            }
+        }
+        let extent = Extent {
+            entry,
+            types,
+            levels: deepest.saturating_add(1),
+        };
+        self.seen.insert(oid, extent);
+        Ok(extent)
+    }
+
+    /// Makes a type that was measured. In a catalog found by a name (`is_named`), OIDs are another
+    /// database's: what a binary value must say of them is not known.
+    fn make(&mut self, oid: Oid, type_modifier: i32, is_named: bool) -> ColumnType {
+        if let Some((entry, is_array)) = BuiltIn::by_oid(oid) {
+            return built_in(entry, is_array, type_modifier);
+        }
+        let Some(entry) = self.seen.get(&oid).and_then(|extent| extent.entry) else {
+            self.missing.insert(oid);
+            return unknown();
+        };
+        let told = |oid: Oid| match oid {
+            FIRST_UNPINNED_OID.. if is_named => 0,
+            oid => oid,
+        };
+        match &entry.kind {
+            TypeKind::Domain {
+                base,
+                type_modifier,
+            } => self.make(*base, *type_modifier, is_named),
+            TypeKind::Array { element, delimiter } => {
+                let inner = self.make(*element, type_modifier, is_named);
+                match u8::try_from(*delimiter).ok().filter(u8::is_ascii) {
+                    Some(delimiter) => array(inner, told(*element), delimiter),
+                    None => unknown(),
+                }
+            }
+            TypeKind::Base => forms::extension(&entry.name, type_modifier).unwrap_or_else(unknown),
+            TypeKind::Enum { labels: _ } => Arc::new(Text),
+            TypeKind::Composite { attributes } => {
+                let attributes = attributes.iter().map(|attribute| Attribute {
+                    name: attribute.name.clone(),
+                    oid: told(attribute.type_oid),
+                    pg_type: self.make(attribute.type_oid, attribute.type_modifier, is_named),
+                });
+                Arc::new(Composite {
+                    attributes: attributes.collect(),
+                })
+            }
+            TypeKind::Range { subtype } => range(self.make(*subtype, -1, is_named)),
+            TypeKind::Multirange { range } => match self.seen.get(range).and_then(|it| it.entry) {
+                Some(CatalogType {
+                    kind: TypeKind::Range { subtype },
+                    ..
+                }) => multirange(self.make(*subtype, -1, is_named)),
+                _ => match BuiltIn::by_oid(*range).and_then(|(entry, _)| entry.part()) {
+                    Some(Part::Range(subtype)) => multirange(scalar(subtype, -1)),
+                    _ => unknown(),
+                },
+            },
+            _ => unknown(),
+        }
+    }
+}
+
+/// The types that a type consists of, as often as it does.
+fn parts(kind: &TypeKind) -> Vec<Oid> {
+    match kind {
+        TypeKind::Domain { base, .. } => vec![*base],
+        TypeKind::Array { element, .. } => vec![*element],
+        TypeKind::Composite { attributes } => attributes.iter().map(|it| it.type_oid).collect(),
+        // Two bounds.
+        TypeKind::Range { subtype } => vec![*subtype; 2],
+        TypeKind::Multirange { range } => vec![*range],
+        _ => Vec::new(),
+    }
+}
+
+fn built_in(entry: BuiltIn, is_array: bool, type_modifier: i32) -> ColumnType {
+    let scalar = scalar(entry, type_modifier);
+    if is_array {
+        array(scalar, entry.oid, entry.delimiter)
+    } else {
+        scalar
+    }
+}
+
+fn scalar(entry: BuiltIn, type_modifier: i32) -> ColumnType {
+    match entry.part() {
+        Some(Part::Range(subtype)) => range(scalar(subtype, -1)),
+        Some(Part::Multirange(subtype)) => multirange(scalar(subtype, -1)),
+        Some(Part::Vector(element)) => Arc::new(Vector {
+            element: scalar(element, -1),
+            element_oid: element.oid,
+        }),
+        _ => forms::built_in(entry.oid, entry.name, type_modifier).unwrap_or_else(unknown),
+    }
+}
+
+fn unknown() -> ColumnType {
+    Arc::new(Unknown)
+}
+
+/// All types of this name: built in, of an extension, of the catalog; none for one of which nothing is told.
+pub(super) fn all_named(
+    catalog: &Catalog,
+    name: &str,
+    type_modifier: i32,
+) -> impl Iterator<Item = Option<ColumnType>> {
+    let in_any_schema = TypeName {
+        namespace: "".into(),
+        name: name.into(),
+    };
+    let by_name =
+        named(name, type_modifier).or_else(|| by_name(Some(&in_any_schema), type_modifier));
+    let entries = catalog.types.iter().filter(move |entry| entry.name == name);
+    let of_catalog = entries.map(move |entry| told(catalog, entry.oid, type_modifier));
+    by_name.map(Some).into_iter().chain(of_catalog)
+}
+
+/// A type that is built in or in the catalog; none if nothing tells what it is, or it is more than is read.
+pub(super) fn told(catalog: &Catalog, oid: Oid, type_modifier: i32) -> Option<ColumnType> {
+    let mut types = Types::new(catalog);
+    let pg_type = types.with_oid(oid, type_modifier, false).ok()?;
+    (types.missing.is_empty() || !pg_type.is_unknown()).then_some(pg_type)
+}
+
+/// The built-in type of this name.
+fn named(name: &str, type_modifier: i32) -> Option<ColumnType> {
+    let (entry, is_array) = BuiltIn::by_name(name)?;
+    Some(built_in(entry, is_array, type_modifier))
+}
+
+/// For a domain, the Type message names the base type: one of `pg_catalog` is built in.
+fn by_name(name: Option<&TypeName>, type_modifier: i32) -> Option<ColumnType> {
+    let TypeName { namespace, name } = name?;
+    if &**namespace == "pg_catalog" {
+        return named(name, -1);
+    }
+    forms::extension(name, type_modifier).or_else(|| {
+        let element = name.strip_prefix('_')?;
+        // Nothing tells the OID of the elements.
+        let delimiter = if matches!(element, "geometry" | "geography") {
+            b':'
+        } else {
+            b','
+        };
+        Some(array(
+            forms::extension(element, type_modifier)?,
+            0,
+            delimiter,
+        ))
+    })
+}
+
+/// An array whose elements are not read remains the text that the server sends.
+fn array(element: ColumnType, element_oid: Oid, delimiter: u8) -> ColumnType {
+    if element.is_unknown() {
+        return element;
+    }
+    Arc::new(Array {
+        element,
+        element_oid,
+        delimiter,
+    })
+}
+
+/// As [`array`], of bounds.
+fn range(subtype: ColumnType) -> ColumnType {
+    if subtype.is_unknown() {
+        return subtype;
+    }
+    Arc::new(Range { subtype })
+}
+
+fn multirange(subtype: ColumnType) -> ColumnType {
+    if subtype.is_unknown() {
+        return subtype;
+    }
+    let range = Arc::new(Range { subtype });
+    Arc::new(Multirange { range })
+}

@@ -1,0 +1,131 @@
+//! What can be wrong with one cell.
+
+use std::fmt;
+
+/// Bytes that one value may become, however few its cell has. PostgreSQL's own values are never larger.
+pub(crate) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+
+/// Why a cell did not become a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a cell is malformed, or legal and without a place"
+)]
+pub enum CellError {
+    /// Bytes that PostgreSQL never writes for this type under the pinned settings; says what was expected.
+    Malformed(&'static str),
+    /// A legal PostgreSQL value for which the Arrow type has no place.
+    Unrepresentable(Unrepresentable),
+}
+
+/// The reason why a legal value has no place in the column's Arrow type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unrepresentable {
+    /// `infinity` of a date, a timestamp, an interval or a numeric.
+    PositiveInfinity,
+    /// `-infinity` of a date, a timestamp, an interval or a numeric.
+    NegativeInfinity,
+    /// `NaN` of a numeric.
+    NotANumber,
+    /// A moment further from 1970 than 64 bits of microseconds.
+    OutOfRange,
+    /// `24:00:00`, which is not a time within a day.
+    EndOfDay,
+    /// Digits other than zero after the last one that the column's scale keeps.
+    Scale,
+    /// More digits than the column's precision.
+    Precision,
+    /// An array of more dimensions than the column's lists, or of fewer.
+    MultiDimensional,
+    /// Text that is not UTF-8.
+    InvalidUtf8,
+    /// The binary form of a type whose text form the column holds.
+    BinaryCell,
+    /// The binary form of a type that nothing tells of.
+    UnknownType,
+    /// More than [`MAX_VALUE`], or than the 2 GiB that a batch can hold of a column.
+    TooLarge,
+    /// A number too large or too small for a floating-point number.
+    FloatRange,
+    /// A number that is too large for 64 bits with a sign.
+    SignedRange,
+    /// An interval with more microseconds than 64 bits of nanoseconds.
+    IntervalRange,
+    /// The binary form of money in a column of text.
+    MoneyScale,
+    /// A geometry of another coordinate system than its column's.
+    Srid,
+}
+
+impl CellError {
+    /// Passes malformed cells on, and accepts values that are merely not representable.
+    pub(crate) fn malformed(self) -> Result<(), Self> {
+        match self {
+            Self::Malformed(_) => Err(self),
+            Self::Unrepresentable(_) => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for CellError {}
+
+impl From<Unrepresentable> for CellError {
+    fn from(reason: Unrepresentable) -> Self {
+        Self::Unrepresentable(reason)
+    }
+}
+
+impl fmt::Display for CellError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(expected) => write!(f, "expected {expected}"),
+            Self::Unrepresentable(reason) => reason.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Unrepresentable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PositiveInfinity => "infinity",
+            Self::NegativeInfinity => "negative infinity",
+            Self::NotANumber => "NaN",
+            Self::OutOfRange => "a moment beyond 64 bits of microseconds around 1970",
+            Self::EndOfDay => "24:00:00, which is not within a day",
+            Self::Scale => "more fraction digits than its scale",
+            Self::Precision => "more digits than its precision",
+            Self::MultiDimensional => "an array of other dimensions than its own",
+            Self::InvalidUtf8 => "text that is not UTF-8",
+            Self::UnknownType => "the binary form of a type that the catalog does not tell of",
+            Self::BinaryCell => "the binary form of a type that is not read, only its text",
+            Self::FloatRange => "a number beyond the range of 64-bit floats",
+            Self::SignedRange => "a number beyond 64 bits with a sign",
+            Self::IntervalRange => "an interval beyond 64 bits of nanoseconds",
+            Self::MoneyScale => {
+                "the binary form of money, which does not tell how many decimals its currency has \
+                 (most have 2)"
+            }
+            Self::Srid => "a geometry whose SRID is not its column's",
+            Self::TooLarge => "more than 1 GiB of one value, or 2 GiB of one batch",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_what_was_expected_and_why() {
+        assert_eq!(
+            CellError::Malformed("4 bytes").to_string(),
+            "expected 4 bytes"
+        );
+        let unrepresentable = CellError::from(Unrepresentable::EndOfDay);
+        assert_eq!(
+            unrepresentable.to_string(),
+            "24:00:00, which is not within a day"
+        );
+    }
+}

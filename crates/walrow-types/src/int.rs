@@ -1,0 +1,456 @@
+//! `smallint`, `integer`, `bigint`, and the unsigned `oid`, `xid`, `cid` and `xid8`.
+//!
+//! Text is read eight digits at a time: the digits are the bytes of one word, and three multiplications add them up.
+
+use std::io::Write as _;
+
+use crate::error::CellError;
+use crate::pg_type::{PgType, known, scalar, text_from_binary};
+
+/// `smallint`.
+#[derive(Clone, Copy, Debug)]
+pub struct Int2;
+
+/// `integer`.
+#[derive(Clone, Copy, Debug)]
+pub struct Int4;
+
+/// `bigint`.
+#[derive(Clone, Copy, Debug)]
+pub struct Int8;
+
+/// `oid`, `xid` and `cid`: 32 bits without a sign.
+#[derive(Clone, Copy, Debug)]
+pub struct Oid;
+
+/// `xid8`: 64 bits without a sign.
+#[derive(Clone, Copy, Debug)]
+pub struct Xid8;
+
+known!(Int2: INT2;);
+known!(Int4: INT4;);
+known!(Int8: INT8;);
+known!(Oid: OID, XID, CID;);
+known!(Xid8: XID8;);
+scalar!(Int2 => i16: i16_from_text, i16_from_binary);
+scalar!(Int4 => i32: i32_from_text, i32_from_binary);
+scalar!(Int8 => i64: i64_from_text, i64_from_binary);
+scalar!(Oid => u32: u32_from_text, u32_from_binary);
+scalar!(Xid8 => u64: u64_from_text, u64_from_binary);
+
+impl PgType for Int2 {
+    text_from_binary!(|cell, out| {
+        write_decimal(i16_from_binary(cell)?, out);
+        Ok(())
+    });
+}
+
+impl PgType for Int4 {
+    text_from_binary!(|cell, out| {
+        write_decimal(i32_from_binary(cell)?, out);
+        Ok(())
+    });
+}
+
+impl PgType for Int8 {
+    text_from_binary!(|cell, out| {
+        write_decimal(i64_from_binary(cell)?, out);
+        Ok(())
+    });
+}
+
+impl PgType for Oid {
+    text_from_binary!(|cell, out| {
+        write_decimal(u32_from_binary(cell)?, out);
+        Ok(())
+    });
+}
+
+impl PgType for Xid8 {
+    text_from_binary!(|cell, out| {
+        write_decimal(u64_from_binary(cell)?, out);
+        Ok(())
+    });
+}
+
+/// Parses a `smallint`.
+#[inline]
+pub(crate) fn i16_from_text(cell: &[u8]) -> Result<i16, CellError> {
+    signed(cell)
+        .and_then(|value| i16::try_from(value).ok())
+        .ok_or(CellError::Malformed("an integer of 16 bits"))
+}
+
+/// Parses an `integer`.
+#[inline]
+pub(crate) fn i32_from_text(cell: &[u8]) -> Result<i32, CellError> {
+    signed(cell)
+        .and_then(|value| i32::try_from(value).ok())
+        .ok_or(CellError::Malformed("an integer of 32 bits"))
+}
+
+/// Parses a `bigint`.
+#[inline]
+pub(crate) fn i64_from_text(cell: &[u8]) -> Result<i64, CellError> {
+    signed(cell).ok_or(CellError::Malformed("an integer of 64 bits"))
+}
+
+/// Parses an `oid`, `xid` or `cid`.
+#[inline]
+pub(crate) fn u32_from_text(cell: &[u8]) -> Result<u32, CellError> {
+    unsigned(cell)
+        .and_then(|value| u32::try_from(value).ok())
+        .ok_or(CellError::Malformed("an unsigned integer of 32 bits"))
+}
+
+/// Parses the offset within a block of a `tid`.
+#[inline]
+pub(crate) fn u16_from_text(cell: &[u8]) -> Result<u16, CellError> {
+    unsigned(cell)
+        .and_then(|value| u16::try_from(value).ok())
+        .ok_or(CellError::Malformed("an unsigned integer of 16 bits"))
+}
+
+/// Parses an `xid8`.
+#[inline]
+pub(crate) fn u64_from_text(cell: &[u8]) -> Result<u64, CellError> {
+    unsigned(cell).ok_or(CellError::Malformed("an unsigned integer of 64 bits"))
+}
+
+/// Parses the binary form of a `smallint`.
+#[inline]
+pub(crate) fn i16_from_binary(cell: &[u8]) -> Result<i16, CellError> {
+    Ok(i16::from_be_bytes(
+        cell.try_into()
+            .map_err(|_| CellError::Malformed("2 bytes"))?,
+    ))
+}
+
+/// Parses the binary form of an `integer`.
+#[inline]
+pub(crate) fn i32_from_binary(cell: &[u8]) -> Result<i32, CellError> {
+    Ok(i32::from_be_bytes(
+        cell.try_into()
+            .map_err(|_| CellError::Malformed("4 bytes"))?,
+    ))
+}
+
+/// Parses the binary form of a `bigint`.
+#[inline]
+pub(crate) fn i64_from_binary(cell: &[u8]) -> Result<i64, CellError> {
+    Ok(i64::from_be_bytes(
+        cell.try_into()
+            .map_err(|_| CellError::Malformed("8 bytes"))?,
+    ))
+}
+
+/// Parses the binary form of an `oid`, `xid` or `cid`.
+#[inline]
+pub(crate) fn u32_from_binary(cell: &[u8]) -> Result<u32, CellError> {
+    Ok(u32::from_be_bytes(
+        cell.try_into()
+            .map_err(|_| CellError::Malformed("4 bytes"))?,
+    ))
+}
+
+/// Parses the binary form of the offset within a block of a `tid`.
+#[inline]
+pub(crate) fn u16_from_binary(cell: &[u8]) -> Result<u16, CellError> {
+    Ok(u16::from_be_bytes(
+        cell.try_into()
+            .map_err(|_| CellError::Malformed("2 bytes"))?,
+    ))
+}
+
+/// Parses the binary form of an `xid8` or a `pg_lsn`.
+#[inline]
+pub(crate) fn u64_from_binary(cell: &[u8]) -> Result<u64, CellError> {
+    Ok(u64::from_be_bytes(
+        cell.try_into()
+            .map_err(|_| CellError::Malformed("8 bytes"))?,
+    ))
+}
+
+/// Appends a number's digits, without the ways of formatting that std has to ask for.
+#[inline]
+pub(crate) fn write_decimal(number: impl Into<i128>, out: &mut Vec<u8>) {
+    let number = number.into();
+    if number < 0 {
+        out.push(b'-');
+    }
+    let Ok(mut left) = u64::try_from(number.unsigned_abs()) else {
+        // A vector takes everything.
+        let _ = write!(out, "{}", number.unsigned_abs());
+        return;
+    };
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    for place in digits.iter_mut().rev() {
+        *place = b'0' | (left % 10).to_le_bytes()[0];
+        left /= 10;
+        start = start.saturating_sub(1);
+        if left == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(start..).unwrap_or_default());
+}
+
+/// An optional minus, then a number without leading zeros; zero has no sign.
+#[inline]
+fn signed(cell: &[u8]) -> Option<i64> {
+    match cell {
+        [b'-', b'1'..=b'9', ..] => {
+            let (_, digits) = cell.split_first()?;
+            0_i64.checked_sub_unsigned(unsigned(digits)?)
+        }
+        _ => i64::try_from(unsigned(cell)?).ok(),
+    }
+}
+
+/// A number without leading zeros.
+#[inline]
+fn unsigned(cell: &[u8]) -> Option<u64> {
+    match cell {
+        [b'0', _, ..] => None,
+        [most @ .., last] if most.len() == 19 => {
+            let last = u64::from(last.wrapping_sub(b'0'));
+            let most = decimal_digits(most)?.checked_mul(10)?;
+            if last > 9 {
+                None
+            } else {
+                most.checked_add(last)
+            }
+        }
+        _ => decimal_digits(cell),
+    }
+}
+
+/// The value of 1 to 19 digits, leading zeros among them or not.
+#[inline]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "19 digits are less than 2^64"
+)]
+pub(crate) fn decimal_digits(digits: &[u8]) -> Option<u64> {
+    match digits.as_chunks::<8>() {
+        ([], []) => None,
+        ([], tail) => up_to_seven_digits(tail),
+        ([a], []) => eight_digits(*a),
+        ([a], tail) => {
+            Some(eight_digits(*a)? * power_of_ten(tail.len())? + up_to_seven_digits(tail)?)
+        }
+        ([a, b], []) => Some(eight_digits(*a)? * 100_000_000 + eight_digits(*b)?),
+        ([a, b], tail) if tail.len() <= 3 => {
+            let head = eight_digits(*a)? * 100_000_000 + eight_digits(*b)?;
+            Some(head * power_of_ten(tail.len())? + up_to_seven_digits(tail)?)
+        }
+        _ => None,
+    }
+}
+
+/// The value of eight digits.
+#[inline]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "each lane holds what its digits can reach"
+)]
+pub(crate) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
+    let lanes = u64::from_le_bytes(digits) ^ ZEROS;
+    // A digit leaves 0 to 9 in its lane, and 0x76 more than 9 reaches the top bit.
+    if (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080 != 0 {
+        return None;
+    }
+    let pairs = (lanes * 10 + (lanes >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
+}
+
+#[inline]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "at most 7 digits, shifts of at most 56 bits"
+)]
+fn up_to_seven_digits(digits: &[u8]) -> Option<u64> {
+    if let (Some(first), Some(last)) = (digits.first_chunk::<4>(), digits.last_chunk::<4>()) {
+        // Both loads see the digits in the middle; or-ing the same bits twice changes nothing.
+        let bits = u32::try_from(digits.len()).ok()? * 8;
+        let head = u64::from(u32::from_le_bytes(*first));
+        let tail = u64::from(u32::from_le_bytes(*last)) << (bits - 32);
+        return eight_digits(((head | tail) << (64 - bits) | ZEROS >> bits).to_le_bytes());
+    }
+    let mut value = 0_u64;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    Some(value)
+}
+
+#[inline]
+fn power_of_ten(exponent: usize) -> Option<u64> {
+    const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+    POWERS.get(exponent).copied()
+}
+
+const ZEROS: u64 = u64::from_le_bytes(*b"00000000");
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn limits_are_read_and_what_lies_beyond_is_refused() {
+        assert_eq!(i16_from_text(b"32767"), Ok(32_767));
+        assert_eq!(i16_from_text(b"-32768"), Ok(-32_768));
+        assert!(i16_from_text(b"32768").is_err());
+        assert!(i16_from_text(b"-32769").is_err());
+        assert_eq!(i32_from_text(b"2147483647"), Ok(i32::MAX));
+        assert_eq!(i32_from_text(b"-2147483648"), Ok(i32::MIN));
+        assert!(i32_from_text(b"2147483648").is_err());
+        assert!(i32_from_text(b"-2147483649").is_err());
+        assert_eq!(i64_from_text(b"9223372036854775807"), Ok(i64::MAX));
+        assert_eq!(i64_from_text(b"-9223372036854775808"), Ok(i64::MIN));
+        assert!(i64_from_text(b"9223372036854775808").is_err());
+        assert!(i64_from_text(b"-9223372036854775809").is_err());
+        assert_eq!(u32_from_text(b"4294967295"), Ok(u32::MAX));
+        assert!(u32_from_text(b"4294967296").is_err());
+        assert_eq!(u64_from_text(b"18446744073709551615"), Ok(u64::MAX));
+        assert!(u64_from_text(b"18446744073709551616").is_err());
+        assert!(u64_from_text(b"99999999999999999999").is_err());
+        assert!(u64_from_text(b"100000000000000000000").is_err());
+    }
+
+    #[test]
+    fn what_postgresql_never_writes_is_refused() {
+        for wrong in [
+            "",
+            "-",
+            "+1",
+            "--1",
+            "-0",
+            "00",
+            "01",
+            "-01",
+            " 1",
+            "1 ",
+            "1.0",
+            "1e3",
+            "0x10",
+            "1_000",
+            "12a45678",
+            "1234567:",
+            "12345678/",
+            "\u{0661}",
+            "1-2",
+            "00000000000000000001",
+        ] {
+            let cell = wrong.as_bytes();
+            assert!(i64_from_text(cell).is_err(), "{wrong}");
+            assert!(u64_from_text(cell).is_err(), "{wrong}");
+            assert!(i32_from_text(cell).is_err(), "{wrong}");
+        }
+        assert!(u32_from_text(b"-1").is_err());
+        assert!(u64_from_text(b"-1").is_err());
+    }
+
+    #[test]
+    fn every_smallint_is_read_from_both_forms() {
+        for value in i16::MIN..=i16::MAX {
+            assert_eq!(i16_from_text(value.to_string().as_bytes()), Ok(value));
+            assert_eq!(i16_from_binary(&value.to_be_bytes()), Ok(value));
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_std_writes_them() {
+        fn check(number: i128) {
+            let mut out = b"before".to_vec();
+            write_decimal(number, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("before{number}"));
+        }
+        for exponent in 0..=38 {
+            let power = 10_i128.pow(exponent);
+            for number in [power - 1, power, power + 1] {
+                check(number);
+                check(-number);
+            }
+        }
+        for bits in 0..127 {
+            check(1 << bits);
+            check((1 << bits) - 1);
+            check(-1 << bits);
+        }
+        check(i128::MIN);
+        check(i128::MAX);
+    }
+
+    #[test]
+    fn every_byte_at_every_place_is_checked() {
+        for length in 1..=19 {
+            for place in 0..length {
+                for byte in 0..=u8::MAX {
+                    let mut digits = vec![b'1'; length];
+                    digits[place] = byte;
+                    let expected =
+                        byte.is_ascii_digit() && (byte != b'0' || place > 0 || length == 1);
+                    assert_eq!(u64_from_text(&digits).is_ok(), expected, "{digits:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn binary_of_another_length_is_refused() {
+        for length in (0..=9).filter(|length| *length != 8) {
+            let cell = vec![0; length];
+            assert_eq!(i64_from_binary(&cell), Err(CellError::Malformed("8 bytes")));
+            assert_eq!(u64_from_binary(&cell), Err(CellError::Malformed("8 bytes")));
+            assert_eq!(i32_from_binary(&cell).is_ok(), length == 4);
+            assert_eq!(u32_from_binary(&cell).is_ok(), length == 4);
+            assert_eq!(i16_from_binary(&cell).is_ok(), length == 2);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_forms_give_the_same_value(value: i64, shift in 0..64_u32) {
+            let value = value >> shift;
+            prop_assert_eq!(i64_from_text(value.to_string().as_bytes()), Ok(value));
+            prop_assert_eq!(i64_from_binary(&value.to_be_bytes()), Ok(value));
+            let unsigned = value.cast_unsigned();
+            prop_assert_eq!(u64_from_text(unsigned.to_string().as_bytes()), Ok(unsigned));
+            prop_assert_eq!(u64_from_binary(&unsigned.to_be_bytes()), Ok(unsigned));
+            if let Ok(small) = i32::try_from(value) {
+                prop_assert_eq!(i32_from_text(small.to_string().as_bytes()), Ok(small));
+                prop_assert_eq!(i32_from_binary(&small.to_be_bytes()), Ok(small));
+                let oid = small.cast_unsigned();
+                prop_assert_eq!(u32_from_text(oid.to_string().as_bytes()), Ok(oid));
+                prop_assert_eq!(u32_from_binary(&oid.to_be_bytes()), Ok(oid));
+            }
+        }
+
+        #[test]
+        fn accepted_text_is_the_text_of_its_value(cell in "[-+ .]?[0-9]{0,21}") {
+            if let Ok(value) = i64_from_text(cell.as_bytes()) {
+                prop_assert_eq!(value.to_string(), cell.as_str());
+            }
+            if let Ok(value) = u64_from_text(cell.as_bytes()) {
+                prop_assert_eq!(value.to_string(), cell.as_str());
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(cell: Vec<u8>) {
+            let _ = (i16_from_text(&cell), i32_from_text(&cell), i64_from_text(&cell));
+            let _ = (u32_from_text(&cell), u64_from_text(&cell));
+            let _ = (i16_from_binary(&cell), i32_from_binary(&cell), i64_from_binary(&cell));
+            let _ = (u32_from_binary(&cell), u64_from_binary(&cell));
+        }
+    }
+}

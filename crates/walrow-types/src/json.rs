@@ -1,0 +1,99 @@
+//! `json` and `jsonb`; `jsonpath` and `ltree` likewise.
+//!
+//! All text forms, and the binary form of `json`, are the text itself. The other binary forms put a version before it.
+
+use crate::error::CellError;
+use crate::pg_type::{PgType, known};
+use crate::settings::SessionSettings;
+use crate::text::Text;
+
+/// `json`.
+#[derive(Clone, Copy, Debug)]
+pub struct Json;
+
+/// `jsonb`.
+#[derive(Clone, Copy, Debug)]
+pub struct Jsonb;
+
+/// Text whose binary form has a version in front: `jsonpath`, and the types of `ltree`.
+#[derive(Clone, Copy, Debug)]
+pub struct Versioned;
+
+known!(Json: JSON;);
+known!(Jsonb: JSONB;);
+known!(Versioned: JSONPATH; "ltree", "lquery", "ltxtquery");
+
+impl PgType for Json {
+    fn text_from_binary(
+        &self,
+        cell: &[u8],
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        Text.text_from_binary(cell, settings, out)
+    }
+
+    fn is_plain_text(&self) -> bool {
+        true
+    }
+
+    fn expands(&self) -> bool {
+        false
+    }
+}
+
+impl PgType for Jsonb {
+    fn text_from_binary(
+        &self,
+        cell: &[u8],
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        Versioned.text_from_binary(cell, settings, out)
+    }
+}
+
+impl PgType for Versioned {
+    fn text_from_binary(
+        &self,
+        cell: &[u8],
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        Text.text_from_binary(versioned_from_binary(cell)?, settings, out)
+    }
+}
+
+/// The text within the binary form of a `jsonb`, a `jsonpath` or an `ltree`.
+#[inline]
+pub(crate) fn versioned_from_binary(cell: &[u8]) -> Result<&[u8], CellError> {
+    match cell {
+        [1, text @ ..] => Ok(text),
+        _ => Err(CellError::Malformed("version 1 and text")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_1_is_taken_off() {
+        assert_eq!(
+            versioned_from_binary(b"\x01{\"a\": 1}"),
+            Ok(&b"{\"a\": 1}"[..])
+        );
+        assert_eq!(versioned_from_binary(b"\x01\x01"), Ok(&b"\x01"[..]));
+    }
+
+    #[test]
+    fn another_version_is_refused() {
+        assert!(versioned_from_binary(b"").is_err());
+        for version in (0..=u8::MAX).filter(|version| *version != 1) {
+            assert!(
+                versioned_from_binary(&[version, b'{', b'}']).is_err(),
+                "{version}"
+            );
+        }
+    }
+}

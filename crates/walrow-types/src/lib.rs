@@ -1,0 +1,96 @@
+//! The text and binary forms of PostgreSQL's types, without Arrow.
+//!
+//! A stream sends each value as a *cell*: the output of the type's output function (text) or of its
+//! send function (binary). This crate reads both forms of every type that walrow supports and
+//! writes PostgreSQL's own text of them. Each type has one file.
+//!
+//! - [`Scalar`] reads a cell into one value: [`Int4`], [`Uuid`], [`Timestamp`], ….
+//! - [`AppendBytes`] reads a cell into bytes: [`Bytea`], [`Wkb`], ….
+//! - [`PgType`] writes the text of a cell, in the form that PostgreSQL has under the settings that
+//!   walrow pins: ISO dates, hex `bytea`, UTF-8. [`SessionSettings`] describes other settings.
+//! - [`Known`] names a type: its OIDs if it is built in, its names if an extension defines it.
+//! - [`Array`], [`Range`], [`Multirange`], [`Composite`] and [`Vector`] consist of other types.
+//!
+//! Cells are checked strictly: what PostgreSQL never writes is [`CellError::Malformed`]. A legal
+//! value that a reader cannot represent is [`CellError::Unrepresentable`].
+//!
+//! ```
+//! use walrow_types::{Int4, Known, PgType, Scalar, SessionSettings, Uuid, write_text_of_binary};
+//!
+//! assert_eq!(Int4.text(b"-7")?, -7);
+//! assert_eq!(Int4.binary(&[0, 0, 1, 0])?, 256);
+//!
+//! let mut text = Vec::new();
+//! write_text_of_binary(&Uuid, &[0xab; 16], SessionSettings::default(), &mut text)?;
+//! assert_eq!(text, b"abababab-abab-abab-abab-abababababab");
+//! # Ok::<(), walrow_types::CellError>(())
+//! ```
+
+mod array;
+mod bits;
+mod bool;
+mod built_in;
+mod bytea;
+mod composite;
+mod cube;
+mod decimal256;
+mod error;
+mod float;
+mod geometric;
+mod hstore;
+mod int;
+mod interval;
+mod json;
+mod money;
+mod network;
+mod numeric;
+mod parts;
+mod pg_type;
+mod pgvector;
+mod postgis;
+mod range;
+mod reg;
+mod settings;
+mod system;
+mod temporal;
+mod text;
+mod translation;
+mod tsvector;
+mod unread;
+mod uuid;
+
+pub use array::{Array, ArrayShape, ArrayStep, BinaryArray, Vector};
+pub use bits::{Bit, Bits, Varbit};
+pub use bool::Bool;
+pub use built_in::{BuiltIn, FIRST_UNPINNED_OID, Part};
+pub use bytea::Bytea;
+pub use composite::{Attribute, Composite};
+pub use cube::Cube;
+pub use decimal256::{Decimal256, WideDecimal};
+pub use error::{CellError, Unrepresentable};
+pub use float::{Float4, Float8, NumericFloat};
+pub use geometric::{Path, Polygon, Shape};
+pub use hstore::Hstore;
+pub use int::{Int2, Int4, Int8, Oid, Xid8};
+pub use interval::{Interval, IntervalValue};
+pub use json::{Json, Jsonb, Versioned};
+pub use money::{Money, MoneyDecimal};
+pub use network::{Cidr, Inet, Macaddr, Macaddr8};
+pub use numeric::{Decimal128, Numeric, NumericTypmod};
+pub use pg_type::{
+    AppendBytes, Cell, Known, PgType, PlainText, Scalar, write_text, write_text_of_binary,
+};
+pub use pgvector::{Halfvec, NumberVector, Sparsevec};
+pub use postgis::{Ewkb, Geometry, Wkb};
+pub use range::{Multirange, Range, RangeParts};
+pub use reg::Reg;
+pub use settings::{SessionSettings, SettingError};
+pub use system::{PgLsn, Snapshot, Tid, TidOffset};
+pub use temporal::{
+    Date, Days, Micros, Time, TimeOfDay, TimeTz, TimeTzValue, Timestamp, Timestamptz,
+};
+pub use text::{Bpchar, Char, Text, TrimmedBpchar, Xml};
+pub use translation::{DateFormat, DateStyle, IntervalStyle, Translation};
+pub use tsvector::TsVector;
+pub use unread::{Unknown, Unread};
+pub use uuid::Uuid;

@@ -1,0 +1,258 @@
+//! What each type implements: how its cells are read, and how PostgreSQL writes them.
+
+use crate::error::CellError;
+use crate::settings::SessionSettings;
+use crate::text::check_utf8;
+use crate::translation::Translation;
+use std::fmt::Debug;
+use walrow_wire::Oid;
+
+/// A value in one of its two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "the protocol has these two formats"
+)]
+pub enum Cell<'a> {
+    /// The output of the type's output function.
+    Text(&'a [u8]),
+    /// The output of the type's send function.
+    Binary(&'a [u8]),
+}
+
+/// A PostgreSQL type, and the text that PostgreSQL writes of its values.
+///
+/// The methods implement one type. To get the text of a cell, call [`write_text`], which also
+/// translates the encoding.
+pub trait PgType: Debug + Send + Sync + 'static {
+    /// Appends the text of a binary cell, in the encoding of the session.
+    ///
+    /// # Errors
+    /// The cell is malformed, or its text cannot be derived from its binary form. The caller
+    /// discards what was appended.
+    fn text_from_binary(
+        &self,
+        cell: &[u8],
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError>;
+
+    /// Appends the text of a text cell, as it is under the pinned settings and in UTF-8.
+    ///
+    /// # Errors
+    /// The cell is malformed, or it is not text in the session's encoding.
+    fn text_from_text(
+        &self,
+        cell: &[u8],
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        settings.copy_text(cell, out)
+    }
+
+    /// Whether the text depends on settings and its shape shows which ones.
+    fn is_shaped(&self) -> bool {
+        false
+    }
+
+    /// Whether the text depends on a setting that differs from the pinned one.
+    fn is_foreign(&self, settings: SessionSettings) -> bool {
+        settings.latin1 || self.translation(settings).is_some()
+    }
+
+    /// How the text of a single value is translated to the pinned settings.
+    fn translation(&self, settings: SessionSettings) -> Option<Translation> {
+        let _ = settings;
+        None
+    }
+
+    /// Whether the text can be much longer than the cell.
+    fn expands(&self) -> bool {
+        true
+    }
+
+    /// Whether both forms are the text itself.
+    fn is_plain_text(&self) -> bool {
+        false
+    }
+
+    /// Whether the text is always ASCII, so that other bytes are malformed.
+    fn is_ascii(&self) -> bool {
+        false
+    }
+
+    /// Whether the text of a binary cell cannot be derived, at least of some part of it.
+    fn lacks_text(&self) -> bool {
+        false
+    }
+
+    /// As [`PgType::lacks_text`], for a value that is not a part of another.
+    fn lacks_text_alone(&self) -> bool {
+        self.lacks_text()
+    }
+
+    /// Whether nothing is known of the type.
+    fn is_unknown(&self) -> bool {
+        false
+    }
+
+    /// Whether it is an array, so that an array of it stays text.
+    fn is_array(&self) -> bool {
+        false
+    }
+}
+
+/// Appends PostgreSQL's text of a cell, under the pinned settings and in UTF-8.
+///
+/// # Errors
+/// See [`PgType::text_from_binary`]. The caller discards what was appended.
+pub fn write_text(
+    pg_type: &dyn PgType,
+    cell: Cell<'_>,
+    settings: SessionSettings,
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    match cell {
+        Cell::Text(cell) => pg_type.text_from_text(cell, settings, out),
+        Cell::Binary(cell) => write_text_of_binary(pg_type, cell, settings, out),
+    }
+}
+
+/// As [`write_text`], of a binary cell.
+///
+/// # Errors
+/// See [`PgType::text_from_binary`].
+#[inline]
+pub fn write_text_of_binary(
+    pg_type: &dyn PgType,
+    cell: &[u8],
+    settings: SessionSettings,
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    let start = out.len();
+    pg_type.text_from_binary(cell, settings, out)?;
+    if settings.latin1 {
+        let text = out.split_off(start);
+        Translation::Latin1.apply(&text, out)?;
+    }
+    Ok(())
+}
+
+/// A reader of cells that each become one value.
+pub trait Scalar: Debug + Send + Sync + 'static {
+    /// The value.
+    type Value;
+
+    /// Reads a text cell under the pinned settings.
+    ///
+    /// # Errors
+    /// The cell is malformed, or its value is not representable.
+    fn text(&self, cell: &[u8]) -> Result<Self::Value, CellError>;
+
+    /// Reads a binary cell.
+    ///
+    /// # Errors
+    /// The cell is malformed, or its value is not representable.
+    fn binary(&self, cell: &[u8]) -> Result<Self::Value, CellError>;
+
+    /// Whether PostgreSQL's text of a binary cell cannot be derived.
+    fn lacks_text(&self) -> bool {
+        false
+    }
+}
+
+/// A reader of cells that become any number of bytes.
+///
+/// After an error, the caller discards what was appended.
+pub trait AppendBytes: Debug + Send + Sync + 'static {
+    /// Appends the bytes of a text cell.
+    ///
+    /// # Errors
+    /// The cell is malformed, or its value is not representable.
+    fn text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError>;
+
+    /// Appends the bytes of a binary cell.
+    ///
+    /// # Errors
+    /// The cell is malformed, or its value is not representable.
+    fn binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError>;
+}
+
+/// A type that is known by an OID or a name.
+pub trait Known: PgType + Sized {
+    /// The OIDs of built-in types, which are the same on every server.
+    const OIDS: &'static [Oid] = &[];
+
+    /// The names of types that extensions define, whose OIDs differ between databases.
+    const EXTENSION_NAMES: &'static [&'static str] = &[];
+
+    /// The type with this name in `pg_type` and this type modifier, -1 for none.
+    fn new(name: &str, type_modifier: i32) -> Self;
+}
+
+/// Text whose two forms are the text itself, in UTF-8.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainText;
+
+impl AppendBytes for PlainText {
+    #[inline]
+    fn text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        check_utf8(cell)?;
+        out.extend_from_slice(cell);
+        Ok(())
+    }
+
+    #[inline]
+    fn binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        self.text(cell, out)
+    }
+}
+
+/// Implements [`Known`] for a type without parameters.
+macro_rules! known {
+    ($type:ident: $($oid:ident),*; $($name:literal),*) => {
+        impl crate::pg_type::Known for $type {
+            const OIDS: &'static [walrow_wire::Oid] = &[$(crate::built_in::$oid),*];
+            const EXTENSION_NAMES: &'static [&'static str] = &[$($name),*];
+
+            fn new(_: &str, _: i32) -> Self {
+                Self
+            }
+        }
+    };
+}
+
+/// Implements [`Scalar`] with two functions.
+macro_rules! scalar {
+    ($type:ident => $value:ty: $text:expr, $binary:expr) => {
+        impl crate::pg_type::Scalar for $type {
+            type Value = $value;
+
+            #[inline]
+            fn text(&self, cell: &[u8]) -> Result<$value, crate::error::CellError> {
+                $text(cell)
+            }
+
+            #[inline]
+            fn binary(&self, cell: &[u8]) -> Result<$value, crate::error::CellError> {
+                $binary(cell)
+            }
+        }
+    };
+}
+
+/// Implements the method of [`PgType`] that every type has.
+macro_rules! text_from_binary {
+    ($write:expr) => {
+        fn text_from_binary(
+            &self,
+            cell: &[u8],
+            _: crate::settings::SessionSettings,
+            out: &mut Vec<u8>,
+        ) -> Result<(), crate::error::CellError> {
+            $write(cell, out)
+        }
+    };
+}
+
+pub(crate) use {known, scalar, text_from_binary};

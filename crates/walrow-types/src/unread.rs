@@ -1,0 +1,54 @@
+//! Types of which only the text is read, and types of which nothing is known.
+
+use crate::error::{CellError, Unrepresentable};
+use crate::pg_type::{PgType, known};
+use crate::settings::SessionSettings;
+
+/// A built-in type whose binary form does not exist or is not read: `tsquery`, `gtsvector`,
+/// `aclitem`.
+#[derive(Clone, Copy, Debug)]
+pub struct Unread;
+
+known!(Unread: TSQUERY, GTSVECTOR, ACLITEM;);
+
+impl PgType for Unread {
+    fn text_from_binary(
+        &self,
+        _: &[u8],
+        _: SessionSettings,
+        _: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        Err(Unrepresentable::BinaryCell.into())
+    }
+
+    fn lacks_text(&self) -> bool {
+        true
+    }
+}
+
+/// A type of which nothing is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Unknown;
+
+impl PgType for Unknown {
+    fn text_from_binary(
+        &self,
+        _: &[u8],
+        _: SessionSettings,
+        _: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        Err(Unrepresentable::UnknownType.into())
+    }
+
+    fn lacks_text(&self) -> bool {
+        true
+    }
+
+    fn expands(&self) -> bool {
+        false
+    }
+
+    fn is_unknown(&self) -> bool {
+        true
+    }
+}
