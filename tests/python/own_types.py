@@ -93,8 +93,8 @@ def catalog(columns: dict[str, tuple[int, int]] | None = None) -> walrow.Catalog
 
 def built_in() -> dict[str, tuple[int, int]]:
     """Every built-in type's OID and its array type's (0 for none), from the sources."""
-    folder = ROOT / "crates" / "walrow-arrow" / "src" / "pg_type"
-    text = (folder / "built_in.rs").read_text("utf-8")
+    folder = ROOT / "crates" / "walrow-types" / "src" / "built_in"
+    text = (folder / "table.rs").read_text("utf-8")
     oids = dict(re.findall(r"const (\w+): Oid = (\d+);", text))
     entries = re.findall(r'entry\(\s*(\w+),\s*(\d+),\s*"(\w+)"', text)
     return {name: (int(oids[key]), int(array)) for key, array, name in entries}

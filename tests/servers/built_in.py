@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from servers.embedded import EmbeddedServer
 
-TABLE = TESTS.parent / "crates/walrow-arrow/src/pg_type/built_in.rs"
+TABLE = TESTS.parent / "crates/walrow-types/src/built_in/table.rs"
 
 
 class BuiltIn(NamedTuple):

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use walrow_stream::Printable;
-use walrow_types::{CellError, Unrepresentable};
+use walrow_types::{CellError, SettingError, Unrepresentable};
 use walrow_wire::Lsn;
 
 /// Why decoding stopped: what, at which byte, LSN, table and column.
@@ -189,6 +189,12 @@ pub(crate) fn python(text: &str) -> String {
         }
     }
     out
+}
+
+impl From<SettingError> for Error {
+    fn from(error: SettingError) -> Self {
+        Self::new(ErrorKind::Options(format!("session: {error}")))
+    }
 }
 
 impl From<walrow_stream::Error> for Error {

@@ -105,7 +105,7 @@ impl Options {
                     }
                     told.push(lower);
                     let set = session.set(&setting, &value);
-                    set.map_err(|error| errors::raise(&error))?;
+                    set.map_err(|error| errors::raise(&error.into()))?;
                 }
                 builder.with_session(session)
             }

@@ -248,6 +248,7 @@ pub(crate) fn array_from_text<E: From<CellError>>(
 
 /// What comes next in an array of several dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "an array has nothing else")]
 pub enum ArrayStep<'a> {
     /// An element, `None` for null.
     Element(Option<&'a [u8]>),

@@ -35,10 +35,7 @@ impl Hstore {
     ///
     /// # Errors
     /// The cell is malformed.
-    pub fn binary(
-        self,
-        cell: &[u8],
-    ) -> Result<impl Iterator<Item = Result<(&[u8], Option<&[u8]>), CellError>>, CellError> {
+    pub fn binary(self, cell: &[u8]) -> Result<BinaryHstore<'_>, CellError> {
         hstore_from_binary(cell)
     }
 }
@@ -91,7 +88,7 @@ pub(crate) fn hstore_from_text<E: From<CellError>>(
 /// The pairs of a binary hstore, null values as `None`; the last item is an error if the bytes do not end with the
 /// hstore.
 #[derive(Clone, Debug)]
-pub(crate) struct BinaryHstore<'a> {
+pub struct BinaryHstore<'a> {
     left: usize,
     rest: &'a [u8],
 }

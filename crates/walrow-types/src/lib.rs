@@ -70,7 +70,7 @@ pub use decimal256::{Decimal256, WideDecimal};
 pub use error::{CellError, Unrepresentable};
 pub use float::{Float4, Float8, NumericFloat};
 pub use geometric::{Path, Polygon, Shape};
-pub use hstore::Hstore;
+pub use hstore::{BinaryHstore, Hstore};
 pub use int::{Int2, Int4, Int8, Oid, Xid8};
 pub use interval::{Interval, IntervalValue};
 pub use json::{Json, Jsonb, Versioned};

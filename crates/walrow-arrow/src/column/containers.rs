@@ -35,13 +35,11 @@ fn append_element(
     cell: impl FnOnce(&mut dyn Column, &[u8]) -> Result<(), Refused>,
 ) -> Result<(), CellError> {
     let elements = lists.elements();
-    match element {
-        Some(element) => append(elements, |column| cell(column, element)),
-        None => {
-            elements.append_null();
-            Ok(())
-        }
-    }
+    let Some(element) = element else {
+        elements.append_null();
+        return Ok(());
+    };
+    append(elements, |column| cell(column, element))
 }
 
 impl Cell for Arrays {

@@ -600,13 +600,11 @@ impl Maps {
 
     pub(crate) fn push_pair(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), CellError> {
         append(&mut *self.keys, |column| column.append_text(key))?;
-        match value {
-            Some(value) => append(&mut *self.values, |column| column.append_text(value)),
-            None => {
-                self.values.append_null();
-                Ok(())
-            }
-        }
+        let Some(value) = value else {
+            self.values.append_null();
+            return Ok(());
+        };
+        append(&mut *self.values, |column| column.append_text(value))
     }
 
     pub(crate) fn close(&mut self) -> Result<(), CellError> {

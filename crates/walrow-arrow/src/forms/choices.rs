@@ -12,7 +12,7 @@ use walrow_types::PgType;
 /// always among them.
 pub(crate) struct Choices {
     pub(crate) target: Target,
-    choices: Vec<Choice>,
+    list: Vec<Choice>,
     text: Form,
     bytes: Form,
     text_extension: Option<Extension>,
@@ -25,18 +25,20 @@ struct Choice {
     kind: Kind,
 }
 
+type Family = Box<dyn Fn(&DataType) -> Option<Form>>;
+
 enum Kind {
     /// One Arrow type. `is_default`: the profile may choose it.
     One { form: Form, is_default: bool },
     /// An Arrow type with parameters.
-    Family(Box<dyn Fn(&DataType) -> Option<Form>>),
+    Family(Family),
 }
 
 impl Choices {
     pub(super) fn new(pg_type: Arc<dyn PgType>, target: Target) -> Self {
         Self {
             target,
-            choices: Vec::new(),
+            list: Vec::new(),
             text: Form::written(pg_type, target.settings),
             bytes: Form::raw(),
             text_extension: None,
@@ -47,7 +49,7 @@ impl Choices {
     fn push(&mut self, name: impl Into<Cow<'static, str>>, form: Form, is_default: bool) {
         let kind = Kind::One { form, is_default };
         let name = name.into();
-        self.choices.push(Choice { name, kind });
+        self.list.push(Choice { name, kind });
     }
 
     /// A form that the profile chooses if it has the type and no earlier form.
@@ -91,7 +93,7 @@ impl Choices {
     ) -> &mut Self {
         let kind = Kind::Family(Box::new(form));
         let name = name.into();
-        self.choices.push(Choice { name, kind });
+        self.list.push(Choice { name, kind });
         self
     }
 
@@ -143,7 +145,7 @@ impl Choices {
         if profile.is_text() {
             return self.as_text(&DataType::Utf8);
         }
-        let choice = self.choices.iter().find_map(|choice| match &choice.kind {
+        let choice = self.list.iter().find_map(|choice| match &choice.kind {
             Kind::One { form, is_default } if *is_default && profile.has(form.data_type()) => {
                 Some(form.clone())
             }
@@ -164,7 +166,7 @@ impl Choices {
             let bytes = self.bytes.clone().with_data_type(data_type);
             return Some(bytes.with_extension(self.bytes_extension.clone()));
         }
-        let form = self.choices.iter().find_map(|choice| match &choice.kind {
+        let form = self.list.iter().find_map(|choice| match &choice.kind {
             Kind::One { form, .. } => {
                 is_same_shape(form.data_type(), data_type).then(|| form.clone())
             }
@@ -177,7 +179,7 @@ impl Choices {
     /// The names of the forms that the profile has.
     pub(super) fn alternatives(&self) -> String {
         let profile = self.target.profile;
-        let names = self.choices.iter().filter_map(|choice| match &choice.kind {
+        let names = self.list.iter().filter_map(|choice| match &choice.kind {
             Kind::One { form, .. } if !profile.has(form.data_type()) => None,
             _ if choice.name.is_empty() => None,
             _ => Some(&*choice.name),
@@ -188,7 +190,7 @@ impl Choices {
 
 impl fmt::Debug for Choices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.choices.iter().map(|choice| &choice.name);
+        let names = self.list.iter().map(|choice| &choice.name);
         f.debug_list().entries(names).finish()
     }
 }

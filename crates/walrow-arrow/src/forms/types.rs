@@ -45,7 +45,10 @@ macro_rules! forms {
 
 /// Implements [`ArrowForms`] for each type, and finds types by OID and by name.
 macro_rules! types {
-    ($($type:ident($it:pat, $to:ident) => $line:expr;)*) => {
+    (
+        strings: $($string:ident)*;
+        $($type:ident($it:pat, $to:ident) => $line:expr;)*
+    ) => {
         /// The built-in type with this OID.
         pub(crate) fn built_in(
             oid: walrow_wire::Oid,
@@ -55,6 +58,9 @@ macro_rules! types {
             $(if <$type as Known>::OIDS.contains(&oid) {
                 return Some(Arc::new(<$type as Known>::new(name, type_modifier)));
             })*
+            $(if <$string as Known>::OIDS.contains(&oid) {
+                return Some(Arc::new(<$string as Known>::new(name, type_modifier)));
+            })*
             None
         }
 
@@ -63,14 +69,25 @@ macro_rules! types {
             $(if <$type as Known>::EXTENSION_NAMES.contains(&name) {
                 return Some(Arc::new(<$type as Known>::new(name, type_modifier)));
             })*
+            $(if <$string as Known>::EXTENSION_NAMES.contains(&name) {
+                return Some(Arc::new(<$string as Known>::new(name, type_modifier)));
+            })*
             None
         }
 
         $(forms!($type($it, $to) => $line);)*
+
+        $(impl HasChoices for $string {
+            fn choices(self, target: Target) -> Choices {
+                Choices::new(Arc::new(self), target)
+            }
+        })*
     };
 }
 
 types! {
+    // In every profile.
+    strings: Text Char Xml Varbit Versioned Inet Cidr Macaddr Macaddr8 TsVector Snapshot Reg;
     Bool(it, to) => to.or(Form::bits(it));
     Int2(it, to) => to
         .or(Form::fixed::<Int16Type, _>(it))
@@ -113,13 +130,10 @@ types! {
     Money(_, to) => to.family("Decimal128 whose scale is the server's lc_monetary's", |data_type| {
         decimal128_of(data_type).map(|it| decimal128(MoneyDecimal(it), it))
     });
-    Text(_, _to) => ();
     Bpchar(_, to) => if to.target.trim_bpchar {
         let settings = to.target.settings;
         to.text(Form::text(TrimmedBpchar { settings }));
     };
-    Char(_, _to) => ();
-    Xml(_, _to) => ();
     Bytea(it, to) => to.or_bytes(Form::bytes(it));
     // Of a varying number of bits, bytes would lose how many there are.
     Bit(it, to) => match it.length {
@@ -127,11 +141,9 @@ types! {
         Some(_) => drop(to.bytes(Form::bytes(Bits))),
         None => {}
     };
-    Varbit(_, _to) => ();
     Uuid(it, to) => to.or(Form::fixed_bytes::<16, _>(it).with_extension(Some(Extension::Uuid)));
     Json(_, to) => to.text_is(Extension::Json);
     Jsonb(_, to) => to.text_is(Extension::Json);
-    Versioned(_, _to) => ();
     Date(it, to) => to.or(Form::fixed::<Date32Type, _>(it));
     // Spark has a type for it only since 4.1.
     Time(it, to) => to
@@ -157,13 +169,6 @@ types! {
                 ("micros", Form::fixed::<Int64Type, _>(Int8)),
             ]),
         );
-    Inet(_, _to) => ();
-    Cidr(_, _to) => ();
-    Macaddr(_, _to) => ();
-    Macaddr8(_, _to) => ();
-    TsVector(_, _to) => ();
-    Snapshot(_, _to) => ();
-    Reg(_, _to) => ();
     Tid(_, to) => to.or_named(
         "Struct(block: UInt32, offset: UInt16)",
         Form::structs(|| Tids, [
@@ -215,7 +220,7 @@ types! {
         );
     };
     Geometry(it, to) => {
-        let Geometry { srid, is_geography, .. } = it;
+        let Geometry { srid, is_geography } = it;
         let wkb = Form::bytes(Wkb { srid });
         if to.target.ewkb {
             to.bytes(Form::bytes(Ewkb)).bytes_are(Extension::Opaque);
