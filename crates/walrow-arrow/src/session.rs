@@ -10,15 +10,15 @@ use walrow_stream::Encoding;
 /// of other settings is malformed where its values show that, never guessed at.
 ///
 /// ```
-/// use walrow_arrow::{DecoderBuilder, Session};
-/// let mut session = Session::default();
+/// use walrow_arrow::{DecoderBuilder, SessionSettings};
+/// let mut session = SessionSettings::default();
 /// session.set("DateStyle", "SQL, DMY")?;
 /// session.set("client_encoding", "LATIN1")?;
 /// let decoder = DecoderBuilder::new().with_session(session).build()?;
 /// # Ok::<(), walrow_arrow::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Session {
+pub struct SessionSettings {
     /// None for ISO.
     pub(crate) date_style: Option<DateStyle>,
     /// None for `postgres` and for `iso_8601`, which its own shape tells.
@@ -28,7 +28,7 @@ pub struct Session {
     pub(crate) is_utc: bool,
 }
 
-impl Session {
+impl SessionSettings {
     pub(crate) const fn encoding(self) -> Encoding {
         if self.latin1 {
             Encoding::Latin1
@@ -167,7 +167,7 @@ mod tests {
             ("German, MDY", style(DateFormat::German, false)),
             ("Postgres, US", style(DateFormat::Postgres, false)),
         ] {
-            let mut session = Session::default();
+            let mut session = SessionSettings::default();
             session.set("DateStyle", value).unwrap();
             assert_eq!(session.date_style, expected, "{value}");
         }
@@ -199,7 +199,7 @@ mod tests {
             ("IntervalStyle", "german"),
             ("client_encoding", "LATIN9"),
         ] {
-            let error = Session::default().set(name, value).unwrap_err();
+            let error = SessionSettings::default().set(name, value).unwrap_err();
             assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
             assert!(error.to_string().contains(name), "{error}");
         }
@@ -214,7 +214,7 @@ mod tests {
             ("lc_monetary", ""),
             ("search_path", ""),
         ] {
-            Session::default().set(name, value).unwrap();
+            SessionSettings::default().set(name, value).unwrap();
         }
     }
 }

@@ -346,7 +346,8 @@ impl Table {
                 .filter(|(_, count)| *count > 0)
                 .collect::<Vec<_>>()
         };
-        let (nulled, dropped_bounds) = (counts(Column::nulled), counts(Column::dropped_bounds));
+        let nulled = counts(Column::nulled);
+        let dropped_lower_bounds = counts(Column::dropped_bounds);
 
         let names: Vec<Option<&str>> = self
             .relation
@@ -384,7 +385,7 @@ impl Table {
             relation: Arc::clone(&self.relation),
             records,
             nulled,
-            dropped_bounds,
+            dropped_lower_bounds,
         })
     }
 }

@@ -659,7 +659,7 @@ fn malformed_arrays_are_not_taken_for_others_of_more_dimensions() {
 #[test]
 fn texts_of_latin1_are_never_taken_for_utf8() {
     let session = || {
-        let mut session = walrow_arrow::Session::default();
+        let mut session = walrow_arrow::SessionSettings::default();
         session.set("client_encoding", "LATIN1").unwrap();
         DecoderBuilder::new().with_session(session)
     };
@@ -767,7 +767,7 @@ fn text_of_other_settings_is_put_as_pinned_or_refused() {
         assert!(error.to_string().contains("session="), "{error}");
     }
     // Told, a style is read wherever it stands.
-    let mut session = walrow_arrow::Session::default();
+    let mut session = walrow_arrow::SessionSettings::default();
     session.set("DateStyle", "SQL, DMY").unwrap();
     let told = |of: u32, cell: &str| {
         let builder = profile(Profile::Spark).with_session(session);
@@ -797,9 +797,9 @@ fn text_of_other_settings_is_put_as_pinned_or_refused() {
 fn a_single_byte_is_written_alike_by_all_versions() {
     // Versions before 15 write those beyond ASCII as they are.
     let raw = |bytes: &[u8]| OwnedCell::Text(bytes.to_vec());
-    let mut latin1 = walrow_arrow::Session::default();
+    let mut latin1 = walrow_arrow::SessionSettings::default();
     latin1.set("client_encoding", "LATIN1").unwrap();
-    for session in [walrow_arrow::Session::default(), latin1] {
+    for session in [walrow_arrow::SessionSettings::default(), latin1] {
         for profile_ in PROFILES {
             let builder = || profile(profile_).with_session(session);
             let cells = [raw(b"\xe9"), text(r"\351"), binary(vec![0xe9]), text("a")];
@@ -817,7 +817,7 @@ const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// A timestamp as `DateStyle=Postgres` writes it, and as ISO does.
 fn read_postgres_style(oid: u32, written: &str, iso: &str) -> Result<(), String> {
-    let mut session = walrow_arrow::Session::default();
+    let mut session = walrow_arrow::SessionSettings::default();
     session.set("DateStyle", "Postgres, MDY").unwrap();
     session.set("TimeZone", "UTC").unwrap();
     let told = profile(Profile::Arrow).with_session(session);
@@ -929,7 +929,7 @@ fn counts_are_of_values_that_are_there() {
     );
     let batches = cells::run(builder, &stream).unwrap();
     assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
-    assert_eq!(batches[0].dropped_bounds(), [("x".to_owned(), 1)]);
+    assert_eq!(batches[0].dropped_lower_bounds(), [("x".to_owned(), 1)]);
 }
 
 #[test]
@@ -985,7 +985,7 @@ fn counts_are_not_of_a_row_that_is_taken_back() {
     let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
     let mut decoder = builder.with_metadata([]).build().unwrap();
     let _ = decoder.decode(&bytes);
-    let batch = decoder.next_batch().unwrap();
-    assert_eq!(batch.records().num_rows(), 1);
+    let batch = decoder.next_batch().unwrap().unwrap();
+    assert_eq!(batch.record_batch().num_rows(), 1);
     assert_eq!(batch.nulled(), []);
 }

@@ -49,12 +49,12 @@ impl Batch {
 
     #[getter]
     fn num_rows(&self) -> usize {
-        self.0.records().num_rows()
+        self.0.record_batch().num_rows()
     }
 
     #[getter]
     fn num_columns(&self) -> usize {
-        self.0.records().num_columns()
+        self.0.record_batch().num_columns()
     }
 
     #[getter]
@@ -64,7 +64,7 @@ impl Batch {
 
     #[getter]
     fn schema(&self) -> Schema {
-        Schema(self.0.records().schema())
+        Schema(self.0.record_batch().schema())
     }
 
     #[getter]
@@ -73,10 +73,13 @@ impl Batch {
     }
 
     #[getter]
-    fn dropped_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         engine::dict(
             py,
-            self.0.dropped_bounds().iter().map(|(name, n)| (name, n)),
+            self.0
+                .dropped_lower_bounds()
+                .iter()
+                .map(|(name, n)| (name, n)),
         )
     }
 
@@ -94,7 +97,7 @@ impl Batch {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        export::schema(py, &self.0.records().schema())
+        export::schema(py, &self.0.record_batch().schema())
     }
 
     #[pyo3(signature = (requested_schema = None))]
@@ -105,6 +108,6 @@ impl Batch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         // The interface lets a producer leave a wish unfulfilled.
         let _ = requested_schema;
-        export::batch(py, self.0.records())
+        export::batch(py, self.0.record_batch())
     }
 }

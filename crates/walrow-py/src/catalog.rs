@@ -1,8 +1,10 @@
 //! What the stream does not say of types and tables.
 
 use crate::errors;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyString, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -10,6 +12,29 @@ use std::sync::Arc;
 #[pyclass(frozen, eq, module = "walrow")]
 #[derive(PartialEq)]
 pub(crate) struct Catalog(pub(crate) Arc<walrow::Catalog>);
+
+impl Catalog {
+    /// The catalog of an option: a catalog, or the path of its file.
+    pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Arc<walrow::Catalog>> {
+        if let Ok(catalog) = value.cast::<Self>() {
+            return Ok(Arc::clone(&catalog.get().0));
+        }
+        let is_json = value
+            .cast::<PyString>()
+            .is_ok_and(|text| text.to_string_lossy().trim_start().starts_with('{'));
+        let is_path = value.is_instance_of::<PyString>() || value.hasattr("__fspath__")?;
+        if is_json || !is_path {
+            let hint = if is_json {
+                "for JSON, use walrow.Catalog.from_json"
+            } else {
+                "to read one from a server, use walrow.postgres.catalog"
+            };
+            let text = format!("catalog must be a walrow.Catalog or the path of its file; {hint}");
+            return Err(PyTypeError::new_err(text));
+        }
+        Ok(Self::from_file(&value.py().get_type::<Self>(), value)?.0)
+    }
+}
 
 #[pymethods]
 impl Catalog {
@@ -22,6 +47,17 @@ impl Catalog {
         let catalog = walrow::Catalog::from_json(json)
             .map_err(|error| errors::option_error(py, &error.to_string()))?;
         Ok(Self(Arc::new(catalog)))
+    }
+
+    #[classmethod]
+    fn from_file(class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = class.py();
+        // Python's errors name the file.
+        let path = py.import("pathlib")?.getattr("Path")?.call1((path,))?;
+        let text: PyBackedStr = path.call_method1("read_text", ("utf-8",))?.extract()?;
+        walrow::Catalog::from_json(&text)
+            .map(|catalog| Self(Arc::new(catalog)))
+            .map_err(|error| errors::option_error(py, &format!("{path}: not a catalog: {error}")))
     }
 
     #[classmethod]

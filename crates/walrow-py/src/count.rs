@@ -3,6 +3,7 @@
 use crate::engine::lock;
 use crate::errors;
 use crate::messages::Session;
+use crate::options;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Mutex;
@@ -34,15 +35,7 @@ impl Counts {
     #[new]
     #[pyo3(signature = (framing = "wire"))]
     fn new(py: Python<'_>, framing: &str) -> PyResult<Self> {
-        let framing = match framing {
-            "wire" => Framing::Wire,
-            "copydata" => Framing::CopyData,
-            "message" => Framing::Message,
-            other => {
-                let text = format!("framing must be wire, copydata or message, not {other}");
-                return Err(errors::option_error(py, &text));
-            }
-        };
+        let framing = options::framing(py, framing)?;
         Ok(Self(Mutex::new(State {
             framing,
             session: Session::default(),

@@ -3,6 +3,7 @@
 use crate::batch::Batch;
 use crate::engine::{self, Engine, lock};
 use crate::errors;
+use crate::lsn;
 use crate::options::Options;
 use crate::schema::Schema;
 use crate::signals::Interruptible;
@@ -20,7 +21,7 @@ pub(crate) struct Decoder(Mutex<Engine>);
 #[pymethods]
 impl Decoder {
     #[new]
-    #[pyo3(signature = (**options), text_signature = "(*, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, session=None, trim_bpchar=False, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728, side_tables=(), envelope=False, start=None, late_start=False, spool_memory=67108864, spool_directory=None, message_limit=None)")]
+    #[pyo3(signature = (**options))]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(py, options)?;
         let framing = options.framing;
@@ -72,15 +73,15 @@ impl Decoder {
             let dict = PyDict::new(py);
             dict.set_item("gid", &prepared.gid)?;
             dict.set_item("xid", xid)?;
-            dict.set_item("prepare_lsn", prepared.prepare_lsn.0)?;
-            dict.set_item("prepare_end_lsn", prepared.prepare_end_lsn.0)?;
+            dict.set_item("prepare_lsn", lsn::new(py, prepared.prepare_lsn)?)?;
+            dict.set_item("prepare_end_lsn", lsn::new(py, prepared.prepare_end_lsn)?)?;
             Ok(dict)
         });
         prepared.collect()
     }
 
     /// The prepared transactions as bytes, for `restore_prepared` of another decoder.
-    fn prepared_state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+    fn save_prepared<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut engine = lock(&self.0)?;
         let engine = &mut *engine;
         if !engine.is_idle() {
@@ -106,13 +107,13 @@ impl Decoder {
     }
 
     #[getter]
-    fn position(&self) -> PyResult<u64> {
-        Ok(lock(&self.0)?.decoder.position().0)
+    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        lsn::new(py, lock(&self.0)?.decoder.position())
     }
 
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
-        Ok(lock(&self.0)?.decoder.is_mid_transaction())
+        Ok(lock(&self.0)?.decoder.is_unfinished())
     }
 
     #[getter]
@@ -136,8 +137,8 @@ impl Decoder {
     }
 
     #[getter]
-    fn dropped_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, &lock(&self.0)?.counts.dropped_bounds)
+    fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        engine::dict(py, &lock(&self.0)?.counts.dropped_lower_bounds)
     }
 
     #[getter]

@@ -1,5 +1,6 @@
 //! walrow's errors as the exceptions of `walrow.errors`.
 
+use crate::lsn;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use walrow::{Error, ErrorKind};
@@ -48,7 +49,8 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     }
     if class == "DecodeError" || class == "UnrepresentableError" {
         fields.set_item("offset", error.offset())?;
-        fields.set_item("lsn", error.lsn().map(|lsn| lsn.0))?;
+        let lsn = error.lsn().map(|lsn| lsn::new(py, lsn)).transpose()?;
+        fields.set_item("lsn", lsn)?;
     }
     if !matches!(class, "OptionError" | "Error" | "SpoolError") {
         fields.set_item("table", error.table())?;

@@ -10,6 +10,7 @@ mod decoder;
 mod engine;
 mod errors;
 mod export;
+mod lsn;
 mod messages;
 mod options;
 mod reader;
@@ -31,6 +32,8 @@ mod _core {
     #[pymodule_export]
     use crate::decoder::{BatchIterator, Decoder};
     #[pymodule_export]
+    use crate::lsn::parse_lsn;
+    #[pymodule_export]
     use crate::messages::{Frame, Frames, Message, Unchanged};
     #[pymodule_export]
     use crate::reader::Reader;
@@ -40,6 +43,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("OPTIONS", crate::options::defaults(module.py())?)?;
         module.add("UNCHANGED", crate::messages::unchanged(module.py())?)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::engine::{append, lock};
 use crate::errors;
+use crate::lsn;
 use crate::options;
 use pyo3::exceptions::{PyAttributeError, PyRuntimeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -9,11 +10,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
 use std::sync::Mutex;
-use walrow::Framing;
 use walrow::stream::{self, ErrorKind};
 use walrow::wire::{
     self, BackendMessage, Cell, Columns, CopyData, OldTuple, PgString, Tuple, XLogData,
 };
+use walrow::{Framing, Lsn};
 
 /// An iterator over the frames of a stream.
 #[pyclass(frozen, module = "walrow._core")]
@@ -34,10 +35,10 @@ struct State {
 #[pymethods]
 impl Frames {
     #[new]
-    #[pyo3(signature = (chunks, /, framing = None), text_signature = "(chunks, /, framing='wire')")]
-    fn new(chunks: &Bound<'_, PyAny>, framing: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    #[pyo3(signature = (chunks, /, framing = "wire"))]
+    fn new(chunks: &Bound<'_, PyAny>, framing: &str) -> PyResult<Self> {
         Ok(Self(Mutex::new(State {
-            framing: framing.map_or(Ok(Framing::Wire), options::framing)?,
+            framing: options::framing(chunks.py(), framing)?,
             chunks: Some(chunks.try_iter()?.unbind()),
             buffer: Vec::new(),
             at: 0,
@@ -407,19 +408,19 @@ fn backend_fields(fields: &Bound<'_, PyDict>, message: &BackendMessage<'_>) -> P
     let py = fields.py();
     match message {
         BackendMessage::CopyData(CopyData::XLogData(data)) => {
-            fields.set_item("start", data.start.0)?;
-            fields.set_item("end", data.end.0)?;
+            fields.set_item("start", lsn::new(py, data.start)?)?;
+            fields.set_item("end", lsn::new(py, data.end)?)?;
             fields.set_item("clock", data.clock.0)
         }
         BackendMessage::CopyData(CopyData::PrimaryKeepalive(keepalive)) => {
-            fields.set_item("end", keepalive.end.0)?;
+            fields.set_item("end", lsn::new(py, keepalive.end)?)?;
             fields.set_item("clock", keepalive.clock.0)?;
             fields.set_item("reply_requested", keepalive.reply_requested)
         }
         BackendMessage::CopyData(CopyData::StandbyStatusUpdate(update)) => {
-            fields.set_item("write", update.write.0)?;
-            fields.set_item("flush", update.flush.0)?;
-            fields.set_item("apply", update.apply.0)?;
+            fields.set_item("write", lsn::new(py, update.write)?)?;
+            fields.set_item("flush", lsn::new(py, update.flush)?)?;
+            fields.set_item("apply", lsn::new(py, update.apply)?)?;
             fields.set_item("clock", update.clock.0)?;
             fields.set_item("reply_requested", update.reply_requested)
         }
@@ -483,22 +484,23 @@ fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> Py
     use wire::Message as M;
     let py = fields.py();
     let set = |name: &str, value: u64| fields.set_item(name, value);
+    let lsn = |name: &str, value: Lsn| fields.set_item(name, lsn::new(py, value)?);
     let time = |name: &str, value: wire::Timestamp| fields.set_item(name, value.0);
     let string = |name: &str, value: PgString<'_>| fields.set_item(name, text(py, value));
     let xid = |value: Option<wire::Xid>| fields.set_item("xid", value);
     match message {
         M::Begin(m) => {
-            set("final_lsn", m.final_lsn.0)?;
+            lsn("final_lsn", m.final_lsn)?;
             time("commit_time", m.commit_time)?;
             set("xid", m.xid.into())
         }
         M::Commit(m) => {
-            set("commit_lsn", m.commit_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("commit_lsn", m.commit_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("commit_time", m.commit_time)
         }
         M::Origin(m) => {
-            set("commit_lsn", m.commit_lsn.0)?;
+            lsn("commit_lsn", m.commit_lsn)?;
             string("name", m.name)
         }
         M::Relation(m) => {
@@ -539,7 +541,7 @@ fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> Py
         M::Message(m) => {
             xid(m.xid)?;
             fields.set_item("transactional", m.transactional)?;
-            set("lsn", m.lsn.0)?;
+            lsn("lsn", m.lsn)?;
             string("prefix", m.prefix)?;
             fields.set_item("content", PyBytes::new(py, m.content))
         }
@@ -550,48 +552,49 @@ fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> Py
         M::StreamStop => Ok(()),
         M::StreamCommit(m) => {
             set("xid", m.xid.into())?;
-            set("commit_lsn", m.commit_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("commit_lsn", m.commit_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("commit_time", m.commit_time)
         }
         M::StreamAbort(m) => {
             set("xid", m.xid.into())?;
             set("subxid", m.subxid.into())?;
-            fields.set_item("abort_lsn", m.abort.map(|(lsn, _)| lsn.0))?;
+            let abort_lsn = m.abort.map(|(lsn, _)| lsn::new(py, lsn)).transpose()?;
+            fields.set_item("abort_lsn", abort_lsn)?;
             fields.set_item("abort_time", m.abort.map(|(_, time)| time.0))
         }
         M::BeginPrepare(m) => {
-            set("prepare_lsn", m.prepare_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("prepare_lsn", m.prepare_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("prepare_time", m.prepare_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
         M::Prepare(m) => {
-            set("prepare_lsn", m.prepare_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("prepare_lsn", m.prepare_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("prepare_time", m.prepare_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
         M::CommitPrepared(m) => {
-            set("commit_lsn", m.commit_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("commit_lsn", m.commit_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("commit_time", m.commit_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
         M::RollbackPrepared(m) => {
-            set("prepare_end_lsn", m.prepare_end_lsn.0)?;
-            set("rollback_end_lsn", m.rollback_end_lsn.0)?;
+            lsn("prepare_end_lsn", m.prepare_end_lsn)?;
+            lsn("rollback_end_lsn", m.rollback_end_lsn)?;
             time("prepare_time", m.prepare_time)?;
             time("rollback_time", m.rollback_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
         M::StreamPrepare(m) => {
-            set("prepare_lsn", m.prepare_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("prepare_lsn", m.prepare_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("prepare_time", m.prepare_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)

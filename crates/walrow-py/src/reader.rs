@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::engine::{self, Engine, Failure, lock};
 use crate::errors;
 use crate::export;
+use crate::lsn;
 use crate::options::Options;
 use crate::schema::Schema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -27,7 +28,7 @@ pub(crate) struct Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (chunks, /, **options), text_signature = "(chunks, /, *, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, session=None, trim_bpchar=False, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728, side_tables=(), envelope=False, start=None, late_start=False, spool_memory=67108864, spool_directory=None, message_limit=None)")]
+    #[pyo3(signature = (chunks, /, **options))]
     fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(chunks.py(), options)?;
         let (framing, one_schema) = (options.framing, options.builder.has_one_schema());
@@ -86,13 +87,13 @@ impl Reader {
     }
 
     #[getter]
-    fn position(&self) -> PyResult<u64> {
-        Ok(lock(&self.engine)?.decoder.position().0)
+    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        lsn::new(py, lock(&self.engine)?.decoder.position())
     }
 
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
-        Ok(lock(&self.engine)?.decoder.is_mid_transaction())
+        Ok(lock(&self.engine)?.decoder.is_unfinished())
     }
 
     #[getter]
@@ -117,8 +118,8 @@ impl Reader {
     }
 
     #[getter]
-    fn dropped_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, &lock(&self.engine)?.counts.dropped_bounds)
+    fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        engine::dict(py, &lock(&self.engine)?.counts.dropped_lower_bounds)
     }
 
     /// The table's schema; reads until the table appears.
@@ -231,13 +232,13 @@ impl Stream {
         })?;
         let Some(batch) = batch else { return Ok(None) };
         // Consumers take the stream's schema for true and read memory by it.
-        if *batch.records().schema_ref() != self.schema {
+        if *batch.record_batch().schema_ref() != self.schema {
             let table = batch.relation();
             return Err(format!(
                 "internal error: a batch of {table} has another schema"
             ));
         }
-        Ok(Some(batch.into_records()))
+        Ok(Some(batch.into_record_batch()))
     }
 }
 

@@ -7,6 +7,7 @@ use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::collections::BTreeMap;
+use walrow::ArrowTypeName;
 use walrow::stream::Printable;
 
 /// An Arrow schema, for whatever takes `__arrow_c_schema__`.
@@ -36,7 +37,10 @@ impl Schema {
             .0
             .fields()
             .iter()
-            .map(|field| format!("{}: {}", Printable(field.name()), field.data_type()))
+            .map(|field| {
+                let data_type = ArrowTypeName(field.data_type());
+                format!("{}: {}", Printable(field.name()), Printable(data_type))
+            })
             .collect();
         format!("<walrow.Schema {}>", fields.join(", "))
     }
@@ -48,7 +52,7 @@ impl Schema {
 
 /// The schema of a table's batches, from a catalog alone.
 #[pyfunction]
-#[pyo3(signature = (catalog, table, **options), text_signature = "(catalog, table, *, schema=None, profile='arrow', types=None, unrepresentable='error', metadata=None, metadata_prefix='_', envelope=False)")]
+#[pyo3(signature = (catalog, table, **options))]
 pub(crate) fn catalog_schema(
     catalog: &Bound<'_, PyAny>,
     table: &Bound<'_, PyAny>,

@@ -16,7 +16,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut reader = DecoderBuilder::new().build_reader(File::open(path)?)?;
     for batch in &mut reader {
         let batch = batch?;
-        println!("{}: {} rows", batch.relation(), batch.records().num_rows());
+        println!(
+            "{}: {} rows",
+            batch.relation(),
+            batch.record_batch().num_rows()
+        );
     }
     println!("complete up to {}", reader.decoder().position());
     Ok(())

@@ -14,7 +14,7 @@ use super::int::decimal_digits;
 use super::interval::{Interval, interval_to_text};
 use super::plan::TextForm;
 use super::temporal::split_fraction;
-use crate::session::Session;
+use crate::session::SessionSettings;
 
 /// The setting that a column's cells were written under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Foreign {
     /// `client_encoding` LATIN1
     Latin1,
     /// Any of them, in a column of text.
-    Text(Session),
+    Text(SessionSettings),
 }
 
 /// `DateStyle`, other than ISO.
@@ -54,7 +54,7 @@ pub(crate) enum IntervalStyle {
 
 impl Foreign {
     /// The style in which a session writes a single moment or interval, if it is not the pinned one.
-    pub(crate) fn of(form: &TextForm, session: Session) -> Option<Self> {
+    pub(crate) fn of(form: &TextForm, session: SessionSettings) -> Option<Self> {
         match form {
             TextForm::Date => session.date_style.map(Self::Date),
             TextForm::Timestamp { zone: false } => session.date_style.map(Self::Timestamp),

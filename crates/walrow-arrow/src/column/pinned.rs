@@ -13,7 +13,7 @@ use super::temporal::{
     date_from_text, timestamp_from_text, timestamptz_from_text, timestamptz_text_in_utc,
 };
 use super::text::{char_text_from_binary, check_utf8};
-use crate::session::Session;
+use crate::session::SessionSettings;
 
 impl TextForm {
     /// Whether the text depends on settings and tells of them by its shape.
@@ -30,7 +30,7 @@ impl TextForm {
     }
 
     /// Whether it depends on a setting that the session has another value of than the pinned one.
-    pub(crate) fn is_foreign(&self, session: Session) -> bool {
+    pub(crate) fn is_foreign(&self, session: SessionSettings) -> bool {
         session.latin1
             || Foreign::of(self, session).is_some()
             || self.has_part(|part| part.is_foreign(session))
@@ -49,7 +49,7 @@ impl TextForm {
 /// Appends the text of a cell that a session wrote.
 pub(super) fn text_as_pinned(
     form: &TextForm,
-    session: Session,
+    session: SessionSettings,
     cell: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {
@@ -104,7 +104,7 @@ pub(super) fn text_as_pinned(
 /// Appends the text of a date, a timestamp or an interval.
 fn moment_as_pinned(
     form: &TextForm,
-    session: Session,
+    session: SessionSettings,
     cell: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {

@@ -33,7 +33,7 @@ use super::temporal::{
 use super::text::{char_text_from_binary, check_utf8, xml_text_from_binary};
 use super::uuid::{uuid_from_binary, uuid_to_text};
 use super::{CellError, Unrepresentable};
-use crate::session::Session;
+use crate::session::SessionSettings;
 use walrow_stream::Encoding;
 use walrow_wire::{Cell, Oid};
 
@@ -43,7 +43,7 @@ use walrow_wire::{Cell, Oid};
 /// The cell has no text; what was appended of it is to be taken back.
 pub(crate) fn render_text(
     form: &TextForm,
-    session: Session,
+    session: SessionSettings,
     cell: Cell<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {

@@ -37,7 +37,7 @@ use super::text::check_utf8;
 use super::uuid::{uuid_from_binary, uuid_from_text};
 use super::{CellError, Unrepresentable};
 use crate::options::OnUnrepresentable;
-use crate::session::Session;
+use crate::session::SessionSettings;
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type,
@@ -233,7 +233,7 @@ impl Values {
             }
             Self::Utf8(values, form) => {
                 if form.is_shaped() {
-                    return values.push_pinned(cell, form, Session::default());
+                    return values.push_pinned(cell, form, SessionSettings::default());
                 }
                 values.push_text(cell)?;
             }
@@ -604,7 +604,7 @@ impl Bytes {
         &mut self,
         cell: &[u8],
         form: &TextForm,
-        session: Session,
+        session: SessionSettings,
     ) -> Result<(), CellError> {
         text_as_pinned(form, session, cell, &mut self.bytes)?;
         self.close()

@@ -7,11 +7,12 @@ mod kind;
 mod profile;
 mod requested;
 
+use crate::arrow_type::ArrowTypeName;
 use crate::column::{Foreign, Plan};
 use crate::error::{Error, ErrorKind, python};
 use crate::options::{DecoderBuilder, OnUnrepresentable, Profile};
 use crate::pg_type;
-use crate::session::Session;
+use crate::session::SessionSettings;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field};
 use kind::{Beyond, PgType};
@@ -35,7 +36,7 @@ pub(crate) struct Resolved {
 struct Target<'a> {
     profile: Profile,
     trim_bpchar: bool,
-    session: &'a Session,
+    session: &'a SessionSettings,
     /// Whether a geometry as bytes is one as `PostGIS` keeps it: where `types` asks for bytes.
     ewkb: bool,
 }
@@ -171,17 +172,18 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
     let mut keys: Vec<_> = options.types.iter().collect();
     keys.sort_by_key(|(key, _)| *key);
     for (key, data_type) in keys {
+        let name = ArrowTypeName(data_type);
         if requested::can_be(data_type, options.profile) {
             check_pair(key, data_type, options)?;
             continue;
         }
         let text =
             if options.profile == Profile::Spark && requested::can_be(data_type, Profile::Arrow) {
-                format!("types: {key} cannot become {data_type}, which Spark's schemas do not have")
+                format!("types: {key} cannot become {name}, which Spark's schemas do not have")
             } else if !has_nullable_items(data_type) {
-                format!("types: {key} cannot become {data_type}: a list's items may be null")
+                format!("types: {key} cannot become {name}: a list's items may be null")
             } else {
-                format!("types: {key} cannot become {data_type}, nor can any column")
+                format!("types: {key} cannot become {name}, nor can any column")
             };
         return Err(Error::new(ErrorKind::Options(text)));
     }

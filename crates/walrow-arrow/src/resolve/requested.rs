@@ -2,6 +2,7 @@
 
 use super::kind::{Attribute, MAX_DIMENSIONS, PgType};
 use super::{Target, profile};
+use crate::arrow_type::ArrowTypeName;
 use crate::column::{
     BoolForm, BytesForm, Decimal128, Decimal256, DecimalForm, Float, Integer, ListForm, Plan,
     Shape, StructPlan, vector_element,
@@ -139,74 +140,79 @@ pub(super) fn impossible(
         own => format!("{own}, "),
     };
     let always = if profile == Profile::Spark {
-        "Utf8 or Binary"
+        "string or binary"
     } else {
-        "Utf8 (also LargeUtf8, Utf8View, Dictionary(Int32, Utf8)) or Binary (also LargeBinary, \
-         BinaryView)"
+        "string (also large_string, string_view, dictionary) or binary (also large_binary, \
+         binary_view)"
     };
-    format!("{pg} cannot become {data_type}; it can become {own}{always}")
+    format!(
+        "{pg} cannot become {}; it can become {own}{always}",
+        ArrowTypeName(data_type)
+    )
 }
 
 /// What a type can become beside strings and bytes.
 fn choices(pg_type: &PgType, profile: Profile) -> &'static str {
     let spark = profile == Profile::Spark;
     match pg_type {
-        PgType::Bool => "Boolean",
-        PgType::Integer(Integer::Int2) => "Int16, Int32, Int64",
-        PgType::Integer(Integer::Int4) => "Int32, Int64",
-        PgType::Integer(Integer::Int8) => "Int64",
-        PgType::Integer(Integer::Oid) if spark => "Int64",
-        PgType::Integer(Integer::Oid) => "UInt32, Int64",
-        PgType::Integer(Integer::Xid8 | Integer::Lsn) if spark => "Int64",
-        PgType::Integer(Integer::Xid8 | Integer::Lsn) => "UInt64, Int64",
-        PgType::Float4 => "Float32, Float64",
-        PgType::Float8 => "Float64",
+        PgType::Bool => "bool",
+        PgType::Integer(Integer::Int2) => "int16, int32, int64",
+        PgType::Integer(Integer::Int4) => "int32, int64",
+        PgType::Integer(Integer::Int8) => "int64",
+        PgType::Integer(Integer::Oid) if spark => "int64",
+        PgType::Integer(Integer::Oid) => "uint32, int64",
+        PgType::Integer(Integer::Xid8 | Integer::Lsn) if spark => "int64",
+        PgType::Integer(Integer::Xid8 | Integer::Lsn) => "uint64, int64",
+        PgType::Float4 => "float32, float64",
+        PgType::Float8 => "float64",
         PgType::Numeric { type_modifier: _ } => {
-            "Decimal128 with 0 <= scale <= precision <= 38, Decimal256 up to 76, Float64"
+            "decimal128(p, s) with 0 <= s <= p <= 38, decimal256(p, s) up to 76, float64"
         }
-        PgType::Uuid if !spark => "FixedSizeBinary(16)",
-        PgType::Bits { length: Some(1) } => "Boolean",
-        PgType::Money => "Decimal128 whose scale is the server's lc_monetary's",
-        PgType::Interval if spark => "Struct(months: Int32, days: Int32, micros: Int64)",
+        PgType::Uuid if !spark => "uuid",
+        PgType::Bits { length: Some(1) } => "bool",
+        PgType::Money => "decimal128(p, s) with the scale of the server's lc_monetary",
+        PgType::Interval if spark => "struct<months: int32, days: int32, micros: int64>",
         PgType::Interval => {
-            "Interval(MonthDayNano), Struct(months: Int32, days: Int32, micros: Int64)"
+            "month_day_nano_interval, struct<months: int32, days: int32, micros: int64>"
         }
-        PgType::Tid if !spark => "Struct(block: UInt32, offset: UInt16)",
-        PgType::Date => "Date32",
-        PgType::Time if spark => "Time64(ns)",
-        PgType::Time => "Time64(µs), Time64(ns)",
-        PgType::Timestamp { zone: false } => "Timestamp(µs)",
-        PgType::Timestamp { zone: true } => "Timestamp(µs, \"UTC\")",
+        PgType::Tid if !spark => "struct<block: uint32, offset: uint16>",
+        PgType::Date => "date32",
+        PgType::Time if spark => "time64[ns]",
+        PgType::Time => "time64[us], time64[ns]",
+        PgType::Timestamp { zone: false } => "timestamp[us]",
+        PgType::Timestamp { zone: true } => "timestamp[us, UTC]",
         PgType::Array {
             element: _,
             element_oid: _,
             delimiter: _,
         }
         | PgType::Vector(_) => {
-            "List of what its elements can become, of lists as deep as it has dimensions, LargeList"
+            "list<...> or large_list<...> of what its elements can become, also of lists for more dimensions"
         }
-        PgType::Hstore => "Map of Utf8 to Utf8",
+        PgType::Hstore => "map<string, string>",
         PgType::Numbers {
             dimensions: Some(_),
-        } if !spark => "FixedSizeList of as many Float32 as its type says, List(Float32)",
-        PgType::Numbers { dimensions: _ } => "List(Float32)",
-        PgType::Halves if spark => "List(Float32)",
-        PgType::Halves => "List(Float32), List(Float16)",
-        PgType::Shape(Shape::Point) => "Struct(x, y: Float64)",
-        PgType::Shape(Shape::Lseg | Shape::Box) => "Struct(x1, y1, x2, y2: Float64)",
-        PgType::Shape(Shape::Line) => "Struct(a, b, c: Float64)",
-        PgType::Shape(Shape::Circle) => "Struct(x, y, r: Float64)",
-        PgType::Path => "Struct(closed: Boolean, points: List(Struct(x, y: Float64)))",
-        PgType::Polygon => "List(Struct(x, y: Float64))",
-        PgType::Range(_) => {
-            "Struct(lower, upper: what its bounds can become, lower_inc, upper_inc, empty: \
-             Boolean)"
+        } if !spark => "fixed_size_list<float32>[n] with the n of its type, list<float32>",
+        PgType::Numbers { dimensions: _ } => "list<float32>",
+        PgType::Halves if spark => "list<float32>",
+        PgType::Halves => "list<float32>, list<float16>",
+        PgType::Shape(Shape::Point) => "struct<x: float64, y: float64>",
+        PgType::Shape(Shape::Lseg | Shape::Box) => {
+            "struct<x1: float64, y1: float64, x2: float64, y2: float64>"
         }
-        PgType::Multirange(_) => "List of what its ranges can become",
-        PgType::TimeTz => "Struct(time: Time64, offset_s: Int32)",
-        PgType::Sparse => "Struct(dim: Int32, indices: List(Int32), values: List(Float32))",
-        PgType::Geometry { .. } => "Binary of its ISO WKB, Struct(srid: Int32, wkb: Binary)",
-        PgType::Composite(_) => "Struct of what its attributes can become, by their names",
+        PgType::Shape(Shape::Line) => "struct<a: float64, b: float64, c: float64>",
+        PgType::Shape(Shape::Circle) => "struct<x: float64, y: float64, r: float64>",
+        PgType::Path => "struct<closed: bool, points: list<struct<x: float64, y: float64>>>",
+        PgType::Polygon => "list<struct<x: float64, y: float64>>",
+        PgType::Range(_) => {
+            "struct<lower: ..., upper: ..., lower_inc: bool, upper_inc: bool, empty: bool> with \
+             what its bounds can become"
+        }
+        PgType::Multirange(_) => "list<...> of what its ranges can become",
+        PgType::TimeTz => "struct<time: time64[us], offset_s: int32>",
+        PgType::Sparse => "struct<dim: int32, indices: list<int32>, values: list<float32>>",
+        PgType::Geometry { .. } => "binary with its ISO WKB, struct<srid: int32, wkb: binary>",
+        PgType::Composite(_) => "struct<...> of what its attributes can become, by their names",
         PgType::Text
         | PgType::Xml
         | PgType::Bpchar
