@@ -3,12 +3,26 @@
 use crate::errors;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyString, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// User-defined types and tables, as a value.
+/// Definitions of types and tables that a stream lacks: a value, read from a server.
+///
+/// `walrow.postgres.catalog` reads one from a server. It can be compared, hashed and
+/// pickled.
+///
+/// Example:
+///     catalog = walrow.Catalog.from_file("shop.json")
+///     walrow.read("shop.wire", catalog=catalog)
+///
+/// Args:
+///     json: A catalog as JSON, from `to_json`. Default: an empty catalog.
+///
+/// Raises:
+///     OptionError: The text is not a catalog: it contains an unknown key, an OID
+///         twice, or an invalid array delimiter. The error names the entry by its OID.
 #[pyclass(frozen, eq, module = "walrow")]
 #[derive(PartialEq)]
 pub(crate) struct Catalog(pub(crate) Arc<walrow::Catalog>);
@@ -49,22 +63,35 @@ impl Catalog {
         Ok(Self(Arc::new(catalog)))
     }
 
+    /// Reads a catalog from a file that contains JSON, in UTF-8.
+    ///
+    /// Raises:
+    ///     OptionError: The file is not a catalog.
+    ///     OSError: The file cannot be read.
     #[classmethod]
     fn from_file(class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = class.py();
         // Python's errors name the file.
         let path = py.import("pathlib")?.getattr("Path")?.call1((path,))?;
-        let text: PyBackedStr = path.call_method1("read_text", ("utf-8",))?.extract()?;
-        walrow::Catalog::from_json(&text)
-            .map(|catalog| Self(Arc::new(catalog)))
-            .map_err(|error| errors::option_error(py, &format!("{path}: not a catalog: {error}")))
+        let bytes: PyBackedBytes = path.call_method0("read_bytes")?.extract()?;
+        let refuse =
+            |reason: &str| errors::option_error(py, &format!("{path}: not a catalog: {reason}"));
+        let text = str::from_utf8(&bytes).map_err(|_| refuse("it is not UTF-8"))?;
+        let catalog =
+            walrow::Catalog::from_json(text).map_err(|error| refuse(&error.to_string()))?;
+        Ok(Self(Arc::new(catalog)))
     }
 
+    /// Reads a catalog from JSON.
+    ///
+    /// Raises:
+    ///     OptionError: The text is not a catalog.
     #[classmethod]
     fn from_json(class: &Bound<'_, PyType>, json: &str) -> PyResult<Self> {
         Self::new(class.py(), Some(json))
     }
 
+    /// Returns the catalog as JSON.
     fn to_json(&self) -> String {
         self.0.to_json()
     }

@@ -1,7 +1,15 @@
 //! Python bindings of walrow: `walrow._core`.
 //!
-//! No logic of their own: options in, bytes in, batches out through the Arrow PyCapsule
+//! They convert options, pass bytes to the decoder, and return batches through the Arrow PyCapsule
 //! interface. The interpreter lock is released while bytes are decoded.
+//!
+//! The comments of classes, methods and getters are Python's docstrings. `_core.pyi` has the same ones,
+//! and a test compares them.
+
+#![expect(
+    clippy::doc_markdown,
+    reason = "the comments of classes and methods are Python's docstrings"
+)]
 
 mod batch;
 mod catalog;

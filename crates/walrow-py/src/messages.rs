@@ -16,7 +16,7 @@ use walrow::wire::{
 };
 use walrow::{Framing, Lsn};
 
-/// An iterator over the frames of a stream.
+/// Iterates over the frames of a stream; `walrow.messages` returns it.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct Frames(Mutex<State>);
 
@@ -69,7 +69,7 @@ impl Frames {
         lock(&self.0)?.next(py)
     }
 
-    /// Whether the stream ended inside a frame.
+    /// Whether the source so far ends inside a frame.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         let state = lock(&self.0)?;
@@ -205,7 +205,7 @@ impl Session {
     }
 }
 
-/// One frame: a message of the server, or of a driver's CopyData.
+/// One message of the server, or the payload of a CopyData message.
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Frame {
     /// As a wire frame, header and all.
@@ -238,6 +238,7 @@ impl Frame {
 
 #[pymethods]
 impl Frame {
+    /// `w` or `k` for CopyData, otherwise the letter of the message's type.
     #[getter]
     fn kind(&self) -> PyResult<char> {
         Ok(match self.parse()? {
@@ -249,6 +250,7 @@ impl Frame {
         })
     }
 
+    /// `XLogData`, `PrimaryKeepalive`, `CopyBothResponse`, ....
     #[getter]
     fn name(&self) -> PyResult<&'static str> {
         Ok(match self.parse()? {
@@ -270,22 +272,26 @@ impl Frame {
         })
     }
 
+    /// The offset in the stream, in bytes.
     #[getter]
     const fn offset(&self) -> u64 {
         self.offset
     }
 
+    /// The size in bytes.
     #[getter]
     fn size(&self) -> usize {
         self.bytes.len().saturating_sub(self.framing.header())
     }
 
+    /// The pgoutput message in an XLogData frame, otherwise None.
     #[getter]
     fn message(slf: Bound<'_, Self>) -> PyResult<Option<Message>> {
         let has_one = slf.get().pgoutput()?.is_some();
         Ok(has_one.then(|| Message(slf.unbind())))
     }
 
+    /// The frame's fields. LSNs are `Lsn`, clocks are microseconds since 2000.
     #[getter]
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
@@ -293,7 +299,7 @@ impl Frame {
         Ok(fields)
     }
 
-    /// The frame's bytes, written from what was read.
+    /// Encodes the parsed frame: exactly the original bytes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut out = Vec::with_capacity(self.bytes.len());
         match (self.parse()?, self.pgoutput()?) {
@@ -318,7 +324,7 @@ impl Frame {
     }
 }
 
-/// One message of pgoutput.
+/// A pgoutput message. Its fields are attributes, except `name` and `kind`.
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Message(Py<Frame>);
 
@@ -331,16 +337,23 @@ impl Message {
 
 #[pymethods]
 impl Message {
+    /// The letter of the message: `I`.
     #[getter]
     fn kind(&self) -> PyResult<char> {
         Ok(char::from(self.parse()?.kind()))
     }
 
+    /// The message's name in the manual: `Insert`. A relation's name is in `fields`.
     #[getter]
     fn name(&self) -> PyResult<&'static str> {
         Ok(self.parse()?.name())
     }
 
+    /// The fields in the manual. LSNs are `Lsn`, times are microseconds since 2000.
+    ///
+    /// Rows (`key`, `old`, `new`) are lists with one value per column: None for NULL,
+    /// `UNCHANGED` for a value that was not sent, a string (or bytes, if not UTF-8) for
+    /// a text value, and bytes for a binary value.
     #[getter]
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
@@ -375,7 +388,7 @@ impl Message {
     }
 }
 
-/// The mark of a value that the server did not send, because it is unchanged.
+/// The type of `UNCHANGED`: a value that was not sent because it is unchanged.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct Unchanged;
 

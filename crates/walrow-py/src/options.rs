@@ -25,7 +25,7 @@ enum Default {
 }
 
 impl Default {
-    fn into_any<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn to_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(match self {
             Self::None => py.None().into_bound(py),
             Self::False => false.into_pyobject(py)?.to_owned().into_any(),
@@ -66,7 +66,7 @@ const OPTIONS: &[(&str, Default)] = &[
 pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     for (name, default) in OPTIONS {
-        dict.set_item(name, default.into_any(py)?)?;
+        dict.set_item(name, default.to_object(py)?)?;
     }
     Ok(dict)
 }

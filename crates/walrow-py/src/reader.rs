@@ -18,7 +18,24 @@ use pyo3::types::{PyCapsule, PyDict};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// Reads a stream to its end.
+/// Reads a stream to its end: an iterator over its batches.
+///
+/// `walrow.read` returns it. With `table` or `envelope`, it is an Arrow stream, which
+/// decodes while it is consumed. It can be read once. As a context manager, it closes
+/// its source.
+///
+/// Example:
+///     with walrow.read("shop.wire") as reader:
+///         for batch in reader:
+///             print(batch.table, pa.record_batch(batch))
+///     print(reader.position)
+///
+/// Args:
+///     chunks: An iterable of blocks or chunks, in the framing of the options.
+///     **options: Those of `walrow.read`.
+///
+/// Raises:
+///     OptionError: The options are invalid or contradict each other.
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Reader {
     engine: Arc<Mutex<Engine>>,
@@ -76,7 +93,7 @@ impl Reader {
         self.close(py)
     }
 
-    /// Closes the source; no batches come any more.
+    /// Closes the source, as an error does. No more batches are returned.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let refusal = PyValueError::new_err("the reader is closed");
         let source = lock(&self.engine)?.close(py, refusal);
@@ -86,43 +103,60 @@ impl Reader {
         }
     }
 
+    /// The end LSN up to which everything was returned; 0 at the beginning.
     #[getter]
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         lsn::new(py, lock(&self.engine)?.decoder.position())
     }
 
+    /// Whether the source so far ends inside a frame or a transaction.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         Ok(lock(&self.engine)?.decoder.is_unfinished())
     }
 
+    /// Number of COMMIT PREPARED without earlier messages of their transactions.
+    ///
+    /// These transactions changed nothing, or were prepared before the stream begins.
+    /// Their rows in `walrow.transactions` have no `prepare_lsn`.
     #[getter]
     fn unprepared_commits(&self) -> PyResult<u64> {
         Ok(lock(&self.engine)?.decoder.unprepared_commits())
     }
 
+    /// The SQLSTATE of the server error that ended the stream.
     #[getter]
     fn server_error(&self) -> PyResult<Option<String>> {
         let engine = lock(&self.engine)?;
         Ok(engine.decoder.server_error().map(str::to_owned))
     }
 
+    /// OIDs of unknown types, neither built in nor in the catalog; values are text.
+    ///
+    /// These are the types of columns, and the types inside an array, a composite type,
+    /// a domain or a range in the catalog.
     #[getter]
     fn unresolved_types(&self) -> PyResult<Vec<u32>> {
         Ok(lock(&self.engine)?.decoder.unresolved_types().collect())
     }
 
+    /// As in `Batch`, by `schema.table.column`, over all returned batches.
     #[getter]
     fn nulled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         engine::dict(py, &lock(&self.engine)?.counts.nulled)
     }
 
+    /// As in `Batch`, by `schema.table.column`, over all returned batches.
     #[getter]
     fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         engine::dict(py, &lock(&self.engine)?.counts.dropped_lower_bounds)
     }
 
-    /// The table's schema; reads until the table appears.
+    /// The schema of the Arrow stream. Reads until the chosen table appears.
+    ///
+    /// Raises:
+    ///     TypeError: Neither `table` nor `envelope` was set.
+    ///     SchemaError: The table never appeared.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<Schema> {
         if !self.one_schema {
@@ -150,10 +184,16 @@ impl Reader {
         })
     }
 
+    /// Exports the schema, for Arrow consumers. Needs `table` or `envelope`.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         export::schema(py, &self.schema(py)?.0)
     }
 
+    /// Exports the batches, for Arrow consumers. Ignores a requested schema.
+    ///
+    /// Raises:
+    ///     TypeError: Neither `table` nor `envelope` was set.
+    ///     SchemaError: The table never appeared.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,

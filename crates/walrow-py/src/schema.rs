@@ -10,19 +10,21 @@ use std::collections::BTreeMap;
 use walrow::ArrowTypeName;
 use walrow::stream::Printable;
 
-/// An Arrow schema, for whatever takes `__arrow_c_schema__`.
+/// An Arrow schema: `pa.schema(schema)`.
 #[pyclass(frozen, eq, module = "walrow")]
 #[derive(PartialEq)]
 pub(crate) struct Schema(pub(crate) SchemaRef);
 
 #[pymethods]
 impl Schema {
+    /// The names of the columns.
     #[getter]
     pub(crate) fn names(&self) -> Vec<String> {
         let fields = self.0.fields().iter();
         fields.map(|field| field.name().clone()).collect()
     }
 
+    /// The table's metadata: `pg.schema`, `pg.table`, `pg.key_columns`, ....
     #[getter]
     fn metadata(&self) -> BTreeMap<String, String> {
         self.0.metadata.clone().into_iter().collect()
@@ -45,12 +47,13 @@ impl Schema {
         format!("<walrow.Schema {}>", fields.join(", "))
     }
 
+    /// Exports the schema, for Arrow consumers.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         export::schema(py, &self.0)
     }
 }
 
-/// The schema of a table's batches, from a catalog alone.
+/// Returns the schema of a table's batches, from a catalog: see `walrow.schema`.
 #[pyfunction]
 #[pyo3(signature = (catalog, table, **options))]
 pub(crate) fn catalog_schema(
