@@ -1,6 +1,7 @@
 import os
 from collections.abc import Iterable
-from typing import Any, Self, Unpack, final
+from inspect import Signature
+from typing import Any, ClassVar, Self, Unpack, final
 
 from walrow.lsn import Lsn
 from walrow.typing import Buffer, Framing, Options, SchemaOptions, TableName
@@ -133,6 +134,8 @@ class Decoder:
         OptionError: The options are invalid or contradict each other.
     """
 
+    __signature__: ClassVar[Signature]
+
     def __new__(cls, **options: Unpack[Options]) -> Self: ...
     def feed(self, data: Buffer | Iterable[Any]) -> BatchIterator:
         """Queues a block or an iterable of chunks. Iterates over the full batches.
@@ -257,6 +260,8 @@ class Reader:
     Raises:
         OptionError: The options are invalid or contradict each other.
     """
+
+    __signature__: ClassVar[Signature]
 
     def __new__(cls, chunks: Iterable[Any], /, **options: Unpack[Options]) -> Self: ...
     def __iter__(self) -> Self: ...

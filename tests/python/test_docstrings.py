@@ -89,7 +89,7 @@ def test_spark_takes_the_options_of_read() -> None:
 
 def test_the_defaults_are_those_of_no_options() -> None:
     for target in (walrow.Decoder, lambda **options: walrow.Reader([], **options)):
-        target(**_core.OPTIONS)  # type: ignore[operator]
+        target(**_core.OPTIONS)
 
 
 def test_read_describes_every_option() -> None:

@@ -40,7 +40,8 @@ def test_formats_of_numbers_show_the_number_and_others_the_text() -> None:
 
 def test_it_is_an_int_elsewhere() -> None:
     lsn = Lsn("1/A")
-    assert {lsn: 1}[4294967306] == 1
+    numbers: dict[int, int] = {lsn: 1}
+    assert numbers[4294967306] == 1
     assert sorted([lsn, 5, Lsn(7)]) == [5, 7, lsn]
     for result in (lsn + 1, 1 + lsn, lsn - Lsn("1/0"), lsn >> 32, max(lsn, 5) - 0):
         assert type(result) is int

@@ -59,7 +59,7 @@ impl Catalog {
             return Ok(Self(Arc::default()));
         };
         let catalog = walrow::Catalog::from_json(json)
-            .map_err(|error| errors::option_error(py, &error.to_string()))?;
+            .map_err(|error| errors::option_error(py, error.to_string()))?;
         Ok(Self(Arc::new(catalog)))
     }
 
@@ -74,9 +74,15 @@ impl Catalog {
         // Python's errors name the file.
         let path = py.import("pathlib")?.getattr("Path")?.call1((path,))?;
         let bytes: PyBackedBytes = path.call_method0("read_bytes")?.extract()?;
-        let refuse =
-            |reason: &str| errors::option_error(py, &format!("{path}: not a catalog: {reason}"));
-        let text = str::from_utf8(&bytes).map_err(|_| refuse("it is not UTF-8"))?;
+        let refuse = |reason: &str| {
+            // Not as a text of Rust's: the path may not be UTF-8.
+            let text = PyString::new(py, "{}: {}");
+            match text.call_method1("format", (&path, reason)) {
+                Ok(text) => errors::option_error(py, text),
+                Err(error) => error,
+            }
+        };
+        let text = str::from_utf8(&bytes).map_err(|_| refuse("not a catalog: it is not UTF-8"))?;
         let catalog =
             walrow::Catalog::from_json(text).map_err(|error| refuse(&error.to_string()))?;
         Ok(Self(Arc::new(catalog)))

@@ -43,7 +43,7 @@ pub(crate) fn option(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
     if let Ok(number) = value.extract::<u64>() {
         return Ok(Lsn(number));
     }
-    let refuse = |reason: &str| errors::option_error(value.py(), &format!("{name}: {reason}"));
+    let refuse = |reason: &str| errors::option_error(value.py(), format!("{name}: {reason}"));
     if value.is_instance_of::<PyInt>() {
         return Err(refuse("an LSN is a number from 0 to 2**64 - 1"));
     }
