@@ -254,28 +254,25 @@ mod tests {
 
     #[test]
     fn every_name_is_read_and_printed() {
-        for text in ARROW_TYPE_NAMES
+        let examples = ARROW_TYPE_NAMES
             .replace("(p, s)", "(38;9)")
             .replace("[us, UTC]", "[us;UTC]")
             .replace("[n]", "[3]")
-            .replace("list<...>", "list<int32>")
             .replace(
                 "struct<name: ..., ...>",
-                "struct<x: float64; y: list<string>>",
+                "struct<x: float64;y: list<string>>",
             )
-            .replace("map<string, string>", "map<string; string>")
-            .split(", ")
-            .map(|name| name.replace(';', ", ").replace(",  ", ", "))
-        {
-            let text = text.replace("(38, 9)", "(38, 9)");
+            .replace("list<...>", "list<int32>")
+            .replace("map<string, string>", "map<string;string>");
+        for text in examples.split(", ") {
+            let text = text.replace(';', ", ");
             let data_type = parse_arrow_type(&text).unwrap_or_else(|| panic!("{text}"));
             let printed = ArrowTypeName(&data_type).to_string();
-            let known = if text == "uuid" {
-                "fixed_size_binary[16]"
+            if text == "uuid" {
+                assert_eq!(printed, "fixed_size_binary[16]");
             } else {
-                &text
-            };
-            assert_eq!(printed.replace(' ', ""), known.replace(' ', ""));
+                assert_eq!(printed, text);
+            }
             assert_eq!(parse_arrow_type(&printed), Some(data_type));
         }
     }

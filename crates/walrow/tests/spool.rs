@@ -1,11 +1,10 @@
 //! Open transactions beyond the memory for them: with and without the feature `file-spool`.
 
-use walrow::stream::ErrorKind;
-use walrow::{Decoder, DecoderBuilder};
+use walrow::{Decoder, DecoderBuilder, Error};
 use walrow_testkit::{Stream, text};
 
 /// A streamed transaction that does not fit the memory, and its commit.
-fn decoded() -> (Decoder, Result<(), walrow::Error>) {
+fn decoded() -> Result<Decoder, Error> {
     let columns = [("note", 25, -1, false)];
     let note = "x".repeat(10_000);
     let stream = Stream::new()
@@ -22,31 +21,29 @@ fn decoded() -> (Decoder, Result<(), walrow::Error>) {
         .stream_stop()
         .stream_commit(0x1000, 700)
         .bytes();
-    let mut decoder = DecoderBuilder::new()
-        .with_spool_memory(1000)
-        .build()
-        .expect("the options are valid");
-    let result = decoder.decode_chunk(&stream);
-    let result = result.and_then(|()| decoder.finish());
-    (decoder, result)
+    let mut decoder = DecoderBuilder::new().with_spool_memory(1000).build()?;
+    decoder.decode_chunk(&stream)?;
+    decoder.finish()?;
+    Ok(decoder)
 }
 
 #[test]
-#[cfg_attr(not(feature = "file-spool"), ignore = "needs the feature file-spool")]
+#[cfg(feature = "file-spool")]
 fn they_wait_in_a_file_by_default() {
-    let (mut decoder, result) = decoded();
-    result.unwrap();
+    let mut decoder = decoded().unwrap();
     let batch = decoder.next_batch().unwrap().expect("the rows of t");
     assert_eq!(batch.record_batch().num_rows(), 2);
 }
 
 #[test]
-#[cfg_attr(feature = "file-spool", ignore = "needs --no-default-features")]
+#[cfg(not(feature = "file-spool"))]
 fn they_are_an_error_without_a_spool() {
-    let (_, result) = decoded();
-    let error = result.unwrap_err();
+    let error = decoded().unwrap_err();
     let walrow::ErrorKind::Stream(stream) = error.kind() else {
         panic!("{error}");
     };
-    assert!(matches!(stream.kind, ErrorKind::Spool { .. }), "{error}");
+    assert!(
+        matches!(stream.kind, walrow::stream::ErrorKind::Spool { .. }),
+        "{error}"
+    );
 }
