@@ -55,6 +55,7 @@ lint: build ## formatting, ruff, mypy, stubs and clippy
 test-rust: build ## tests, docs and benches (run once) of all crates; fuzz targets are checked
 	$(TIMED) ( set -x; \
 	cargo test --workspace --locked $(if $(WALROW_SLOW),-- --include-ignored); \
+	cargo test -p walrow --no-default-features --tests --locked; \
 	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked; \
 	cargo bench --workspace --benches --profile test --locked -- --test; \
 	cargo check --manifest-path fuzz/Cargo.toml --locked )

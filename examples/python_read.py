@@ -15,7 +15,7 @@ path = sys.argv[1] if len(sys.argv) > 1 else DATA / "rows.text.wire"
 with walrow.read(path) as reader:
     for batch in reader:
         print(batch.table, batch.num_rows, pa.record_batch(batch).schema.names[:3])
-    print(f"complete up to {reader.position:#x}")
+    print(f"complete up to {reader.position}")
 
 # One table is an Arrow stream, for pyarrow, polars, DuckDB and others.
 if path == DATA / "rows.text.wire":

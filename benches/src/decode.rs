@@ -34,8 +34,8 @@ pub fn rows_with<'a>(
 }
 
 fn take(decoder: &mut Decoder) -> usize {
-    let batches = std::iter::from_fn(|| decoder.next_batch());
+    let batches = std::iter::from_fn(|| decoder.next_batch().ok().flatten());
     batches.fold(0, |rows, batch| {
-        rows.saturating_add(black_box(batch.into_records()).num_rows())
+        rows.saturating_add(black_box(batch.into_record_batch()).num_rows())
     })
 }

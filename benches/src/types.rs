@@ -517,14 +517,14 @@ mod tests {
                 let mut rest = &*bytes;
                 let mut batches = Vec::new();
                 while !rest.is_empty() || !decoder.wants_input() {
-                    batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+                    batches.extend(std::iter::from_fn(|| decoder.next_batch().ok().flatten()));
                     let consumed = decoder.decode(rest).unwrap();
                     rest = &rest[consumed..];
                 }
                 decoder.finish().unwrap();
-                batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+                batches.extend(std::iter::from_fn(|| decoder.next_batch().ok().flatten()));
                 assert_eq!(batches.len(), 1, "{}", family.name);
-                batches[0].records().clone()
+                batches[0].record_batch().clone()
             });
             assert_eq!(from_text, from_binary, "{}", family.name);
             let cells = from_text.num_rows() * from_text.num_columns();

@@ -11,6 +11,7 @@ public.stock 7
 - `Catalog` holds the definitions of user-defined types and of tables, which a stream
   lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
   server.
+- `Lsn` is an int that prints as PostgreSQL prints an LSN.
 - walrow's own errors are subclasses of `walrow.Error`: see `walrow.errors`.
 
 Batches and readers implement the Arrow PyCapsule interface, so pyarrow, polars, DuckDB
@@ -42,6 +43,7 @@ from walrow.errors import (
     SpoolError,
     UnrepresentableError,
 )
+from walrow.lsn import Lsn
 from walrow.reading import messages, read, schema
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "Error",
     "Frame",
     "LogError",
+    "Lsn",
     "Message",
     "OptionError",
     "Reader",

@@ -1,17 +1,13 @@
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, final
+from collections.abc import Iterable
+from inspect import Signature
+from typing import Any, ClassVar, Self, Unpack, final
 
-from walrow.typing import (
-    ArrowSchemaExportable,
-    Buffer,
-    Framing,
-    Policy,
-    Profile,
-    TableName,
-)
+from walrow.lsn import Lsn
+from walrow.typing import Buffer, Framing, Options, SchemaOptions, TableName
 
 __all__ = [
+    "OPTIONS",
     "UNCHANGED",
     "Batch",
     "BatchIterator",
@@ -26,8 +22,10 @@ __all__ = [
     "Unchanged",
     "__version__",
     "catalog_schema",
+    "parse_lsn",
 ]
 
+OPTIONS: dict[str, Any]
 UNCHANGED: Unchanged
 __version__: str
 
@@ -41,8 +39,11 @@ class Unchanged:
 class Batch:
     """Change rows of one version of one table: its own columns, then metadata columns.
 
-    Libraries with the Arrow PyCapsule interface import it without a copy:
-    `pa.record_batch(batch)`, `pl.DataFrame(batch)`.
+    Libraries with the Arrow PyCapsule interface import it without a copy.
+
+    Example:
+        for batch in walrow.read("shop.wire"):
+            print(batch.table, pa.record_batch(batch), pl.DataFrame(batch))
     """
 
     @property
@@ -90,7 +91,7 @@ class Batch:
         """Number of values that `unrepresentable="null"` made null, by column."""
 
     @property
-    def dropped_bounds(self) -> dict[str, int]:
+    def dropped_lower_bounds(self) -> dict[str, int]:
         """Number of arrays that lost a first subscript other than 1, by column."""
 
     def __len__(self) -> int: ...
@@ -118,8 +119,6 @@ class Decoder:
     iterator is dropped. An error is raised after all earlier batches were returned.
     Every later call raises it again.
 
-    The options are those of `walrow.read`.
-
     Example:
         decoder = walrow.Decoder(framing="copydata")
         for batch in decoder.feed(payloads):
@@ -128,35 +127,16 @@ class Decoder:
             ...
         confirm(decoder.position)
 
+    Args:
+        **options: Those of `walrow.read`.
+
     Raises:
         OptionError: The options are invalid or contradict each other.
     """
 
-    def __new__(
-        cls,
-        *,
-        table: TableName | None = None,
-        schema: ArrowSchemaExportable | None = None,
-        framing: Framing = "wire",
-        profile: Profile = "arrow",
-        types: Mapping[str, ArrowSchemaExportable | str] | None = None,
-        unrepresentable: Policy | Mapping[str, Policy] = "error",
-        catalog: Catalog | None = None,
-        session: Mapping[str, str] | None = None,
-        trim_bpchar: bool = False,
-        metadata: Sequence[str] | None = None,
-        metadata_prefix: str = "_",
-        batch_rows: int = 16384,
-        batch_bytes: int = 33554432,
-        batch_memory: int = 134217728,
-        side_tables: Sequence[str] = (),
-        envelope: bool = False,
-        start: int | str | None = None,
-        late_start: bool = False,
-        spool_memory: int = 67108864,
-        spool_directory: str | os.PathLike[str] | None = None,
-        message_limit: int | None = None,
-    ) -> Self: ...
+    __signature__: ClassVar[Signature]
+
+    def __new__(cls, **options: Unpack[Options]) -> Self: ...
     def feed(self, data: Buffer | Iterable[Any]) -> BatchIterator:
         """Queues a block or an iterable of chunks. Iterates over the full batches.
 
@@ -170,10 +150,19 @@ class Decoder:
         """
 
     def flush(self) -> BatchIterator:
-        """Iterates over batches of all rows up to the last commit."""
+        """Iterates over batches of all rows up to the last commit.
+
+        Raises:
+            RuntimeError: Another thread uses the decoder.
+        """
 
     def finish(self) -> BatchIterator:
-        """Ends the stream: like `flush`, but a missing chosen table is a SchemaError."""
+        """Ends the stream: like `flush`, but the chosen table must have appeared.
+
+        Raises:
+            SchemaError: While iterating, if the chosen table never appeared.
+            RuntimeError: Another thread uses the decoder.
+        """
 
     def new_session(self) -> None:
         """Begins a new server session: open transactions and relations are discarded.
@@ -185,11 +174,11 @@ class Decoder:
     def prepared(self) -> list[dict[str, Any]]:
         """Prepared transactions not yet committed or rolled back.
 
-        Each has `gid`, `xid`, `prepare_lsn` and `prepare_end_lsn`.
+        Each has `gid`, `xid`, `prepare_lsn` and `prepare_end_lsn` (`Lsn`).
         """
 
-    def prepared_state(self) -> bytes:
-        """Returns them as bytes, for `restore_prepared` of another decoder.
+    def save_prepared(self) -> bytes:
+        """Returns the prepared transactions as bytes, for `restore_prepared`.
 
         The state matches `position`. Resume from `position` to see their outcome; the
         server sends their rows again only if `position` is before their prepare. So
@@ -200,11 +189,11 @@ class Decoder:
             OptionError: Some rows were not returned yet.
             Error: The error that stopped the decoder: use the last saved state with its
                 position.
-            SpoolError: They cannot be read from disk.
+            SpoolError: The transactions cannot be read from disk.
         """
 
     def restore_prepared(self, state: bytes) -> None:
-        """Loads the result of `prepared_state`.
+        """Loads the prepared transactions that `save_prepared` returned.
 
         Raises:
             DecodeError: The bytes are not a state, or are truncated. Nothing is loaded.
@@ -212,10 +201,10 @@ class Decoder:
 
     @property
     def schema(self) -> Schema | None:
-        """The chosen table's schema, once it has appeared."""
+        """The Arrow schema of the chosen table. None until the table has appeared."""
 
     @property
-    def position(self) -> int:
+    def position(self) -> Lsn:
         """The end LSN up to which everything was returned; 0 at the beginning."""
 
     @property
@@ -247,7 +236,7 @@ class Decoder:
         """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
     @property
-    def dropped_bounds(self) -> dict[str, int]:
+    def dropped_lower_bounds(self) -> dict[str, int]:
         """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
 @final
@@ -257,35 +246,24 @@ class Reader:
     `walrow.read` returns it. With `table` or `envelope`, it is an Arrow stream, which
     decodes while it is consumed. It can be read once. As a context manager, it closes
     its source.
+
+    Example:
+        with walrow.read("shop.wire") as reader:
+            for batch in reader:
+                print(batch.table, pa.record_batch(batch))
+        print(reader.position)
+
+    Args:
+        chunks: An iterable of blocks or chunks, in the framing of the options.
+        **options: Those of `walrow.read`.
+
+    Raises:
+        OptionError: The options are invalid or contradict each other.
     """
 
-    def __new__(
-        cls,
-        chunks: Iterable[Any],
-        /,
-        *,
-        table: TableName | None = None,
-        schema: ArrowSchemaExportable | None = None,
-        framing: Framing = "wire",
-        profile: Profile = "arrow",
-        types: Mapping[str, ArrowSchemaExportable | str] | None = None,
-        unrepresentable: Policy | Mapping[str, Policy] = "error",
-        catalog: Catalog | None = None,
-        session: Mapping[str, str] | None = None,
-        trim_bpchar: bool = False,
-        metadata: Sequence[str] | None = None,
-        metadata_prefix: str = "_",
-        batch_rows: int = 16384,
-        batch_bytes: int = 33554432,
-        batch_memory: int = 134217728,
-        side_tables: Sequence[str] = (),
-        envelope: bool = False,
-        start: int | str | None = None,
-        late_start: bool = False,
-        spool_memory: int = 67108864,
-        spool_directory: str | os.PathLike[str] | None = None,
-        message_limit: int | None = None,
-    ) -> Self: ...
+    __signature__: ClassVar[Signature]
+
+    def __new__(cls, chunks: Iterable[Any], /, **options: Unpack[Options]) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch: ...
     def __enter__(self) -> Self: ...
@@ -303,7 +281,7 @@ class Reader:
         """
 
     @property
-    def position(self) -> int:
+    def position(self) -> Lsn:
         """The end LSN up to which everything was returned; 0 at the beginning."""
 
     @property
@@ -335,7 +313,7 @@ class Reader:
         """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
     @property
-    def dropped_bounds(self) -> dict[str, int]:
+    def dropped_lower_bounds(self) -> dict[str, int]:
         """As in `Batch`, by `schema.table.column`, over all returned batches."""
 
     def __arrow_c_schema__(self) -> object:
@@ -386,7 +364,7 @@ class Frame:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The frame's fields. LSNs are numbers, clocks are microseconds since 2000."""
+        """The frame's fields. LSNs are `Lsn`, clocks are microseconds since 2000."""
 
     def to_bytes(self) -> bytes:
         """Encodes the parsed frame: exactly the original bytes."""
@@ -405,7 +383,7 @@ class Message:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields in the manual. LSNs are numbers, times are microseconds since 2000.
+        """The fields in the manual. LSNs are `Lsn`, times are microseconds since 2000.
 
         Rows (`key`, `old`, `new`) are lists with one value per column: None for NULL,
         `UNCHANGED` for a value that was not sent, a string (or bytes, if not UTF-8) for
@@ -419,6 +397,16 @@ class Message:
 class Catalog:
     """Definitions of types and tables that a stream lacks: a value, read from a server.
 
+    `walrow.postgres.catalog` reads one from a server. It can be compared, hashed and
+    pickled.
+
+    Example:
+        catalog = walrow.Catalog.from_file("shop.json")
+        walrow.read("shop.wire", catalog=catalog)
+
+    Args:
+        json: A catalog as JSON, from `to_json`. Default: an empty catalog.
+
     Raises:
         OptionError: The text is not a catalog: it contains an unknown key, an OID
             twice, or an invalid array delimiter. The error names the entry by its OID.
@@ -426,8 +414,21 @@ class Catalog:
 
     def __new__(cls, json: str | None = None) -> Self: ...
     @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads a catalog from a file that contains JSON, in UTF-8.
+
+        Raises:
+            OptionError: The file is not a catalog.
+            OSError: The file cannot be read.
+        """
+
+    @classmethod
     def from_json(cls, json: str) -> Self:
-        """Reads a catalog from JSON."""
+        """Reads a catalog from JSON.
+
+        Raises:
+            OptionError: The text is not a catalog.
+        """
 
     def to_json(self) -> str:
         """Returns the catalog as JSON."""
@@ -457,17 +458,18 @@ class Schema:
         """Exports the schema, for Arrow consumers."""
 
 def catalog_schema(
-    catalog: Catalog,
+    catalog: Catalog | str | os.PathLike[str],
     table: TableName,
-    *,
-    schema: ArrowSchemaExportable | None = None,
-    profile: Profile = "arrow",
-    types: Mapping[str, ArrowSchemaExportable | str] | None = None,
-    unrepresentable: Policy | Mapping[str, Policy] = "error",
-    metadata: Sequence[str] | None = None,
-    metadata_prefix: str = "_",
-    envelope: bool = False,
-) -> Schema: ...
+    **options: Unpack[SchemaOptions],
+) -> Schema:
+    """Returns the schema of a table's batches, from a catalog: see `walrow.schema`."""
+
+def parse_lsn(text: str) -> int:
+    """Parses the text of an LSN: two hexadecimal numbers with a slash between them.
+
+    Raises:
+        ValueError: The text is not an LSN.
+    """
 
 @final
 class Counts:

@@ -17,7 +17,10 @@ No exception contains a user's data.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from walrow.lsn import Lsn
 
 __all__ = [
     "DecodeError",
@@ -54,7 +57,7 @@ class DecodeError(Error, ValueError):
 
     Attributes:
         offset: The offset of the error in the source, in bytes.
-        lsn: The LSN of the change or of its transaction's commit.
+        lsn: The LSN of the change or of its transaction's commit, as a `walrow.Lsn`.
         message: The name of the invalid message in PostgreSQL's manual.
         field: The field of that message.
         table: The table, as `schema.name`.
@@ -62,7 +65,7 @@ class DecodeError(Error, ValueError):
     """
 
     offset: int | None
-    lsn: int | None
+    lsn: Lsn | None
     message: str | None
     field: str | None
     table: str | None
@@ -73,7 +76,7 @@ class DecodeError(Error, ValueError):
         text: str = "",
         *,
         offset: int | None = None,
-        lsn: int | None = None,
+        lsn: Lsn | None = None,
         message: str | None = None,
         field: str | None = None,
         table: str | None = None,

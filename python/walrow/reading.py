@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from walrow._core import Catalog, Frames, Reader, Schema, catalog_schema
+from walrow._core import Frames, Reader, Schema, catalog_schema
+from walrow.signatures import with_options
 from walrow.sources import blocks
+from walrow.typing import Options, SchemaOptions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
-    from walrow.typing import (
-        ArrowSchemaExportable,
-        Framing,
-        Policy,
-        Profile,
-        Source,
-        TableName,
-    )
+    from walrow._core import Catalog
+    from walrow.typing import Framing, Source, TableName
 
 __all__ = ["messages", "read", "schema"]
 
 
-def read(
-    source: Source,
-    *,
-    table: TableName | None = None,
-    schema: ArrowSchemaExportable | None = None,
-    framing: Framing = "wire",
-    profile: Profile = "arrow",
-    types: Mapping[str, ArrowSchemaExportable | str] | None = None,
-    unrepresentable: Policy | Mapping[str, Policy] = "error",
-    catalog: Catalog | None = None,
-    session: Mapping[str, str] | None = None,
-    trim_bpchar: bool = False,
-    metadata: Sequence[str] | None = None,
-    metadata_prefix: str = "_",
-    batch_rows: int = 16384,
-    batch_bytes: int = 32 << 20,
-    batch_memory: int = 128 << 20,
-    side_tables: Sequence[str] = (),
-    envelope: bool = False,
-    start: int | str | None = None,
-    late_start: bool = False,
-    spool_memory: int = 64 << 20,
-    spool_directory: str | os.PathLike[str] | None = None,
-    message_limit: int | None = None,
-) -> Reader:
+@with_options(Options)
+def read(source: Source, **options: Unpack[Options]) -> Reader:
     """Reads the committed row changes of a stream, lazily.
 
     >>> import walrow
@@ -85,11 +58,13 @@ def read(
         types: Arrow types that replace the profile's types, for columns (`"total"`,
             `"orders.total"`, `"public.orders.total"`) or PostgreSQL types (`"numeric"`,
             `"_int4"`). Examples: `"string"`, `"decimal128(38, 9)"`, `pa.int64()`.
+            Names are accepted in the spelling of pyarrow and of Arrow's Rust library.
         unrepresentable: The policy for values that their Arrow type cannot hold:
             `"error"`, `"null"` (counted in `Reader.nulled`) or `"sentinel"` (infinite
             dates and timestamps become the largest or smallest ones). Or a policy for
             each column or PostgreSQL type, with the key `"*"` for all others.
-        catalog: The definitions of user-defined types.
+        catalog: The definitions of user-defined types: a `Catalog`, or the path of a
+            file that `Catalog.to_json` or `walrow catalog` wrote.
         session: The settings under which the stream was written, if they differ from
             `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
             "sql_standard", "client_encoding": "LATIN1"}`. Without it, values in the
@@ -113,10 +88,10 @@ def read(
             PostgreSQL's own text, then the metadata columns. The reader is then an
             Arrow stream.
         start: Skips what was delivered before: transactions that end, and
-            non-transactional messages that are, at or before this LSN. A number, or an
-            LSN as PostgreSQL writes it: `"0/1A2B"`. Also set it for a capture that
-            begins later than its slot: then a COMMIT PREPARED whose rows are missing is
-            an error.
+            non-transactional messages that are, at or before this LSN. An `Lsn`, such
+            as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
+            Also set it for a capture that begins later than its slot: then a COMMIT
+            PREPARED whose rows are missing is an error.
         late_start: Skips streamed transactions whose first chunk is before the stream,
             and prepared transactions whose rows are before it. Otherwise they are
             errors.
@@ -129,35 +104,14 @@ def read(
 
     Raises:
         OptionError: The options are invalid or contradict each other.
+        TypeError: An option has another type, or there is no such option.
         OSError: The file cannot be opened.
 
     While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`
     and the source's own exceptions are raised after all earlier batches were returned.
     """
-    return Reader(
-        blocks(source, framing=framing),
-        table=table,
-        schema=schema,
-        framing=framing,
-        profile=profile,
-        types=types,
-        unrepresentable=unrepresentable,
-        catalog=catalog,
-        session=session,
-        trim_bpchar=trim_bpchar,
-        metadata=metadata,
-        metadata_prefix=metadata_prefix,
-        batch_rows=batch_rows,
-        batch_bytes=batch_bytes,
-        batch_memory=batch_memory,
-        side_tables=side_tables,
-        envelope=envelope,
-        start=start,
-        late_start=late_start,
-        spool_memory=spool_memory,
-        spool_directory=spool_directory,
-        message_limit=message_limit,
-    )
+    chunks = blocks(source, framing=options.get("framing", "wire"))
+    return Reader(chunks, **options)
 
 
 def messages(source: Source, *, framing: Framing = "wire") -> Frames:
@@ -190,7 +144,12 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
     return Frames(blocks(source, framing=framing), framing=framing)
 
 
-def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
+@with_options(SchemaOptions)
+def schema(
+    catalog: Catalog | str | os.PathLike[str],
+    table: TableName,
+    **options: Unpack[SchemaOptions],
+) -> Schema:
     """Returns the schema of `read(table=...)`, from a table in a catalog.
 
     Its metadata lacks only `pg.replica_identity`, which only the stream contains.
@@ -201,13 +160,13 @@ def schema(catalog: Catalog, table: TableName, **options: Any) -> Schema:
     ...     ' "columns": [{"name": "id", "type": 23, "key": true}]}]}'
     ... )
     >>> walrow.schema(catalog, "t", metadata=["change_type"])
-    <walrow.Schema id: Int32, _change_type: Utf8>
+    <walrow.Schema id: int32, _change_type: string>
 
     Args:
-        catalog: A catalog that contains the table.
+        catalog: A catalog that contains the table, or the path of its file.
         table: As in `read`.
-        **options: `schema`, `profile`, `types`, `unrepresentable`, `metadata`,
-            `metadata_prefix` and `envelope`, as in `read`.
+        **options: The options in the signature are those of `read` that determine the
+            schema.
 
     Raises:
         SchemaError: The catalog does not contain the table, or has several of that

@@ -43,7 +43,7 @@ def blocks(source: Source, *, framing: str = "wire") -> Iterator[Any]:
         TypeError: The source has an unsupported type.
     """
     if isinstance(source, str | os.PathLike) or _is_file(source):
-        if framing != "wire":
+        if framing in {"copydata", "message"}:
             text = (
                 f"a file has no boundaries between chunks: framing {framing!r} "
                 "needs an iterable of chunks"

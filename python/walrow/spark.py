@@ -20,32 +20,38 @@ the schema: it comes from the same code as the batches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import unquote
 
 import walrow
 from walrow.errors import DecodeError, Error, OptionError, SchemaError
+from walrow.signatures import with_options
 from walrow.sources import BLOCK_BYTES, blocks
+from walrow.typing import SparkOptions
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Unpack
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from walrow.typing import SparkSchemaOptions, TableName
+
 __all__ = ["decode", "schema"]
 
 
+@with_options(SparkOptions)
 def decode(
     *,
-    table: str | tuple[str, str] | None = None,
+    table: TableName | None = None,
     schema: Any = None,
     column: str | None = None,
     unfinished: Literal["error", "ignore"] = "error",
-    **options: Any,
+    **options: Unpack[SparkOptions],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns a function for `DataFrame.mapInArrow` that decodes one table's changes.
 
@@ -69,25 +75,30 @@ def decode(
             `"error"`, or `"ignore"` to take only the complete transactions. Use
             `"ignore"` if another capture contains the rest. A transaction that the
             server itself broke off with an error is never reported as missing.
-        **options: The options of `walrow.read`, except `framing` and `profile`, which
-            are fixed.
+        **options: The options in the signature are those of `walrow.read`. `framing` and
+            `profile` are fixed. A catalog's file is read once, on the driver.
 
     Raises:
         OptionError: The options are invalid or contradict each other.
         SchemaError: The schema does not fit the table.
     """
-    _check(table, options, unfinished)
+    _check(table, {**options}, unfinished)
     declared = None if schema is None else _arrow_schema(schema)
     function = _Decode(table, declared, column, unfinished, options)
     # Validate options on the driver.
     function.decoder()
+    catalog = options.get("catalog")
+    if isinstance(catalog, str | os.PathLike):
+        # Executors may not have the file.
+        options["catalog"] = walrow.Catalog.from_file(catalog)
     return function
 
 
+@with_options(SparkOptions)
 def schema(
     source: walrow.Catalog | str | os.PathLike[str] | Any,
-    table: str | tuple[str, str] | None = None,
-    **options: Any,
+    table: TableName | None = None,
+    **options: Unpack[SparkOptions],
 ) -> StructType:
     """Returns the schema of a table's changes in `decode`, from the same code.
 
@@ -103,9 +114,11 @@ def schema(
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    _check(table, options)
+    _check(table, {**options})
     if isinstance(source, walrow.Catalog) and table is not None:
-        found = pa.schema(walrow.schema(source, table, profile="spark", **options))
+        # The other options do not change the schema, but are checked.
+        chosen = cast("SparkSchemaOptions", options)
+        found = pa.schema(walrow.schema(source, table, profile="spark", **chosen))
         return from_arrow_schema(found, prefer_timestamp_ntz=True)
     if isinstance(source, walrow.Catalog):
         source = b""
@@ -119,11 +132,11 @@ def schema(
 class _Decode:
     """The function that `decode` returns: only plain values, so it can be pickled."""
 
-    table: str | tuple[str, str] | None
+    table: TableName | None
     schema: pa.Schema | None
     column: str | None
     unfinished: Literal["error", "ignore"]
-    options: dict[str, Any] = field(default_factory=dict)
+    options: SparkOptions
 
     def decoder(self) -> walrow.Decoder:
         """Creates a decoder for one capture."""
@@ -135,7 +148,7 @@ class _Decode:
     @property
     def fixed(self) -> bool:
         """Whether walrow defines the schema of the batches."""
-        return _is_fixed(self.table, self.options)
+        return _is_fixed(self.table, envelope=self.options.get("envelope", False))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decodes all captures of a partition."""
@@ -236,10 +249,10 @@ class _Decode:
             raise DecodeError(text)
 
 
-def _is_fixed(table: str | tuple[str, str] | None, options: dict[str, Any]) -> bool:
+def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:
     """Whether it reads envelopes or a side table, whose columns are fixed."""
     name = table if isinstance(table, str) else ".".join(table or ())
-    return bool(options.get("envelope")) or name in _SIDE_TABLES
+    return envelope or name in _SIDE_TABLES
 
 
 _SIDE_TABLES = {
@@ -262,8 +275,8 @@ def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _check(
-    table: str | tuple[str, str] | None,
-    options: dict[str, Any],
+    table: TableName | None,
+    options: Mapping[str, object],
     unfinished: str = "error",
 ) -> None:
     if table is None and not options.get("envelope"):

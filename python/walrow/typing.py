@@ -1,19 +1,33 @@
-"""Types for annotations. Programs do not need them at run time."""
+"""Types for annotations, such as the options of each function.
+
+```python
+def read_orders(source: Source, **options: Unpack[Options]) -> walrow.Reader:
+    return walrow.read(source, table="public.orders", **options)
+```
+
+`help(walrow.read)` describes the options. Their defaults are in the Rust core.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import IO, Any, Literal, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
+
+from walrow._core import Catalog  # noqa: TC001 - get_type_hints looks it up
 
 __all__ = [
     "ArrowSchemaExportable",
     "BinaryFile",
     "Buffer",
     "Framing",
+    "Options",
     "Policy",
     "Profile",
+    "SchemaOptions",
     "Source",
+    "SparkOptions",
+    "SparkSchemaOptions",
     "TableName",
 ]
 
@@ -40,3 +54,44 @@ Source: TypeAlias = (
     str | os.PathLike[str] | BinaryFile | IO[bytes] | Buffer | Iterable[Any]
 )
 TableName: TypeAlias = str | tuple[str, str]
+
+
+class SparkSchemaOptions(TypedDict, total=False):
+    """The options that determine the columns of batches, in Spark too."""
+
+    types: Mapping[str, ArrowSchemaExportable | str] | None
+    unrepresentable: Policy | Mapping[str, Policy]
+    metadata: Sequence[str] | None
+    metadata_prefix: str
+    envelope: bool
+
+
+class SchemaOptions(SparkSchemaOptions, total=False):
+    """The options of `walrow.schema`."""
+
+    schema: ArrowSchemaExportable | None
+    profile: Profile
+
+
+class SparkOptions(SparkSchemaOptions, total=False):
+    """The options of `walrow.spark.decode`, besides its parameters."""
+
+    catalog: Catalog | str | os.PathLike[str] | None
+    session: Mapping[str, str] | None
+    trim_bpchar: bool
+    batch_rows: int
+    batch_bytes: int
+    batch_memory: int
+    start: int | str | None
+    late_start: bool
+    spool_memory: int
+    spool_directory: str | os.PathLike[str] | None
+    message_limit: int | None
+
+
+class Options(SchemaOptions, SparkOptions, total=False):
+    """The options of `walrow.read` and `walrow.Decoder`."""
+
+    table: TableName | None
+    framing: Framing
+    side_tables: Sequence[str]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS))
-COMMAND = [sys.executable, "-m", "walrow.cli"]
+COMMAND = [sys.executable, "-m", "walrow"]
 
 
 @pytest.fixture(scope="session")

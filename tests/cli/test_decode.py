@@ -20,7 +20,7 @@ import walrow
 from reference import messages
 from reference import reader as r
 from walrow.cli import jsonlines
-from walrow.cli.decode import _pairs
+from walrow.cli.arguments import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -265,7 +265,7 @@ def test_column_ends_where_its_type_begins(
     item: str, column: str, kind: str | None
 ) -> None:
     kind = kind or item.removeprefix(f"{column}=")
-    assert _pairs((item,), "--types") == {column: kind}
+    assert pairs("--types", (item,)) == {column: kind}
 
 
 def test_types_with_a_time_zone_are_taken(

@@ -153,7 +153,7 @@ def test_error_in_a_pipe_says_what_was_written(data: Path, run: Any) -> None:
 
 def shell(folder: Path, command: str) -> subprocess.CompletedProcess[bytes]:
     """Runs a line of the shell in which `walrow` is the command."""
-    script = f'walrow() {{ "$0" -m walrow.cli "$@"; }}; {command}'
+    script = f'walrow() {{ "$0" -m walrow "$@"; }}; {command}'
     return subprocess.run(  # noqa: S603
         ["/bin/sh", "-c", script, sys.executable],
         cwd=folder,
@@ -419,7 +419,7 @@ def test_closed_streams_are_no_tracebacks(
     for word, path in words.items():
         command = command.replace(word, f"'{path}'")
     found = subprocess.run(  # noqa: S603
-        ["/bin/sh", "-c", f'"$0" -m walrow.cli {command}', sys.executable],
+        ["/bin/sh", "-c", f'"$0" -m walrow {command}', sys.executable],
         capture_output=True,
         check=False,
         timeout=50,

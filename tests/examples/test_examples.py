@@ -14,7 +14,7 @@ SCRIPTS = [
     p for p in sorted((ROOT / "examples").glob("*.py")) if p.name not in NOT_SCRIPTS
 ]
 SAID = {
-    "python_read.py": ["public.item 10", "public.stock", "complete up to 0x"],
+    "python_read.py": ["public.item 10", "public.stock", "complete up to 0/"],
     "spark_map_in_arrow.py": ["insert", "update_postimage", "delete"],
 }
 

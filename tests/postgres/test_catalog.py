@@ -764,7 +764,7 @@ def command(*arguments: object, **options: Any) -> subprocess.CompletedProcess[s
     pytest.importorskip("click")
     pytest.importorskip("rich")
     return subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "walrow.cli", *map(str, arguments)],
+        [sys.executable, "-m", "walrow", *map(str, arguments)],
         capture_output=True,
         check=False,
         text=True,

@@ -139,7 +139,7 @@ def test_rows_of_another_session_are_missing_unless_its_state_is_here(
         rows(data, start=start)
     assert rows(data, start=start, late_start=True) == 1
     second = walrow.Decoder(start=start)
-    second.restore_prepared(first.prepared_state())
+    second.restore_prepared(first.save_prepared())
     assert sum(len(batch) for batch in [*second.feed(data), *second.finish()]) == 2
     alone = slot.server.major < FIRST_WITH_PREPARE
     assert second.unprepared_commits == alone

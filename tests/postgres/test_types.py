@@ -157,7 +157,7 @@ def test_text_profile_is_what_the_server_prints(live: Live, name: str) -> None:
         wanted = expected(live, table.name, form)
         assert not differences(found.to_pylist(), wanted), form
         assert batch.nulled == {}
-        assert batch.dropped_bounds == {}
+        assert batch.dropped_lower_bounds == {}
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -184,7 +184,7 @@ def test_values_written_again_are_what_the_server_prints(
         if form == "text" or table.kind.binary == "number":
             assert not differences(wanted_form.render(found), wanted), form
         assert batch.nulled == {}
-        assert batch.dropped_bounds == ({"v": dropped} if dropped else {})
+        assert batch.dropped_lower_bounds == ({"v": dropped} if dropped else {})
 
 
 @pytest.mark.parametrize("profile", [*PROFILES, "text"])
@@ -252,7 +252,7 @@ def test_arrays_of_several_dimensions_are_lists_as_deep_if_asked_for(
             printed = live.texts[table.name][row + 1]
             assert render(found) == [without_bounds(printed)]
             has_bounds = printed != without_bounds(printed)
-            assert batch.dropped_bounds == ({"v": 1} if has_bounds else {})
+            assert batch.dropped_lower_bounds == ({"v": 1} if has_bounds else {})
 
 
 @pytest.mark.parametrize("profile", PROFILES)

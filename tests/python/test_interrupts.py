@@ -109,7 +109,7 @@ def test_nothing_is_lost_by_an_interrupt() -> None:
 
 def save_for_ever(decoder: walrow.Decoder) -> None:
     while True:
-        decoder.prepared_state()
+        decoder.save_prepared()
 
 
 class _Schema:
@@ -141,4 +141,4 @@ def test_a_large_state(interrupt: Callable[[], Callable[[], float]]) -> None:
     assert interrupted() < SECONDS
     # Nothing of it is gone.
     assert decoder.prepared == held
-    assert len(decoder.prepared_state()) > 3 * len(rows)
+    assert len(decoder.save_prepared()) > 3 * len(rows)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import walrow
 from captures import Capture, capture, captures
 from rows import outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pa = pytest.importorskip("pyarrow")
 
@@ -69,7 +73,9 @@ def test_longest_key_wins() -> None:
         ("timestamp", ["timestamp[us]"]),
         ("timestamptz", ["timestamp[us, UTC]", "timestamp[us, tz=UTC]"]),
         ("uuid", ["uuid", "fixed_size_binary[16]"]),
-        ("_int4", ["list<int32>", "list<int64>", "list<item: int64>"]),
+        ("_int4", ["list<int32>", "list<int64>", "list<item: int64>", "List(Int32)"]),
+        ("text", ["Utf8", "LargeUtf8", "utf8_view", "dictionary"]),
+        ("numeric", ["Decimal128(12, 2)", "decimal128(12, 2)", "Float64"]),
     ],
 )
 def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
@@ -108,7 +114,7 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         (
             {"types": {"hstore": "int64"}},
             walrow.OptionError,
-            r'hstore cannot become Int64; it can become .*say "table\.hstore"',
+            r'hstore cannot become int64; it can become .*say "table\.hstore"',
         ),
         ({"types": {"_vector": "int32"}}, walrow.OptionError, "cannot become"),
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
@@ -125,13 +131,29 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"batch_bytes": 1 << 30}, walrow.OptionError, "batch_bytes"),
         ({"batch_memory": 0}, walrow.OptionError, "batch_memory"),
         ({"schema": pa.schema([])}, walrow.OptionError, "say which"),
-        ({"catalog": "{}"}, TypeError, "walrow.Catalog"),
+        ({"catalog": "{}"}, TypeError, r"walrow\.Catalog\.from_json"),
+        ({"catalog": 5}, TypeError, r"walrow\.postgres\.catalog"),
+        ({"catalog": "/nowhere/shop.json"}, FileNotFoundError, "/nowhere/shop.json"),
+        ({"schema": ["id"]}, TypeError, "schema must be an Arrow schema.*not list"),
+        ({"schema": {"id": "int64"}}, TypeError, "schema must be.*not dict"),
+        (
+            {"types": [("a", "int64")]},
+            TypeError,
+            "types must be a dictionary, not list",
+        ),
+        ({"start": "1A2B"}, walrow.OptionError, "start: an LSN is two hexadecimal"),
+        ({"start": "yesterday"}, walrow.OptionError, "start: an LSN"),
+        ({"start": -1}, walrow.OptionError, "start: an LSN is a number from 0"),
+        ({"start": 1.5}, TypeError, "start must be an LSN"),
+        ({"start": True}, TypeError, "start must be an LSN"),
+        ({"batch_rows": "many"}, TypeError, "batch_rows must be an integer"),
+        ({"envelope": "yes"}, TypeError, "envelope must be True or False"),
         ({"session": {"DateStyle": "ISO, SQL"}}, walrow.OptionError, "DateStyle"),
         ({"session": {"DateStyle": "SQL, DMY, MDY"}}, walrow.OptionError, "DateStyle"),
         (
             {"session": {"DateStyle": "SQL, DMY", "datestyle": "SQL, DMY"}},
             walrow.OptionError,
-            "datestyle is told twice",
+            "datestyle is set twice",
         ),
         ({"session": {"TimeZone": ""}}, walrow.OptionError, "TimeZone"),
         ({"session": {"bytea_output": "x"}}, walrow.OptionError, "hex or escape"),
@@ -162,7 +184,7 @@ def test_a_column_that_cannot_become_its_type_is_a_schema_error() -> None:
 
 def test_key_is_a_type_where_no_column_has_its_name() -> None:
     """What a type cannot become is the option's fault, before there is a column."""
-    with pytest.raises(walrow.OptionError, match="types: int4 cannot become Int16"):
+    with pytest.raises(walrow.OptionError, match="types: int4 cannot become int16"):
         walrow.Decoder(types={"int4": "int16"})
     # `label`, of five letters and text, as a column by the name of a type.
     dates = _with_column("dates")
@@ -350,7 +372,7 @@ def test_a_catalog_tells_what_cannot_be() -> None:
         )
     )
     for key in ("mood", "item.label", "public.item.label", "item.amount"):
-        with pytest.raises(walrow.OptionError, match=f"{key} .*cannot become Int64"):
+        with pytest.raises(walrow.OptionError, match=f"{key} .*cannot become int64"):
             walrow.read(ROWS.path, types={key: "int64"}, catalog=catalog)
     types = {"other.label": "int64", "item.amount": "float64", "mood": "dictionary"}
     assert list(walrow.read(ROWS.path, types=types, catalog=catalog))
@@ -412,3 +434,31 @@ def test_a_schema_without_end_is_refused() -> None:
 def test_a_prefix_is_text_that_arrow_can_hand_over() -> None:
     with pytest.raises(walrow.OptionError, match="zero byte"):
         walrow.Decoder(metadata_prefix="a\0b")
+
+
+def test_a_catalog_may_be_the_path_of_its_file(tmp_path: Path) -> None:
+    mood = {"oid": 20_000, "schema": "public", "name": "mood", "kind": "enum"}
+    text = json.dumps({"types": [mood | {"labels": ["sad"]}]})
+    path = tmp_path / "catalog.json"
+    path.write_text(text, "utf-8")
+    catalog = walrow.Catalog(text)
+    assert walrow.Catalog.from_file(path) == catalog
+    assert walrow.Catalog.from_file(str(path)) == catalog
+    for given in (path, str(path), catalog):
+        with pytest.raises(walrow.OptionError, match="mood cannot become int64"):
+            walrow.Decoder(catalog=given, types={"mood": "int64"})
+    for content in (b"[", b"\xff"):
+        path.write_bytes(content)
+        with pytest.raises(walrow.OptionError, match=r"catalog\.json: not a catalog"):
+            walrow.Decoder(catalog=path)
+
+
+def test_reprs_name_types_as_the_option_does() -> None:
+    reader = walrow.read(capture("types-time").path, unrepresentable="null")
+    text = repr(next(reader).schema)
+    assert text.startswith("<walrow.Schema ")
+    columns = dict(re.findall(r"(\w+): ([^,]+(?:, UTC\])?)", text))
+    assert len(columns) > 5
+    for name, kind in columns.items():
+        if not name.startswith("_"):
+            walrow.Decoder(types={f"{name}_": kind})

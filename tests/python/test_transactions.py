@@ -271,7 +271,7 @@ def test_two_captures_that_overlap_give_nothing_twice(name: str) -> None:
         batches = list(first.feed(data[: frame.offset]))
         batches += first.flush()
         second = walrow.Decoder(side_tables=sides, start=first.position)
-        second.restore_prepared(first.prepared_state())
+        second.restore_prepared(first.save_prepared())
         # The server sends from the start again, as it does after a reconnect.
         batches += second.feed(data)
         batches += second.finish()
@@ -325,12 +325,12 @@ def test_prepared_transactions_end_in_another_decoder() -> None:
         ("two 'quoted' é", True),
     ]
     assert all(each["prepare_lsn"] < each["prepare_end_lsn"] for each in held)
-    state = first.prepared_state()
+    state = first.save_prepared()
 
     second = walrow.Decoder(start=first.position)
     second.restore_prepared(state)
     assert second.prepared == held
-    assert second.prepared_state() == state
+    assert second.save_prepared() == state
     # A new session tells the relations again, before their first use.
     relation = next(it for it in frames if it.message and it.message.kind == "R")
     assert frames[0].kind == "W"
@@ -352,12 +352,12 @@ def test_state_belongs_to_a_position() -> None:
     decoder = walrow.Decoder()
     decoder.feed(capture("rows").data)
     with pytest.raises(RuntimeError, match="take all batches"):
-        decoder.prepared_state()
+        decoder.save_prepared()
     list(decoder.feed(b""))
     with pytest.raises(walrow.OptionError, match="flush"):
-        decoder.prepared_state()
+        decoder.save_prepared()
     list(decoder.flush())
-    none = decoder.prepared_state()
+    none = decoder.save_prepared()
     walrow.Decoder().restore_prepared(none)
     for cut in (0, len(none) // 2, len(none) - 1):
         with pytest.raises(walrow.DecodeError, match="not a whole state"):
@@ -372,7 +372,7 @@ def test_no_state_is_given_after_a_failure() -> None:
     with pytest.raises(walrow.DecodeError):
         list(decoder.feed(TWO_PHASE.data))
     with pytest.raises(walrow.DecodeError, match="message_limit"):
-        decoder.prepared_state()
+        decoder.save_prepared()
 
 
 # The envelope
@@ -493,10 +493,12 @@ def test_a_full_disk_is_an_error_that_takes_nothing_back(tmp_path: Path) -> None
         check=True,
         capture_output=True,
     )
-    rows, number, position = map(int, result.stdout.split())
-    assert rows == 17
-    assert number == errno.EFBIG
-    assert position == table(first.path, "walrow.transactions")[-1]["end_lsn"]
+    rows, number, position = result.stdout.decode().split()
+    assert int(rows) == 17
+    assert int(number) == errno.EFBIG
+    assert (
+        walrow.Lsn(position) == table(first.path, "walrow.transactions")[-1]["end_lsn"]
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,15 +8,15 @@ use arrow_schema::SchemaRef;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::{Assembler, Encoding, Item, Prepared};
-use walrow_wire::{Lsn, Oid, Xid};
+use walrow_wire::{Framing, Lsn, Oid, Xid};
 
-/// Turns a stream into record batches of its committed rows, one table and version a batch.
+/// Converts a stream to record batches of its committed rows. A batch has rows of one version of one
+/// table.
 ///
-/// Push bytes with [`Decoder::decode`], which stops when a batch is full; take batches with
-/// [`Decoder::next_batch`]; end with [`Decoder::finish`]. Batches never depend on where the input
-/// was cut. When all input was taken, a transaction of many batches may still be in the middle: go
-/// on with `decode(&[])` until the decoder wants input, so that no more than a batch of it is held at
-/// a time.
+/// Pass the bytes of a connection, cut anywhere, to [`Decoder::decode`], which stops when a batch is
+/// full. Take the batches with [`Decoder::next_batch`], and end with [`Decoder::finish`]. When
+/// `decode` has taken all input, it may still be inside a transaction of many batches: call
+/// `decode(&[])` until the decoder wants input. This keeps at most one batch of it in memory.
 ///
 /// ```
 /// use walrow_arrow::DecoderBuilder;
@@ -25,71 +25,183 @@ use walrow_wire::{Lsn, Oid, Xid};
 /// let mut decoder = DecoderBuilder::new().build()?;
 /// let mut rest = stream;
 /// while !rest.is_empty() || !decoder.wants_input() {
-///     while let Some(batch) = decoder.next_batch() {
-///         println!("{}: {} rows", batch.relation(), batch.records().num_rows());
+///     while let Some(batch) = decoder.next_batch()? {
+///         println!("{}: {} rows", batch.relation(), batch.record_batch().num_rows());
 ///     }
 ///     let consumed = decoder.decode(rest)?;
 ///     rest = &rest[consumed..];
 /// }
 /// decoder.finish()?;
-/// while let Some(batch) = decoder.next_batch() {
-///     println!("{}: {} rows", batch.relation(), batch.records().num_rows());
+/// while let Some(batch) = decoder.next_batch()? {
+///     println!("{}: {} rows", batch.relation(), batch.record_batch().num_rows());
 /// }
 /// println!("complete up to {}", decoder.position());
+/// # Ok::<(), walrow_arrow::Error>(())
+/// ```
+///
+/// A driver returns one payload at a time instead: pass each to [`Decoder::decode_chunk`].
+///
+/// ```
+/// use walrow_arrow::DecoderBuilder;
+/// use walrow_wire::Framing;
+///
+/// let payloads: [&[u8]; 0] = []; // of CopyData messages
+/// let mut decoder = DecoderBuilder::new().with_framing(Framing::CopyData).build()?;
+/// for payload in payloads {
+///     decoder.decode_chunk(payload)?;
+///     while let Some(batch) = decoder.next_batch()? {
+///         println!("{}: {} rows", batch.relation(), batch.record_batch().num_rows());
+///     }
+/// }
+/// decoder.finish()?;
+/// while let Some(batch) = decoder.next_batch()? {
+///     println!("{}: {} rows", batch.relation(), batch.record_batch().num_rows());
+/// }
 /// # Ok::<(), walrow_arrow::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Decoder {
     assembler: Assembler,
     tables: Tables,
+    framing: Framing,
+    chunks: Chunks,
     failure: Option<Error>,
+}
+
+/// Chunks as wire frames, of which the first `at` bytes are decoded.
+#[derive(Debug, Default)]
+struct Chunks {
+    frames: Vec<u8>,
+    at: usize,
+}
+
+impl Chunks {
+    fn rest(&self) -> &[u8] {
+        self.frames.get(self.at..).unwrap_or_default()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.at >= self.frames.len()
+    }
+
+    fn push(&mut self, framing: Framing, chunk: &[u8], lsn: Lsn) {
+        self.frames.drain(..self.at);
+        self.at = 0;
+        framing.append(chunk, lsn, &mut self.frames);
+    }
+
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.at = 0;
+    }
 }
 
 impl Decoder {
     pub(crate) fn new(options: DecoderBuilder) -> Self {
         Self {
             assembler: assembler(&options),
+            framing: options.framing,
+            chunks: Chunks::default(),
             tables: Tables::new(options),
             failure: None,
         }
     }
 
-    /// Decodes from the front of `input` and says how many bytes it took; give it the rest again.
+    /// Decodes wire frames, cut anywhere, and returns the number of bytes that it took. Pass the rest
+    /// again.
     ///
-    /// It stops early when a batch is full: take all batches before the next call. It stops as well
-    /// after some hundred thousand rows that filled none, so that a caller may look around. That all
-    /// of `input` was taken does not mean that all of its rows are in batches: call it again, with
-    /// more input or with none, until [`Decoder::wants_input`] says yes. In framings other than wire,
-    /// each chunk is made wire frames by [`walrow_wire::Framing::append`] first.
+    /// It stops early when a batch is full: take all batches before the next call. It also stops after
+    /// some hundred thousand rows without a full batch, so that the caller can do something else. When
+    /// it has taken all of `input`, some rows may still be missing from the batches: call it again,
+    /// with or without more input, until [`Decoder::wants_input`] returns true.
+    ///
+    /// For chunks of other framings, call [`Decoder::decode_chunk`].
     ///
     /// # Errors
-    /// What stops the decoder for good: later calls repeat the error. Everything before the fault
-    /// lies ready for [`Decoder::next_batch`]: of bytes that are not the protocol all transactions
-    /// before theirs, of a value that Arrow cannot hold all changes before its own.
+    /// The error is final: later calls repeat it. The rows before the error are ready for
+    /// [`Decoder::next_batch`]. If bytes do not follow the protocol, these are all transactions before
+    /// theirs. If Arrow cannot hold a value, these are all changes before its own.
     ///
-    /// Whether a committed transaction's bytes are the protocol shows only as they are read: of
-    /// one that is at fault, its rows that fill no batch are taken back, but batches that were full
-    /// before the fault hold rows of it. [`Decoder::position`] never passes such a transaction.
+    /// The messages of a transaction are only read when it is committed. If one of them is invalid,
+    /// the transaction's rows are dropped, except those in batches that were full before.
+    /// [`Decoder::position`] never passes such a transaction.
     pub fn decode(&mut self, input: &[u8]) -> Result<usize, Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }
-        let mut rest = input;
-        let mut steps = STEPS;
-        while steps > 0 && !self.tables.has_batch() {
-            match self.step(&mut rest) {
-                Ok(0) => break,
-                Ok(taken) => steps = steps.saturating_sub(taken),
-                Err(error) => return Err(self.fail(error)),
+        if !self.chunks.is_empty() {
+            self.decode_chunks()?;
+            if !self.chunks.is_empty() {
+                return Ok(0);
             }
         }
-        Ok(input.len().saturating_sub(rest.len()))
+        let mut rest = input;
+        match self.advance(&mut rest) {
+            Ok(_) => Ok(input.len().saturating_sub(rest.len())),
+            Err(error) => Err(self.fail(error)),
+        }
     }
 
-    /// Whether there is nothing to do without more input: all batches were taken, and no committed
-    /// transaction is in the middle.
+    /// Decodes one chunk: with [`Framing::CopyData`] the payload of a CopyData message, as drivers
+    /// return it; with [`Framing::Message`] one pgoutput message; with [`Framing::Wire`] any bytes.
+    ///
+    /// It takes the whole chunk. Take all batches before the next call: [`Decoder::next_batch`] decodes
+    /// what is left of the chunk.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_chunk(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        self.decode_chunk_at(chunk, Lsn::INVALID)
+    }
+
+    /// Decodes one chunk, like [`Decoder::decode_chunk`], with the LSN beside it, as
+    /// `pg_logical_slot_get_binary_changes` returns one beside each message.
+    ///
+    /// Only [`Framing::Message`] uses the LSN: chunks of other framings contain their own.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_chunk_at(&mut self, chunk: &[u8], lsn: Lsn) -> Result<(), Error> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        self.chunks.push(self.framing, chunk, lsn);
+        self.decode_chunks()
+    }
+
+    /// Decodes what is left of the chunks, up to a full batch.
+    fn decode_chunks(&mut self) -> Result<(), Error> {
+        let mut chunks = std::mem::take(&mut self.chunks);
+        let mut rest = chunks.rest();
+        let mut result = Ok(true);
+        while result == Ok(true) && !self.tables.has_batch() {
+            result = self.advance(&mut rest);
+        }
+        chunks.at = chunks.frames.len().saturating_sub(rest.len());
+        self.chunks = chunks;
+        result.map(|_| ()).map_err(|error| self.fail(error))
+    }
+
+    /// Decodes up to a full batch, or for a limited number of steps. Returns whether there is more to
+    /// do without more input.
+    fn advance(&mut self, rest: &mut &[u8]) -> Result<bool, Error> {
+        let mut steps = STEPS;
+        while steps > 0 && !self.tables.has_batch() {
+            match self.step(rest)? {
+                0 => return Ok(false),
+                taken => steps = steps.saturating_sub(taken),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the decoder needs more input to go on: all batches were taken, and the last committed
+    /// transaction was read to its end.
     pub fn wants_input(&self) -> bool {
-        !self.tables.has_batch() && !self.tables.is_truncating() && !self.assembler.is_reading()
+        !self.tables.has_batch()
+            && !self.tables.is_truncating()
+            && !self.assembler.is_reading()
+            && self.chunks.is_empty()
     }
 
     /// Takes the next item, or the next table of a truncate, and says what that was in steps; none
@@ -120,7 +232,8 @@ impl Decoder {
 
     /// Reads on to the end of the committed transaction whose bytes were all taken.
     fn drain(&mut self) -> Result<(), Error> {
-        let mut rest: &[u8] = &[];
+        let chunks = std::mem::take(&mut self.chunks);
+        let mut rest = chunks.rest();
         while self.step(&mut rest)? > 0 {
             // Nobody takes batches meanwhile, and builders are to stay within their bounds.
             self.tables.finish_due()?;
@@ -139,34 +252,46 @@ impl Decoder {
         error
     }
 
-    /// Takes the next finished batch.
-    pub fn next_batch(&mut self) -> Option<Batch> {
+    /// Takes the next full batch. Returns `None` if there is none without more input.
+    ///
+    /// # Errors
+    /// The error that stopped the decoder, after the last batch before it.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
         loop {
             if let Some((batch, _)) = self.tables.ready.pop_front() {
-                return Some(batch);
+                return Ok(Some(batch));
             }
-            let version = self.tables.due.pop_front()?;
-            if let Err(error) = self.tables.finish_version(version, false) {
-                // Only what Arrow refuses comes to this; the other tables' rows are still good.
-                self.failure.get_or_insert(error);
+            if let Some(version) = self.tables.due.pop_front() {
+                if let Err(error) = self.tables.finish_version(version, false) {
+                    // Only what Arrow refuses comes to this; the other tables' rows are still good.
+                    self.failure.get_or_insert(error);
+                }
+                continue;
             }
+            if let Some(error) = &self.failure {
+                return Err(error.clone());
+            }
+            if self.chunks.frames.is_empty() {
+                return Ok(None);
+            }
+            if self.wants_input() {
+                self.chunks.clear();
+                return Ok(None);
+            }
+            // An error comes after the batches before it.
+            let _ = self.decode_chunks();
         }
     }
 
-    /// What stopped the decoder for good.
-    pub fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
-    }
-
-    /// Whether [`Decoder::next_batch`] has a batch.
+    /// Whether [`Decoder::next_batch`] has a batch ready.
     pub fn has_batch(&self) -> bool {
         self.tables.has_batch()
     }
 
-    /// Makes batches of all rows so far, that is, of everything up to the last commit.
+    /// Makes batches of all rows up to the last commit.
     ///
-    /// Where [`Decoder::decode`] was not called until no more batches came, the rest of the
-    /// transaction is decoded at once, however many batches that makes.
+    /// If [`Decoder::wants_input`] was false, this decodes the rest of the transaction at once,
+    /// however many batches that makes.
     ///
     /// # Errors
     /// As [`Decoder::decode`].
@@ -180,11 +305,11 @@ impl Decoder {
 
     /// Flushes, then checks that the chosen table is in the stream. Further input is accepted.
     ///
-    /// A table that the stream described has its schema, even if no row of it came. With a start
-    /// ([`DecoderBuilder::with_start`]) there may be nothing new of it at all.
+    /// A table without rows is also found if the stream described it. With
+    /// [`DecoderBuilder::with_start`], the table may be missing: there may be nothing new of it.
     ///
     /// # Errors
-    /// A chosen table that never appeared is [`ErrorKind::Schema`].
+    /// [`ErrorKind::Schema`] if the chosen table never appeared. As [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<(), Error> {
         self.flush()?;
         self.tables.describe(self.assembler.relations())?;
@@ -197,25 +322,25 @@ impl Decoder {
         }
     }
 
-    /// The end LSN up to which every transaction's rows were taken with [`Decoder::next_batch`];
-    /// 0/0 before the first. Never goes back.
+    /// The end LSN up to which the rows of every transaction were taken with [`Decoder::next_batch`].
+    /// 0/0 before the first. It never decreases.
     pub fn position(&self) -> Lsn {
         self.tables.position()
     }
 
-    /// The transactions that are prepared and whose end was not told yet, with their IDs.
+    /// The prepared transactions that are not yet committed or rolled back, with their IDs.
     pub fn prepared(&self) -> impl Iterator<Item = (Xid, &Prepared)> {
         self.assembler.prepared()
     }
 
-    /// Writes the prepared transactions, as [`Assembler::save_prepared`] does.
+    /// Writes the prepared transactions, for [`Decoder::restore_prepared`] of another decoder.
     ///
-    /// What is saved belongs to [`Decoder::position`]: from there on the stream tells how they
-    /// ended.
+    /// The state matches [`Decoder::position`]. Resume from this position to see their outcome.
     ///
     /// # Errors
-    /// There are rows that were not handed out: [`Decoder::flush`], and take all batches first. What
-    /// stopped the decoder: then the state that was saved last counts, with its position. Those of `out` and of the spool are [`ErrorKind::Stream`].
+    /// [`ErrorKind::Options`] if some rows were not returned yet: call [`Decoder::flush`], and take all
+    /// batches first. [`ErrorKind::Stream`] if `out` or the spool fails. The error that stopped the
+    /// decoder: use the last saved state, with its position.
     pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> Result<(), Error> {
         if let Some(error) = &self.failure {
             // A transaction that failed may be one that was prepared: it is held no more.
@@ -233,36 +358,37 @@ impl Decoder {
         })
     }
 
-    /// Takes in what [`Decoder::save_prepared`] wrote.
+    /// Loads the prepared transactions that [`Decoder::save_prepared`] wrote.
     ///
     /// # Errors
-    /// Bytes that are no such state, or cut short; nothing of it is taken in.
+    /// The bytes are not a state, or are truncated. Nothing is loaded.
     pub fn restore_prepared(&mut self, state: &mut dyn io::Read) -> Result<(), Error> {
         Ok(self.assembler.restore_prepared(state)?)
     }
 
-    /// Bytes consumed so far.
+    /// The number of bytes that were decoded so far.
     pub fn offset(&self) -> u64 {
         self.assembler.offset()
     }
 
-    /// Whether the input so far ends inside a frame or a transaction: more should have come. Not
-    /// after an error, which says where reading ended.
-    pub fn is_mid_transaction(&self) -> bool {
-        self.failure.is_none() && self.assembler.is_mid_transaction()
+    /// Whether the input so far ends inside a frame or a transaction. False after an error, which
+    /// says where the decoder stopped.
+    pub fn is_unfinished(&self) -> bool {
+        self.failure.is_none() && (!self.chunks.is_empty() || self.assembler.is_mid_transaction())
     }
 
-    /// How many prepared transactions were committed that the stream has nothing else of: they
-    /// changed nothing, or were prepared before the stream begins.
+    /// The number of COMMIT PREPARED without earlier messages of their transactions. These
+    /// transactions changed nothing, or were prepared before the stream begins.
     ///
     /// See [`Assembler::unprepared_commits`].
     pub fn unprepared_commits(&self) -> u64 {
         self.assembler.unprepared_commits()
     }
 
-    /// Begins a new server session: open transactions and relations are dropped.
+    /// Begins a new server session: open transactions and relations are discarded.
     ///
-    /// What is committed stays; if it cannot be decoded, the next call says so.
+    /// Committed rows and prepared transactions stay. If a committed row cannot be decoded, the next
+    /// call returns the error.
     pub fn new_session(&mut self) {
         if self.failure.is_some() {
             return;
@@ -279,13 +405,13 @@ impl Decoder {
         self.tables.schema()
     }
 
-    /// OIDs of types that are neither built in nor in the catalog, of columns and of what the
-    /// catalog's types consist of; their values are utf8 unless the options say otherwise.
+    /// The OIDs of unknown types, neither built in nor in the catalog: of columns, and inside types
+    /// of the catalog. Their values are text unless the options choose another type.
     pub fn unresolved_types(&self) -> impl Iterator<Item = Oid> + '_ {
         self.tables.unresolved.iter().copied()
     }
 
-    /// The SQLSTATE of the error with which the server ended the stream; none once another session
+    /// The SQLSTATE of the error with which the server ended the stream. None after the next session
     /// begins.
     pub fn server_error(&self) -> Option<&str> {
         self.tables.server_error.as_deref()

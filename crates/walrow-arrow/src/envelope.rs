@@ -382,7 +382,7 @@ impl Envelope {
             relation: Arc::new(stand_in()),
             records,
             nulled: nulled.into_iter().collect(),
-            dropped_bounds: Vec::new(),
+            dropped_lower_bounds: Vec::new(),
         })
     }
 }

@@ -1,14 +1,15 @@
-//! What stops a decoder, and where.
+//! Errors of a decoder, and where they occurred.
 
 use std::fmt::{self, Write as _};
 use walrow_stream::Printable;
 use walrow_types::{CellError, SettingError, Unrepresentable};
 use walrow_wire::Lsn;
 
-/// Why decoding stopped: what, at which byte, LSN, table and column.
+/// Why decoding stopped, at which byte, LSN, table and column.
 ///
-/// Never carries a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// It never contains a value. Its `Debug` form is its text too, so a `main` that returns it prints
+/// words. `{:#?}` prints the fields.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Fields>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,41 +25,45 @@ struct Fields {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The stream cannot be read on.
+    /// The stream is invalid, or a transaction cannot be stored.
     Stream(walrow_stream::Error),
-    /// A cell whose bytes PostgreSQL does not write for the column's type.
+    /// A cell is not a value of the column's type.
+    #[non_exhaustive]
     Malformed {
         /// What was expected.
         expected: &'static str,
-        /// Bytes of the cell.
+        /// The size of the cell in bytes.
         size: usize,
     },
-    /// A value that the column's Arrow type cannot hold.
+    /// The column's Arrow type cannot hold a value.
+    #[non_exhaustive]
     Unrepresentable {
         /// Why not.
         reason: String,
-        /// The option that lets it through, as Python spells it.
+        /// The option that lets the value through, in Python.
         option: String,
     },
-    /// The table, its columns or their types are not what was asked for.
+    /// A table, its columns or their types do not match the request.
     Schema(String),
-    /// The options contradict each other or name what there is not.
+    /// The options are invalid or contradict each other.
     Options(String),
-    /// The source ends inside a frame or a transaction; everything before that was handed out.
+    /// The source ends inside a frame or a transaction. All rows before that were returned.
     Unfinished,
-    /// The server ended the stream with an error; what was open then is not handed out.
+    /// The server ended the stream with an error. Open transactions are not returned.
+    #[non_exhaustive]
     Server {
         /// Its SQLSTATE.
         sqlstate: String,
     },
     /// The source cannot be read.
+    #[non_exhaustive]
     Source {
-        /// What kind of failure.
+        /// The kind of the source's error.
         kind: std::io::ErrorKind,
-        /// The failure in words.
+        /// The text of the source's error.
         text: String,
     },
-    /// Arrow refused what was built; a bug in walrow.
+    /// Arrow refused a batch: a bug in walrow.
     Arrow(String),
 }
 
@@ -102,12 +107,12 @@ impl Error {
         self
     }
 
-    /// What is wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// Bytes fed to the decoder before the fault.
+    /// The offset of the error in the stream, in bytes.
     pub fn offset(&self) -> Option<u64> {
         match &self.0.kind {
             ErrorKind::Stream(error) => Some(error.offset),
@@ -212,6 +217,16 @@ impl From<walrow_stream::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Printable(Words(&self.0)).fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return self.0.fmt(f);
+        }
+        // It contains the text of its sources.
+        fmt::Display::fmt(self, f)
     }
 }
 

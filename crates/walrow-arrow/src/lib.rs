@@ -1,9 +1,10 @@
 //! PostgreSQL's logical replication stream as typed Arrow record batches.
 //!
-//! A [`Decoder`] takes the stream's bytes and hands out [`Batch`]es: a table's own columns, then
-//! metadata columns that tell of the change ([`MetadataColumn`]). See [`DecoderBuilder`] for the
-//! options, and the example at [`Decoder`].
+//! A [`Decoder`] takes the stream's bytes and returns [`Batch`]es: a table's own columns, then metadata
+//! columns that describe the change ([`MetadataColumn`]). See [`DecoderBuilder`] for the options, and
+//! the examples at [`Decoder`] and [`Reader`].
 
+mod arrow_type;
 mod batch;
 mod column;
 mod decoder;
@@ -20,6 +21,7 @@ mod side;
 mod table;
 mod tables;
 
+pub use arrow_type::{ARROW_TYPE_NAMES, ArrowTypeName, MAX_TYPE_DEPTH, parse_arrow_type};
 pub use batch::Batch;
 pub use decoder::Decoder;
 pub use error::{Error, ErrorKind};

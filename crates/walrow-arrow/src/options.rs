@@ -1,4 +1,4 @@
-//! How a decoder is set up.
+//! The options of a decoder.
 
 use crate::decoder::Decoder;
 use crate::envelope;
@@ -16,17 +16,16 @@ use walrow_stream::{Catalog, Relation, Spool};
 use walrow_types::SessionSettings;
 use walrow_wire::{Framing, Lsn};
 
-/// What becomes of a value that the column's Arrow type cannot hold.
+/// The policy for values that their column's Arrow type cannot hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnUnrepresentable {
-    /// Decoding stops before it.
+    /// The value is an error.
     #[default]
     Error,
-    /// It becomes null, and is counted.
+    /// The value becomes null, and [`crate::Batch::nulled`] counts it.
     Null,
-    /// An infinite date or timestamp becomes the largest or, negated, smallest value; anything
-    /// else is an error.
+    /// Infinite dates and timestamps become the largest or smallest ones. Other values are errors.
     Sentinel,
 }
 
@@ -41,7 +40,7 @@ pub enum TableName {
 }
 
 impl TableName {
-    /// Whether the table `namespace.name` is meant.
+    /// Whether this is the name of the table `namespace.name`.
     pub fn matches(&self, namespace: &str, name: &str) -> bool {
         match self {
             Self::Qualified(schema, table) => schema == namespace && table == name,
@@ -82,6 +81,24 @@ impl std::fmt::Display for TableName {
 impl From<&str> for TableName {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for TableName {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<(&str, &str)> for TableName {
+    fn from((schema, name): (&str, &str)) -> Self {
+        Self::Qualified(schema.to_owned(), name.to_owned())
+    }
+}
+
+impl From<(String, String)> for TableName {
+    fn from((schema, name): (String, String)) -> Self {
+        Self::Qualified(schema, name)
     }
 }
 
@@ -140,65 +157,81 @@ impl Default for DecoderBuilder {
             envelope: false,
             start: Lsn::INVALID,
             late_start: false,
-            spool: None,
+            spool: default_spool(),
             spool_memory: 64 << 20,
             message_limit: usize::MAX,
         }
     }
 }
 
+#[cfg(feature = "file-spool")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "without the feature, there is none"
+)]
+fn default_spool() -> Option<Arc<dyn Spool>> {
+    Some(Arc::new(walrow_log::FileSpool::default()))
+}
+
+#[cfg(not(feature = "file-spool"))]
+fn default_spool() -> Option<Arc<dyn Spool>> {
+    None
+}
+
 /// Past this, two values of PostgreSQL's largest size would not fit a column's 2 GiB.
 const MAX_BATCH_BYTES: usize = 1 << 29;
 
 impl DecoderBuilder {
-    /// The defaults: wire framing, Arrow profile, all metadata columns, errors on values that
-    /// Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, 128 MiB over all tables.
+    /// Creates a builder with the defaults: wire framing, Arrow profile, all metadata columns, errors
+    /// for values that Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, and 128 MiB for the
+    /// unfinished batches of all tables. With the feature `file-spool`, open transactions beyond 64 MiB
+    /// wait in a file in the system's directory for temporary files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How the stream is handed over.
+    /// How the stream is passed: as the bytes of a connection ([`Decoder::decode`]), or in chunks
+    /// ([`Decoder::decode_chunk`]).
     #[must_use]
     pub fn with_framing(mut self, framing: Framing) -> Self {
         self.framing = framing;
         self
     }
 
-    /// Which Arrow types columns get.
+    /// The Arrow types of columns.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Gives columns another Arrow type than the profile does.
+    /// Chooses the Arrow type of a column, or of all columns of a PostgreSQL type.
     ///
-    /// `key` is a column (`total`, `orders.total`, `public.orders.total`) or else a PostgreSQL
-    /// type by its name in `pg_type` (`numeric`, `_int4`); the longest key that fits wins. A key
-    /// that is both, such as `date`, means a column of that name where a table has one, and the
-    /// type of all other columns; what the type cannot become is refused by
-    /// [`DecoderBuilder::build`], so such a column is named with its table. So is what a type of an
-    /// extension or of the catalog cannot become, and a column of the catalog that is named with
-    /// its table. What else cannot be is told when a column comes: [`ErrorKind::Options`] where
-    /// the key names its type, [`ErrorKind::Schema`] where it names the column.
+    /// `key` is a column (`total`, `orders.total`, `public.orders.total`) or the name of a type in
+    /// `pg_type` (`numeric`, `_int4`). The longest key that matches wins. A key such as `date` can be
+    /// both: it then means the column in tables that have one of this name, and the type elsewhere.
     ///
-    /// Values are never changed, but for `numeric` as `Float64`, which rounds to the nearest. A
-    /// `time` of 64 bits has microseconds or nanoseconds; of the Spark profile only the latter.
+    /// [`DecoderBuilder::build`] refuses a type that the PostgreSQL type cannot become, for built-in
+    /// types, extensions' types and the catalog's types and columns. So name a column with its table if
+    /// its name is also a type's. Other columns are checked when they appear in the stream:
+    /// [`ErrorKind::Options`] if the key names a type, [`ErrorKind::Schema`] if it names a column.
+    ///
+    /// Values never change, except `numeric` as `Float64`, which is rounded to the nearest. A `time`
+    /// can have microseconds or nanoseconds, and in the Spark profile only nanoseconds.
     #[must_use]
     pub fn with_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
         self.types.insert(key.into(), data_type);
         self
     }
 
-    /// What becomes of values that Arrow cannot hold.
+    /// The policy for values that their Arrow type cannot hold.
     #[must_use]
     pub fn with_unrepresentable(mut self, policy: OnUnrepresentable) -> Self {
         self.unrepresentable = policy;
         self
     }
 
-    /// What becomes of them in one column or of one PostgreSQL type, by a key as of
-    /// [`DecoderBuilder::with_type`].
+    /// The policy for one column or one PostgreSQL type, with a key as in [`DecoderBuilder::with_type`].
     #[must_use]
     pub fn with_column_unrepresentable(
         mut self,
@@ -209,143 +242,143 @@ impl DecoderBuilder {
         self
     }
 
-    /// What is known of user-defined types.
+    /// The definitions of user-defined types.
     #[must_use]
     pub fn with_catalog(mut self, catalog: Arc<Catalog>) -> Self {
         self.catalog = catalog;
         self
     }
 
-    /// The settings that the stream was written under, if not those that walrow pins.
+    /// The settings of the session that wrote the stream. Default: those that walrow pins.
     #[must_use]
     pub fn with_session(mut self, session: SessionSettings) -> Self {
         self.session = session;
         self
     }
 
-    /// Leaves out the blanks that `character(n)` is filled up with, but in the text profile.
+    /// Removes the trailing blanks of `character(n)`, except in the text profile.
     #[must_use]
     pub fn with_trim_bpchar(mut self, trim: bool) -> Self {
         self.trim_bpchar = trim;
         self
     }
 
-    /// Which metadata columns follow a table's own, in this order.
+    /// The metadata columns that follow the table's own columns, in this order. Default: all.
     #[must_use]
     pub fn with_metadata(mut self, columns: impl Into<Vec<MetadataColumn>>) -> Self {
         self.metadata = columns.into();
         self
     }
 
-    /// What metadata columns' names begin with, `_` by default.
+    /// The prefix of the metadata columns' names. Default: `_`.
     #[must_use]
     pub fn with_metadata_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// How many rows a batch has at most.
+    /// The maximum number of rows in a batch. The two images of an update are never split.
     #[must_use]
     pub fn with_batch_rows(mut self, rows: usize) -> Self {
         self.batch_rows = rows;
         self
     }
 
-    /// After how many bytes of rows a batch is full; one row may go past it.
+    /// The number of bytes of values after which a batch is full. At most 512 MiB.
     #[must_use]
     pub fn with_batch_bytes(mut self, bytes: usize) -> Self {
         self.batch_bytes = bytes;
         self
     }
 
-    /// How many bytes all tables' unfinished batches hold before the fullest are handed out.
+    /// The number of bytes that the unfinished batches of all tables may take together. Beyond it, the
+    /// fullest batch is returned.
     ///
-    /// It counts the memory that builders take, empty ones of wide tables too, as near as can be
-    /// told without looking at each.
+    /// This includes the memory of empty builders, which wide tables have. It is an estimate.
     #[must_use]
     pub fn with_batch_memory(mut self, bytes: usize) -> Self {
         self.batch_memory = bytes;
         self
     }
 
-    /// Decodes one table only, all batches under one schema.
+    /// Decodes one table only: `"public.orders"`, `"orders"` or `("public", "orders")`. All batches have
+    /// one schema.
     ///
-    /// Without [`DecoderBuilder::with_schema`] a change of its columns' names or Arrow types is an
-    /// error; batches have the first version's schema.
+    /// Without [`DecoderBuilder::with_schema`], this is the schema of the first version, and a change
+    /// of the names or Arrow types of columns is an error.
     #[must_use]
-    pub fn with_table(mut self, table: TableName) -> Self {
-        self.table = Some(table);
+    pub fn with_table(mut self, table: impl Into<TableName>) -> Self {
+        self.table = Some(table.into());
         self
     }
 
-    /// Projects every version of the table onto this schema's columns, by name.
+    /// Projects every version of the table onto the columns of this schema, by name.
     ///
-    /// Columns that a version lacks are null and listed in `_unsent`, so that only metadata columns
-    /// may be declared never null. Metadata columns that the
-    /// schema names, with their prefix, are filled; others are left out.
+    /// Columns that a version lacks are null and listed in `_unsent`, so only metadata columns may be
+    /// declared not nullable. The batches have the metadata columns that the schema names, with their
+    /// prefix.
     #[must_use]
     pub fn with_schema(mut self, schema: SchemaRef) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// Hands out batches of these side tables along with the others.
+    /// Returns batches of these side tables with the others.
     ///
-    /// One of them alone is [`DecoderBuilder::with_table`] of its name, `walrow.transactions`.
+    /// For a single side table, use [`DecoderBuilder::with_table`] with its name:
+    /// `walrow.transactions`.
     #[must_use]
     pub fn with_side_tables(mut self, tables: impl Into<Vec<SideTable>>) -> Self {
         self.side_tables = tables.into();
         self
     }
 
-    /// Gives all tables' changes one schema: schema and table name, `key` and `data` as maps of
-    /// column names to PostgreSQL's own text, then the metadata columns.
+    /// Returns all tables, or the chosen table, under one schema: `schema_name`, `table_name`, `key` and
+    /// `data` as maps of column names to PostgreSQL's own text, then the metadata columns.
     #[must_use]
     pub fn with_envelope(mut self, envelope: bool) -> Self {
         self.envelope = envelope;
         self
     }
 
-    /// Leaves out what was delivered before: transactions that end at this LSN or before it.
+    /// Skips what was delivered before: transactions that end at or before this LSN.
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
         self.start = lsn;
         self
     }
 
-    /// Says that the stream begins late: transactions whose begin it lacks are left out, where
-    /// they are errors otherwise.
+    /// Skips transactions whose beginning is before the stream. Otherwise they are errors.
     #[must_use]
     pub fn with_late_start(mut self, late: bool) -> Self {
         self.late_start = late;
         self
     }
 
-    /// Where open transactions go that have no place in memory.
+    /// Where open transactions beyond [`DecoderBuilder::with_spool_memory`] wait. Default: with the
+    /// feature `file-spool`, a file in the system's directory for temporary files.
     #[must_use]
     pub fn with_spool(mut self, spool: Arc<dyn Spool>) -> Self {
         self.spool = Some(spool);
         self
     }
 
-    /// How many bytes of memory open and prepared transactions take, 64 MiB by default. More of
-    /// them is an error without [`DecoderBuilder::with_spool`].
+    /// The number of bytes of memory that open and prepared transactions take together. Default:
+    /// 64 MiB. Beyond it, they wait in the spool. Without a spool, this is an error.
     #[must_use]
     pub fn with_spool_memory(mut self, bytes: usize) -> Self {
         self.spool_memory = bytes;
         self
     }
 
-    /// The largest message that is taken, in bytes; 1 GiB by default, which PostgreSQL never
-    /// passes. A larger one is an error.
+    /// The maximum size of a message, in bytes. Default: 1 GiB, which PostgreSQL never exceeds.
     #[must_use]
     pub fn with_message_limit(mut self, bytes: usize) -> Self {
         self.message_limit = bytes;
         self
     }
 
-    /// Whether all batches have one schema: those of one table or of the envelope, with no side
-    /// tables' among them.
+    /// Whether all batches have one schema: with one table or the envelope, and without side tables.
     pub fn has_one_schema(&self) -> bool {
         let chosen = self.table.as_ref().and_then(TableName::side_table);
         let others = self.side_tables.iter().any(|side| Some(*side) != chosen);
@@ -355,20 +388,19 @@ impl DecoderBuilder {
     /// Builds the decoder.
     ///
     /// # Errors
-    /// Options that contradict each other or name what there is not; a type that no column can
-    /// become, or none that its key names, or that the profile does not have.
+    /// [`ErrorKind::Options`] if options are invalid or contradict each other.
     pub fn build(self) -> Result<Decoder, Error> {
         self.check()?;
         Ok(Decoder::new(self))
     }
 
-    /// The schema that a table of the catalog has under these options.
+    /// The schema of a table's batches under these options, from a table in the catalog.
     ///
-    /// Its fields are those of the batches that a decoder makes of the table. Of its metadata it
-    /// lacks `pg.replica_identity`, which catalogs do not hold.
+    /// Its metadata lacks only `pg.replica_identity`, which only the stream contains.
     ///
     /// # Errors
-    /// No such table in the catalog, or several; options that its columns cannot follow.
+    /// [`ErrorKind::Schema`] if the catalog does not contain the table, or has several of that name.
+    /// [`ErrorKind::Options`] as in [`DecoderBuilder::build`].
     pub fn schema_of(&self, name: &TableName) -> Result<SchemaRef, Error> {
         self.check()?;
         if let Some(side) = name.side_table() {

@@ -3,16 +3,16 @@
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use walrow_types::{Decimal128, Decimal256, NumberVector};
 
-/// Which Arrow types columns get where several could hold them.
+/// Which of the possible Arrow types columns have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
     /// Native types: the closest that Arrow has.
     #[default]
     Arrow,
-    /// Only types that every supported Spark and table format takes.
+    /// Only types that Spark and table formats support.
     Spark,
-    /// Every column utf8, exactly as PostgreSQL's output function writes it.
+    /// Every column is text, exactly as PostgreSQL's output function writes it.
     Text,
 }
 

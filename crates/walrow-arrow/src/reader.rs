@@ -17,7 +17,7 @@ use std::io::{self, Read};
 /// let stream: &[u8] = &[]; // or std::fs::File::open("stream.wire")?
 /// for batch in DecoderBuilder::new().build_reader(stream)? {
 ///     let batch = batch?;
-///     println!("{}: {} rows", batch.relation(), batch.records().num_rows());
+///     println!("{}: {} rows", batch.relation(), batch.record_batch().num_rows());
 /// }
 /// # Ok::<(), walrow_arrow::Error>(())
 /// ```
@@ -108,7 +108,7 @@ impl<R: Read> Reader<R> {
             ErrorKind::Server {
                 sqlstate: sqlstate.to_owned(),
             }
-        } else if self.decoder.is_mid_transaction() {
+        } else if self.decoder.is_unfinished() {
             ErrorKind::Unfinished
         } else {
             return None;
@@ -122,8 +122,14 @@ impl<R: Read> Iterator for Reader<R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(batch) = self.decoder.next_batch() {
-                return Some(Ok(batch));
+            match self.decoder.next_batch() {
+                Ok(Some(batch)) => return Some(Ok(batch)),
+                Ok(None) => {}
+                Err(error) if matches!(self.state, State::Reading) => {
+                    self.state = State::Ended(Some(error));
+                }
+                // It is the last item, or was.
+                Err(_) => {}
             }
             match &mut self.state {
                 State::Ended(error) => return error.take().map(Err),

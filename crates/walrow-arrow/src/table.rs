@@ -345,7 +345,7 @@ impl Table {
             counts.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
         };
         let nulled = counts(|losses| losses.nulled);
-        let dropped_bounds = counts(|losses| losses.dropped_bounds);
+        let dropped_lower_bounds = counts(|losses| losses.dropped_bounds);
 
         let names: Vec<Option<&str>> = self
             .relation
@@ -383,7 +383,7 @@ impl Table {
             relation: Arc::clone(&self.relation),
             records,
             nulled,
-            dropped_bounds,
+            dropped_lower_bounds,
         })
     }
 }

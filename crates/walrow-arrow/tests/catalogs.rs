@@ -287,11 +287,11 @@ fn a_type_without_end_is_text_where_all_is_or_a_schema_says_so() {
         assert_eq!(read.as_string::<i32>().value(0), "(x)");
         let bytes = stream(20_000, -1, &[text("(x)")]);
         let enveloped = run(with(Profile::Arrow, &catalog).with_envelope(true), &bytes).unwrap();
-        assert_eq!(enveloped[0].records().num_rows(), 1);
+        assert_eq!(enveloped[0].record_batch().num_rows(), 1);
 
         let in_schema = |data_type| {
             let schema = Schema::new(vec![Field::new("x", data_type, true)]);
-            let builder = with(Profile::Arrow, &catalog).with_table("t".into());
+            let builder = with(Profile::Arrow, &catalog).with_table("t");
             run(builder.with_schema(Arc::new(schema)), &bytes)
         };
         assert!(in_schema(DataType::Utf8).is_ok());
@@ -364,8 +364,8 @@ fn named(
         .unwrap();
     let fed = decoder.decode(&bytes).map(drop);
     let read = fed.and_then(|()| decoder.finish()).map(|()| {
-        let batch = decoder.next_batch().unwrap();
-        Arc::clone(batch.records().column(0))
+        let batch = decoder.next_batch().unwrap().unwrap();
+        Arc::clone(batch.record_batch().column(0))
     });
     (read, decoder.unresolved_types().collect())
 }
@@ -465,7 +465,7 @@ fn a_name_counts_after_an_oid_and_before_an_extensions_name() {
     let schema = || {
         let bytes = named_stream(("shop", "mood"), null());
         let batches = run(with(Profile::Arrow, &catalog), &bytes).unwrap();
-        batches[0].records().schema()
+        batches[0].record_batch().schema()
     };
     let metadata = schema().field(0).metadata().clone();
     assert_eq!(metadata["pg.oid"], "30000");
@@ -527,7 +527,7 @@ fn options_call_a_domain_as_the_server_does_too() {
     ] {
         let read = |builder| {
             let batches = run(builder, &bytes)?;
-            Ok::<_, Error>(Arc::clone(batches[0].records().column(0)))
+            Ok::<_, Error>(Arc::clone(batches[0].record_batch().column(0)))
         };
         read(options(known)).unwrap_err();
         for key in keys {

@@ -929,7 +929,7 @@ fn counts_are_of_values_that_are_there() {
     );
     let batches = cells::run(builder, &stream).unwrap();
     assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
-    assert_eq!(batches[0].dropped_bounds(), [("x".to_owned(), 1)]);
+    assert_eq!(batches[0].dropped_lower_bounds(), [("x".to_owned(), 1)]);
 }
 
 #[test]
@@ -985,7 +985,7 @@ fn counts_are_not_of_a_row_that_is_taken_back() {
     let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
     let mut decoder = builder.with_metadata([]).build().unwrap();
     let _ = decoder.decode(&bytes);
-    let batch = decoder.next_batch().unwrap();
-    assert_eq!(batch.records().num_rows(), 1);
+    let batch = decoder.next_batch().unwrap().unwrap();
+    assert_eq!(batch.record_batch().num_rows(), 1);
     assert_eq!(batch.nulled(), []);
 }

@@ -23,8 +23,8 @@ fn decode<'a>(
         loop {
             let result = decoder.decode(rest);
             let before = batches.len();
-            while let Some(batch) = decoder.next_batch() {
-                batches.push((batch.relation().to_string(), batch.into_records()));
+            while let Ok(Some(batch)) = decoder.next_batch() {
+                batches.push((batch.relation().to_string(), batch.into_record_batch()));
             }
             match result {
                 Ok(consumed) => rest = &rest[consumed..],
@@ -41,8 +41,8 @@ fn decode<'a>(
     if end.is_ok() {
         end = decoder.finish();
     }
-    while let Some(batch) = decoder.next_batch() {
-        batches.push((batch.relation().to_string(), batch.into_records()));
+    while let Ok(Some(batch)) = decoder.next_batch() {
+        batches.push((batch.relation().to_string(), batch.into_record_batch()));
     }
     (batches, end)
 }
@@ -164,7 +164,7 @@ fn a_stream_may_end_at_any_commit() {
                 decoder.finish().unwrap();
                 batches.extend(take(&mut decoder));
                 assert_eq!(in_rows(&batches), whole, "{} up to {place}", capture.name);
-                assert!(!decoder.is_mid_transaction() && !decoder.has_batch());
+                assert!(!decoder.is_unfinished() && !decoder.has_batch());
                 // What a session ends with is not lost to the next.
                 let mut decoder = small().build().unwrap();
                 let mut batches = Vec::new();
@@ -198,8 +198,8 @@ fn a_stream_may_end_at_any_commit() {
 }
 
 fn take(decoder: &mut Decoder) -> Vec<(String, RecordBatch)> {
-    std::iter::from_fn(|| decoder.next_batch())
-        .map(|batch| (batch.relation().to_string(), batch.into_records()))
+    std::iter::from_fn(|| decoder.next_batch().ok().flatten())
+        .map(|batch| (batch.relation().to_string(), batch.into_record_batch()))
         .collect()
 }
 

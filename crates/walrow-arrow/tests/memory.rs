@@ -36,8 +36,8 @@ fn feed(decoder: &mut Decoder, bytes: &[u8]) -> usize {
 }
 
 fn take(decoder: &mut Decoder) -> usize {
-    std::iter::from_fn(|| decoder.next_batch())
-        .map(|batch| batch.records().num_rows())
+    std::iter::from_fn(|| decoder.next_batch().ok().flatten())
+        .map(|batch| batch.record_batch().num_rows())
         .sum()
 }
 

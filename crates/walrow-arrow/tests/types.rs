@@ -414,8 +414,8 @@ fn subscripts_of_a_vector_are_not_counted_as_lost() {
     let [texts, binaries] = cells(&values(vector));
     for cells in [texts, binaries] {
         let batches = run(profile(Profile::Arrow), &stream(22, -1, &cells)).unwrap();
-        assert!(batches[0].dropped_bounds().is_empty());
-        let lists = batches[0].records().column(0).as_list::<i32>();
+        assert!(batches[0].dropped_lower_bounds().is_empty());
+        let lists = batches[0].record_batch().column(0).as_list::<i32>();
         let first = lists.value(0);
         assert_eq!(first.as_primitive::<Int16Type>().values(), &[1, 2, 3]);
         assert!(lists.value(2).is_empty());
@@ -550,7 +550,7 @@ fn what_a_type_cannot_hold_names_the_way_out() {
         let cells = [cell];
         let nulls = || spark().with_unrepresentable(OnUnrepresentable::Null);
         let batches = run(nulls(), &stream(of.0, of.1, &cells)).unwrap();
-        assert_eq!(batches[0].records().column(0).null_count(), 1);
+        assert_eq!(batches[0].record_batch().column(0).null_count(), 1);
         assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
     }
     for cell in [
@@ -637,7 +637,7 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
         }
         let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
         let batches = run(builder, &stream(oid, -1, &cells)).unwrap();
-        let nulls = batches[0].records().column(0);
+        let nulls = batches[0].record_batch().column(0);
         assert_eq!(nulls.null_count(), 2);
         assert_eq!(batches[0].nulled(), [("x".to_owned(), 2)]);
         let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Sentinel);
@@ -679,7 +679,11 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
     )];
     let builder = profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
     let batches = run(builder, &stream(3913, -1, &cells)).unwrap();
-    let ranges = batches[0].records().column(0).as_list::<i32>().value(0);
+    let ranges = batches[0]
+        .record_batch()
+        .column(0)
+        .as_list::<i32>()
+        .value(0);
     assert!(ranges.is_null(0) && ranges.is_valid(1));
     assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
 }
@@ -933,7 +937,7 @@ fn an_extensions_name_tells_what_cannot_be() {
     let error = arrow().with_type("citext", DataType::Int64).build();
     let error = error.unwrap_err().to_string();
     assert!(
-        error.contains("citext cannot become Int64; it can become Utf8")
+        error.contains("citext cannot become int64; it can become string")
             && error.ends_with(r#"for a column of that name say "table.citext""#),
         "{error}"
     );
@@ -1028,7 +1032,7 @@ fn a_catalog_tells_what_cannot_be() {
     let error = builder.with_type("public.t.v", DataType::Int32).build();
     let error = error.unwrap_err().to_string();
     assert!(
-        error.starts_with("types: public.t.v (text) cannot become Int32; it can become Utf8"),
+        error.starts_with("types: public.t.v (text) cannot become int32; it can become string"),
         "{error}"
     );
 }
@@ -1099,7 +1103,7 @@ fn extension_types_are_known_by_name() {
         for profile_name in PROFILES {
             let read = |cell| {
                 let batches = run(profile(profile_name), &of(cell)).unwrap();
-                batches[0].records().clone()
+                batches[0].record_batch().clone()
             };
             let (from_text, from_binary) = (read(text(value)), read(binary(hex(sent))));
             assert_eq!(from_text, from_binary, "{name} in {profile_name:?}");

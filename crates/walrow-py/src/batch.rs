@@ -7,37 +7,49 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use walrow::stream::Printable;
 
-/// Change rows of one version of one table.
+/// Change rows of one version of one table: its own columns, then metadata columns.
+///
+/// Libraries with the Arrow PyCapsule interface import it without a copy.
+///
+/// Example:
+///     for batch in walrow.read("shop.wire"):
+///         print(batch.table, pa.record_batch(batch), pl.DataFrame(batch))
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Batch(pub(crate) walrow::Batch);
 
 #[pymethods]
 impl Batch {
+    /// Schema and name, joined by a dot without quotes: `public.orders`.
     #[getter]
     fn table(&self) -> String {
         self.0.relation().to_string()
     }
 
+    /// The table's schema.
     #[getter]
     fn schema_name(&self) -> &str {
         &self.0.relation().namespace
     }
 
+    /// The table's name.
     #[getter]
     fn table_name(&self) -> &str {
         &self.0.relation().name
     }
 
+    /// The table's OID.
     #[getter]
     fn relation_oid(&self) -> u32 {
         self.0.relation().oid
     }
 
+    /// `default`, `nothing`, `full` or `index`.
     #[getter]
     fn replica_identity(&self) -> &'static str {
         self.0.relation().replica_identity.name()
     }
 
+    /// The columns of the replica identity.
     #[getter]
     fn key_columns(&self) -> Vec<&str> {
         let columns = self.0.relation().columns.iter();
@@ -47,36 +59,45 @@ impl Batch {
             .collect()
     }
 
+    /// The number of rows; also `len(batch)`.
     #[getter]
     fn num_rows(&self) -> usize {
-        self.0.records().num_rows()
+        self.0.record_batch().num_rows()
     }
 
+    /// The number of columns, including metadata columns.
     #[getter]
     fn num_columns(&self) -> usize {
-        self.0.records().num_columns()
+        self.0.record_batch().num_columns()
     }
 
+    /// The names of the columns, metadata columns last.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.schema().names()
     }
 
+    /// The Arrow schema.
     #[getter]
     fn schema(&self) -> Schema {
-        Schema(self.0.records().schema())
+        Schema(self.0.record_batch().schema())
     }
 
+    /// Number of values that `unrepresentable="null"` made null, by column.
     #[getter]
     fn nulled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         engine::dict(py, self.0.nulled().iter().map(|(name, n)| (name, n)))
     }
 
+    /// Number of arrays that lost a first subscript other than 1, by column.
     #[getter]
-    fn dropped_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         engine::dict(
             py,
-            self.0.dropped_bounds().iter().map(|(name, n)| (name, n)),
+            self.0
+                .dropped_lower_bounds()
+                .iter()
+                .map(|(name, n)| (name, n)),
         )
     }
 
@@ -93,10 +114,12 @@ impl Batch {
         )
     }
 
+    /// Exports the schema, for Arrow consumers.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        export::schema(py, &self.0.records().schema())
+        export::schema(py, &self.0.record_batch().schema())
     }
 
+    /// Exports the rows, for Arrow consumers. Ignores a requested schema.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -105,6 +128,6 @@ impl Batch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         // The interface lets a producer leave a wish unfulfilled.
         let _ = requested_schema;
-        export::batch(py, self.0.records())
+        export::batch(py, self.0.record_batch())
     }
 }

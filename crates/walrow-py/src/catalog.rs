@@ -1,15 +1,54 @@
 //! What the stream does not say of types and tables.
 
 use crate::errors;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyString, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// User-defined types and tables, as a value.
+/// Definitions of types and tables that a stream lacks: a value, read from a server.
+///
+/// `walrow.postgres.catalog` reads one from a server. It can be compared, hashed and
+/// pickled.
+///
+/// Example:
+///     catalog = walrow.Catalog.from_file("shop.json")
+///     walrow.read("shop.wire", catalog=catalog)
+///
+/// Args:
+///     json: A catalog as JSON, from `to_json`. Default: an empty catalog.
+///
+/// Raises:
+///     OptionError: The text is not a catalog: it contains an unknown key, an OID
+///         twice, or an invalid array delimiter. The error names the entry by its OID.
 #[pyclass(frozen, eq, module = "walrow")]
 #[derive(PartialEq)]
 pub(crate) struct Catalog(pub(crate) Arc<walrow::Catalog>);
+
+impl Catalog {
+    /// The catalog of an option: a catalog, or the path of its file.
+    pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Arc<walrow::Catalog>> {
+        if let Ok(catalog) = value.cast::<Self>() {
+            return Ok(Arc::clone(&catalog.get().0));
+        }
+        let is_json = value
+            .cast::<PyString>()
+            .is_ok_and(|text| text.to_string_lossy().trim_start().starts_with('{'));
+        let is_path = value.is_instance_of::<PyString>() || value.hasattr("__fspath__")?;
+        if is_json || !is_path {
+            let hint = if is_json {
+                "for JSON, use walrow.Catalog.from_json"
+            } else {
+                "to read one from a server, use walrow.postgres.catalog"
+            };
+            let text = format!("catalog must be a walrow.Catalog or the path of its file; {hint}");
+            return Err(PyTypeError::new_err(text));
+        }
+        Ok(Self::from_file(&value.py().get_type::<Self>(), value)?.0)
+    }
+}
 
 #[pymethods]
 impl Catalog {
@@ -20,15 +59,45 @@ impl Catalog {
             return Ok(Self(Arc::default()));
         };
         let catalog = walrow::Catalog::from_json(json)
-            .map_err(|error| errors::option_error(py, &error.to_string()))?;
+            .map_err(|error| errors::option_error(py, error.to_string()))?;
         Ok(Self(Arc::new(catalog)))
     }
 
+    /// Reads a catalog from a file that contains JSON, in UTF-8.
+    ///
+    /// Raises:
+    ///     OptionError: The file is not a catalog.
+    ///     OSError: The file cannot be read.
+    #[classmethod]
+    fn from_file(class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = class.py();
+        // Python's errors name the file.
+        let path = py.import("pathlib")?.getattr("Path")?.call1((path,))?;
+        let bytes: PyBackedBytes = path.call_method0("read_bytes")?.extract()?;
+        let refuse = |reason: &str| {
+            // Not as a text of Rust's: the path may not be UTF-8.
+            let text = PyString::new(py, "{}: {}");
+            match text.call_method1("format", (&path, reason)) {
+                Ok(text) => errors::option_error(py, text),
+                Err(error) => error,
+            }
+        };
+        let text = str::from_utf8(&bytes).map_err(|_| refuse("not a catalog: it is not UTF-8"))?;
+        let catalog =
+            walrow::Catalog::from_json(text).map_err(|error| refuse(&error.to_string()))?;
+        Ok(Self(Arc::new(catalog)))
+    }
+
+    /// Reads a catalog from JSON.
+    ///
+    /// Raises:
+    ///     OptionError: The text is not a catalog.
     #[classmethod]
     fn from_json(class: &Bound<'_, PyType>, json: &str) -> PyResult<Self> {
         Self::new(class.py(), Some(json))
     }
 
+    /// Returns the catalog as JSON.
     fn to_json(&self) -> String {
         self.0.to_json()
     }

@@ -3,6 +3,7 @@
 use crate::engine::lock;
 use crate::errors;
 use crate::messages::Session;
+use crate::options;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Mutex;
@@ -10,7 +11,7 @@ use walrow::Framing;
 use walrow::stream::{self, ErrorKind};
 use walrow::wire::{self, Cell, CopyData, Frame, Message, Tuple};
 
-/// Frames, messages and cells by kind.
+/// Counts frames, messages and cells by kind.
 #[derive(Debug)]
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct Counts(Mutex<State>);
@@ -34,15 +35,7 @@ impl Counts {
     #[new]
     #[pyo3(signature = (framing = "wire"))]
     fn new(py: Python<'_>, framing: &str) -> PyResult<Self> {
-        let framing = match framing {
-            "wire" => Framing::Wire,
-            "copydata" => Framing::CopyData,
-            "message" => Framing::Message,
-            other => {
-                let text = format!("framing must be wire, copydata or message, not {other}");
-                return Err(errors::option_error(py, &text));
-            }
-        };
+        let framing = options::framing(py, framing)?;
         Ok(Self(Mutex::new(State {
             framing,
             session: Session::default(),
@@ -54,7 +47,7 @@ impl Counts {
         })))
     }
 
-    /// Counts a block; `wire` may be cut anywhere.
+    /// Counts a block or, with framings other than `wire`, a chunk.
     fn feed(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
         py.detach(|| {
             self.state()?
@@ -63,13 +56,13 @@ impl Counts {
         })
     }
 
-    /// Whether the input ended inside a frame.
+    /// Whether the input so far ends inside a frame.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         Ok(!self.state()?.partial.is_empty())
     }
 
-    /// The counts: `frames` and `messages` by their letter, `cells` by theirs.
+    /// The counts: `frames`, `messages` and `cells`, by their letter.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = self.state()?;
         let result = PyDict::new(py);

@@ -3,6 +3,7 @@
 use crate::batch::Batch;
 use crate::engine::{self, Engine, lock};
 use crate::errors;
+use crate::lsn;
 use crate::options::Options;
 use crate::schema::Schema;
 use crate::signals::Interruptible;
@@ -13,14 +14,33 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Mutex;
 
-/// Turns a stream into batches as its bytes come in.
+/// Converts a stream to batches as its bytes arrive.
+///
+/// `feed` queues input. The iterators decode it, without the interpreter lock. A later
+/// iterator first decodes all input that is still queued, so nothing is lost if an
+/// iterator is dropped. An error is raised after all earlier batches were returned.
+/// Every later call raises it again.
+///
+/// Example:
+///     decoder = walrow.Decoder(framing="copydata")
+///     for batch in decoder.feed(payloads):
+///         ...
+///     for batch in decoder.flush():
+///         ...
+///     confirm(decoder.position)
+///
+/// Args:
+///     **options: Those of `walrow.read`.
+///
+/// Raises:
+///     OptionError: The options are invalid or contradict each other.
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Decoder(Mutex<Engine>);
 
 #[pymethods]
 impl Decoder {
     #[new]
-    #[pyo3(signature = (**options), text_signature = "(*, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, session=None, trim_bpchar=False, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728, side_tables=(), envelope=False, start=None, late_start=False, spool_memory=67108864, spool_directory=None, message_limit=None)")]
+    #[pyo3(signature = (**options))]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(py, options)?;
         let framing = options.framing;
@@ -40,31 +60,50 @@ impl Decoder {
         }
     }
 
-    /// Queues a block, or an iterable of chunks; returns an iterator over the batches.
+    /// Queues a block or an iterable of chunks. Iterates over the full batches.
+    ///
+    /// Args:
+    ///     data: Bytes, which are not copied; another buffer, which is copied once; or
+    ///         an iterable of these, in which each is a chunk of the decoder's framing.
+    ///
+    /// Raises:
+    ///     TypeError: The data has another type.
+    ///     RuntimeError: Another thread uses the decoder.
     fn feed(slf: Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<BatchIterator> {
         lock(&slf.get().0)?.feed(data)?;
         Ok(BatchIterator(slf.unbind()))
     }
 
-    /// Queues that batches are made of all rows so far.
+    /// Iterates over batches of all rows up to the last commit.
+    ///
+    /// Raises:
+    ///     RuntimeError: Another thread uses the decoder.
     fn flush(slf: Bound<'_, Self>) -> PyResult<BatchIterator> {
         lock(&slf.get().0)?.flush();
         Ok(BatchIterator(slf.unbind()))
     }
 
-    /// Queues the end of the stream.
+    /// Ends the stream: like `flush`, but the chosen table must have appeared.
+    ///
+    /// Raises:
+    ///     SchemaError: While iterating, if the chosen table never appeared.
+    ///     RuntimeError: Another thread uses the decoder.
     fn finish(slf: Bound<'_, Self>) -> PyResult<BatchIterator> {
         lock(&slf.get().0)?.finish();
         Ok(BatchIterator(slf.unbind()))
     }
 
-    /// Queues the begin of a new server session.
+    /// Begins a new server session: open transactions and relations are discarded.
+    ///
+    /// Prepared transactions are kept.
     fn new_session(&self) -> PyResult<()> {
         lock(&self.0)?.new_session();
         Ok(())
     }
 
-    /// The prepared transactions that the stream did not tell the end of yet.
+    /// Prepared transactions not yet committed or rolled back.
+    ///
+    /// Each has `gid`, `xid`, `prepare_lsn` and `prepare_end_lsn` (`Lsn`).
     #[getter]
     fn prepared<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let engine = lock(&self.0)?;
@@ -72,15 +111,26 @@ impl Decoder {
             let dict = PyDict::new(py);
             dict.set_item("gid", &prepared.gid)?;
             dict.set_item("xid", xid)?;
-            dict.set_item("prepare_lsn", prepared.prepare_lsn.0)?;
-            dict.set_item("prepare_end_lsn", prepared.prepare_end_lsn.0)?;
+            dict.set_item("prepare_lsn", lsn::new(py, prepared.prepare_lsn)?)?;
+            dict.set_item("prepare_end_lsn", lsn::new(py, prepared.prepare_end_lsn)?)?;
             Ok(dict)
         });
         prepared.collect()
     }
 
-    /// The prepared transactions as bytes, for `restore_prepared` of another decoder.
-    fn prepared_state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+    /// Returns the prepared transactions as bytes, for `restore_prepared`.
+    ///
+    /// The state matches `position`. Resume from `position` to see their outcome; the
+    /// server sends their rows again only if `position` is before their prepare. So
+    /// call `flush` first, and take all batches.
+    ///
+    /// Raises:
+    ///     RuntimeError: Queued input is not yet decoded.
+    ///     OptionError: Some rows were not returned yet.
+    ///     Error: The error that stopped the decoder: use the last saved state with its
+    ///         position.
+    ///     SpoolError: The transactions cannot be read from disk.
+    fn save_prepared<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut engine = lock(&self.0)?;
         let engine = &mut *engine;
         if !engine.is_idle() {
@@ -94,7 +144,10 @@ impl Decoder {
         Ok(PyBytes::new(py, &state.inner))
     }
 
-    /// Takes in the prepared transactions of another decoder.
+    /// Loads the prepared transactions that `save_prepared` returned.
+    ///
+    /// Raises:
+    ///     DecodeError: The bytes are not a state, or are truncated. Nothing is loaded.
     fn restore_prepared(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<()> {
         let bytes: PyBackedBytes = state.extract()?;
         let mut state = Interruptible::new(&*bytes);
@@ -105,48 +158,62 @@ impl Decoder {
         restored.map_err(|error| errors::raise(&error))
     }
 
+    /// The end LSN up to which everything was returned; 0 at the beginning.
     #[getter]
-    fn position(&self) -> PyResult<u64> {
-        Ok(lock(&self.0)?.decoder.position().0)
+    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        lsn::new(py, lock(&self.0)?.decoder.position())
     }
 
+    /// Whether the input so far ends inside a frame or a transaction.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
-        Ok(lock(&self.0)?.decoder.is_mid_transaction())
+        Ok(lock(&self.0)?.decoder.is_unfinished())
     }
 
+    /// Number of COMMIT PREPARED without earlier messages of their transactions.
+    ///
+    /// These transactions changed nothing, or were prepared before the stream begins.
+    /// Their rows in `walrow.transactions` have no `prepare_lsn`.
     #[getter]
     fn unprepared_commits(&self) -> PyResult<u64> {
         Ok(lock(&self.0)?.decoder.unprepared_commits())
     }
 
+    /// The SQLSTATE of the server error that ended the stream.
     #[getter]
     fn server_error(&self) -> PyResult<Option<String>> {
         Ok(lock(&self.0)?.decoder.server_error().map(str::to_owned))
     }
 
+    /// OIDs of unknown types, neither built in nor in the catalog; values are text.
+    ///
+    /// These are the types of columns, and the types inside an array, a composite type,
+    /// a domain or a range in the catalog.
     #[getter]
     fn unresolved_types(&self) -> PyResult<Vec<u32>> {
         Ok(lock(&self.0)?.decoder.unresolved_types().collect())
     }
 
+    /// As in `Batch`, by `schema.table.column`, over all returned batches.
     #[getter]
     fn nulled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         engine::dict(py, &lock(&self.0)?.counts.nulled)
     }
 
+    /// As in `Batch`, by `schema.table.column`, over all returned batches.
     #[getter]
-    fn dropped_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, &lock(&self.0)?.counts.dropped_bounds)
+    fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        engine::dict(py, &lock(&self.0)?.counts.dropped_lower_bounds)
     }
 
+    /// The Arrow schema of the chosen table. None until the table has appeared.
     #[getter]
     fn schema(&self) -> PyResult<Option<Schema>> {
         Ok(lock(&self.0)?.decoder.schema().map(Schema))
     }
 }
 
-/// An iterator over the batches of what a decoder was fed.
+/// Iterates over the batches of a `Decoder`.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct BatchIterator(Py<Decoder>);
 

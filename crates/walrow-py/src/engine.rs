@@ -4,6 +4,7 @@
 //! iterator over batches is dropped half way.
 
 use crate::errors;
+use crate::lsn;
 use crate::signals::{self, SLICE, set_interrupt};
 use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -32,7 +33,7 @@ pub(crate) struct Engine {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) nulled: BTreeMap<String, u64>,
-    pub(crate) dropped_bounds: BTreeMap<String, u64>,
+    pub(crate) dropped_lower_bounds: BTreeMap<String, u64>,
 }
 
 /// One thing to do.
@@ -247,16 +248,15 @@ impl Engine {
     /// error are handed out before the error is.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, Failure> {
         loop {
-            if let Some(batch) = self.decoder.next_batch() {
-                self.counts.add(&batch);
-                return Ok(Some(batch));
-            }
-            if self.failure.is_none()
-                && let Some(error) = self.decoder.failure()
-            {
-                // A batch that could not be made: the others were handed out before.
-                let failure = Failure::Walrow(error.clone());
-                self.fail(failure);
+            match self.decoder.next_batch() {
+                Ok(Some(batch)) => {
+                    self.counts.add(&batch);
+                    return Ok(Some(batch));
+                }
+                Ok(None) => {}
+                Err(error) if self.failure.is_none() => self.fail(Failure::Walrow(error)),
+                // The first failure stays.
+                Err(_) => {}
             }
             if !self.advance()? {
                 self.exhausted = true;
@@ -412,7 +412,7 @@ impl Counts {
     fn add(&mut self, batch: &Batch) {
         for (counts, more) in [
             (&mut self.nulled, batch.nulled()),
-            (&mut self.dropped_bounds, batch.dropped_bounds()),
+            (&mut self.dropped_lower_bounds, batch.dropped_lower_bounds()),
         ] {
             for (column, count) in more {
                 let name = format!("{}.{column}", batch.relation());
@@ -470,7 +470,10 @@ pub(crate) fn append(
 ) -> PyResult<()> {
     let (lsn, data) = if framing == Framing::Message && is_change(chunk)? {
         let change = chunk.cast::<PyTuple>()?;
-        (lsn(&change.get_item(0)?)?, change.get_item(2)?)
+        (
+            lsn::option(&change.get_item(0)?, "lsn")?,
+            change.get_item(2)?,
+        )
     } else {
         (Lsn::INVALID, chunk.clone())
     };
@@ -485,21 +488,6 @@ fn is_change(data: &Bound<'_, PyAny>) -> PyResult<bool> {
         return Ok(false);
     };
     Ok(tuple.len() == 3 && buffer(&tuple.get_item(0)?)?.is_none())
-}
-
-/// An LSN as a number or as PostgreSQL writes it.
-pub(crate) fn lsn(value: &Bound<'_, PyAny>) -> PyResult<Lsn> {
-    if value.is_instance_of::<pyo3::types::PyBool>() {
-        return Err(PyTypeError::new_err(
-            "an LSN is a number or a text, not a bool",
-        ));
-    }
-    if let Ok(number) = value.extract::<u64>() {
-        return Ok(Lsn(number));
-    }
-    let text = value.str()?.to_string();
-    text.parse()
-        .map_err(|error| errors::option_error(value.py(), &format!("{error}")))
 }
 
 fn not_bytes(data: &Bound<'_, PyAny>) -> PyErr {

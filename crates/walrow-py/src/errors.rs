@@ -1,5 +1,7 @@
 //! walrow's errors as the exceptions of `walrow.errors`.
 
+use crate::lsn;
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use walrow::{Error, ErrorKind};
@@ -12,7 +14,7 @@ pub(crate) fn raise(error: &Error) -> PyErr {
 
 /// An `OptionError`: options that contradict each other or name what there is not.
 #[cold]
-pub(crate) fn option_error(py: Python<'_>, text: &str) -> PyErr {
+pub(crate) fn option_error<'py>(py: Python<'py>, text: impl IntoPyObject<'py>) -> PyErr {
     exception(py, "OptionError", text, &PyDict::new(py)).unwrap_or_else(|failed| failed)
 }
 
@@ -48,21 +50,23 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     }
     if class == "DecodeError" || class == "UnrepresentableError" {
         fields.set_item("offset", error.offset())?;
-        fields.set_item("lsn", error.lsn().map(|lsn| lsn.0))?;
+        let lsn = error.lsn().map(|lsn| lsn::new(py, lsn)).transpose()?;
+        fields.set_item("lsn", lsn)?;
     }
     if !matches!(class, "OptionError" | "Error" | "SpoolError") {
         fields.set_item("table", error.table())?;
         fields.set_item("column", error.column())?;
     }
-    exception(py, class, &error.to_string(), &fields)
+    exception(py, class, error.to_string(), &fields)
 }
 
-fn exception(
-    py: Python<'_>,
+fn exception<'py>(
+    py: Python<'py>,
     class: &str,
-    text: &str,
-    fields: &Bound<'_, PyDict>,
+    text: impl IntoPyObject<'py>,
+    fields: &Bound<'py, PyDict>,
 ) -> PyResult<PyErr> {
     let class = py.import("walrow.errors")?.getattr(class)?;
+    let text = text.into_bound_py_any(py)?;
     Ok(PyErr::from_value(class.call((text,), Some(fields))?))
 }

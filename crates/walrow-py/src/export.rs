@@ -7,6 +7,7 @@ use arrow_schema::{ArrowError, DataType, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
+use walrow::MAX_TYPE_DEPTH;
 
 /// A schema as a capsule.
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
@@ -27,7 +28,14 @@ pub(crate) fn batch<'py>(
 }
 
 /// The schema that an object exports.
-pub(crate) fn import_schema(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
+pub(crate) fn import_schema(option: &str, object: &Bound<'_, PyAny>) -> PyResult<Schema> {
+    if !object.hasattr("__arrow_c_schema__")? {
+        let found = object.get_type().name()?;
+        let text = format!(
+            "{option} must be an Arrow schema, such as pa.schema([(\"id\", pa.int64())]), not {found}"
+        );
+        return Err(PyTypeError::new_err(text));
+    }
     Schema::try_from(&import(object)?).map_err(|error| foreign(object, &error))
 }
 
@@ -46,18 +54,15 @@ fn import(object: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowSchema> {
     #[expect(unsafe_code, reason = "a foreign schema comes as a pointer")]
     let schema = unsafe { FFI_ArrowSchema::from_raw(pointer.cast().as_ptr()) };
     if is_deep(&schema) {
-        let text = format!("types lie in one another more than {DEEPEST} levels deep");
+        let text = format!("types lie in one another more than {MAX_TYPE_DEPTH} levels deep");
         return Err(errors::option_error(object.py(), &text));
     }
     Ok(schema)
 }
 
-/// Types in one another, as deep as a catalog's: reading them takes a call a level.
-pub(crate) const DEEPEST: usize = 64;
-
 fn is_deep(schema: &FFI_ArrowSchema) -> bool {
     let mut level = vec![schema];
-    for _ in 0..=DEEPEST {
+    for _ in 0..=MAX_TYPE_DEPTH {
         level = level.into_iter().flat_map(children).collect();
     }
     !level.is_empty()

@@ -1,7 +1,15 @@
 //! Python bindings of walrow: `walrow._core`.
 //!
-//! No logic of their own: options in, bytes in, batches out through the Arrow PyCapsule
+//! They convert options, pass bytes to the decoder, and return batches through the Arrow PyCapsule
 //! interface. The interpreter lock is released while bytes are decoded.
+//!
+//! The comments of classes, methods and getters are Python's docstrings. `_core.pyi` has the same ones,
+//! and a test compares them.
+
+#![expect(
+    clippy::doc_markdown,
+    reason = "the comments of classes and methods are Python's docstrings"
+)]
 
 mod batch;
 mod catalog;
@@ -10,6 +18,7 @@ mod decoder;
 mod engine;
 mod errors;
 mod export;
+mod lsn;
 mod messages;
 mod options;
 mod reader;
@@ -31,6 +40,8 @@ mod _core {
     #[pymodule_export]
     use crate::decoder::{BatchIterator, Decoder};
     #[pymodule_export]
+    use crate::lsn::parse_lsn;
+    #[pymodule_export]
     use crate::messages::{Frame, Frames, Message, Unchanged};
     #[pymodule_export]
     use crate::reader::Reader;
@@ -40,6 +51,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("OPTIONS", crate::options::defaults(module.py())?)?;
         module.add("UNCHANGED", crate::messages::unchanged(module.py())?)
     }
 }

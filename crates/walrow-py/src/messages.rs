@@ -2,6 +2,7 @@
 
 use crate::engine::{append, lock};
 use crate::errors;
+use crate::lsn;
 use crate::options;
 use pyo3::exceptions::{PyAttributeError, PyRuntimeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -9,13 +10,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
 use std::sync::Mutex;
-use walrow::Framing;
 use walrow::stream::{self, ErrorKind};
 use walrow::wire::{
     self, BackendMessage, Cell, Columns, CopyData, OldTuple, PgString, Tuple, XLogData,
 };
+use walrow::{Framing, Lsn};
 
-/// An iterator over the frames of a stream.
+/// Iterates over the frames of a stream; `walrow.messages` returns it.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct Frames(Mutex<State>);
 
@@ -34,10 +35,10 @@ struct State {
 #[pymethods]
 impl Frames {
     #[new]
-    #[pyo3(signature = (chunks, /, framing = None), text_signature = "(chunks, /, framing='wire')")]
-    fn new(chunks: &Bound<'_, PyAny>, framing: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    #[pyo3(signature = (chunks, /, framing = "wire"))]
+    fn new(chunks: &Bound<'_, PyAny>, framing: &str) -> PyResult<Self> {
         Ok(Self(Mutex::new(State {
-            framing: framing.map_or(Ok(Framing::Wire), options::framing)?,
+            framing: options::framing(chunks.py(), framing)?,
             chunks: Some(chunks.try_iter()?.unbind()),
             buffer: Vec::new(),
             at: 0,
@@ -68,7 +69,7 @@ impl Frames {
         lock(&self.0)?.next(py)
     }
 
-    /// Whether the stream ended inside a frame.
+    /// Whether the source so far ends inside a frame.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         let state = lock(&self.0)?;
@@ -204,7 +205,7 @@ impl Session {
     }
 }
 
-/// One frame: a message of the server, or of a driver's CopyData.
+/// One message of the server, or the payload of a CopyData message.
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Frame {
     /// As a wire frame, header and all.
@@ -237,6 +238,7 @@ impl Frame {
 
 #[pymethods]
 impl Frame {
+    /// `w` or `k` for CopyData, otherwise the letter of the message's type.
     #[getter]
     fn kind(&self) -> PyResult<char> {
         Ok(match self.parse()? {
@@ -248,6 +250,7 @@ impl Frame {
         })
     }
 
+    /// `XLogData`, `PrimaryKeepalive`, `CopyBothResponse`, ....
     #[getter]
     fn name(&self) -> PyResult<&'static str> {
         Ok(match self.parse()? {
@@ -269,22 +272,26 @@ impl Frame {
         })
     }
 
+    /// The offset in the stream, in bytes.
     #[getter]
     const fn offset(&self) -> u64 {
         self.offset
     }
 
+    /// The size in bytes.
     #[getter]
     fn size(&self) -> usize {
         self.bytes.len().saturating_sub(self.framing.header())
     }
 
+    /// The pgoutput message in an XLogData frame, otherwise None.
     #[getter]
     fn message(slf: Bound<'_, Self>) -> PyResult<Option<Message>> {
         let has_one = slf.get().pgoutput()?.is_some();
         Ok(has_one.then(|| Message(slf.unbind())))
     }
 
+    /// The frame's fields. LSNs are `Lsn`, clocks are microseconds since 2000.
     #[getter]
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
@@ -292,7 +299,7 @@ impl Frame {
         Ok(fields)
     }
 
-    /// The frame's bytes, written from what was read.
+    /// Encodes the parsed frame: exactly the original bytes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut out = Vec::with_capacity(self.bytes.len());
         match (self.parse()?, self.pgoutput()?) {
@@ -317,7 +324,7 @@ impl Frame {
     }
 }
 
-/// One message of pgoutput.
+/// A pgoutput message. Its fields are attributes, except `name` and `kind`.
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Message(Py<Frame>);
 
@@ -330,16 +337,23 @@ impl Message {
 
 #[pymethods]
 impl Message {
+    /// The letter of the message: `I`.
     #[getter]
     fn kind(&self) -> PyResult<char> {
         Ok(char::from(self.parse()?.kind()))
     }
 
+    /// The message's name in the manual: `Insert`. A relation's name is in `fields`.
     #[getter]
     fn name(&self) -> PyResult<&'static str> {
         Ok(self.parse()?.name())
     }
 
+    /// The fields in the manual. LSNs are `Lsn`, times are microseconds since 2000.
+    ///
+    /// Rows (`key`, `old`, `new`) are lists with one value per column: None for NULL,
+    /// `UNCHANGED` for a value that was not sent, a string (or bytes, if not UTF-8) for
+    /// a text value, and bytes for a binary value.
     #[getter]
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
@@ -374,7 +388,7 @@ impl Message {
     }
 }
 
-/// The mark of a value that the server did not send, because it is unchanged.
+/// The type of `UNCHANGED`: a value that was not sent because it is unchanged.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct Unchanged;
 
@@ -407,19 +421,19 @@ fn backend_fields(fields: &Bound<'_, PyDict>, message: &BackendMessage<'_>) -> P
     let py = fields.py();
     match message {
         BackendMessage::CopyData(CopyData::XLogData(data)) => {
-            fields.set_item("start", data.start.0)?;
-            fields.set_item("end", data.end.0)?;
+            fields.set_item("start", lsn::new(py, data.start)?)?;
+            fields.set_item("end", lsn::new(py, data.end)?)?;
             fields.set_item("clock", data.clock.0)
         }
         BackendMessage::CopyData(CopyData::PrimaryKeepalive(keepalive)) => {
-            fields.set_item("end", keepalive.end.0)?;
+            fields.set_item("end", lsn::new(py, keepalive.end)?)?;
             fields.set_item("clock", keepalive.clock.0)?;
             fields.set_item("reply_requested", keepalive.reply_requested)
         }
         BackendMessage::CopyData(CopyData::StandbyStatusUpdate(update)) => {
-            fields.set_item("write", update.write.0)?;
-            fields.set_item("flush", update.flush.0)?;
-            fields.set_item("apply", update.apply.0)?;
+            fields.set_item("write", lsn::new(py, update.write)?)?;
+            fields.set_item("flush", lsn::new(py, update.flush)?)?;
+            fields.set_item("apply", lsn::new(py, update.apply)?)?;
             fields.set_item("clock", update.clock.0)?;
             fields.set_item("reply_requested", update.reply_requested)
         }
@@ -483,22 +497,23 @@ fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> Py
     use wire::Message as M;
     let py = fields.py();
     let set = |name: &str, value: u64| fields.set_item(name, value);
+    let lsn = |name: &str, value: Lsn| fields.set_item(name, lsn::new(py, value)?);
     let time = |name: &str, value: wire::Timestamp| fields.set_item(name, value.0);
     let string = |name: &str, value: PgString<'_>| fields.set_item(name, text(py, value));
     let xid = |value: Option<wire::Xid>| fields.set_item("xid", value);
     match message {
         M::Begin(m) => {
-            set("final_lsn", m.final_lsn.0)?;
+            lsn("final_lsn", m.final_lsn)?;
             time("commit_time", m.commit_time)?;
             set("xid", m.xid.into())
         }
         M::Commit(m) => {
-            set("commit_lsn", m.commit_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("commit_lsn", m.commit_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("commit_time", m.commit_time)
         }
         M::Origin(m) => {
-            set("commit_lsn", m.commit_lsn.0)?;
+            lsn("commit_lsn", m.commit_lsn)?;
             string("name", m.name)
         }
         M::Relation(m) => {
@@ -539,7 +554,7 @@ fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> Py
         M::Message(m) => {
             xid(m.xid)?;
             fields.set_item("transactional", m.transactional)?;
-            set("lsn", m.lsn.0)?;
+            lsn("lsn", m.lsn)?;
             string("prefix", m.prefix)?;
             fields.set_item("content", PyBytes::new(py, m.content))
         }
@@ -550,48 +565,49 @@ fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> Py
         M::StreamStop => Ok(()),
         M::StreamCommit(m) => {
             set("xid", m.xid.into())?;
-            set("commit_lsn", m.commit_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("commit_lsn", m.commit_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("commit_time", m.commit_time)
         }
         M::StreamAbort(m) => {
             set("xid", m.xid.into())?;
             set("subxid", m.subxid.into())?;
-            fields.set_item("abort_lsn", m.abort.map(|(lsn, _)| lsn.0))?;
+            let abort_lsn = m.abort.map(|(lsn, _)| lsn::new(py, lsn)).transpose()?;
+            fields.set_item("abort_lsn", abort_lsn)?;
             fields.set_item("abort_time", m.abort.map(|(_, time)| time.0))
         }
         M::BeginPrepare(m) => {
-            set("prepare_lsn", m.prepare_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("prepare_lsn", m.prepare_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("prepare_time", m.prepare_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
         M::Prepare(m) => {
-            set("prepare_lsn", m.prepare_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("prepare_lsn", m.prepare_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("prepare_time", m.prepare_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
         M::CommitPrepared(m) => {
-            set("commit_lsn", m.commit_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("commit_lsn", m.commit_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("commit_time", m.commit_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
         M::RollbackPrepared(m) => {
-            set("prepare_end_lsn", m.prepare_end_lsn.0)?;
-            set("rollback_end_lsn", m.rollback_end_lsn.0)?;
+            lsn("prepare_end_lsn", m.prepare_end_lsn)?;
+            lsn("rollback_end_lsn", m.rollback_end_lsn)?;
             time("prepare_time", m.prepare_time)?;
             time("rollback_time", m.rollback_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)
         }
         M::StreamPrepare(m) => {
-            set("prepare_lsn", m.prepare_lsn.0)?;
-            set("end_lsn", m.end_lsn.0)?;
+            lsn("prepare_lsn", m.prepare_lsn)?;
+            lsn("end_lsn", m.end_lsn)?;
             time("prepare_time", m.prepare_time)?;
             set("xid", m.xid.into())?;
             string("gid", m.gid)

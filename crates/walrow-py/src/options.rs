@@ -1,19 +1,75 @@
 //! Keyword options into a [`DecoderBuilder`].
 
 use crate::catalog::Catalog;
-use crate::engine;
 use crate::errors;
 use crate::export;
-use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
+use crate::lsn;
+use arrow_schema::DataType;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyIterator, PyString, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
-    Decoder, DecoderBuilder, FileSpool, Framing, MetadataColumn, OnUnrepresentable, Profile,
-    SessionSettings, SideTable, TableName,
+    ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, MetadataColumn,
+    OnUnrepresentable, Profile, SessionSettings, SideTable, TableName,
 };
+
+/// A default value, as Python shows it.
+enum Default {
+    None,
+    False,
+    Empty,
+    Text(&'static str),
+    Bytes(i64),
+}
+
+impl Default {
+    fn to_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match self {
+            Self::None => py.None().into_bound(py),
+            Self::False => false.into_pyobject(py)?.to_owned().into_any(),
+            Self::Empty => PyTuple::empty(py).into_any(),
+            Self::Text(text) => PyString::new(py, text).into_any(),
+            Self::Bytes(number) => number.into_pyobject(py)?.into_any(),
+        })
+    }
+}
+
+/// All options in the order of signatures, with their defaults. `walrow.typing.Options` has their
+/// types, and [`Options::set`] reads them.
+const OPTIONS: &[(&str, Default)] = &[
+    ("table", Default::None),
+    ("schema", Default::None),
+    ("framing", Default::Text("wire")),
+    ("profile", Default::Text("arrow")),
+    ("types", Default::None),
+    ("unrepresentable", Default::Text("error")),
+    ("catalog", Default::None),
+    ("session", Default::None),
+    ("trim_bpchar", Default::False),
+    ("metadata", Default::None),
+    ("metadata_prefix", Default::Text("_")),
+    ("batch_rows", Default::Bytes(16_384)),
+    ("batch_bytes", Default::Bytes(32 << 20)),
+    ("batch_memory", Default::Bytes(128 << 20)),
+    ("side_tables", Default::Empty),
+    ("envelope", Default::False),
+    ("start", Default::None),
+    ("late_start", Default::False),
+    ("spool_memory", Default::Bytes(64 << 20)),
+    ("spool_directory", Default::None),
+    ("message_limit", Default::None),
+];
+
+/// The options of `read` and `Decoder` with their defaults, in the order of signatures.
+pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, default) in OPTIONS {
+        dict.set_item(name, default.to_object(py)?)?;
+    }
+    Ok(dict)
+}
 
 /// The options of `read` and `Decoder`.
 pub(crate) struct Options {
@@ -22,22 +78,27 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut this = Self {
-            builder: DecoderBuilder::new().with_spool(Arc::new(FileSpool::default())),
+            builder: DecoderBuilder::new(),
             framing: Framing::Wire,
         };
-        let Some(options) = options else {
-            return Ok(this);
-        };
-        let mut prefix = "_".to_owned();
-        if let Some(value) = options.get_item("metadata_prefix")? {
-            prefix = value.extract()?;
-            this.builder = this.builder.with_metadata_prefix(&prefix);
+        // What a signature shows is what is used.
+        let options = defaults(py)?;
+        for (name, value) in given.into_iter().flatten() {
+            if !options.contains(&name)? {
+                let text = format!("{name} is not an option; see help(walrow.read)");
+                return Err(PyTypeError::new_err(text));
+            }
+            options.set_item(name, value)?;
         }
-        for (name, value) in options.iter() {
+        let prefix: String = match options.get_item("metadata_prefix")? {
+            Some(prefix) => word(&prefix, "metadata_prefix")?,
+            None => String::new(),
+        };
+        for (name, value) in options {
             let name: String = name.extract()?;
-            this.set(py, &name, &value, &prefix)?;
+            this.set(&name, &value, &prefix)?;
         }
         Ok(this)
     }
@@ -46,27 +107,20 @@ impl Options {
         self.builder.build().map_err(|error| errors::raise(&error))
     }
 
-    fn set(
-        &mut self,
-        py: Python<'_>,
-        name: &str,
-        value: &Bound<'_, PyAny>,
-        prefix: &str,
-    ) -> PyResult<()> {
+    fn set(&mut self, name: &str, value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<()> {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "metadata_prefix" => builder,
-            "table" | "schema" | "types" | "catalog" | "metadata" | "start" | "spool_directory"
-            | "message_limit" | "session"
+            "table" | "schema" | "types" | "catalog" | "session" | "metadata" | "start"
+            | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
             }
             "table" => builder.with_table(table(value)?),
-            "schema" => builder.with_schema(Arc::new(export::import_schema(value)?)),
+            "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
             "framing" => {
-                self.framing = framing(value)?;
+                self.framing = framing(value.py(), &word(value, name)?)?;
                 builder.with_framing(self.framing)
             }
             "profile" => builder.with_profile(match word(value, name)?.as_str() {
@@ -75,12 +129,12 @@ impl Options {
                 "text" => Profile::Text,
                 other => {
                     let text = format!("profile must be arrow, spark or text, not {other:?}");
-                    return Err(errors::option_error(py, &text));
+                    return Err(errors::option_error(value.py(), &text));
                 }
             }),
             "types" => {
                 let mut builder = builder;
-                for item in value.call_method0("items")?.try_iter()? {
+                for item in pairs(value, name)? {
                     let (key, data_type): (String, Bound<'_, PyAny>) = item?.extract()?;
                     let data_type = arrow_type(&key, &data_type)?;
                     builder = builder.with_type(key, data_type);
@@ -88,47 +142,30 @@ impl Options {
                 builder
             }
             "unrepresentable" => unrepresentable(builder, value)?,
-            "catalog" => {
-                let catalog = value.cast::<Catalog>().map_err(|_| {
-                    PyTypeError::new_err("catalog must be a walrow.Catalog; see Catalog.from_json")
-                })?;
-                builder.with_catalog(Arc::clone(&catalog.get().0))
-            }
-            "session" => {
-                let (mut session, mut told) = (SessionSettings::default(), Vec::new());
-                for item in value.call_method0("items")?.try_iter()? {
-                    let (setting, value): (String, String) = item?.extract()?;
-                    let lower = setting.to_ascii_lowercase();
-                    if told.contains(&lower) {
-                        let text = format!("session: {setting} is told twice");
-                        return Err(errors::option_error(py, &text));
-                    }
-                    told.push(lower);
-                    let set = session.set(&setting, &value);
-                    set.map_err(|error| errors::raise(&error.into()))?;
-                }
-                builder.with_session(session)
-            }
-            "trim_bpchar" => builder.with_trim_bpchar(value.extract()?),
+            "catalog" => builder.with_catalog(Catalog::of(value)?),
+            "session" => builder.with_session(session(value)?),
+            "trim_bpchar" => builder.with_trim_bpchar(flag(value, name)?),
             "metadata" => builder.with_metadata(metadata(value, prefix)?),
-            "batch_rows" => builder.with_batch_rows(size(value)?),
-            "batch_bytes" => builder.with_batch_bytes(size(value)?),
-            "batch_memory" => builder.with_batch_memory(size(value)?),
+            "metadata_prefix" => builder.with_metadata_prefix(prefix),
+            "batch_rows" => builder.with_batch_rows(size(value, name)?),
+            "batch_bytes" => builder.with_batch_bytes(size(value, name)?),
+            "batch_memory" => builder.with_batch_memory(size(value, name)?),
             "side_tables" => builder.with_side_tables(side_tables(value)?),
-            "envelope" => builder.with_envelope(value.extract()?),
-            "start" => builder.with_start(engine::lsn(value)?),
-            "late_start" => builder.with_late_start(value.extract()?),
-            "spool_memory" => builder.with_spool_memory(
-                usize::try_from(value.extract::<i64>()?)
-                    .map_err(|_| errors::option_error(py, "spool_memory must not be negative"))?,
-            ),
+            "envelope" => builder.with_envelope(flag(value, name)?),
+            "start" => builder.with_start(lsn::option(value, name)?),
+            "late_start" => builder.with_late_start(flag(value, name)?),
+            "spool_memory" => {
+                builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
+                    errors::option_error(value.py(), "spool_memory must not be negative")
+                })?)
+            }
             "spool_directory" => {
                 let directory: PathBuf = value.extract()?;
                 builder.with_spool(Arc::new(FileSpool::new(directory)))
             }
-            "message_limit" => builder.with_message_limit(size(value)?),
+            "message_limit" => builder.with_message_limit(size(value, name)?),
             other => {
-                let text = format!("got an unexpected keyword argument {other:?}");
+                let text = format!("internal error: option {other} is not read");
                 return Err(PyTypeError::new_err(text));
             }
         };
@@ -136,15 +173,15 @@ impl Options {
     }
 }
 
-/// How the stream is handed over.
-pub(crate) fn framing(value: &Bound<'_, PyAny>) -> PyResult<Framing> {
-    Ok(match word(value, "framing")?.as_str() {
+/// How the stream is passed.
+pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
+    Ok(match name {
         "wire" => Framing::Wire,
         "copydata" => Framing::CopyData,
         "message" => Framing::Message,
         other => {
             let text = format!("framing must be wire, copydata or message, not {other:?}");
-            return Err(errors::option_error(value.py(), &text));
+            return Err(errors::option_error(py, &text));
         }
     })
 }
@@ -165,7 +202,7 @@ fn unrepresentable(
     if value.is_instance_of::<PyString>() {
         return Ok(builder.with_unrepresentable(policy(value)?));
     }
-    for item in value.call_method0("items")?.try_iter()? {
+    for item in pairs(value, "unrepresentable")? {
         let (key, value): (String, Bound<'_, PyAny>) = item?.extract()?;
         builder = match key.as_str() {
             "*" => builder.with_unrepresentable(policy(&value)?),
@@ -229,27 +266,56 @@ fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
         .map_err(|_| PyTypeError::new_err(format!("{name} must be a string")))
 }
 
-/// A size; what is none is left to the builder to refuse.
-fn size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
-    Ok(usize::try_from(value.extract::<i64>()?).unwrap_or(0))
+/// The items of a mapping.
+fn pairs<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyIterator>> {
+    if !value.hasattr("items")? {
+        let found = value.get_type().name()?;
+        let text = format!("{name} must be a dictionary, not {found}");
+        return Err(PyTypeError::new_err(text));
+    }
+    value.call_method0("items")?.try_iter()
+}
+
+fn session(value: &Bound<'_, PyAny>) -> PyResult<SessionSettings> {
+    let (mut session, mut known) = (SessionSettings::default(), Vec::new());
+    for item in pairs(value, "session")? {
+        let (setting, text): (String, String) = item?.extract()?;
+        let lower = setting.to_ascii_lowercase();
+        if known.contains(&lower) {
+            let text = format!("session: {setting} is set twice");
+            return Err(errors::option_error(value.py(), &text));
+        }
+        known.push(lower);
+        let set = session.set(&setting, &text);
+        set.map_err(|error| errors::raise(&error.into()))?;
+    }
+    Ok(session)
+}
+
+fn flag(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    value
+        .extract()
+        .map_err(|_| PyTypeError::new_err(format!("{name} must be True or False")))
+}
+
+fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
+    value
+        .extract()
+        .map_err(|_| PyTypeError::new_err(format!("{name} must be an integer")))
+}
+
+/// A size. Negative sizes become 0, which the builder refuses.
+fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
+    Ok(usize::try_from(integer(value, name)?).unwrap_or(0))
 }
 
 fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(text) = value.extract::<String>() {
-        let parsed = if is_deep(&text) {
-            None
-        } else {
-            parse_type(&text)
-        };
-        return parsed.ok_or_else(|| {
+        return walrow::parse_arrow_type(&text).ok_or_else(|| {
             let shown: String = text.chars().take(80).collect();
             let text = format!(
-                "types: {shown:?} for {key:?} is not an Arrow type that columns can have: string, \
-                 large_string, string_view, dictionary, binary, large_binary, binary_view, bool, \
-                 int16, int32, int64, uint32, uint64, float32, float64, date32, decimal128(p, s), \
-                 decimal256(p, s), time64[us], time64[ns], timestamp[us], timestamp[us, UTC], \
-                 month_day_nano_interval, uuid, list<...>, large_list<...>, \
-                 fixed_size_list<float>[n], struct<name: ..., ...>, map<string, string>"
+                "types: {shown:?} for {key:?} is not an Arrow type that columns can have: \
+                 {ARROW_TYPE_NAMES}"
             );
             errors::option_error(value.py(), &text)
         });
@@ -259,141 +325,4 @@ fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
         return Err(PyTypeError::new_err(text));
     }
     export::import_type(value)
-}
-
-/// Whether types lie in one another deeper than columns can be read.
-fn is_deep(text: &str) -> bool {
-    let mut depth = 0_usize;
-    text.bytes().any(|byte| {
-        match byte {
-            b'<' => depth = depth.saturating_add(1),
-            b'>' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth > export::DEEPEST
-    })
-}
-
-/// A type as pyarrow writes it: `list<item: int32>`, `struct<x: double, y: double>`.
-fn parse_type(text: &str) -> Option<DataType> {
-    let text = text.trim();
-    Some(match text {
-        "string" | "utf8" => DataType::Utf8,
-        "large_string" | "large_utf8" => DataType::LargeUtf8,
-        "string_view" | "utf8_view" => DataType::Utf8View,
-        "dictionary" => dictionary(),
-        "binary" => DataType::Binary,
-        "large_binary" => DataType::LargeBinary,
-        "binary_view" => DataType::BinaryView,
-        "bool" => DataType::Boolean,
-        "int16" => DataType::Int16,
-        "int32" => DataType::Int32,
-        "int64" => DataType::Int64,
-        "uint16" => DataType::UInt16,
-        "uint32" => DataType::UInt32,
-        "uint64" => DataType::UInt64,
-        "month_day_nano_interval" => DataType::Interval(IntervalUnit::MonthDayNano),
-        "float16" | "halffloat" => DataType::Float16,
-        "float32" | "float" => DataType::Float32,
-        "float64" | "double" => DataType::Float64,
-        "date32" | "date32[day]" => DataType::Date32,
-        "time64[us]" => DataType::Time64(TimeUnit::Microsecond),
-        "time64[ns]" => DataType::Time64(TimeUnit::Nanosecond),
-        "timestamp[us]" => DataType::Timestamp(TimeUnit::Microsecond, None),
-        "uuid" | "fixed_size_binary[16]" => DataType::FixedSizeBinary(16),
-        _ => return parse_parametric(text),
-    })
-}
-
-fn parse_parametric(text: &str) -> Option<DataType> {
-    if let Some(zone) = inside(text, "timestamp[us,", "]") {
-        let zone = zone.strip_prefix("tz=").unwrap_or(zone);
-        return Some(DataType::Timestamp(
-            TimeUnit::Microsecond,
-            Some(zone.into()),
-        ));
-    }
-    let digits = |digits: &str| {
-        let (precision, scale) = digits.split_once(',')?;
-        Some((precision.trim().parse().ok()?, scale.trim().parse().ok()?))
-    };
-    if let Some(text) = inside(text, "decimal128(", ")") {
-        let (precision, scale) = digits(text)?;
-        return Some(DataType::Decimal128(precision, scale));
-    }
-    if let Some(text) = inside(text, "decimal256(", ")") {
-        let (precision, scale) = digits(text)?;
-        return Some(DataType::Decimal256(precision, scale));
-    }
-    if inside(text, "dictionary<values=string, indices=int32", ">").is_some() {
-        return Some(dictionary());
-    }
-    if text == "map<string, string>" {
-        return Some(map());
-    }
-    if let Some(fields) = inside(text, "struct<", ">") {
-        let fields = split_fields(fields)?.into_iter().map(|field| {
-            let (name, data_type) = field.split_once(':')?;
-            Some(Field::new(name.trim(), parse_type(data_type)?, true))
-        });
-        return Some(DataType::Struct(fields.collect::<Option<_>>()?));
-    }
-    if let Some((item, size)) =
-        inside(text, "fixed_size_list<", "]").and_then(|inside| inside.rsplit_once(">["))
-    {
-        let item = item_type(item);
-        let item = Field::new_list_field(parse_type(item)?, true);
-        return Some(DataType::FixedSizeList(Arc::new(item), size.parse().ok()?));
-    }
-    let (item, large) = match inside(text, "large_list<", ">") {
-        Some(item) => (item, true),
-        None => (inside(text, "list<", ">")?, false),
-    };
-    let item = item_type(item);
-    let item = Arc::new(Field::new_list_field(parse_type(item)?, true));
-    Some(if large {
-        DataType::LargeList(item)
-    } else {
-        DataType::List(item)
-    })
-}
-
-/// A list's item without the name that pyarrow and Spark give it.
-fn item_type(item: &str) -> &str {
-    let names = ["item: ", "element: "];
-    let unnamed = names.iter().find_map(|name| item.strip_prefix(name));
-    unnamed.unwrap_or(item)
-}
-
-fn map() -> DataType {
-    let key = Field::new("key", DataType::Utf8, false);
-    let pair = vec![key, Field::new("value", DataType::Utf8, true)];
-    let entries = Field::new("entries", DataType::Struct(pair.into()), false);
-    DataType::Map(Arc::new(entries), false)
-}
-
-fn dictionary() -> DataType {
-    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-}
-
-/// The parts between the commas that stand in no brackets.
-fn split_fields(text: &str) -> Option<Vec<&str>> {
-    let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
-    for (place, byte) in text.bytes().enumerate() {
-        match byte {
-            b'<' | b'(' | b'[' => depth = depth.saturating_add(1),
-            b'>' | b')' | b']' => depth = depth.checked_sub(1)?,
-            b',' if depth == 0 => {
-                parts.push(text.get(start..place)?);
-                start = place.saturating_add(1);
-            }
-            _ => {}
-        }
-    }
-    parts.push(text.get(start..)?);
-    Some(parts)
-}
-
-fn inside<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
-    Some(text.strip_prefix(before)?.strip_suffix(after)?.trim())
 }

@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::engine::{self, Engine, Failure, lock};
 use crate::errors;
 use crate::export;
+use crate::lsn;
 use crate::options::Options;
 use crate::schema::Schema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -17,7 +18,24 @@ use pyo3::types::{PyCapsule, PyDict};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// Reads a stream to its end.
+/// Reads a stream to its end: an iterator over its batches.
+///
+/// `walrow.read` returns it. With `table` or `envelope`, it is an Arrow stream, which
+/// decodes while it is consumed. It can be read once. As a context manager, it closes
+/// its source.
+///
+/// Example:
+///     with walrow.read("shop.wire") as reader:
+///         for batch in reader:
+///             print(batch.table, pa.record_batch(batch))
+///     print(reader.position)
+///
+/// Args:
+///     chunks: An iterable of blocks or chunks, in the framing of the options.
+///     **options: Those of `walrow.read`.
+///
+/// Raises:
+///     OptionError: The options are invalid or contradict each other.
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Reader {
     engine: Arc<Mutex<Engine>>,
@@ -27,7 +45,7 @@ pub(crate) struct Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (chunks, /, **options), text_signature = "(chunks, /, *, table=None, schema=None, framing='wire', profile='arrow', types=None, unrepresentable='error', catalog=None, session=None, trim_bpchar=False, metadata=None, metadata_prefix='_', batch_rows=16384, batch_bytes=33554432, batch_memory=134217728, side_tables=(), envelope=False, start=None, late_start=False, spool_memory=67108864, spool_directory=None, message_limit=None)")]
+    #[pyo3(signature = (chunks, /, **options))]
     fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(chunks.py(), options)?;
         let (framing, one_schema) = (options.framing, options.builder.has_one_schema());
@@ -75,7 +93,7 @@ impl Reader {
         self.close(py)
     }
 
-    /// Closes the source; no batches come any more.
+    /// Closes the source, as an error does. No more batches are returned.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let refusal = PyValueError::new_err("the reader is closed");
         let source = lock(&self.engine)?.close(py, refusal);
@@ -85,43 +103,60 @@ impl Reader {
         }
     }
 
+    /// The end LSN up to which everything was returned; 0 at the beginning.
     #[getter]
-    fn position(&self) -> PyResult<u64> {
-        Ok(lock(&self.engine)?.decoder.position().0)
+    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        lsn::new(py, lock(&self.engine)?.decoder.position())
     }
 
+    /// Whether the source so far ends inside a frame or a transaction.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
-        Ok(lock(&self.engine)?.decoder.is_mid_transaction())
+        Ok(lock(&self.engine)?.decoder.is_unfinished())
     }
 
+    /// Number of COMMIT PREPARED without earlier messages of their transactions.
+    ///
+    /// These transactions changed nothing, or were prepared before the stream begins.
+    /// Their rows in `walrow.transactions` have no `prepare_lsn`.
     #[getter]
     fn unprepared_commits(&self) -> PyResult<u64> {
         Ok(lock(&self.engine)?.decoder.unprepared_commits())
     }
 
+    /// The SQLSTATE of the server error that ended the stream.
     #[getter]
     fn server_error(&self) -> PyResult<Option<String>> {
         let engine = lock(&self.engine)?;
         Ok(engine.decoder.server_error().map(str::to_owned))
     }
 
+    /// OIDs of unknown types, neither built in nor in the catalog; values are text.
+    ///
+    /// These are the types of columns, and the types inside an array, a composite type,
+    /// a domain or a range in the catalog.
     #[getter]
     fn unresolved_types(&self) -> PyResult<Vec<u32>> {
         Ok(lock(&self.engine)?.decoder.unresolved_types().collect())
     }
 
+    /// As in `Batch`, by `schema.table.column`, over all returned batches.
     #[getter]
     fn nulled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         engine::dict(py, &lock(&self.engine)?.counts.nulled)
     }
 
+    /// As in `Batch`, by `schema.table.column`, over all returned batches.
     #[getter]
-    fn dropped_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, &lock(&self.engine)?.counts.dropped_bounds)
+    fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        engine::dict(py, &lock(&self.engine)?.counts.dropped_lower_bounds)
     }
 
-    /// The table's schema; reads until the table appears.
+    /// The schema of the Arrow stream. Reads until the chosen table appears.
+    ///
+    /// Raises:
+    ///     TypeError: Neither `table` nor `envelope` was set.
+    ///     SchemaError: The table never appeared.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<Schema> {
         if !self.one_schema {
@@ -149,10 +184,16 @@ impl Reader {
         })
     }
 
+    /// Exports the schema, for Arrow consumers. Needs `table` or `envelope`.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         export::schema(py, &self.schema(py)?.0)
     }
 
+    /// Exports the batches, for Arrow consumers. Ignores a requested schema.
+    ///
+    /// Raises:
+    ///     TypeError: Neither `table` nor `envelope` was set.
+    ///     SchemaError: The table never appeared.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -231,13 +272,13 @@ impl Stream {
         })?;
         let Some(batch) = batch else { return Ok(None) };
         // Consumers take the stream's schema for true and read memory by it.
-        if *batch.records().schema_ref() != self.schema {
+        if *batch.record_batch().schema_ref() != self.schema {
             let table = batch.relation();
             return Err(format!(
                 "internal error: a batch of {table} has another schema"
             ));
         }
-        Ok(Some(batch.into_records()))
+        Ok(Some(batch.into_record_batch()))
     }
 }
 

@@ -7,21 +7,24 @@ use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::collections::BTreeMap;
+use walrow::ArrowTypeName;
 use walrow::stream::Printable;
 
-/// An Arrow schema, for whatever takes `__arrow_c_schema__`.
+/// An Arrow schema: `pa.schema(schema)`.
 #[pyclass(frozen, eq, module = "walrow")]
 #[derive(PartialEq)]
 pub(crate) struct Schema(pub(crate) SchemaRef);
 
 #[pymethods]
 impl Schema {
+    /// The names of the columns.
     #[getter]
     pub(crate) fn names(&self) -> Vec<String> {
         let fields = self.0.fields().iter();
         fields.map(|field| field.name().clone()).collect()
     }
 
+    /// The table's metadata: `pg.schema`, `pg.table`, `pg.key_columns`, ....
     #[getter]
     fn metadata(&self) -> BTreeMap<String, String> {
         self.0.metadata.clone().into_iter().collect()
@@ -36,19 +39,23 @@ impl Schema {
             .0
             .fields()
             .iter()
-            .map(|field| format!("{}: {}", Printable(field.name()), field.data_type()))
+            .map(|field| {
+                let data_type = ArrowTypeName(field.data_type());
+                format!("{}: {}", Printable(field.name()), Printable(data_type))
+            })
             .collect();
         format!("<walrow.Schema {}>", fields.join(", "))
     }
 
+    /// Exports the schema, for Arrow consumers.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         export::schema(py, &self.0)
     }
 }
 
-/// The schema of a table's batches, from a catalog alone.
+/// Returns the schema of a table's batches, from a catalog: see `walrow.schema`.
 #[pyfunction]
-#[pyo3(signature = (catalog, table, **options), text_signature = "(catalog, table, *, schema=None, profile='arrow', types=None, unrepresentable='error', metadata=None, metadata_prefix='_', envelope=False)")]
+#[pyo3(signature = (catalog, table, **options))]
 pub(crate) fn catalog_schema(
     catalog: &Bound<'_, PyAny>,
     table: &Bound<'_, PyAny>,

@@ -7,16 +7,13 @@ use std::fs::File;
 use walrow::DecoderBuilder;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let sample = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/data/18/rows.text.wire"
-    );
-    let path = std::env::args().nth(1).unwrap_or_else(|| sample.to_owned());
-
+    let sample = "tests/data/18/rows.text.wire".to_owned();
+    let path = std::env::args().nth(1).unwrap_or(sample);
     let mut reader = DecoderBuilder::new().build_reader(File::open(path)?)?;
     for batch in &mut reader {
         let batch = batch?;
-        println!("{}: {} rows", batch.relation(), batch.records().num_rows());
+        let rows = batch.record_batch().num_rows();
+        println!("{}: {rows} rows", batch.relation());
     }
     println!("complete up to {}", reader.decoder().position());
     Ok(())

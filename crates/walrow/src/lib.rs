@@ -1,35 +1,85 @@
 //! PostgreSQL's logical replication stream as typed Arrow, losing nothing.
 //!
-//! The stream's bytes go in, Arrow record batches of committed rows come out:
+//! walrow parses the bytes that a server sends (pgoutput in CopyData messages), collects complete
+//! committed transactions in commit order, and returns every change as a row of an Arrow
+//! [`RecordBatch`](arrow_array::RecordBatch): the table's own columns, then metadata columns that
+//! describe the change ([`MetadataColumn`]).
+//!
+//! There are two ways in. Both are set up with a [`DecoderBuilder`]:
+//!
+//! - [`Reader`]: an iterator over the batches of a file or any other [`std::io::Read`].
+//! - [`Decoder`]: converts bytes or chunks as they arrive, from a connection or a driver.
+//!
+//! # Read a capture
 //!
 //! ```
 //! use walrow::{DecoderBuilder, Profile};
 //!
-//! let capture = std::fs::File::open(concat!(
-//!     env!("CARGO_MANIFEST_DIR"),
-//!     "/../../tests/data/18/rows.text.wire"
-//! ))?;
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/18/rows.text.wire");
+//! let capture = std::fs::File::open(path)?; // the bytes of a replication connection
 //! let mut reader = DecoderBuilder::new().with_profile(Profile::Spark).build_reader(capture)?;
 //! for batch in &mut reader {
 //!     let batch = batch?;
-//!     println!("{}: {} rows", batch.relation(), batch.records().num_rows());
+//!     println!("{}: {} rows", batch.relation(), batch.record_batch().num_rows());
 //! }
 //! println!("complete up to {}", reader.decoder().position());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Decoder`] takes the bytes as they come, from a connection or another program.
+//! # Decode a driver's payloads
 //!
-//! Three layers, each usable alone:
+//! A driver returns the payload of one CopyData message at a time: pass each to
+//! [`Decoder::decode_chunk`].
 //!
-//! - [`wire`]: the protocol's bytes, parsed and encoded;
-//! - [`stream`]: committed transactions and relation versions;
-//! - the [`Reader`] and the [`Decoder`] here: columns and batches.
+//! ```
+//! use walrow::{DecoderBuilder, Framing};
+//!
+//! # let payloads: [&[u8]; 0] = [];
+//! let mut decoder = DecoderBuilder::new()
+//!     .with_framing(Framing::CopyData)
+//!     .with_table("public.orders")
+//! #   .with_start(walrow::Lsn(1))
+//!     .build()?;
+//! for payload in payloads {
+//!     decoder.decode_chunk(payload)?;
+//!     while let Some(batch) = decoder.next_batch()? {
+//!         println!("{} rows", batch.record_batch().num_rows());
+//!     }
+//! }
+//! decoder.finish()?; // then take the last batches
+//! # assert!(decoder.next_batch()?.is_none());
+//! # Ok::<(), walrow::Error>(())
+//! ```
+//!
+//! # Errors
+//!
+//! An [`Error`] says what is wrong, at which byte, LSN, table and column, and never contains a value.
+//! If Arrow cannot hold a value, it names the option that lets the value through. All rows before an
+//! error are returned first.
+//!
+//! # Layers
+//!
+//! Each layer can be used alone:
+//!
+//! - [`wire`]: the bytes of the protocol, parsed and encoded;
+//! - [`stream`]: committed transactions, relation versions and the [`Catalog`] of user-defined types;
+//! - the types here: columns and batches.
+//!
+//! [`arrow_array`] and [`arrow_schema`] are the versions that appear in this API.
+//!
+//! # Features
+//!
+//! - `file-spool` (default): open transactions beyond [`DecoderBuilder::with_spool_memory`] wait in a
+//!   file without a name, in the system's directory for temporary files or that of a `FileSpool`.
 
+pub use arrow_array;
+pub use arrow_schema;
 pub use walrow_arrow::{
-    Batch, Decoder, DecoderBuilder, Error, ErrorKind, MetadataColumn, OnUnrepresentable, Profile,
-    Reader, SessionSettings, SideTable, TableName,
+    ARROW_TYPE_NAMES, ArrowTypeName, Batch, Decoder, DecoderBuilder, Error, ErrorKind,
+    MAX_TYPE_DEPTH, MetadataColumn, OnUnrepresentable, Profile, Reader, SessionSettings, SideTable,
+    TableName, parse_arrow_type,
 };
+#[cfg(feature = "file-spool")]
 pub use walrow_log::FileSpool;
 pub use walrow_stream as stream;
 pub use walrow_stream::Catalog;

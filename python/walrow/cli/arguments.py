@@ -1,10 +1,24 @@
-"""Types of command-line arguments."""
+"""Command-line options, those of the library from its own list."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+from typing import get_type_hints as type_hints
 
 import click
+
+from walrow._core import OPTIONS
+from walrow.typing import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["TEXT", "library_option", "pairs"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class Text(click.types.StringParamType):
@@ -23,3 +37,89 @@ class Text(click.types.StringParamType):
 
 
 TEXT = Text()
+
+
+def library_option(
+    name: str, text: str, *, metavar: str | None = None
+) -> Callable[[F], F]:
+    """Declares an option of `walrow.read`, with the type and the default that it has there.
+
+    Args:
+        name: The option's name in `walrow.typing.Options`.
+        text: Its help.
+        metavar: The name of its value in the help.
+    """
+    hint = type_hints(Options)[name]
+    kinds = [get_origin(each) or each for each in (hint, *get_args(hint))]
+    default = OPTIONS[name]
+    settings: dict[str, Any] = {"help": text, "metavar": metavar}
+    if hint is bool:
+        settings["is_flag"] = True
+    elif Mapping in kinds:
+        choices = [
+            get_args(each) for each in get_args(hint) if get_origin(each) is Literal
+        ]
+        settings |= {"type": TEXT, "multiple": True}
+        settings["callback"] = _policies(choices[0], default) if choices else _mapping
+    elif kinds[0] is Literal:
+        settings |= {"type": click.Choice(get_args(hint)), "default": default}
+    elif os.PathLike in kinds:
+        settings["type"] = click.Path(exists=True, dir_okay=False, path_type=Path)
+    else:
+        settings |= {"type": TEXT, "default": default}
+    settings["show_default"] = settings.get("default") is not None
+    return click.option("--" + name.replace("_", "-"), name, **settings)
+
+
+def _mapping(
+    _context: click.Context, parameter: click.Parameter, items: Sequence[str]
+) -> dict[str, str] | None:
+    return pairs(parameter.opts[0], items) or None
+
+
+def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
+    """Splits each NAME=VALUE that an option was given."""
+    found = {}
+    for item in items:
+        at = _equals(item)
+        key, equals, value = item[:at], item[at : at + 1], item[at + 1 :]
+        if not (key and equals and value):
+            text = f"{option} {item}: expected NAME=VALUE"
+            raise click.UsageError(text)
+        found[key] = value
+    return found
+
+
+def _equals(item: str) -> int:
+    """Finds the `=` that ends a column's name, which may itself contain `=`.
+
+    It is the last `=` outside of the brackets of a type: `timestamp[us, tz=UTC]`.
+    """
+    depth = 0
+    for at in range(len(item) - 1, -1, -1):
+        if item[at] in "])>}":
+            depth += 1
+        elif item[at] in "[(<{":
+            depth -= 1
+        elif item[at] == "=" and depth <= 0:
+            return at
+    return len(item)
+
+
+def _policies(
+    choices: Sequence[str], default: str
+) -> Callable[[click.Context, click.Parameter, Sequence[str]], str | dict[str, str]]:
+    """Splits [COLUMN=]POLICY. A policy without a column is that of all others."""
+
+    def split(
+        _context: click.Context, parameter: click.Parameter, items: Sequence[str]
+    ) -> str | dict[str, str]:
+        option = parameter.opts[0]
+        found = pairs(option, [it if "=" in it else f"*={it}" for it in items])
+        for value in found.values():
+            if value not in choices:
+                text = f"{option} {value}: expected one of {', '.join(choices)}"
+                raise click.UsageError(text)
+        return found or default
+
+    return split

@@ -4,56 +4,45 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 import walrow
 from walrow.cli import source
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import library_option
 from walrow.cli.terminal import say
-from walrow.errors import Error, OptionError, SchemaError
+from walrow.errors import Error, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Unpack
 
     from walrow.cli.output import Files, Writer
-
-_POLICIES = ("error", "null", "sentinel")
+    from walrow.typing import Options, Profile
 
 
 @click.command()
 @source.file
-@click.option(
-    "--table",
-    type=TEXT,
-    metavar="T",
-    help="Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
+@library_option(
+    "table",
+    "Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
     "walrow.relations, walrow.truncates.",
+    metavar="T",
 )
-@click.option(
-    "--envelope",
-    is_flag=True,
-    help="All tables under one schema, with columns as maps of names to text.",
+@library_option(
+    "envelope", "All tables under one schema, with columns as maps of names to text."
 )
-@click.option(
-    "--start",
-    type=TEXT,
+@library_option(
+    "start",
+    "Skip transactions that end at or before this LSN: 0/1A2B.",
     metavar="LSN",
-    help="Skip transactions that end at or before this LSN: 0/1A2B.",
 )
-@click.option(
-    "--late-start",
-    is_flag=True,
-    help="Skip transactions whose beginning is not in the capture; otherwise an error.",
+@library_option(
+    "late_start",
+    "Skip transactions whose beginning is not in the capture; otherwise an error.",
 )
-@click.option(
-    "--profile",
-    type=click.Choice(("arrow", "spark", "text")),
-    default="arrow",
-    show_default=True,
-    help="Native types, Spark's types, or PostgreSQL's text.",
-)
+@library_option("profile", "Native types, Spark's types, or PostgreSQL's text.")
 @click.option(
     "--to",
     default="-",
@@ -67,64 +56,29 @@ _POLICIES = ("error", "null", "sentinel")
     help="The output format. Default: from the extension of OUT; parquet for DIR/.",
 )
 @source.framing
-@click.option(
-    "--types",
-    type=TEXT,
-    multiple=True,
+@library_option(
+    "types",
+    "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
     metavar="COLUMN=TYPE",
-    help="The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
 )
-@click.option(
-    "--unrepresentable",
-    type=TEXT,
-    multiple=True,
+@library_option(
+    "unrepresentable",
+    "The policy for values that the Arrow type cannot hold: error (the default), null or "
+    "sentinel, for one column or all. Repeatable.",
     metavar="[COLUMN=]POLICY",
-    help="The policy for values that the Arrow type cannot hold: error (the default), "
-    "null or sentinel, for one column or all. Repeatable.",
 )
-@click.option(
-    "--catalog",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="User-defined types, from `walrow catalog` or walrow.Catalog.to_json.",
+@library_option(
+    "catalog", "User-defined types, from `walrow catalog` or walrow.Catalog.to_json."
 )
-@click.option(
-    "--session",
-    type=TEXT,
-    multiple=True,
-    metavar="SETTING=VALUE",
-    help="A session setting of the capture, if it differs from the one that walrow pins: "
+@library_option(
+    "session",
+    "A session setting of the capture, if it differs from the one that walrow pins: "
     "'DateStyle=SQL, DMY', client_encoding=LATIN1. Repeatable.",
+    metavar="SETTING=VALUE",
 )
-@click.option(
-    "--trim-bpchar",
-    is_flag=True,
-    help="Remove the trailing blanks of character(n).",
-)
-@click.option(
-    "--metadata-prefix",
-    type=TEXT,
-    default="_",
-    show_default=True,
-    help="The prefix of the metadata columns' names.",
-)
-def decode(
-    *,
-    file: str,
-    table: str | None,
-    envelope: bool,
-    start: str | None,
-    late_start: bool,
-    profile: str,
-    to: str,
-    form: str | None,
-    framing: source.Framing,
-    types: tuple[str, ...],
-    unrepresentable: tuple[str, ...],
-    catalog: Path | None,
-    session: tuple[str, ...],
-    trim_bpchar: bool,
-    metadata_prefix: str,
-) -> None:
+@library_option("trim_bpchar", "Remove the trailing blanks of character(n).")
+@library_option("metadata_prefix", "The prefix of the metadata columns' names.")
+def decode(*, file: str, to: str, form: str | None, **options: Unpack[Options]) -> None:
     r"""Writes the committed changes in FILE, a capture. - is stdin.
 
     A Parquet or Arrow file contains one table: --table, or the only table with changes
@@ -142,45 +96,28 @@ def decode(
     from walrow.cli.output import GROUP_ROWS
 
     form = _format(to, form)
-    policies = _policies(unrepresentable)
+    policies = options["unrepresentable"]
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
-    options: dict[str, Any] = {
-        "table": table,
-        "envelope": envelope,
-        "start": start,
-        "late_start": late_start,
-        "profile": profile,
-        "framing": framing,
-        "types": _pairs(types, "--types") or None,
-        "unrepresentable": policies,
-        "session": _pairs(session, "--session") or None,
-        "trim_bpchar": trim_bpchar,
-        "metadata_prefix": metadata_prefix,
-        "batch_rows": GROUP_ROWS,
-    }
-    if catalog is not None:
-        try:
-            options["catalog"] = walrow.Catalog(catalog.read_text("utf-8"))
-        except ValueError as error:
-            text = f"{catalog}: not a catalog: {error}"
-            raise OptionError(text) from error
+    catalog = options["catalog"]
     quiet = to == "-" and sys.stdout.isatty()
     with source.opened(
         file,
-        framing,
+        options["framing"],
         show=not quiet,
         outputs=_outputs(to),
-        beside=() if catalog is None else (catalog,),
+        beside=[catalog] if isinstance(catalog, Path) else [],
     ) as blocks:
+        options["batch_rows"] = GROUP_ROWS
         reader = walrow.read(blocks, **options)
         batches = _Counted(reader)
+        one_schema = options["envelope"] or options["table"] is not None
         try:
-            _write(to, form, batches, one_schema=envelope or table is not None)
+            _write(to, form, batches, one_schema=one_schema)
         except (Error, OSError) as error:
             if not isinstance(error, BrokenPipeError):
                 batches.explain(error)
             raise
-        _warn(reader, profile)
+        _warn(reader, options["profile"])
 
 
 def _write(to: str, form: str, batches: _Counted, *, one_schema: bool) -> None:
@@ -303,7 +240,7 @@ class _Counted:
             error.add_note(note)
 
 
-def _warn(reader: walrow.Reader, profile: str) -> None:
+def _warn(reader: walrow.Reader, profile: Profile) -> None:
     warnings = []
     if reader.server_error:
         warnings.append(
@@ -330,7 +267,7 @@ def _warn(reader: walrow.Reader, profile: str) -> None:
     warnings.extend(
         f"{column}: {count} arrays lost their subscripts, which do not start at 1; "
         "--profile text keeps them"
-        for column, count in reader.dropped_bounds.items()
+        for column, count in reader.dropped_lower_bounds.items()
     )
     for warning in warnings:
         say(f"walrow: warning: {warning}")
@@ -378,41 +315,3 @@ def _format(to: str, form: str | None) -> str:
         text = f"{to}: neither .parquet, .arrow, .jsonl nor DIR/; use --format"
         raise click.UsageError(text)
     return found
-
-
-def _pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = {}
-    for item in items:
-        at = _equals(item)
-        key, equals, value = item[:at], item[at : at + 1], item[at + 1 :]
-        if not (key and equals and value):
-            text = f"{option} {item}: expected NAME=VALUE"
-            raise click.UsageError(text)
-        pairs[key] = value
-    return pairs
-
-
-def _equals(item: str) -> int:
-    """Finds the `=` that ends a column's name, which may itself contain `=`.
-
-    It is the last `=` outside of the brackets of a type: `timestamp[us, tz=UTC]`.
-    """
-    depth = 0
-    for at in range(len(item) - 1, -1, -1):
-        if item[at] in "])>}":
-            depth += 1
-        elif item[at] in "[(<{":
-            depth -= 1
-        elif item[at] == "=" and depth <= 0:
-            return at
-    return len(item)
-
-
-def _policies(items: tuple[str, ...]) -> str | dict[str, str]:
-    named = tuple(item if "=" in item else f"*={item}" for item in items)
-    pairs = _pairs(named, "--unrepresentable")
-    for value in pairs.values():
-        if value not in _POLICIES:
-            text = f"--unrepresentable {value}: expected one of {', '.join(_POLICIES)}"
-            raise click.UsageError(text)
-    return pairs or "error"

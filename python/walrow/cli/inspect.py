@@ -17,6 +17,8 @@ from walrow.cli.terminal import printable, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from walrow.typing import Framing
+
 
 @click.command()
 @source.file
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     help="Show only the first N frames.",
 )
 def inspect(
-    *, file: str, framing: source.Framing, as_json: bool, count: bool, limit: int | None
+    *, file: str, framing: Framing, as_json: bool, count: bool, limit: int | None
 ) -> None:
     r"""Shows every frame and message in FILE, a capture. - is stdin.
 
@@ -56,7 +58,7 @@ def inspect(
         _frames(file, framing, limit, as_json=as_json)
 
 
-def _count(file: str, framing: source.Framing, *, as_json: bool) -> None:
+def _count(file: str, framing: Framing, *, as_json: bool) -> None:
     counts = _core.Counts(framing)
     with source.opened(file, framing) as blocks:
         for block in blocks:
@@ -91,9 +93,7 @@ def _count_table(result: dict[str, Any]) -> None:
     Console().print(table)
 
 
-def _frames(
-    file: str, framing: source.Framing, limit: int | None, *, as_json: bool
-) -> None:
+def _frames(file: str, framing: Framing, limit: int | None, *, as_json: bool) -> None:
     write = _json_writer() if as_json else _line_writer()
     end = 0
     with source.opened(file, framing, show=not sys.stdout.isatty()) as blocks:
@@ -115,7 +115,7 @@ def _json_writer() -> Callable[[walrow.Frame], None]:
         }
         fields = frame.fields
         if frame.kind == "w":
-            record["lsn"] = lsn_text(fields["start"])
+            record["lsn"] = str(fields["start"])
         record["fields"] = plain(fields)
         message = frame.message
         if message is not None:
@@ -157,9 +157,9 @@ def _line_writer() -> Callable[[walrow.Frame], None]:
         fields = frame.fields
         message = frame.message
         if frame.kind == "w":
-            lsn, name = lsn_text(fields["start"]), "XLogData"
+            lsn, name = str(fields["start"]), "XLogData"
         else:
-            lsn = lsn_text(fields["end"]) if "end" in fields else ""
+            lsn = str(fields.get("end", ""))
             name = frame.name
         if message is not None:
             name = message.name
@@ -222,8 +222,6 @@ def _summary(message: Any, columns: dict[int, tuple[str, list[str]]]) -> str:
         if key == "relations":
             known = [columns[oid][0] if oid in columns else str(oid) for oid in value]
             shown.append(", ".join(known))
-        elif key == "lsn" or key.endswith("_lsn"):
-            shown.append(f"{key}={lsn_text(value)}")
         else:
             shown.append(_field(key, value))
     return " ".join(shown)
@@ -258,11 +256,6 @@ def _short(value: Any) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
-
-
-def lsn_text(lsn: int) -> str:
-    """Formats an LSN as PostgreSQL does."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
 _SHORT = 40

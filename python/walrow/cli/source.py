@@ -10,16 +10,18 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-Framing: TypeAlias = Literal["wire", "copydata", "message"]
+    from walrow.typing import Framing
+
 BLOCK = 8 << 20
 
 
@@ -38,12 +40,9 @@ def _readable(_context: click.Context, _parameter: click.Parameter, value: str) 
 
 #: A file's path, a URL, or `-` for stdin.
 file = click.argument("file", callback=_readable)
-framing = click.option(
-    "--framing",
-    type=click.Choice(("wire", "copydata", "message")),
-    default="wire",
-    show_default=True,
-    help="wire: the bytes of the connection. copydata: FILE is one CopyData payload. "
+framing = library_option(
+    "framing",
+    "wire: the bytes of the connection. copydata: FILE is one CopyData payload. "
     "message: FILE is one pgoutput message.",
 )
 

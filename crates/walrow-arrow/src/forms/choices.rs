@@ -2,6 +2,7 @@
 
 use super::Target;
 use super::form::{Extension, Form, is_same_shape};
+use crate::arrow_type::ArrowTypeName;
 use arrow_schema::DataType;
 use std::borrow::Cow;
 use std::fmt;
@@ -54,7 +55,7 @@ impl Choices {
 
     /// A form that the profile chooses if it has the type and no earlier form.
     pub(super) fn or(&mut self, form: Form) -> &mut Self {
-        let name = form.data_type().to_string();
+        let name = ArrowTypeName(form.data_type()).to_string();
         self.push(name, form, true);
         self
     }
@@ -66,7 +67,8 @@ impl Choices {
     }
 
     /// A form that only profiles choose that take values apart.
-    pub(super) fn or_split(&mut self, name: &'static str, form: Form) -> &mut Self {
+    pub(super) fn or_split(&mut self, form: Form) -> &mut Self {
+        let name = ArrowTypeName(form.data_type()).to_string();
         let is_default = self.target.profile.splits_values();
         self.push(name, form, is_default);
         self
@@ -74,7 +76,7 @@ impl Choices {
 
     /// A form that must be asked for.
     pub(super) fn asked(&mut self, form: Form) -> &mut Self {
-        let name = form.data_type().to_string();
+        let name = ArrowTypeName(form.data_type()).to_string();
         self.push(name, form, false);
         self
     }

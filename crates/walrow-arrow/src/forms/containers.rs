@@ -89,7 +89,7 @@ impl ArrowForms for Array<dyn ArrowForms> {
         if is_nested(self) {
             return String::new();
         }
-        "List of what its elements can become, of lists as deep as it has dimensions, LargeList"
+        "list<...> or large_list<...> of what its elements can become, also of lists for more dimensions"
             .to_owned()
     }
 }
@@ -119,7 +119,7 @@ impl ArrowForms for Vector<dyn ArrowForms> {
     }
 
     fn alternatives(&self, _: Profile) -> String {
-        "List of what its elements can become, LargeList".to_owned()
+        "list<...> or large_list<...> of what its elements can become, also of lists for more dimensions".to_owned()
     }
 }
 
@@ -167,7 +167,8 @@ impl ArrowForms for Range<dyn ArrowForms> {
     }
 
     fn alternatives(&self, _: Profile) -> String {
-        "Struct(lower, upper: what its bounds can become, lower_inc, upper_inc, empty: Boolean)"
+        "struct<lower: ..., upper: ..., lower_inc: bool, upper_inc: bool, empty: bool> with what its \
+         bounds can become"
             .to_owned()
     }
 }
@@ -200,7 +201,7 @@ impl ArrowForms for Multirange<dyn ArrowForms> {
     }
 
     fn alternatives(&self, _: Profile) -> String {
-        "List of what its ranges can become".to_owned()
+        "list<...> of what its ranges can become".to_owned()
     }
 }
 
@@ -245,6 +246,6 @@ impl ArrowForms for Composite<dyn ArrowForms> {
     }
 
     fn alternatives(&self, _: Profile) -> String {
-        "Struct of what its attributes can become, by their names".to_owned()
+        "struct<...> of what its attributes can become, by their names".to_owned()
     }
 }

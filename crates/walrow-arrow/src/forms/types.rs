@@ -114,10 +114,10 @@ types! {
         if let Some(decimal) = it.typmod.and_then(NumericTypmod::decimal128) {
             to.or_named("", decimal128(decimal, decimal));
         }
-        to.family("Decimal128 with 0 <= scale <= precision <= 38", |data_type| {
+        to.family("decimal128(p, s) with 0 <= s <= p <= 38", |data_type| {
             decimal128_of(data_type).map(|it| decimal128(it, it))
         })
-        .family("Decimal256 up to 76", |data_type| {
+        .family("decimal256(p, s) up to 76", |data_type| {
             let DataType::Decimal256(precision, scale) = data_type else {
                 return None;
             };
@@ -127,7 +127,7 @@ types! {
         // Rounded to the nearest: asked for, never chosen.
         .asked(Form::fixed::<Float64Type, _>(NumericFloat));
     };
-    Money(_, to) => to.family("Decimal128 whose scale is the server's lc_monetary's", |data_type| {
+    Money(_, to) => to.family("decimal128(p, s) with the scale of the server's lc_monetary", |data_type| {
         decimal128_of(data_type).map(|it| decimal128(MoneyDecimal(it), it))
     });
     Bpchar(_, to) => if to.target.trim_bpchar {
@@ -141,7 +141,7 @@ types! {
         Some(_) => drop(to.bytes(Form::bytes(Bits))),
         None => {}
     };
-    Uuid(it, to) => to.or(Form::fixed_bytes::<16, _>(it).with_extension(Some(Extension::Uuid)));
+    Uuid(it, to) => to.or_named("uuid", Form::fixed_bytes::<16, _>(it).with_extension(Some(Extension::Uuid)));
     Json(_, to) => to.text_is(Extension::Json);
     Jsonb(_, to) => to.text_is(Extension::Json);
     Date(it, to) => to.or(Form::fixed::<Date32Type, _>(it));
@@ -153,66 +153,49 @@ types! {
         if to.target.profile.splits_values() {
             to.text(Form::text(it).expanding(true));
         }
-        let name = "Struct(time: Time64, offset_s: Int32)";
-        to.asked_named(name, timetz::<Time64MicrosecondType>())
+        to.asked(timetz::<Time64MicrosecondType>())
             .asked_named("", timetz::<Time64NanosecondType>());
     };
     Timestamp(it, to) => to.or(Form::timestamp(it, None));
     Timestamptz(it, to) => to.or(Form::timestamp(it, Some("UTC")));
     Interval(it, to) => to
         .or(Form::fixed::<IntervalMonthDayNanoType, _>(it))
-        .or_named(
-            "Struct(months: Int32, days: Int32, micros: Int64)",
-            Form::structs(|| Intervals, [
+        .or(Form::structs(|| Intervals, [
                 ("months", Form::fixed::<Int32Type, _>(Int4)),
                 ("days", Form::fixed::<Int32Type, _>(Int4)),
                 ("micros", Form::fixed::<Int64Type, _>(Int8)),
             ]),
         );
-    Tid(_, to) => to.or_named(
-        "Struct(block: UInt32, offset: UInt16)",
-        Form::structs(|| Tids, [
+    Tid(_, to) => to.or(Form::structs(|| Tids, [
             ("block", Form::fixed::<UInt32Type, _>(Oid)),
             ("offset", Form::fixed::<UInt16Type, _>(TidOffset)),
         ]),
     );
-    Shape(it, to) => {
-        let name = match it {
-            Shape::Point => "Struct(x, y: Float64)",
-            Shape::Lseg | Shape::Box => "Struct(x1, y1, x2, y2: Float64)",
-            Shape::Line => "Struct(a, b, c: Float64)",
-            _ => "Struct(x, y, r: Float64)",
-        };
-        to.or_split(name, shape(it));
-    };
-    Path(_, to) => to.or_split(
-        "Struct(closed: Boolean, points: List(Struct(x, y: Float64)))",
-        Form::structs(Paths::default, [("closed", Form::bits(Bool)), ("points", polygon())]),
+    Shape(it, to) => to.or_split(shape(it));
+    Path(_, to) => to.or_split(Form::structs(Paths::default, [("closed", Form::bits(Bool)), ("points", polygon())]),
     );
-    Polygon(_, to) => to.or_split("List(Struct(x, y: Float64))", polygon());
+    Polygon(_, to) => to.or_split(polygon());
     Unread(_, to) => to.bytes_are(Extension::Opaque);
-    Hstore(_, to) => to.or_named("Map of Utf8 to Utf8", Form::map(to.target.settings));
+    Hstore(_, to) => to.or(Form::map(to.target.settings));
     Cube(_, to) => to.text_is(Extension::Opaque).bytes_are(Extension::Opaque);
     NumberVector(it, to) => {
         if let Some(dimensions) = it.dimensions {
-            let name = "FixedSizeList of as many Float32 as its type says";
+            let name = "fixed_size_list<float32>[n] with the n of its type";
             to.or_named(name, fixed_list(dimensions));
         }
         let number = Form::fixed::<Float32Type, _>(Float4);
-        to.or_named("List(Float32)", Form::list(Numbers::default, &number, 1));
+        to.or(Form::list(Numbers::default, &number, 1));
     };
     Halfvec(_, to) => {
         let single = Form::fixed::<Float32Type, _>(Float4);
         let half = Form::fixed::<Float16Type, _>(Float4);
-        to.or_named("List(Float32)", Form::list(Halves::default, &single, 1))
-            .asked_named("List(Float16)", Form::list(Halves::default, &half, 1));
+        to.or(Form::list(Halves::default, &single, 1))
+            .asked(Form::list(Halves::default, &half, 1));
     };
     Sparsevec(_, to) => {
         let index = Form::fixed::<Int32Type, _>(Int4);
         let number = Form::fixed::<Float32Type, _>(Float4);
-        to.or_named(
-            "Struct(dim: Int32, indices: List(Int32), values: List(Float32))",
-            Form::structs(Sparse::default, [
+        to.or(Form::structs(Sparse::default, [
                 ("dim", index.clone()),
                 ("indices", Form::list(|| Words, &index, 1)),
                 ("values", Form::list(|| Words, &number, 1)),
@@ -227,9 +210,7 @@ types! {
         } else {
             to.or_bytes(wkb.with_extension(Some(Extension::Wkb { srid, is_geography })));
         }
-        to.asked_named("Binary of its ISO WKB", Form::raw()).asked_named(
-            "Struct(srid: Int32, wkb: Binary)",
-            Form::structs(move || Geometries::new(it), [
+        to.asked_named("binary with its ISO WKB", Form::raw()).asked(Form::structs(move || Geometries::new(it), [
                 ("srid", Form::fixed::<Int32Type, _>(Int4)),
                 ("wkb", Form::raw()),
             ]),

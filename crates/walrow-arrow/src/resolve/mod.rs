@@ -5,6 +5,7 @@
 
 mod catalog;
 
+use crate::arrow_type::ArrowTypeName;
 use crate::error::{Error, ErrorKind, python};
 use crate::forms::{self, Extension, Form, Target};
 use crate::options::{DecoderBuilder, OnUnrepresentable};
@@ -147,16 +148,17 @@ pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
     let mut keys: Vec<_> = options.types.iter().collect();
     keys.sort_by_key(|(key, _)| *key);
     for (key, data_type) in keys {
+        let name = ArrowTypeName(data_type);
         if options.profile.has(data_type) {
             check_pair(key, data_type, options)?;
             continue;
         }
         let text = if !options.profile.is_native() && Profile::Arrow.has(data_type) {
-            format!("types: {key} cannot become {data_type}, which Spark's schemas do not have")
+            format!("types: {key} cannot become {name}, which Spark's schemas do not have")
         } else if !has_nullable_items(data_type) {
-            format!("types: {key} cannot become {data_type}: a list's items may be null")
+            format!("types: {key} cannot become {name}: a list's items may be null")
         } else {
-            format!("types: {key} cannot become {data_type}, nor can any column")
+            format!("types: {key} cannot become {name}, nor can any column")
         };
         return Err(Error::new(ErrorKind::Options(text)));
     }
@@ -344,10 +346,13 @@ fn cannot_become(pg: &str, data_type: &DataType, pg_type: &ColumnType, profile: 
         own => format!("{own}, "),
     };
     let always = if profile.is_native() {
-        "Utf8 (also LargeUtf8, Utf8View, Dictionary(Int32, Utf8)) or Binary (also LargeBinary, \
-         BinaryView)"
+        "string (also large_string, string_view, dictionary) or binary (also large_binary, \
+         binary_view)"
     } else {
-        "Utf8 or Binary"
+        "string or binary"
     };
-    format!("{pg} cannot become {data_type}; it can become {own}{always}")
+    format!(
+        "{pg} cannot become {}; it can become {own}{always}",
+        ArrowTypeName(data_type)
+    )
 }

@@ -258,7 +258,7 @@ impl<R: SideRow> SideBuilder<R> {
             relation: Arc::new(R::TABLE.relation()),
             records,
             nulled: Vec::new(),
-            dropped_bounds: Vec::new(),
+            dropped_lower_bounds: Vec::new(),
         })
     }
 }

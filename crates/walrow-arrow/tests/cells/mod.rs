@@ -32,10 +32,10 @@ pub(crate) fn run(builder: DecoderBuilder, bytes: &[u8]) -> Result<Vec<Batch>, E
     while !rest.is_empty() {
         let consumed = decoder.decode(rest)?;
         rest = &rest[consumed..];
-        batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+        batches.extend(std::iter::from_fn(|| decoder.next_batch().ok().flatten()));
     }
     decoder.finish()?;
-    batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+    batches.extend(std::iter::from_fn(|| decoder.next_batch().ok().flatten()));
     Ok(batches)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn decode(
 ) -> Result<RecordBatch, Error> {
     let batches = run(builder, &stream(oid, typmod, cells))?;
     assert_eq!(batches.len(), 1);
-    Ok(batches[0].records().clone())
+    Ok(batches[0].record_batch().clone())
 }
 
 pub(crate) fn profile(profile: Profile) -> DecoderBuilder {
@@ -94,5 +94,5 @@ pub(crate) fn extended(
         stream = stream.insert(T, std::slice::from_ref(cell));
     }
     let batches = run(builder, &stream.commit().bytes())?;
-    Ok(Arc::clone(batches[0].records().column(0)))
+    Ok(Arc::clone(batches[0].record_batch().column(0)))
 }

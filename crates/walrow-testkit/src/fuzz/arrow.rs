@@ -59,7 +59,7 @@ fn forms_agree(options: &DecoderBuilder, of: (u32, i32), cell: &[u8]) {
             .commit();
         let (batches, end) = decode(options.clone(), [&*stream.bytes()]);
         match (batches.as_slice(), end) {
-            ([batch], None) => Some(batch.records().clone()),
+            ([batch], None) => Some(batch.record_batch().clone()),
             _ => None,
         }
     };

@@ -19,7 +19,7 @@ pub fn cuts(data: &[u8]) {
     let records = |batches: &[Batch]| -> Vec<_> {
         batches
             .iter()
-            .map(|batch| batch.records().clone())
+            .map(|batch| batch.record_batch().clone())
             .collect()
     };
     assert_eq!(
@@ -43,7 +43,7 @@ pub(super) fn decode<'a>(
         loop {
             let result = decoder.decode(rest);
             let before = batches.len();
-            batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+            batches.extend(std::iter::from_fn(|| decoder.next_batch().ok().flatten()));
             match result {
                 Ok(consumed) => rest = &rest[consumed..],
                 Err(error) => {
@@ -58,6 +58,6 @@ pub(super) fn decode<'a>(
         }
     }
     let end = decoder.finish().err();
-    batches.extend(std::iter::from_fn(|| decoder.next_batch()));
+    batches.extend(std::iter::from_fn(|| decoder.next_batch().ok().flatten()));
     (batches, end)
 }

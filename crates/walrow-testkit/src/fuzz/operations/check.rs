@@ -46,7 +46,7 @@ pub(super) fn numbers(records: &RecordBatch, name: &str) -> Option<Vec<u64>> {
 /// What holds of each batch.
 pub(super) fn batches(options: &Options, outcome: &Outcome) {
     for batch in &outcome.batches {
-        let records = batch.records();
+        let records = batch.record_batch();
         assert!(records.num_rows() > 0, "a batch of no rows");
         if is_side(options, batch) {
             continue;
@@ -63,7 +63,7 @@ pub(super) fn batches(options: &Options, outcome: &Outcome) {
 
 /// No more values became null than there are nulls; the items of lists are left out.
 fn nulled(batch: &Batch) {
-    let (records, fields) = (batch.records(), batch.records().schema());
+    let (records, fields) = (batch.record_batch(), batch.record_batch().schema());
     for (column, count) in batch.nulled() {
         let same = fields.fields().iter().filter(|it| it.name() == column);
         let nulls = match records.column_by_name(column) {
@@ -122,9 +122,13 @@ pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
         assert_eq!(numbers.0, numbers.1, "other batches in pieces");
         for (one, other) in once.batches.iter().zip(&pieces.batches) {
             assert_eq!(one.relation(), other.relation(), "in pieces");
-            assert_eq!(one.records(), other.records(), "in pieces");
+            assert_eq!(one.record_batch(), other.record_batch(), "in pieces");
             assert_eq!(one.nulled(), other.nulled(), "in pieces");
-            assert_eq!(one.dropped_bounds(), other.dropped_bounds(), "in pieces");
+            assert_eq!(
+                one.dropped_lower_bounds(),
+                other.dropped_lower_bounds(),
+                "in pieces"
+            );
         }
         return;
     }
@@ -141,7 +145,7 @@ pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
         }
         let of = |outcome: &Outcome| -> Vec<RecordBatch> {
             let batches = outcome.batches.iter().filter(|batch| key(batch) == table);
-            batches.map(|batch| batch.records().clone()).collect()
+            batches.map(|batch| batch.record_batch().clone()).collect()
         };
         let (mut one, mut other) = (of(once), of(pieces));
         if is_of_stream {
@@ -161,7 +165,7 @@ pub(super) fn same_tables(options: &Options, one: &[Batch], other: &[Batch]) {
     for table in tables {
         let of = |batches: &[Batch]| -> Vec<RecordBatch> {
             let batches = batches.iter().filter(|batch| key(batch) == table);
-            batches.map(|batch| batch.records().clone()).collect()
+            batches.map(|batch| batch.record_batch().clone()).collect()
         };
         same_rows(&of(one), &of(other), &table, options);
     }
@@ -221,7 +225,7 @@ pub(super) fn positions(options: &Options, outcome: &Outcome, ends: &BTreeMap<u6
         if is_side(options, batch) {
             continue;
         }
-        for lsn in numbers(batch.records(), "_commit_lsn").unwrap_or_default() {
+        for lsn in numbers(batch.record_batch(), "_commit_lsn").unwrap_or_default() {
             let end = ends.get(&lsn);
             let end = end.unwrap_or_else(|| panic!("a row of what was never committed: {lsn:X}"));
             earliest[place] = Some(earliest[place].map_or(*end, |it| it.min(*end)));
@@ -246,7 +250,7 @@ pub(super) fn after(
 ) -> BTreeMap<TableKey, Vec<RecordBatch>> {
     let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for batch in &outcome.batches {
-        let records = batch.records();
+        let records = batch.record_batch();
         if is_side(options, batch) {
             continue;
         }

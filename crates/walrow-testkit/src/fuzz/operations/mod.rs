@@ -239,7 +239,11 @@ impl Reached {
             bytes: input.stream.len(),
             mutated: input.mutated,
             transactions: heads.len(),
-            rows: once.batches.iter().map(|it| it.records().num_rows()).sum(),
+            rows: once
+                .batches
+                .iter()
+                .map(|it| it.record_batch().num_rows())
+                .sum(),
             batches: once.batches.len(),
             other_errors: usize::from(once.fault.as_ref().is_some_and(|it| !it.is_of_stream)),
             spilled: options.spool.as_ref().map_or(0, |spool| spool.files()),

@@ -77,7 +77,7 @@ pub(super) fn rows(options: &Options, outcome: &Outcome, committed: &Committed, 
         }
         let relation = batch.relation();
         let table = (relation.namespace.to_string(), relation.name.to_string());
-        let records = batch.records();
+        let records = batch.record_batch();
         let read = if options.envelope { enveloped } else { told };
         for row in 0..records.num_rows() {
             let line = read(records, relation, row);

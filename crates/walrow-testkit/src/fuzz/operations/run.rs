@@ -72,6 +72,8 @@ struct Run<'o> {
     base: u64,
     batches: Vec<Batch>,
     error: Option<Error>,
+    /// What taking a batch ended with.
+    last: Option<Error>,
     position: Lsn,
     unresolved: BTreeSet<u32>,
     positions: Vec<(usize, Lsn)>,
@@ -211,6 +213,7 @@ impl<'o> Run<'o> {
             base: 0,
             batches: Vec::new(),
             error: None,
+            last: None,
             position: Lsn(0),
             unresolved: BTreeSet::new(),
             positions: Vec::new(),
@@ -228,7 +231,7 @@ impl<'o> Run<'o> {
                 Err(error) => return self.fail(error),
             };
             assert!(
-                !had || consumed == 0 || self.decoder.failure().is_some(),
+                !had || consumed == 0,
                 "input was taken while batches were waiting"
             );
             rest = &rest[consumed..];
@@ -239,7 +242,7 @@ impl<'o> Run<'o> {
             };
             let stays = !taken && !self.decoder.has_batch() && consumed == 0;
             assert!(
-                rest.is_empty() || !stays || self.decoder.failure().is_some(),
+                rest.is_empty() || !stays || self.last.is_some(),
                 "input is left, and no batch came"
             );
             if rest.is_empty() && (take != Take::All || !taken) {
@@ -250,7 +253,10 @@ impl<'o> Run<'o> {
 
     /// Takes a batch, if there is one.
     fn take(&mut self) -> bool {
-        let batch = self.decoder.next_batch();
+        let batch = self.decoder.next_batch().unwrap_or_else(|error| {
+            self.last = Some(error);
+            None
+        });
         self.look();
         let taken = batch.is_some();
         self.batches.extend(batch.filter(|_| !self.drops));
@@ -279,22 +285,22 @@ impl<'o> Run<'o> {
 
     fn fail(&mut self, error: Error) {
         assert!(!error.to_string().is_empty());
+        self.take_all();
         let repeated = [
             self.decoder.decode(b"more").err(),
             self.decoder.flush().err(),
-            self.decoder.failure().cloned(),
+            self.last.clone(),
         ];
         for again in repeated {
             assert_eq!(again.as_ref(), Some(&error), "an error is repeated");
         }
-        self.take_all();
         assert_eq!(
             self.decoder.save_prepared(&mut Vec::new()),
             Err(error.clone())
         );
         self.decoder.new_session();
         assert_eq!(self.decoder.finish(), Err(error.clone()));
-        assert!(self.decoder.next_batch().is_none());
+        assert_eq!(self.decoder.next_batch().err().as_ref(), Some(&error));
         self.error = Some(error);
     }
 
@@ -312,7 +318,7 @@ impl<'o> Run<'o> {
     /// Saves what is prepared, and sees that it is the same once it was restored.
     fn save(&mut self) -> Option<(Vec<u8>, Decoder)> {
         self.flush();
-        if self.error.is_some() || self.decoder.failure().is_some() {
+        if self.error.is_some() || self.last.is_some() {
             return None;
         }
         let mut state = Vec::new();
@@ -364,7 +370,7 @@ impl<'o> Run<'o> {
         if self.error.is_none() {
             let result = self.decoder.finish();
             self.take_all();
-            match (result, self.decoder.failure().cloned()) {
+            match (result, self.last.clone()) {
                 (_, Some(error)) => self.fail(error),
                 (Ok(()), None) => self.after_end(),
                 (Err(error), None) => {
@@ -381,7 +387,7 @@ impl<'o> Run<'o> {
             for (column, count) in batch.nulled() {
                 counts.entry((table.clone(), column.clone())).or_default().0 += count;
             }
-            for (column, count) in batch.dropped_bounds() {
+            for (column, count) in batch.dropped_lower_bounds() {
                 counts.entry((table.clone(), column.clone())).or_default().1 += count;
             }
         }
@@ -389,7 +395,7 @@ impl<'o> Run<'o> {
         Outcome {
             fault,
             position: position.unwrap_or(self.position),
-            is_mid_transaction: self.decoder.is_mid_transaction(),
+            is_mid_transaction: self.decoder.is_unfinished(),
             prepared: prepared(&self.decoder),
             server_error: self.decoder.server_error().map(str::to_owned),
             unresolved: self.unresolved,
@@ -405,7 +411,7 @@ impl<'o> Run<'o> {
     fn after_end(&mut self) {
         assert_eq!(self.decoder.decode(&[]), Ok(0));
         assert_eq!(self.decoder.flush(), Ok(()));
-        assert!(self.decoder.next_batch().is_none());
+        assert!(self.decoder.next_batch().is_ok_and(|batch| batch.is_none()));
         self.look();
     }
 }

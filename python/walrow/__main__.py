@@ -1,4 +1,4 @@
-"""`python -m walrow.cli`."""
+"""The command line: `python -m walrow`."""
 
 from __future__ import annotations
 

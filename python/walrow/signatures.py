@@ -1,0 +1,71 @@
+"""Signatures of the functions that take options, from the one list of options.
+
+The types of options are in `walrow.typing`, their order and defaults in the Rust core.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from walrow import typing as options
+from walrow._core import OPTIONS, Decoder, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["with_options"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def with_options(keys: type[Any]) -> Callable[[F], F]:
+    """Lists the options in the signature of a function with `**options: Unpack[keys]`.
+
+    >>> @with_options(options.SchemaOptions)
+    ... def example(catalog, **options): ...
+    >>> list(inspect.signature(example).parameters)[:3]
+    ['catalog', 'schema', 'profile']
+    """
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        _sign(function, [*signature.parameters.values()], keys, signature)
+        return function
+
+    return decorate
+
+
+def _sign(
+    target: Any,
+    parameters: list[inspect.Parameter],
+    keys: type[Any],
+    signature: inspect.Signature,
+) -> None:
+    types = inspect.get_annotations(keys)
+    own = [
+        each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    own += [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=_text(types[name]),
+        )
+        for name, default in OPTIONS.items()
+        if name in types
+    ]
+    target.__signature__ = signature.replace(parameters=own)
+
+
+def _text(annotation: Any) -> str:
+    """The annotation as it is written: a TypedDict wraps it."""
+    return str(getattr(annotation, "__forward_arg__", annotation))
+
+
+for _class, _leading in (
+    (Reader, [inspect.Parameter("chunks", inspect.Parameter.POSITIONAL_ONLY)]),
+    (Decoder, []),
+):
+    _sign(_class, _leading, options.Options, inspect.Signature())

@@ -1,0 +1,112 @@
+"""The docstrings, signatures and options of what is public: at run time as in the stubs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import walrow
+from walrow import _core
+from walrow.typing import Options, SchemaOptions
+
+STUBS = ast.parse(Path(_core.__file__).with_name("_core.pyi").read_text("utf-8"))
+OPTIONS = get_type_hints(Options)
+
+
+def documented() -> list[tuple[str, str]]:
+    """The path of every item with a docstring in the stubs, and the docstring."""
+    found = []
+    for node in STUBS.body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+            continue
+        items: list[Any] = [(node.name, node)]
+        if isinstance(node, ast.ClassDef):
+            items += [
+                (f"{node.name}.{item.name}", item)
+                for item in node.body
+                if isinstance(item, ast.FunctionDef)
+            ]
+        texts = [(path, ast.get_docstring(item)) for path, item in items]
+        found += [(path, text) for path, text in texts if text is not None]
+    return found
+
+
+def test_the_stubs_document_every_public_item() -> None:
+    paths = {path for path, _ in documented()}
+    names = [node.name for node in STUBS.body if isinstance(node, ast.ClassDef)]
+    assert len(names) >= 11
+    for name in names:
+        assert name in paths
+        for member in vars(getattr(_core, name)):
+            if not member.startswith("_"):
+                assert f"{name}.{member}" in paths
+
+
+@pytest.mark.parametrize(("path", "text"), documented(), ids=lambda it: it[:30])
+def test_docstrings_are_those_of_the_stubs(path: str, text: str) -> None:
+    item: Any = _core
+    for name in path.split("."):
+        item = inspect.getattr_static(item, name)
+    assert inspect.cleandoc(item.__doc__ or "") == text
+
+
+@pytest.mark.parametrize("target", [walrow.read, walrow.Reader, walrow.Decoder])
+def test_signatures_list_every_option(target: Any) -> None:
+    parameters = inspect.signature(target).parameters
+    keywords = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert len(OPTIONS) > 20
+    assert keywords.keys() == OPTIONS.keys() == _core.OPTIONS.keys()
+    assert [each.default for each in keywords.values()] == [*_core.OPTIONS.values()]
+    assert all(each.annotation for each in keywords.values())
+    assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+
+
+def test_a_schema_takes_the_options_that_determine_it() -> None:
+    parameters = inspect.signature(walrow.schema).parameters
+    assert [*parameters][:2] == ["catalog", "table"]
+    assert (
+        set(parameters) - {"catalog", "table"} == get_type_hints(SchemaOptions).keys()
+    )
+
+
+def test_spark_takes_the_options_of_read() -> None:
+    from walrow import spark
+
+    for function in (spark.decode, spark.schema):
+        names = set(inspect.signature(function).parameters)
+        fixed = {"framing", "profile", "side_tables"}
+        assert OPTIONS.keys() - names - {"schema"} == fixed
+        assert names - OPTIONS.keys() <= {"column", "unfinished", "source"}
+
+
+def test_the_defaults_are_those_of_no_options() -> None:
+    for target in (walrow.Decoder, lambda **options: walrow.Reader([], **options)):
+        target(**_core.OPTIONS)
+
+
+def test_read_describes_every_option() -> None:
+    text = inspect.getdoc(walrow.read) or ""
+    described = [line.split(":")[0].strip() for line in text.splitlines()]
+    for name in OPTIONS:
+        assert described.count(name) == 1, name
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: walrow.read(b"", nonsense=1),  # type: ignore[call-arg]
+        lambda: walrow.Decoder(nonsense=1),  # type: ignore[call-arg]
+        lambda: walrow.schema(walrow.Catalog(), "t", nonsense=1),  # type: ignore[call-arg]
+    ],
+)
+def test_an_unknown_option_is_a_type_error(call: Any) -> None:
+    with pytest.raises(TypeError, match="nonsense is not an option"):
+        call()
