@@ -2,11 +2,10 @@
 
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
-use crate::options::DecoderBuilder;
+use crate::options::{DecoderBuilder, default_spool};
 use crate::tables::Tables;
 use arrow_schema::SchemaRef;
 use std::io;
-use std::sync::Arc;
 use walrow_stream::{Assembler, Item, Prepared};
 use walrow_wire::{Framing, Lsn, Oid, Xid};
 
@@ -428,8 +427,8 @@ fn assembler(options: &DecoderBuilder) -> Assembler {
         .with_start(options.start)
         .with_late_start(options.late_start)
         .with_encoding(options.session.encoding());
-    match &options.spool {
-        Some(spool) => assembler.with_spool(Arc::clone(spool)),
+    match options.spool.clone().or_else(default_spool) {
+        Some(spool) => assembler.with_spool(spool),
         None => assembler,
     }
 }
