@@ -318,3 +318,12 @@ def test_declared_types_are_those_of_the_batches(
         walrow.SchemaError, match=f"{name} is .*, the schema says double"
     ):
         list(function(iter([binary(rows)])))
+
+
+def test_a_catalogs_file_is_read_on_the_driver(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.json"
+    path.write_text('{"types": []}', "utf-8")
+    decode = walrow.spark.decode(table="public.item", catalog=path)
+    path.unlink()
+    assert pickle.loads(pickle.dumps(decode)) == decode
+    assert list(decode(iter([]))) == []

@@ -2,11 +2,10 @@
 
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
-use crate::options::DecoderBuilder;
+use crate::options::{DecoderBuilder, default_spool};
 use crate::tables::Tables;
 use arrow_schema::SchemaRef;
 use std::io;
-use std::sync::Arc;
 use walrow_stream::{Assembler, Encoding, Item, Prepared};
 use walrow_wire::{Framing, Lsn, Oid, Xid};
 
@@ -432,8 +431,8 @@ fn assembler(options: &DecoderBuilder) -> Assembler {
         } else {
             Encoding::Utf8
         });
-    match &options.spool {
-        Some(spool) => assembler.with_spool(Arc::clone(spool)),
+    match options.spool.clone().or_else(default_spool) {
+        Some(spool) => assembler.with_spool(spool),
         None => assembler,
     }
 }

@@ -130,6 +130,7 @@ pub struct DecoderBuilder {
     pub(crate) envelope: bool,
     pub(crate) start: Lsn,
     pub(crate) late_start: bool,
+    /// None for the default, if there is one.
     pub(crate) spool: Option<Arc<dyn Spool>>,
     pub(crate) spool_memory: usize,
     pub(crate) message_limit: usize,
@@ -157,7 +158,7 @@ impl Default for DecoderBuilder {
             envelope: false,
             start: Lsn::INVALID,
             late_start: false,
-            spool: default_spool(),
+            spool: None,
             spool_memory: 64 << 20,
             message_limit: usize::MAX,
         }
@@ -169,12 +170,12 @@ impl Default for DecoderBuilder {
     clippy::unnecessary_wraps,
     reason = "without the feature, there is none"
 )]
-fn default_spool() -> Option<Arc<dyn Spool>> {
+pub(crate) fn default_spool() -> Option<Arc<dyn Spool>> {
     Some(Arc::new(walrow_log::FileSpool::default()))
 }
 
 #[cfg(not(feature = "file-spool"))]
-fn default_spool() -> Option<Arc<dyn Spool>> {
+pub(crate) fn default_spool() -> Option<Arc<dyn Spool>> {
     None
 }
 
