@@ -98,7 +98,7 @@ bench: build ## captures from a real server, then how fast they are read, beside
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 	@echo "== operations, on stable and with another seed, for $(FUZZ_SECONDS) s"; \
 	WALROW_FUZZ_SECONDS=$(FUZZ_SECONDS) WALROW_FUZZ_SEED=$${WALROW_FUZZ_SEED:-$$(date +%s)} \
-		cargo test -p walrow-testkit --test operations --locked -- --nocapture
+		cargo test -p walrow-testkit --test it --locked operations -- --nocapture
 	@for target in $$(target/tools/bin/cargo-fuzz list); do \
 		echo "== $$target for $(FUZZ_SECONDS) s"; \
 		mkdir -p fuzz/corpus/$$target; \
