@@ -88,7 +88,7 @@ deny: ## licences, advisories and sources of all crates; needs cargo-deny
 build: .venv/.built ## .venv with the development tools, and walrow in it
 
 bench: build ## captures from a real server, then how fast they are read, beside a floor
-	@$(BIN)/python benches/captures.py target/bench-data
+	@PYTHONPATH=examples $(BIN)/python benches/captures.py target/bench-data
 	cargo bench -p walrow-benches
 	@for script in benches/*.py; do \
 		case $$script in benches/captures.py|benches/memory.py) ;; *) \
@@ -108,11 +108,11 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 	done
 
 golden: build ## makes tests/data again, from real servers
-	@$(BIN)/python tests/data/make.py
+	@PYTHONPATH=tests $(BIN)/python tests/data/make.py
 
 types: build ## the table of built-in types again, from servers 14 to 18, and docs/types.md
-	@$(BIN)/python tests/servers/built_in.py
-	@$(BIN)/python tests/python/types_page.py
+	@PYTHONPATH=tests $(BIN)/python tests/servers/built_in.py
+	@PYTHONPATH=tests $(BIN)/python tests/python/types_page.py
 
 clean: ## removes what was built and installed here
 	rm -rf .venv target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -38,7 +38,7 @@ class Database:
         }
         for name in sorted({of.needs for of in TYPES if of.needs} & self.extensions):
             connection.execute(f"CREATE EXTENSION {name}".encode())
-        self._oids = dict(
+        self._oids: dict[int, str] = dict(
             connection.execute(
                 "SELECT oid::int8, typname::text FROM pg_type WHERE typnamespace"
                 " IN (SELECT oid FROM pg_namespace WHERE nspname IN ('own', 'public'))"
@@ -58,18 +58,18 @@ class Database:
         row = self.connection.execute(
             "SELECT atttypid::int8, atttypmod FROM pg_attribute"
             " WHERE attrelid = 'x'::regclass AND attname = 'v'"
-        ).fetchone()
+        ).fetchone() or (0, 0)
         self.connection.execute("DROP TABLE x")
-        assert row is not None
-        return self._ours().get(row[0], row[0]), row[1]
+        oid, typmod = int(row[0]), int(row[1])
+        return (self._ours().get(oid) or oid), typmod
 
     def ask(
         self, name: str, sql: str, session: dict[str, str], form: pq.Format
     ) -> bytes | None:
         """The value as the type's output or send function gives it; None if it fails."""
-        for setting, value in session.items():
+        for setting, chosen in session.items():
             self.connection.execute(
-                "SELECT set_config(%s, %s, false)", (setting, value)
+                "SELECT set_config(%s, %s, false)", (setting, chosen)
             )
         query = f"SELECT $v${sql}$v$::{name}"
         found = self.connection.pgconn.exec_params(
