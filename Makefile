@@ -89,7 +89,7 @@ deny: ## licences, advisories and sources of all crates; needs cargo-deny
 build: .venv/.built ## .venv with the development tools, and walrow in it
 
 bench: build ## captures from a real server, then how fast they are read, beside a floor
-	@$(BIN)/python benches/captures.py target/bench-data
+	@PYTHONPATH=examples $(BIN)/python benches/captures.py target/bench-data
 	cargo bench -p walrow-benches
 	@for script in benches/*.py; do \
 		case $$script in benches/captures.py|benches/memory.py) ;; *) \
@@ -99,7 +99,7 @@ bench: build ## captures from a real server, then how fast they are read, beside
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 	@echo "== operations, on stable and with another seed, for $(FUZZ_SECONDS) s"; \
 	WALROW_FUZZ_SECONDS=$(FUZZ_SECONDS) WALROW_FUZZ_SEED=$${WALROW_FUZZ_SEED:-$$(date +%s)} \
-		cargo test -p walrow-testkit --test operations --locked -- --nocapture
+		cargo test -p walrow-testkit --test it --locked operations -- --nocapture
 	@for target in $$(target/tools/bin/cargo-fuzz list); do \
 		echo "== $$target for $(FUZZ_SECONDS) s"; \
 		mkdir -p fuzz/corpus/$$target; \
@@ -109,11 +109,11 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 	done
 
 golden: build ## makes tests/data again, from real servers
-	@$(BIN)/python tests/data/make.py
+	@PYTHONPATH=tests $(BIN)/python tests/data/make.py
 
 types: build ## the table of built-in types again, from servers 14 to 18, and docs/types.md
-	@$(BIN)/python tests/servers/built_in.py
-	@$(BIN)/python tests/python/types_page.py
+	@PYTHONPATH=tests $(BIN)/python tests/servers/built_in.py
+	@PYTHONPATH=tests $(BIN)/python tests/python/types_page.py
 
 clean: ## removes what was built and installed here
 	rm -rf .venv target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,6 @@
-"""Makes the captures for the benchmarks: `python benches/captures.py DIRECTORY`.
+"""Makes the captures for the benchmarks, with the examples' server and client.
+
+Run as `PYTHONPATH=examples python benches/captures.py DIRECTORY`.
 
 Each is a real server's stream, recorded once and kept; a file that is there is not made
 again. LSNs and times differ from one making to the next, sizes and counts do not.
@@ -12,29 +14,21 @@ again. LSNs and times differ from one making to the next, sizes and counts do no
 from __future__ import annotations
 
 import argparse
-import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+import psycopg
 
-from servers import (  # noqa: E402
-    EmbeddedServer,
-    capture,
-    create_slot,
-    drop_slot,
-    run_sql,
-    wal_end,
-)
+from capture import capture
+from server import running_server
 
 
-def make_captures(directory: Path, major: int = 18) -> dict[str, Path]:
+def make_captures(directory: Path) -> dict[str, Path]:
     """Makes the captures that a directory lacks and returns all, by name.
 
     Args:
         directory: Where they are kept; it is made if it is not there.
-        major: The server's major version.
 
     Returns:
         The files, by `narrow.text`, `narrow.binary` and so on.
@@ -47,39 +41,47 @@ def make_captures(directory: Path, major: int = 18) -> dict[str, Path]:
     }
     missing = [name for name, path in files.items() if not path.exists()]
     if missing:
-        with EmbeddedServer(major) as server:
+        with running_server() as server:
             for table in dict.fromkeys(name.split(".")[0] for name in missing):
                 wanted = [n for n in missing if n.startswith(f"{table}.")]
-                _make(server, table, {n: files[n] for n in wanted})
+                _make(server.dsn, table, {n: files[n] for n in wanted})
     return files
 
 
-def _make(server: EmbeddedServer, table: str, files: dict[str, Path]) -> None:
+def _make(dsn: str, table: str, files: dict[str, Path]) -> None:
     setup, workload, _ = _TABLES[table]
-    run_sql(server, f"{setup}; CREATE PUBLICATION {table} FOR TABLE {_NAMES[table]};")
     slots = {name: name.replace(".", "_") for name in files}
-    for slot in slots.values():
-        create_slot(server.dsn, slot)
-    run_sql(server, workload)
-    end = wal_end(server.dsn)
-    for name, path in files.items():
-        # A capture that was cut off must not be taken for a whole one.
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as sink:
-            result = capture(
-                server.dsn,
-                slot=slots[name],
-                publication=table,
-                until_lsn=end,
-                sink=sink,
-                binary=name.endswith(".binary"),
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(setup.encode())
+        connection.execute(f"CREATE PUBLICATION {table} FOR TABLE {_NAMES[table]}")
+        for slot in slots.values():
+            connection.execute(_CREATE_SLOT, (slot,))
+        connection.execute(workload.encode())
+        (end,) = connection.execute(_END).fetchone() or (0,)
+        # A server says how far it has read at the end of a record: this is one more.
+        connection.execute("CHECKPOINT")
+        for name, path in files.items():
+            # A capture that was cut off must not be taken for a whole one.
+            partial = path.with_suffix(".partial")
+            began = time.monotonic()
+            is_binary = name.endswith(".binary")
+            with (
+                partial.open("wb") as sink,
+                closing(
+                    capture(dsn, slots[name], table, sink, binary=is_binary)
+                ) as progress,
+            ):
+                captured = next(each for each in progress if each.position >= end)
+            partial.rename(path)
+            print(
+                f"{path.name}: {captured.bytes / 1e6:.1f} MB,"
+                f" {captured.transactions} transactions"
+                f" in {time.monotonic() - began:.1f} s"
             )
-        partial.rename(path)
-        drop_slot(server.dsn, slots[name])
-        print(
-            f"{path.name}: {result.bytes / 1e6:.1f} MB, {result.frames} frames,"
-            f" {result.transactions} transactions in {result.seconds:.1f} s"
-        )
+
+
+_CREATE_SLOT = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
+_END = "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8"
 
 
 def _workload(table: str, values: str, rows: int, rows_a_transaction: int) -> str:

@@ -34,7 +34,12 @@ class Captured:
 
 
 def capture(
-    conninfo: str, slot: str, publication: str, sink: BinaryIO
+    conninfo: str,
+    slot: str,
+    publication: str,
+    sink: BinaryIO,
+    *,
+    binary: bool = False,
 ) -> Generator[Captured]:
     """Writes what a slot sends, and says again and again how far it is, without end.
 
@@ -48,7 +53,8 @@ def capture(
     try:
         result = connection.exec_(
             f"START_REPLICATION SLOT {slot} LOGICAL 0/0"
-            f" (proto_version '1', publication_names '{publication}')".encode()
+            f" (proto_version '1', publication_names '{publication}',"
+            f" binary '{binary}')".encode()
         )
         if result.status != pq.ExecStatus.COPY_BOTH:
             raise psycopg.OperationalError(connection.get_error_message())

@@ -25,16 +25,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
-from capture import Captured, capture
-from fold import fold
 from psycopg.conninfo import make_conninfo
 from rich.console import Console
 from rich.table import Table as Grid
-from server import running_server
 
 import walrow
 import walrow.postgres
 import walrow.spark
+from capture import Captured, capture
+from fold import fold
+from server import running_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

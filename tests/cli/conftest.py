@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
 COMMAND = [sys.executable, "-m", "walrow"]
 
 
@@ -31,10 +30,10 @@ def data() -> Path:
 
 
 @pytest.fixture
-def run() -> Callable[..., subprocess.CompletedProcess[bytes]]:
+def run() -> Callable[..., subprocess.CompletedProcess[Any]]:
     """Runs `walrow` with arguments."""
 
-    def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[Any]:
         options = {"capture_output": True, "timeout": 50} | options
         return subprocess.run(  # noqa: S603
             [*COMMAND, *map(str, arguments)], check=False, **options
@@ -44,10 +43,10 @@ def run() -> Callable[..., subprocess.CompletedProcess[bytes]]:
 
 
 @pytest.fixture
-def start() -> Callable[..., subprocess.Popen[bytes]]:
+def start() -> Callable[..., subprocess.Popen[Any]]:
     """Starts `walrow` with arguments and all of its pipes."""
 
-    def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[Any]:
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(  # noqa: S603
             [*COMMAND, *map(str, arguments)], env=os.environ, **(pipes | options)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import math
 import os
+import re
 import resource
 import shlex
 import signal
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -51,6 +56,43 @@ def table_of(path: Path, table: str, **options: Any) -> pa.Table:
     return pa.table(walrow.read(path, table=table, **options))
 
 
+#: Python has no such moments, or another float; test_jsonlines.py has these by hand.
+BY_HAND = ("types-array.", "types-float.", "types-infinity.", "types-time.")
+
+
+def python(column: pa.Array) -> Any:
+    """A column's values as JSON has them, from what pyarrow gives to Python."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        # Python's dates end at 9999.
+        return column.cast(pa.string()).to_pylist()
+    return [as_json(value) for value in column.to_pylist()]
+
+
+def as_json(value: Any) -> Any:  # noqa: PLR0911
+    match value:
+        case float() if not math.isfinite(value):
+            return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return f"\\x{value.hex()}"
+        case dt.datetime() | dt.time():
+            # A fraction has no zeros at its end.
+            return re.sub(r"(\.\d*?)0+(?!\d)", r"\1", str(value).replace(" ", "T"))
+        case UUID() | dt.date():
+            return str(value)
+        case pa.MonthDayNano():
+            return {"months": value[0], "days": value[1], "nanoseconds": value[2]}
+        case [(str(), _), *_]:
+            return {key: as_json(each) for key, each in value}
+        case list():
+            return [as_json(each) for each in value]
+        case dict():
+            return {key: as_json(each) for key, each in value.items()}
+    return value
+
+
 def refuse(text: str) -> None:
     pytest.fail(f"{text} is not JSON")
 
@@ -61,19 +103,21 @@ def refuse(text: str) -> None:
 @pytest.mark.parametrize("path", READABLE, ids=identify)
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
 def test_every_row_is_a_line_of_valid_json(
-    path: Path, profile: str, invoke: Callable[..., str]
+    path: Path, profile: Any, invoke: Callable[..., str]
 ) -> None:
     options = ("--profile", profile, "--unrepresentable", "null")
     text = invoke("decode", *options, path)
     lines = [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+    batches = list(walrow.read(path, profile=profile, unrepresentable="null"))
+    if profile != "text" and path.name.startswith(BY_HAND):
+        assert len(lines) == sum(batch.num_rows for batch in batches) > 0
+        return
     wanted = [
         {"_table": batch.table} | dict(zip(batch.column_names, row, strict=True))
-        for batch in walrow.read(path, profile=profile, unrepresentable="null")
-        for row in zip(
-            *map(jsonlines.values, pa.record_batch(batch).columns), strict=True
-        )
+        for batch in batches
+        for row in zip(*map(python, pa.record_batch(batch).columns), strict=True)
     ]
-    assert lines == wanted
+    assert repr(lines) == repr(wanted)
 
 
 @pytest.mark.parametrize(
@@ -363,8 +407,8 @@ def test_the_way_out_is_an_option_of_the_command(data: Path, run: Any) -> None:
     assert (option, other) == ("--types", "--unrepresentable")
     column = value.removesuffix("=string")
     assert (value, policy) == (f"{column}=string", f"{column}=null")
-    for words in ((option, value), (other, policy)):
-        again = run("decode", *words, path)
+    for way_out in ((option, value), (other, policy)):
+        again = run("decode", *way_out, path)
         assert column.encode() not in again.stderr.partition(b"through by")[2]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import streams
 from reference import counts, messages
 from reference import reader as r
 
@@ -123,7 +124,7 @@ def test_stdin_and_single_payloads_are_read(data: Path, run: Any) -> None:
     path = data / "rows.text.wire"
     found = run("inspect", "--count", "--json", "-", input=path.read_bytes())
     assert json.loads(found.stdout) == counts(path.read_bytes())
-    payload = b"w" + bytes(24) + b"I\0\0\x40\0N\0\x01n"
+    payload = streams.data(b"I\0\0\x40\0N\0\x01n")[5:]
     for framing, chunk in (("copydata", payload), ("message", payload[25:])):
         found = run("inspect", "--json", "--framing", framing, "-", input=chunk)
         assert json.loads(found.stdout)["message"]["name"] == "Insert"
@@ -185,10 +186,7 @@ def test_corrupt_message_is_no_physical_replication(
 ) -> None:
     whole = (data / "rows.text.wire").read_bytes()
     # As a page of WAL begins, and with the LSNs of one.
-    garbage = (
-        b"w" + bytes(7) + b"\x10" + bytes(7) + b"\x20" + bytes(8) + b"?\xd0garbage"
-    )
-    frame = b"d" + (len(garbage) + 4).to_bytes(4, "big") + garbage
+    frame = streams.data(b"?\xd0garbage", 0x10, 0x20)
     for corrupt in (frame, frame.replace(b"\x20", b"\x10")):
         found = run("inspect", *mode, "-", input=whole + corrupt + whole)
         assert found.returncode == 1

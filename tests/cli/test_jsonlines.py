@@ -95,7 +95,9 @@ INFINITE = 2**63 - 1
     ],
     ids=str,
 )
-def test_every_type_has_its_form(kind: Any, values: list, wanted: list) -> None:
+def test_every_type_has_its_form(
+    kind: Any, values: list[Any], wanted: list[Any]
+) -> None:
     array = pa.array(values, kind)
     assert jsonlines.values(array) == wanted
     # A slice is not its parent.

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import streams
 import walrow
 from walrow.cli import source
 from walrow.cli.output import file_name, is_file_name
@@ -30,23 +31,17 @@ READERS: dict[str, Callable[[Any], pa.Table]] = {
 }
 
 
-def frame(message: bytes) -> bytes:
-    payload = b"w" + bytes(24) + message
-    return b"d" + (len(payload) + 4).to_bytes(4, "big") + payload
-
-
-def history(tables: Iterable[tuple[str, str]]) -> bytes:
+def history(tables: Iterable[tuple[str, str]], column: str = "id") -> bytes:
     """A transaction that inserts a row of one integer, 7, into each table."""
-    messages = [b"B" + (100).to_bytes(8, "big") + bytes(8) + (700).to_bytes(4, "big")]
-    for oid, (schema, table) in enumerate(tables, 16384):
-        number = oid.to_bytes(4, "big")
-        names = schema.encode() + b"\0" + table.encode() + b"\0"
-        column = b"\1id\0" + (23).to_bytes(4, "big") + b"\xff\xff\xff\xff"
-        messages.append(b"R" + number + names + b"d\0\1" + column)
-        messages.append(b"I" + number + b"N\0\1t\0\0\0\x017")
-    lsns = (100).to_bytes(8, "big") + (200).to_bytes(8, "big")
-    messages.append(b"C\0" + lsns + bytes(8))
-    return b"".join(map(frame, messages))
+    changes = [
+        message
+        for oid, (schema, table) in enumerate(tables, 16384)
+        for message in (
+            streams.relation([streams.Column(column, 23)], oid, table, schema),
+            streams.insert(["7"], oid),
+        )
+    ]
+    return streams.wired(streams.begin(), *changes, streams.commit())
 
 
 # -------------------------------------------------------------------- links and pipes
@@ -371,12 +366,10 @@ def test_as_many_tables_as_the_process_may_open_files(tmp_path: Path, run: Any) 
 
 
 def test_versions_of_a_table_take_one_open_file(tmp_path: Path, run: Any) -> None:
-    column = b"\1id\0" + (23).to_bytes(4, "big") + b"\xff\xff\xff\xff"
-    renamed = history([("public", "t")]).replace(column, column.replace(b"id", b"no"))
-    stream = (history([("public", "t")]) + renamed) * 50
+    renamed = history([("public", "t")], column="no")
     # Each in a session of its own, as the transactions are the same.
-    start = b"W\0\0\0\x07\0\0\0"
-    stream = stream.replace(frame(b"B" + stream[31:51]), start + stream[:51])
+    both = (history([("public", "t")]), renamed)
+    stream = b"".join(streams.SESSION + each for each in both * 50)
     to = ("decode", "--to", f"{tmp_path}/out/", "-")
     found = run(*to, input=stream, preexec_fn=limited(60, 60))
     assert (found.returncode, found.stderr) == (0, b"")

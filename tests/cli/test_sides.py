@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
+from streams import format_lsn
 
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
@@ -50,7 +51,7 @@ def test_what_was_delivered_is_left_out(data: Path, invoke: Any, run: Any) -> No
     capture = data / "rows.text.wire"
     ends = pa.table(walrow.read(capture, table="walrow.transactions"))["end_lsn"]
     start = ends[len(ends) // 2].as_py()
-    text = f"{start >> 32:X}/{start & 0xFFFFFFFF:X}"
+    text = format_lsn(start)
     lines = invoke("decode", capture, "--start", text).splitlines()
     assert 0 < len(lines) < 17
     assert all(json.loads(line)["_commit_lsn"] >= start for line in lines)

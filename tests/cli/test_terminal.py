@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import streams
 import walrow
 from walrow.cli.inspect import _count_table
 from walrow.cli.terminal import printable, printable_json
@@ -23,30 +24,21 @@ SHOWN = r"\x1b]0;pwned\x07\n\x9b2J\u202e"
 LATIN1 = b"caf\xe9"
 
 
-def frame(message: bytes) -> bytes:
-    payload = b"w" + bytes(24) + message
-    return b"d" + struct.pack("!I", len(payload) + 4) + payload
-
-
 def server(kind: bytes, *fields: bytes) -> bytes:
-    body = b"".join(field + b"\0" for field in fields)
-    return kind + struct.pack("!I", len(body) + 4) + body
+    return streams.backend(kind, b"".join(field + b"\0" for field in fields))
 
 
 def inserted(
     name: bytes, kind: int = 25, value: bytes = b"7", oid: int = 16384
 ) -> bytes:
     """A transaction that inserts a value into a column and table of the same name."""
-    column = b"\1" + name + b"\0" + struct.pack("!Ii", kind, -1)
-    table = b"R" + struct.pack("!I", oid) + b"public\0" + name + b"\0d\0\1" + column
-    row = b"I" + struct.pack("!I", oid) + b"N\0\1t" + struct.pack("!I", len(value))
-    messages = (
-        b"B" + struct.pack("!qqI", 100 + oid, 0, oid),
-        table,
-        row + value,
-        b"C" + struct.pack("!bqqq", 0, 100 + oid, 200 + oid, 0),
+    text = name.decode(errors="surrogateescape")
+    return streams.wired(
+        streams.begin(oid, 100 + oid),
+        streams.relation([streams.Column(text, kind, is_key=True)], oid, text),
+        streams.insert([value.decode(errors="surrogateescape")], oid),
+        streams.commit(100 + oid, 200 + oid),
     )
-    return b"".join(map(frame, messages))
 
 
 STREAM = inserted(HOSTILE.encode(), value=HOSTILE.encode())
@@ -103,8 +95,10 @@ def test_server_texts_in_inspected_lines(run: Any) -> None:
         server(b"N", b"SERROR", b"C" + HOSTILE.encode(), b"M" + LATIN1, b"\x1bx", b""),
         server(b"S", HOSTILE.encode(), LATIN1),
         server(b"C", LATIN1),
-        frame(b"Y" + bytes(4) + LATIN1 + b"\0" + HOSTILE.encode() + b"\0"),
-        frame(b"M\0" + bytes(8) + LATIN1 + b"\0" + struct.pack("!I", 4) + LATIN1),
+        streams.data(b"Y" + bytes(4) + LATIN1 + b"\0" + HOSTILE.encode() + b"\0"),
+        streams.data(
+            b"M\0" + bytes(8) + LATIN1 + b"\0" + struct.pack("!I", 4) + LATIN1
+        ),
     ]
     found = run("inspect", "-", input=b"".join(stream))
     assert (found.returncode, found.stderr) == (0, b"")

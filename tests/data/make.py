@@ -30,13 +30,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+import psycopg
+from psycopg import sql as compose
 
-import psycopg  # noqa: E402
-from psycopg import sql as compose  # noqa: E402
-
-from servers import (  # noqa: E402
+from servers import (
     EmbeddedServer,
     create_slot,
     drop_slot,
@@ -44,12 +41,14 @@ from servers import (  # noqa: E402
     record_physical,
     run_sql,
 )
-from servers.recording import PINNED_SETTINGS  # noqa: E402
+from servers.recording import PINNED_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from servers.recording import Streaming
+
+HERE = Path(__file__).resolve().parent
 
 MAJORS = (16, 18)
 

@@ -1,7 +1,6 @@
 """Folds the golden captures as the examples do, and compares with the servers' tables."""
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,10 @@ import pyarrow as pa
 import pytest
 
 import walrow
+from fold import fold
 from streams import Column, wire
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "examples"))
-
-from fold import fold  # noqa: E402
 
 DATA = ROOT / "tests" / "data"
 
@@ -74,7 +71,10 @@ def test_images_of_an_update_may_come_apart(name: str) -> None:
     path = DATA / "18" / f"{name}.text.wire"
     whole = fold(walrow.read(path))
     batches = list(walrow.read(path))
-    apart = fold(Part(batch, row) for batch in batches for row in range(len(batch)))
+    parts: list[Any] = [
+        Part(batch, row) for batch in batches for row in range(len(batch))
+    ]
+    apart = fold(parts)
     assert apart.keys() == whole.keys()
     for table, expected in whole.items():
         assert list(apart[table].rows()) == list(expected.rows())
@@ -149,5 +149,6 @@ def test_renamed_column_of_a_server() -> None:
 def test_table_without_rows_has_nothing_to_lose() -> None:
     first, second = versions(("id v", ["1", "7"]), ("id w", ["2", "8"]))
     no_row = len(first)
-    found = fold([Part(first, no_row), second])["public.t"]
+    batches: list[Any] = [Part(first, no_row), second]
+    found = fold(batches)["public.t"]
     assert list(found.rows()) == [{"id": 2, "w": 8}]

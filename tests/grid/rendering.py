@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from grid import printing
+from streams import format_lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ def viewed(
 
 boolean = each(lambda value: "t" if value else "f")
 integer = each(str)
-lsn = each(lambda value: f"{value >> 32:X}/{value & 0xFFFF_FFFF:X}")
+lsn = each(format_lsn)
 tid = each(lambda value: f"({value['block']},{value['offset']})")
 float4 = each(printing.float4)
 float8 = each(printing.float8)

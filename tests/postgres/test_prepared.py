@@ -10,6 +10,7 @@ import pytest
 
 import walrow
 from servers import recording
+from streams import format_lsn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ class Slot:
         return sink.getvalue()
 
     def confirm(self, lsn: int) -> None:
-        name = recording.format_lsn(lsn)
+        name = format_lsn(lsn)
         self.run(f"SELECT pg_replication_slot_advance('prepared', '{name}')")
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import walrow
 from captures import Capture, capture, captures, cut
 from rows import Outcome, decode, outcome
-from streams import Column, wire
+from streams import Column, format_lsn, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,7 +81,7 @@ def test_all_framings_give_the_same_batches(capture: Capture) -> None:
     compare(outcome(decode(walrow.Decoder(framing="copydata"), [payloads])))
     compare(outcome(walrow.read(changes, framing="message")))
     compare(outcome(decode(walrow.Decoder(framing="message"), changes)))
-    texts = [(f"{a >> 32:X}/{a & 0xFFFFFFFF:X}", b, c) for a, b, c in changes]
+    texts = [(format_lsn(a), b, c) for a, b, c in changes]
     compare(outcome(walrow.read(texts, framing="message")))
     bare = [memoryview(message) for _, _, message in changes]
     compare(outcome(walrow.read(bare, framing="message")))

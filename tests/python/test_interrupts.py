@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import signal
-import struct
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,13 @@ import pytest
 
 import walrow
 from captures import capture
+from streams import keepalive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DATA = capture("rows").data
-KEEPALIVE = b"d" + struct.pack("!IcqqB", 22, b"k", 1, 0, 0)
+KEEPALIVE = keepalive(1)
 #: Answered at once, and still on a machine that is busy.
 SECONDS = 1.5
 

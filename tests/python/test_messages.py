@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import reference
+import streams
 import walrow
 from captures import Capture, capture, captures, cut
 from walrow._core import Counts
@@ -179,18 +180,12 @@ def test_frames_of_a_physical_stream_have_no_message() -> None:
     assert all(frame.message is None for frame in frames)
 
 
-def _data(start: int, end: int, message: bytes) -> bytes:
-    lsns = start.to_bytes(8, "big") + end.to_bytes(8, "big")
-    payload = b"w" + lsns + bytes(8) + message
-    return b"d" + (len(payload) + 4).to_bytes(4, "big") + payload
-
-
 @pytest.mark.parametrize(
     "message", [b"?\xd0garbage", b"\xd1\x13", b"\x13\xd1\x05\0", b"\0\0\0\0"]
 )
 @pytest.mark.parametrize("end", [0, 0x1000, 0x2000])
 def test_corrupt_message_is_no_wal(message: bytes, end: int) -> None:
-    corrupt = ROWS.data + _data(0x1000, end, message) + ROWS.data
+    corrupt = ROWS.data + streams.data(message, 0x1000, end) + ROWS.data
     whole = len(list(walrow.messages(ROWS.data)))
     frames = walrow.messages(corrupt)
     found: list[walrow.Frame] = []
@@ -222,7 +217,7 @@ def test_first_data_of_a_session_tell_physical_from_logical() -> None:
         assert counts.result()["messages"] == Counter(kinds)
     # Corrupt from the first is not physical: the LSNs say so.
     with pytest.raises(walrow.DecodeError, match="kind 0x3F"):
-        list(walrow.messages(_data(0x1000, 0x1000, b"?\xd0garbage")))
+        list(walrow.messages(streams.data(b"?\xd0garbage", 0x1000, 0x1000)))
 
 
 def test_server_errors_have_their_fields() -> None:

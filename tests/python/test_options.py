@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import streams
 import walrow
 from captures import Capture, capture, captures
 from rows import outcome
@@ -353,8 +354,7 @@ def _with_column(name: str) -> bytes:
     for frame in walrow.messages(ROWS.data):
         data = frame.to_bytes()
         if old in data and frame.message is not None and frame.message.kind == "R":
-            size = len(data) - 1 + len(new) - len(old)
-            data = data[:1] + size.to_bytes(4, "big") + data[5:].replace(old, new)
+            data = streams.renamed(data, old, new)
         out.append(data)
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import streams
 import walrow
 from captures import capture, cut
 from rows import outcome
@@ -149,8 +150,7 @@ def _renamed(names: dict[bytes, bytes]) -> bytes:
         data = frame.to_bytes()
         for old, new in names.items():
             if old in data and frame.message is not None and frame.message.kind == "R":
-                size = len(data) - 1 + len(new) - len(old)
-                data = data[:1] + size.to_bytes(4, "big") + data[5:].replace(old, new)
+                data = streams.renamed(data, old, new)
         out.append(data)
     return b"".join(out)
 

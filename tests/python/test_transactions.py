@@ -15,6 +15,7 @@ import pytest
 import walrow
 from captures import Capture, capture, captures
 from rows import outcome
+from streams import Column, format_lsn, wire
 
 pa = pytest.importorskip("pyarrow")
 
@@ -247,7 +248,7 @@ def test_start_leaves_out_what_was_delivered(capture: Capture) -> None:
     for end in [row["end_lsn"] for row in whole]:
         rest = [row for row in whole if row["end_lsn"] > end]
         assert table(capture.path, "walrow.transactions", start=end) == rest
-        text = f"{end >> 32:X}/{end & 0xFFFFFFFF:X}"
+        text = format_lsn(end)
         commits = {row["commit_lsn"] for row in rest}
         expected = [row for row in changes(capture.path) if row[0] in commits]
         assert changes(capture.path, start=text) == expected
@@ -438,20 +439,8 @@ def test_the_envelope_tells_keys_and_what_was_not_sent() -> None:
 
 
 def insert(size: int) -> bytes:
-    """A plain transaction with one text of this size, made of a real one."""
-    import struct
-
-    def frame(message: bytes) -> bytes:
-        head = struct.pack("!cIcQQq", b"d", len(message) + 29, b"w", 9, 9, 0)
-        return head + message
-
-    relation = b"R" + struct.pack("!I", 1) + b"public\0t\0d" + struct.pack("!H", 1)
-    column = b"\1a\0" + struct.pack("!Ii", 25, -1)
-    cell = b"t" + struct.pack("!I", size) + b"x" * size
-    row = b"I" + struct.pack("!I", 1) + b"N" + struct.pack("!H", 1) + cell
-    begin = b"B" + struct.pack("!QqI", 0x1000, 0, 7)
-    commit = b"C\0" + struct.pack("!QQq", 0x1000, 0x1030, 0)
-    return b"".join(map(frame, (begin, relation + column, row, commit)))
+    """A plain transaction with one text of this size."""
+    return wire([Column("a", 25)], [["x" * size]])
 
 
 def test_a_message_past_the_limit_is_refused() -> None:

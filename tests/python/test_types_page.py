@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-import own_types
+import type_cases
 import types_page
 import walrow
 from walrow import postgres
@@ -50,7 +50,7 @@ def test_choices_in_the_notes_are_choices() -> None:
         for row in rows if header == types_page.PROFILES else []:
             for wanted in re.findall(r'"([a-z]\w+[^"]*)"[`}]', row.split("|")[4]):
                 for name in types_page.types_of(row):
-                    catalog = own_types.catalog({name: types_page.named()[name]})
+                    catalog = type_cases.catalog({name: types_page.named()[name]})
                     walrow.schema(catalog, "t", types={name: wanted})
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-import own_types
+import type_cases
 import walrow
 
-PAGE = own_types.ROOT / "docs" / "types.md"
+PAGE = type_cases.ROOT / "docs" / "types.md"
 #: Headers of tables whose second and third cell follow from the first.
 PROFILES = "| PostgreSQL | `arrow` | `spark` |"
 CHOICES = "| PostgreSQL | `types=` in `arrow` | in `spark` |"
@@ -77,13 +77,13 @@ CANDIDATES = (
 def named() -> dict[str, tuple[int, int]]:
     """The types that the page names: OID and modifier by the name it writes."""
     found = {}
-    for name, (oid, array) in own_types.built_in().items():
+    for name, (oid, array) in type_cases.built_in().items():
         # PostgreSQL's own name of it has quotes.
         written = '"char"' if name == "char" else name
         found[written] = (oid, -1)
         if array:
             found[f"{written}[]"] = (array, -1)
-    for name, oid in own_types.OIDS.items():
+    for name, oid in type_cases.OIDS.items():
         found |= {name: (oid, -1), f"{name}[]": (oid + 1, -1)}
     for precision, scale in ((12, 2), (5, -2), (3, 5), (50, 5)):
         typmod = (precision << 16 | scale & 0x7FF) + 4
@@ -92,15 +92,17 @@ def named() -> dict[str, tuple[int, int]]:
     return found | {
         "bit(1)": (1560, 1),
         "bit(5)": (1560, 5),
-        "vector(3)": (own_types.OIDS["vector"], 3),
-        "geometry(Point,4326)": (own_types.OIDS["geometry"], own_types.POINT_4326),
-        "unknown": (own_types.UNKNOWN, -1),
+        "vector(3)": (type_cases.OIDS["vector"], 3),
+        "geometry(Point,4326)": (type_cases.OIDS["geometry"], type_cases.POINT_4326),
+        "unknown": (type_cases.UNKNOWN, -1),
     }
 
 
 def needed() -> set[str]:
     """The types that must be on the page; arrays of them follow from one rule."""
-    return {name for name in named() if not name.endswith("[]")}
+    # Composites are one row, as `pair`.
+    composites = {"triple", "nest"}
+    return {name for name in named() if not name.endswith("[]")} - composites
 
 
 def tables(text: str) -> list[tuple[str, str, list[str]]]:
@@ -130,7 +132,7 @@ def renewed(text: str) -> str:
         for row in rows:
             # Alone, as a key of `types=` can also name the type of other columns.
             answers = {
-                make(own_types.catalog({name: types[name]}), name)
+                make(type_cases.catalog({name: types[name]}), name)
                 for name in types_of(row)
             }
             if len(answers) != 1:

@@ -1,18 +1,16 @@
 """Checks the golden captures with the reference reader, and the reader with them."""
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
+from reference import counts, fold, messages
+from reference import reader as r
 
-from reference import counts, fold, messages  # noqa: E402
-from reference import reader as r  # noqa: E402
+TESTS = Path(__file__).resolve().parent.parent
 
 DATA = TESTS / "data"
 CAPTURES = sorted(DATA.glob("[0-9]*/*.wire"))

@@ -1,17 +1,15 @@
 """walrow's rows of the golden captures are the model's, for every protocol version."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
-
 pytest.importorskip("pyarrow")
 
-from reference import change_rows, committed  # noqa: E402
-from reference.batches import batch_rows, ordered  # noqa: E402
+from reference import change_rows, committed
+from reference.batches import batch_rows, ordered
+
+TESTS = Path(__file__).resolve().parent.parent
 
 DATA = TESTS / "data"
 TEXT = [

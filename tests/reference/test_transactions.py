@@ -1,17 +1,16 @@
 """The model of transactions: on captures of one history in several protocol versions."""
 
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
+import streams
+from reference import committed, history
+from reference.transactions import Transaction
 
-from reference import committed, history  # noqa: E402
-from reference.transactions import Transaction  # noqa: E402
+TESTS = Path(__file__).resolve().parent.parent
 
 DATA = TESTS / "data"
 PAIRS = [
@@ -43,15 +42,6 @@ def rows(transactions: list[Transaction], *, values: bool = True) -> list[Any]:
         for each in transactions
         if each.changes
     ]
-
-
-def frame(message: bytes) -> bytes:
-    body = b"w" + bytes(24) + message
-    return b"d" + struct.pack("!I", len(body) + 4) + body
-
-
-def wire(*messages: bytes) -> bytes:
-    return b"".join(frame(message) for message in messages)
 
 
 def test_there_are_histories_of_several_versions() -> None:
@@ -97,16 +87,16 @@ def test_seq_counts_changes_and_a_truncate_once() -> None:
         assert numbers == sorted(numbers)
 
 
-RELATION = b"R" + struct.pack("!I", 7) + b"\0t\0d" + struct.pack("!H", 0)
-BEGIN = b"B" + struct.pack("!QqI", 20, 0, 1)
-COMMIT = b"C" + struct.pack("!BQQq", 0, 20, 30, 0)
-INSERT = b"I" + struct.pack("!I", 7) + b"N\0\0"
+RELATION = streams.relation([], oid=7)
+BEGIN = streams.begin(1, 20)
+COMMIT = streams.commit(20, 30)
+INSERT = streams.insert([], oid=7)
 
 
 def test_a_session_that_ends_takes_open_transactions_with_it() -> None:
-    session = b"W" + struct.pack("!IBH", 7, 0, 0)
-    cut = session + wire(BEGIN, RELATION, INSERT)
-    whole = session + wire(BEGIN, RELATION, INSERT, COMMIT)
+    session = streams.SESSION
+    cut = session + streams.wired(BEGIN, RELATION, INSERT)
+    whole = session + streams.wired(BEGIN, RELATION, INSERT, COMMIT)
     assert committed(cut) == []
     assert [t.commit_lsn for t in committed(cut + whole)] == [20]
 
@@ -114,14 +104,14 @@ def test_a_session_that_ends_takes_open_transactions_with_it() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        wire(BEGIN, BEGIN),
-        wire(COMMIT),
-        wire(BEGIN, INSERT),
-        wire(RELATION, INSERT),
-        wire(BEGIN, b"C" + struct.pack("!BQQq", 0, 21, 30, 0)),
-        wire(b"S" + struct.pack("!IB", 5, 0)),
-        wire(b"c" + struct.pack("!IBQQq", 5, 0, 1, 2, 0)),
-        wire(b"K" + struct.pack("!BQQqI", 0, 1, 2, 0, 5) + b"gid\0"),
+        streams.wired(BEGIN, BEGIN),
+        streams.wired(COMMIT),
+        streams.wired(BEGIN, INSERT),
+        streams.wired(RELATION, INSERT),
+        streams.wired(BEGIN, streams.commit(21, 30)),
+        streams.wired(b"S" + struct.pack("!IB", 5, 0)),
+        streams.wired(b"c" + struct.pack("!IBQQq", 5, 0, 1, 2, 0)),
+        streams.wired(b"K" + struct.pack("!BQQqI", 0, 1, 2, 0, 5) + b"gid\0"),
     ],
     ids=[
         "begin-in-transaction",

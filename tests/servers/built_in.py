@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
+import psycopg
 
-import psycopg  # noqa: E402
-
-from servers.npm import VERSIONS, NpmServer  # noqa: E402
+from servers.npm import VERSIONS, NpmServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from servers.embedded import EmbeddedServer
+
+TESTS = Path(__file__).resolve().parent.parent
 
 TABLE = TESTS.parent / "crates/walrow-types/src/built_in/table.rs"
 

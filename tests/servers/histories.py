@@ -8,7 +8,6 @@ later, for servers from 18 on leave out what was rolled back already.
 from __future__ import annotations
 
 import io
-import struct
 import threading
 import time
 import uuid
@@ -23,11 +22,11 @@ from servers.recording import (
     capture,
     create_slot,
     drop_slot,
-    format_lsn,
     record,
     wal_end,
 )
 from servers.tables import setup
+from streams import SESSION, format_lsn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -244,7 +243,7 @@ def _session(dsn: str, slot: str, mode: Mode, end: int) -> bytes:
             if row is not None and not row[0]:
                 position = format_lsn(received.position)
                 connection.execute(_CONFIRM, {"slot": slot, "position": position})
-                return _COPY_BOTH + sink.getvalue()
+                return SESSION + sink.getvalue()
             time.sleep(_LIVE_SECONDS)
     msg = "the slot is still in use"
     raise RuntimeError(msg)
@@ -282,7 +281,6 @@ def _drop_if_there(dsn: str, slot: str) -> None:
 
 # A developer setting of the walsender's session, from 16 on.
 _IMMEDIATE = {"debug_logical_replication_streaming": "immediate"}
-_COPY_BOTH = b"W" + struct.pack("!IBH", 7, 0, 0)
 _POSITION = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 _CONFIRM = """
 SELECT pg_replication_slot_advance(slot_name, %(position)s)

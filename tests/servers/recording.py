@@ -29,6 +29,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
+from streams import format_lsn
 from walrow import postgres
 
 if TYPE_CHECKING:
@@ -326,11 +327,6 @@ def parse_lsn(text: str) -> int:
     """Reads PostgreSQL's own form of a log position, as in `0/16B3748`."""
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)
-
-
-def format_lsn(lsn: int) -> str:
-    """Writes a log position in PostgreSQL's own form."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFF_FFFF:X}"
 
 
 class _Wire:

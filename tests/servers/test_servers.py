@@ -13,11 +13,8 @@ from typing import Any
 import psycopg
 import pytest
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
-
-from reference import frames, messages  # noqa: E402
-from servers import (  # noqa: E402
+from reference import frames, messages
+from servers import (
     EmbeddedServer,
     Progress,
     ServerError,
@@ -28,7 +25,9 @@ from servers import (  # noqa: E402
     run_sql,
     wal_end,
 )
-from servers.embedded import Shutdown  # noqa: E402
+from servers.embedded import Shutdown
+
+TESTS = Path(__file__).resolve().parent.parent
 
 pytestmark = pytest.mark.live
 
@@ -94,7 +93,7 @@ def test_committed_rows_outlive_a_restart(mode: Shutdown) -> None:
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_server_goes_with_its_owner(sign: signal.Signals) -> None:
     program = (
-        f"import signal, sys, time; sys.path.insert(0, {str(TESTS)!r})\n"
+        "import signal, time\n"
         # Where the tests run in the background, a shell has turned Ctrl-C off for all below it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from servers import EmbeddedServer\n"
@@ -106,6 +105,7 @@ def test_server_goes_with_its_owner(sign: signal.Signals) -> None:
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         text=True,
     )
     assert owner.stdout is not None

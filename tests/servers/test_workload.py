@@ -1,19 +1,14 @@
 """Workloads: the same for a seed, valid in every part, and made small when they fail."""
 
 import random
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
-
-from servers import EmbeddedServer, ServerError, record_history, script  # noqa: E402
-from servers.histories import PLAIN, modes  # noqa: E402
-from servers.npm import npm_programs  # noqa: E402
-from servers.workload import (  # noqa: E402
+from servers import EmbeddedServer, ServerError, record_history, script
+from servers.histories import PLAIN, modes
+from servers.npm import npm_programs
+from servers.workload import (
     KINDS,
     Operation,
     Workload,

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-    from spark.type_values import Column
-
 
 def decoded(
     spark: SparkSession,
@@ -57,19 +55,3 @@ def collected(frame: DataFrame) -> list[list[Any]]:
         [plain(value, kind) for value, kind in zip(row, kinds, strict=True)]
         for row in frame.collect()
     ]
-
-
-def check(frame: DataFrame, columns: list[Column]) -> None:
-    found = {
-        column.sql: field.dataType.simpleString()
-        for column, field in zip(columns, frame.schema.fields[1:], strict=True)
-    }
-    assert found == {column.sql: column.spark for column in columns}
-    rows = collected(frame)
-    for place, column in enumerate(columns, 1):
-        wanted = [value for _, value in column.values]
-        wanted += [None] * (len(rows) - len(wanted))
-        # repr tells -0.0 from 0.0 and knows NaN.
-        assert list(map(repr, [row[place] for row in rows])) == list(
-            map(repr, wanted)
-        ), column.sql

@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType  # noqa: E402
 
 import walrow  # noqa: E402
 import walrow.spark  # noqa: E402
-from walrow.cli import jsonlines  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,23 +52,20 @@ def test_captures_are_read() -> None:
 
 def expected(path: Path, table: str, **options: Any) -> list[list[Any]]:
     return [
-        list(row)
+        list(row.values())
         for batch in walrow.read(path, table=table, profile="spark", **options)
-        for row in zip(
-            *map(jsonlines.values, pa.record_batch(batch).columns), strict=True
-        )
+        for row in pa.record_batch(batch).to_pylist()
     ]
 
 
 def collected(frame: DataFrame) -> list[list[Any]]:
-    """Rows as JSON has them; instants in UTC, whatever the session's zone is."""
+    """Rows as pyarrow has them; instants in UTC, whatever the session's zone is."""
     table = frame.toArrow()
-    columns = []
-    for column in table.columns:
-        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-            column = column.cast(pa.timestamp("us", "UTC"))  # noqa: PLW2901
-        columns.append([v for chunk in column.chunks for v in jsonlines.values(chunk)])
-    return [list(row) for row in zip(*columns, strict=True)]
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            column = table.column(place).cast(pa.timestamp("us", "UTC"))
+            table = table.set_column(place, field.name, column)
+    return [list(row.values()) for row in table.to_pylist()]
 
 
 def same(found: list[list[Any]], wanted: list[list[Any]]) -> None:
@@ -174,7 +170,7 @@ class Cases:
         assert changes.filter("size(_unsent) > 0").count() > 0
 
 
-def _struct(schema: pa.Schema) -> StructType:
+def _struct(schema: Any) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
@@ -330,6 +326,7 @@ def test_value_that_spark_cannot_hold_reaches_the_driver_with_the_way_out(
     option = f'unrepresentable={{"{table}.{local.value.column}": "null"}}'
     assert f"cannot hold infinity; let it through by {option}" in str(caught.value)
     assert str(capture) in str(caught.value)
+    assert table is not None
     decode = walrow.spark.decode(table=table, schema=schema, unrepresentable="null")
     wanted = expected(capture, table, unrepresentable="null")
     same(collected(frame.mapInArrow(decode, schema)), wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +11,6 @@ pa = pytest.importorskip("pyarrow")
 
 import walrow  # noqa: E402
 import walrow.spark  # noqa: E402
-from walrow.cli import jsonlines  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,19 +19,16 @@ if TYPE_CHECKING:
 ITEM = "public.item"
 
 
-def binary(*values: bytes | None) -> pa.RecordBatch:
+def binary(*values: bytes | None) -> Any:
     return pa.record_batch({"capture": pa.array(values, pa.binary())})
 
 
-def run(function: Callable, *batches: pa.RecordBatch) -> list[list]:
-    """The rows as JSON has them, which tells -0 from 0 and NaN from nothing else."""
+def run(function: Callable[..., Any], *batches: Any) -> list[list[Any]]:
+    """The rows' values as Python shows them, which tells -0 from 0 and knows NaN."""
     found = list(function(iter(batches)))
     assert all(type(batch) is pa.RecordBatch for batch in found)
-    return [
-        list(row)
-        for batch in found
-        for row in zip(*map(jsonlines.values, batch.columns), strict=True)
-    ]
+    rows = [row for batch in found for row in batch.to_pylist()]
+    return [list(map(repr, row.values())) for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +37,7 @@ def rows(data: Path) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def expected(rows: bytes) -> list[list]:
+def expected(rows: bytes) -> list[list[Any]]:
     batches = walrow.read(rows, table=ITEM, profile="spark")
     found = run(lambda _: map(pa.record_batch, batches))
     assert len(found) > 4
@@ -52,7 +48,7 @@ def expected(rows: bytes) -> list[list]:
     "kind", [pa.binary(), pa.large_binary(), pa.binary_view()], ids=str
 )
 def test_binary_columns_of_every_kind_are_read(
-    rows: bytes, expected: list[list], kind: pa.DataType
+    rows: bytes, expected: list[list[Any]], kind: Any
 ) -> None:
     batch = pa.record_batch({"n": pa.array([1, 2]), "c": pa.array([rows, rows], kind)})
     assert run(walrow.spark.decode(table=ITEM), batch) == expected * 2
@@ -62,7 +58,7 @@ def test_binary_columns_of_every_kind_are_read(
     "kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str
 )
 def test_paths_are_read_with_and_without_scheme(
-    rows: bytes, expected: list[list], kind: pa.DataType, tmp_path: Path
+    rows: bytes, expected: list[list[Any]], kind: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "a %20 b#?ü.wire"
     path.write_bytes(rows)
@@ -89,7 +85,7 @@ def test_schema_option_takes_every_kind_of_schema(rows: bytes) -> None:
     assert all(rows == found[0] for rows in found)
 
 
-def test_function_survives_pickling(rows: bytes, expected: list[list]) -> None:
+def test_function_survives_pickling(rows: bytes, expected: list[list[Any]]) -> None:
     function = walrow.spark.decode(
         table=("public", "item"),
         schema=walrow.read(rows, table=ITEM, profile="spark").schema,
@@ -109,7 +105,7 @@ def test_same_input_gives_the_same_output_every_time(rows: bytes) -> None:
 
 
 def test_abandoned_task_leaves_the_function_as_it_was(
-    rows: bytes, expected: list[list]
+    rows: bytes, expected: list[list[Any]]
 ) -> None:
     function = walrow.spark.decode(table=ITEM, batch_rows=1)
     next(iter(function(iter([binary(rows)]))))
@@ -164,7 +160,7 @@ def test_null_names_its_column(rows: bytes) -> None:
 
 
 def test_rows_before_a_wrong_value_come_first(
-    rows: bytes, expected: list[list]
+    rows: bytes, expected: list[list[Any]]
 ) -> None:
     found = walrow.spark.decode(table=ITEM)(iter([binary(rows, b"x")]))
     assert next(found).num_rows == len(expected)
@@ -210,14 +206,16 @@ def test_path_that_means_two_files_is_refused(rows: bytes, tmp_path: Path) -> No
     ],
 )
 def test_column_that_is_not_clear_is_refused(
-    columns: dict[str, list], column: str | None, message: str
+    columns: dict[str, list[Any]], column: str | None, message: str
 ) -> None:
     function = walrow.spark.decode(table=ITEM, column=column)
     with pytest.raises(walrow.SchemaError, match=message):
         run(function, pa.record_batch(columns))
 
 
-def test_column_option_chooses_among_several(rows: bytes, expected: list[list]) -> None:
+def test_column_option_chooses_among_several(
+    rows: bytes, expected: list[list[Any]]
+) -> None:
     batch = pa.record_batch({"a": [b"x"], "b": [rows], "path": ["x"]})
     assert run(walrow.spark.decode(table=ITEM, column="b"), batch) == expected
 
@@ -234,7 +232,7 @@ def test_column_option_chooses_among_several(rows: bytes, expected: list[list]) 
     ],
     ids=str,
 )
-def test_impossible_options_are_refused_at_once(options: dict) -> None:
+def test_impossible_options_are_refused_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r".+") as caught:
         walrow.spark.decode(table=ITEM, **options)
     assert isinstance(caught.value, walrow.Error)
@@ -310,7 +308,7 @@ def test_a_table_in_a_schema_called_walrow_is_one_like_any(rows: bytes) -> None:
     [({"envelope": True}, "schema_name"), ({"table": "walrow.transactions"}, "xid")],
 )
 def test_declared_types_are_those_of_the_batches(
-    rows: bytes, options: dict, name: str
+    rows: bytes, options: dict[str, Any], name: str
 ) -> None:
     wrong = pa.schema([(name, pa.float64())])
     function = walrow.spark.decode(schema=wrong, **options)

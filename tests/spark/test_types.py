@@ -1,113 +1,101 @@
-"""Every type through `mapInArrow`, value by value, as a live server sends it."""
+"""Every type through `mapInArrow`, value by value, from streams of the type cases."""
 
 from __future__ import annotations
 
-import datetime as dt
-from dataclasses import dataclass
-from decimal import Decimal
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark==4.3.0")
 
-import psycopg
-from pyspark.sql import Row
+from pyspark.errors import PythonException  # noqa: E402
 
-import own_types
-import walrow
-import walrow.postgres
-from servers import EmbeddedServer, record
-from spark.changes import check, collected, decoded
-from spark.type_values import CONTAINERS, OWN_SQL, SCALARS, TEXT_ONLY, Column
+import streams  # noqa: E402
+import type_cases  # noqa: E402
+import walrow  # noqa: E402
+import walrow.spark  # noqa: E402
+from spark.changes import collected, decoded  # noqa: E402
+from type_cases import TYPES, Case, Type  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
-TABLES = {"scalars": SCALARS, "containers": CONTAINERS, "text_only": TEXT_ONLY}
-
-
-@dataclass(frozen=True)
-class Live:
-    """A database with a table of each group, and what it sent of them."""
-
-    server: EmbeddedServer
-    catalog: walrow.Catalog
-
-    def record(self, table: str, rows: str, *, binary: bool = False) -> bytes:
-        return record(
-            self.server,
-            f"INSERT INTO {table} VALUES {rows};",  # noqa: S608
-            publication="types",
-            binary=binary,
-        )
+IN_SPARK = [of for of in TYPES if of.spark is not None and of.held_by("spark")]
 
 
-@pytest.fixture(scope="module")
-def live() -> Iterator[Live]:
-    with EmbeddedServer(18) as server:
-        with psycopg.connect(server.dsn, autocommit=True) as conn:
-            conn.execute(OWN_SQL.encode())
-            for table, columns in TABLES.items():
-                fields = ", ".join(f"c{i} {c.sql}" for i, c in enumerate(columns))
-                conn.execute(f"CREATE TABLE {table} (id int, {fields})".encode())
-            conn.execute(b"CREATE TABLE choices (id int, " + CHOICES.encode() + b")")
-            conn.execute(
-                b"CREATE TABLE far (id int, a date, b timestamp, c timestamptz)"
-            )
-            conn.execute("CREATE PUBLICATION types FOR ALL TABLES")
-            catalog = walrow.postgres.catalog(conn)
-        yield Live(server, catalog)
+def held(of: Type, form: str) -> list[Case]:
+    """What Spark holds, of what has this form; a type without a binary form is text."""
+    cases = of.held_by("spark")
+    return [case for case in cases if getattr(case, form) is not None] or cases
 
 
-def rows_of(columns: list[Column]) -> str:
-    """All values below one another, then a row of NULLs."""
-    height = max(len(column.values) for column in columns)
-    lines = []
-    for row in range(height + 1):
-        cells = [
-            f"$v${c.values[row][0]}$v$" if row < len(c.values) else "NULL"
-            for c in columns
-        ]
-        lines.append(f"({row}, {', '.join(cells)})")
-    return ", ".join(lines)
+@pytest.mark.parametrize("form", ["text", "binary"])
+def test_values(spark: SparkSession, form: str) -> None:
+    """All types side by side, each column's values and then its NULLs."""
+    columns = [
+        streams.Column(f"c{place}", of.oid, of.typmod)
+        for place, of in enumerate(IN_SPARK)
+    ]
+    of_column = [held(of, form) for of in IN_SPARK]
+    height = max(map(len, of_column)) + 1
+    rows: list[list[streams.Cell]] = [
+        [_cell(cases, row, form) for cases in of_column] for row in range(height)
+    ]
+    catalog = type_cases.catalog({c.name: (c.oid, c.typmod) for c in columns})
+    types = {f"c{n}": of.asked for n, of in enumerate(IN_SPARK) if of.asked}
+    capture = streams.wire(columns, rows)
+    frame = decoded(spark, capture, "public.t", catalog, types=types)
+    kinds = [field.dataType for field in frame.schema.fields]
+    found = dict(zip(map(str, IN_SPARK), map(_named, kinds), strict=True))
+    assert found == {str(of): of.spark for of in IN_SPARK}
+    values = list(zip(*collected(frame), strict=True))
+    for place, of in enumerate(IN_SPARK):
+        wanted = [type_cases.of_spark(c, kinds[place]) for c in of_column[place]]
+        wanted += [None] * (height - len(wanted))
+        # repr tells -0.0 from 0.0 and knows NaN.
+        assert list(map(repr, values[place])) == list(map(repr, wanted)), of
 
 
-@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
-@pytest.mark.parametrize("table", ["scalars", "containers"])
-def test_values(spark: SparkSession, live: Live, table: str, *, binary: bool) -> None:
-    columns = TABLES[table]
-    capture = live.record(table, rows_of(columns), binary=binary)
-    check(decoded(spark, capture, f"public.{table}", live.catalog), columns)
+def _cell(cases: list[Case], row: int, form: str) -> streams.Cell:
+    if row >= len(cases):
+        return None
+    binary = cases[row].binary
+    return binary if form == "binary" and binary is not None else cases[row].text
 
 
-def test_values_that_are_text_only(spark: SparkSession, live: Live) -> None:
-    capture = live.record("text_only", rows_of(TEXT_ONLY))
-    check(decoded(spark, capture, "text_only", live.catalog), TEXT_ONLY)
+def _named(kind: Any) -> str:
+    return str(kind.simpleString())
 
 
 def test_every_built_in_type_is_here() -> None:
-    columns = [*SCALARS, *TEXT_ONLY]
-    found = {column.sql.partition("(")[0].strip('"') for column in columns}
-    assert set(own_types.built_in()) - found == set()
+    known = {oid for oid, _ in type_cases.built_in().values()}
+    assert len(known) > 70
+    assert known - {of.oid for of in IN_SPARK} == set()
 
 
 # What Python's own dates do not reach is asked of Spark in numbers.
-FAR = """
-(1, '4714-11-24 BC', '4714-11-24 BC', '4714-11-24 00:00:00+00 BC'),
-(2, '5874897-12-31', '294247-01-10 04:00:54.775807', '294247-01-10 04:00:54.775807+00')
-"""
+FAR = [
+    ["4714-11-24 BC", "4714-11-24 00:00:00 BC", "4714-11-24 00:00:00+00 BC"],
+    [
+        "5874897-12-31",
+        "294247-01-10 04:00:54.775807",
+        "294247-01-10 04:00:54.775807+00",
+    ],
+]
 
 
-@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
-def test_years_beyond_pythons(spark: SparkSession, live: Live, *, binary: bool) -> None:
-    capture = live.record("far", FAR, binary=binary)
-    frame = decoded(spark, capture, "far", live.catalog).selectExpr(
+def test_years_beyond_pythons(spark: SparkSession) -> None:
+    columns = [
+        streams.Column(name, oid)
+        for name, oid in (("a", 1082), ("b", 1114), ("c", 1184))
+    ]
+    catalog = type_cases.catalog({c.name: (c.oid, -1) for c in columns})
+    capture = streams.wire(columns, FAR)
+    frame = decoded(spark, capture, "public.t", catalog).selectExpr(
         "unix_date(a)", "unix_micros(cast(b as timestamp))", "unix_micros(c)"
     )
     # PostgreSQL's first day is Julian day 0, its last one 2147483493.
@@ -119,139 +107,121 @@ def test_years_beyond_pythons(spark: SparkSession, live: Live, *, binary: bool) 
     ]
 
 
-# ------------------------------------------------------------------ what is asked for
-
-FLAGS = "lower_inc:boolean,upper_inc:boolean,empty:boolean"
-POINT = "struct<x:double,y:double>"
-
-
-def _range(lower: Any, upper: Any) -> Row:
-    return Row(lower=lower, upper=upper, lower_inc=True, upper_inc=False, empty=False)
-
-
-def _asked(bound: str) -> str:
-    flags = "lower_inc: bool, upper_inc: bool, empty: bool"
-    return f"struct<lower: {bound}, upper: {bound}, {flags}>"
+@pytest.mark.parametrize("wanted", [None, "binary"])
+def test_types_that_nobody_knows_are_text_or_bytes(wanted: str | None) -> None:
+    """Of what is not known, bytes are what was sent."""
+    for cell in ("what it says", b"\x00\x01"):
+        if wanted is None and isinstance(cell, bytes):
+            continue
+        found = decoded_here("gone", cell, types={"c": wanted} if wanted else None)
+        sent = cell.encode() if wanted and isinstance(cell, str) else cell
+        assert found == sent
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A column, what is asked for, and what comes of it."""
-
-    sql: str
-    types: str
-    spark: str
-    text: str
-    value: Any
+def _wkb(kind: int, *numbers: float, srid: int | None = None) -> bytes:
+    if srid is None:
+        return struct.pack(f"<BI{len(numbers)}d", 1, kind, *numbers)
+    flagged = kind | 0x2000_0000
+    return struct.pack(f"<BII{len(numbers)}d", 1, flagged, srid, *numbers)
 
 
-ASKED = [
-    Choice(
-        "time", "time64[ns]", "time(6)", "23:59:59.999999", dt.time(23, 59, 59, 999999)
-    ),
-    Choice(
-        "timetz",
-        "struct<time: time64[ns], offset_s: int32>",
-        "struct<time:time(6),offset_s:int>",
-        "12:00:00-03:30",
-        Row(time=dt.time(12), offset_s=-12600),
-    ),
-    Choice(
-        "money", "decimal128(19, 2)", "decimal(19,2)", "-1234.5", Decimal("-1234.50")
-    ),
-    Choice(
-        "numeric", "decimal128(38, 9)", "decimal(38,9)", "1.5", Decimal("1.500000000")
-    ),
-    Choice("numeric", "float64", "double", "0.1", 0.1),
-    Choice("bit(1)", "bool", "boolean", "1", True),
-    Choice("bit(10)", "binary", "binary", "1010100010", b"\xa8\x80"),
-    Choice("int4", "int64", "bigint", "-1", -1),
-    Choice("int4", "string", "string", "-1", "-1"),
-    Choice("float4", "float64", "double", "0.1", 13421773 / 2**27),
-    Choice("oid", "string", "string", "4294967295", "4294967295"),
-    Choice("xid8", "string", "string", "18446744073709551615", "18446744073709551615"),
-    Choice("date", "string", "string", "infinity", "infinity"),
-    Choice("interval", "string", "string", "1 mon -1 day", "1 mon -1 days"),
-    Choice(
-        "point", "struct<x: float64, y: float64>", POINT, "(1,2)", Row(x=1.0, y=2.0)
-    ),
-    Choice(
-        "box",
-        "struct<x1: float64, y1: float64, x2: float64, y2: float64>",
-        "struct<x1:double,y1:double,x2:double,y2:double>",
-        "(2,3),(0,1)",
-        Row(x1=2.0, y1=3.0, x2=0.0, y2=1.0),
-    ),
-    Choice(
-        "polygon",
-        "list<struct<x: float64, y: float64>>",
-        f"array<{POINT}>",
-        "((0,1),(2,3))",
-        [Row(x=0.0, y=1.0), Row(x=2.0, y=3.0)],
-    ),
-    Choice(
-        "path",
-        "struct<closed: bool, points: list<struct<x: float64, y: float64>>>",
-        f"struct<closed:boolean,points:array<{POINT}>>",
-        "[(0,1)]",
-        Row(closed=False, points=[Row(x=0.0, y=1.0)]),
-    ),
-    Choice(
-        "int4range",
-        _asked("int32"),
-        f"struct<lower:int,upper:int,{FLAGS}>",
-        "[1,10)",
-        _range(1, 10),
-    ),
-    Choice(
-        "daterange",
-        _asked("date32"),
-        f"struct<lower:date,upper:date,{FLAGS}>",
-        "[2024-01-01,)",
-        _range(dt.date(2024, 1, 1), None),
-    ),
-    Choice(
-        "numrange",
-        _asked("decimal128(10, 2)"),
-        f"struct<lower:decimal(10,2),upper:decimal(10,2),{FLAGS}>",
-        "[1.5,2)",
-        _range(Decimal("1.50"), Decimal("2.00")),
-    ),
-    Choice(
-        "tstzrange",
-        _asked("timestamp[us, UTC]"),
-        f"struct<lower:timestamp,upper:timestamp,{FLAGS}>",
-        "[2024-01-01 00:00+00,)",
-        _range(dt.datetime(2024, 1, 1, tzinfo=dt.UTC), None),
-    ),
-    Choice(
-        "int4multirange",
-        f"list<{_asked('int32')}>",
-        f"array<struct<lower:int,upper:int,{FLAGS}>>",
-        "{[1,3)}",
-        [_range(1, 3)],
-    ),
-    Choice(
-        "int4[]",
-        "list<list<int32>>",
-        "array<array<int>>",
-        "{{1,2},{3,NULL}}",
-        [[1, 2], [3, None]],
-    ),
-    Choice("int4[]", "list<int64>", "array<bigint>", "{1,NULL}", [1, None]),
-]
-CHOICES = ", ".join(f"c{place} {each.sql}" for place, each in enumerate(ASKED))
+IN_4326 = _wkb(1, 1, 2, srid=4326)
 
 
-@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
-def test_choices(spark: SparkSession, live: Live, *, binary: bool) -> None:
-    cells = [f"$v${each.text}$v$" for each in ASKED]
-    rows = f"(1, {', '.join(cells)}), (2{', NULL' * len(ASKED)})"
-    capture = live.record("choices", rows, binary=binary)
-    types = {f"c{place}": each.types for place, each in enumerate(ASKED)}
-    frame = decoded(spark, capture, "choices", live.catalog, types=types)
-    found = [field.dataType.simpleString() for field in frame.schema.fields[1:]]
-    assert found == [each.spark for each in ASKED]
-    first, second = collected(frame)
-    assert first[1:] == [each.value for each in ASKED]
-    assert second[1:] == [None] * len(ASKED)
+@pytest.mark.parametrize("form", ["text", "binary"])
+@pytest.mark.parametrize("with_schema", [True, False])
+def test_third_coordinate_is_iso_wkb(form: str, *, with_schema: bool) -> None:
+    # EWKB has a flag for a third coordinate, ISO WKB another type.
+    sent = _wkb(0x8000_0001, 1, 2, 3)
+    cell = sent if form == "binary" else sent.hex().upper()
+    found = decoded_here("geometry", cell, with_schema=with_schema)
+    assert found == _wkb(1001, 1, 2, 3)
+
+
+def decoded_here(
+    name: str,
+    cell: streams.Cell,
+    *,
+    types: dict[str, str] | None = None,
+    with_schema: bool = False,
+) -> Any:
+    """What the function for `mapInArrow` makes of one value, without Spark."""
+    built_in = type_cases.built_in().get(name)
+    oid = built_in[0] if built_in else type_cases.OIDS.get(name, type_cases.UNKNOWN)
+    capture = streams.wire([streams.Column("c", oid)], [[cell]])
+    catalog = type_cases.catalog({"c": (oid, -1)})
+    schema = walrow.spark.schema(catalog, "t", metadata=(), types=types)
+    decode = walrow.spark.decode(
+        table="t",
+        schema=schema if with_schema else None,
+        catalog=catalog,
+        metadata=(),
+        types=types,
+    )
+    captures = pa.record_batch({"capture": [capture]})
+    (batch,) = decode(iter([captures]))
+    return batch.column(0)[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("text", "large_string"),
+        ("text", "string_view"),
+        ("text", "dictionary"),
+        ("bytea", "large_binary"),
+        ("bytea", "binary_view"),
+        ("oid", "uint32"),
+        ("xid8", "uint64"),
+        ("uuid", "uuid"),
+        ("numeric", "decimal256(50, 2)"),
+        ("time", "time64[us]"),
+        ("interval", "month_day_nano_interval"),
+        ("halfvec", "list<float16>"),
+        ("vector", "large_list<float32>"),
+        ("tid", pa.struct([("block", pa.uint32()), ("offset", pa.uint16())])),
+    ],
+)
+def test_what_spark_does_not_take_is_refused(name: str, wanted: Any) -> None:
+    oid = type_cases.built_in().get(name, (type_cases.OIDS.get(name),))[0]
+    assert oid is not None
+    catalog = type_cases.catalog({"c": (oid, -1)})
+    walrow.schema(catalog, "t", types={"c": wanted})
+    for refuse in (
+        lambda: walrow.spark.decode(table="t", types={"c": wanted}),
+        lambda: walrow.spark.schema(catalog, "t", types={"c": wanted}),
+    ):
+        with pytest.raises(
+            walrow.OptionError, match="which Spark's schemas do not have"
+        ):
+            refuse()
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "hint"),
+    [
+        ("date", "infinity", 'unrepresentable={"public.t.c": "null"}'),
+        ("timestamp", "294276-12-31 23:59:59", '"string"'),
+        ("xid8", "9223372036854775808", '"string"'),
+        ("int2vector", "40000", "16 bits"),
+        ("money", b"\0\0\0\0\0\0\0\1", '"decimal128(19, 2)"'),
+        ("tsquery", b"\0\0\0\0", '"binary"'),
+        ("geometry", IN_4326, '"binary"'),
+        ("gone", b"\0", "the catalog does not tell of"),
+    ],
+)
+def test_what_does_not_fit_is_told(name: str, cell: streams.Cell, hint: str) -> None:
+    with pytest.raises(walrow.Error) as caught:
+        decoded_here(name, cell)
+    assert str(caught.value).startswith("public.t.c: ")
+    assert hint in str(caught.value)
+
+
+def test_error_of_a_value_reaches_the_driver(spark: SparkSession) -> None:
+    capture = streams.wire([streams.Column("c", 1082)], [["infinity"]])
+    catalog = type_cases.catalog({"c": (1082, -1)})
+    hint = r'public\.t\.c: .* unrepresentable=\{"public\.t\.c": "null"\}'
+    with pytest.raises(PythonException, match=hint):
+        decoded(spark, capture, "public.t", catalog).collect()
+    frame = decoded(spark, capture, "public.t", catalog, unrepresentable="null")
+    assert collected(frame) == [[None]]

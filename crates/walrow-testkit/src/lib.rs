@@ -11,6 +11,7 @@
 //! - [`strategy::arbitrary`] makes a proptest strategy of anything that fuzzers can make.
 //! - [`hex()`] are bytes as one writes them down.
 //! - [`for_every_cut`] and [`in_chunks`] feed the same bytes in other pieces.
+//! - [`type_cases()`] reads values of every type, as Python's tests do.
 //! - [`captures()`] reads what real servers sent, [`seeds`] what fuzzers start from.
 //! - [`fuzz`] holds the bodies of the fuzz targets, [`walk()`] reads a stream to its end.
 //! - [`fuzz::operations()`] takes changed streams through decoders of any options; its test runs for
@@ -54,6 +55,7 @@ mod message;
 pub mod reference;
 pub mod strategy;
 mod stream;
+mod type_cases;
 mod walk;
 
 pub use captures::{Capture, Seed, captures, seeds};
@@ -65,4 +67,5 @@ pub use message::{
     OwnedCell, OwnedColumn, OwnedMessage, OwnedOld, PgText, binary, null, text, unchanged,
 };
 pub use stream::Stream;
+pub use type_cases::{TypeCase, TypeCases, type_cases, type_catalog};
 pub use walk::{Step, walk};

@@ -1,12 +1,11 @@
 //! Composites, arrays of arrays, sparse vectors, geometries; and other layouts of the same values.
 #![expect(
     clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a panic is how a test fails"
 )]
 
-mod cells;
+use crate::cells;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal256Type, Float16Type, Float32Type, Float64Type, Int32Type};

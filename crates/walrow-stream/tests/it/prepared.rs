@@ -2,7 +2,7 @@
 //! another process.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod lines;
+use crate::lines;
 
 use lines::rows_of;
 use walrow_stream::{Assembler, Encoding, ErrorKind, Item};

@@ -1,6 +1,7 @@
 //! What an assembler hands out, a line an item.
 #![allow(
     dead_code,
+    clippy::unwrap_used,
     clippy::allow_attributes,
     reason = "each test takes what it needs of it"
 )]

@@ -6,7 +6,7 @@
     reason = "a panic is how a test fails"
 )]
 
-mod lines;
+use crate::lines;
 
 use lines::rows_of;
 use std::io;

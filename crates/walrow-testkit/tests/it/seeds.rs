@@ -1,11 +1,7 @@
 //! The fuzz targets' bodies, on their seeds and on what the last faults were found with.
 
 use std::collections::BTreeMap;
-use walrow_testkit::allocation::Counting;
 use walrow_testkit::{fuzz, seeds};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn seeds_replay() {

@@ -1,5 +1,5 @@
 //! Streams of one column, and the column that they become.
-#![allow(dead_code, reason = "each test uses some of it")]
+#![expect(clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;

@@ -1,12 +1,11 @@
 //! Columns whose types a catalog tells of: as far as it does, and however much it says.
 #![expect(
     clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a panic is how a test fails"
 )]
 
-mod cells;
+use crate::cells;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};

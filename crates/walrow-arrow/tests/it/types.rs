@@ -2,11 +2,12 @@
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "a panic is how a test fails"
 )]
 
-mod cells;
+use crate::cells;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -14,272 +15,129 @@ use arrow_array::types::{
     Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
     IntervalMonthDayNanoType, TimestampMicrosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_schema::{DataType, Field, Fields, IntervalUnit};
+use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use cells::{PROFILES, T, cells, column, decode, extended, name, profile, run, stream};
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_arrow::{DecoderBuilder, ErrorKind, OnUnrepresentable, Profile};
 use walrow_stream::Catalog;
-use walrow_testkit::{OwnedCell, Stream, binary, hex, null, text};
+use walrow_testkit::{
+    OwnedCell, Stream, TypeCase, TypeCases, binary, hex, null, text, type_cases, type_catalog,
+};
 use walrow_wire::ReplicaIdentity;
 
-/// A type, and values of it as PostgreSQL 18.4 writes and sends them.
+/// A type, and values that have both forms.
 struct Type {
-    name: &'static str,
-    oid: u32,
-    array: u32,
-    typmod: i32,
-    arrow: &'static str,
-    spark: &'static str,
-    /// Text and the hexadecimal digits of the binary form.
-    values: &'static [(&'static str, &'static str)],
+    of: TypeCases,
+    values: Vec<(String, Vec<u8>)>,
 }
 
-const TID: &str = "Struct(\"block\": UInt32, \"offset\": UInt16)";
-const POINT: &str = "Struct(\"x\": Float64, \"y\": Float64)";
-const CORNERS: &str = "Struct(\"x1\": Float64, \"y1\": Float64, \"x2\": Float64, \"y2\": Float64)";
-const INTERVAL: &str = "Struct(\"months\": Int32, \"days\": Int32, \"micros\": Int64)";
+/// The types of `tests/type_cases`, in the layout that is theirs without being asked for.
+fn types() -> Vec<Type> {
+    let types = type_cases().into_iter().filter(|of| !of.is_asked);
+    types
+        .map(|of| Type {
+            values: values(&of, |_| true),
+            of,
+        })
+        .collect()
+}
 
-/// The struct of a range with such bounds.
-macro_rules! range {
-    ($bound:literal) => {
-        concat!(
-            "Struct(\"lower\": ",
-            $bound,
-            ", \"upper\": ",
-            $bound,
-            ", \"lower_inc\": Boolean, \"upper_inc\": Boolean, \"empty\": Boolean)"
-        )
+fn values(of: &TypeCases, is_wanted: impl Fn(&TypeCase) -> bool) -> Vec<(String, Vec<u8>)> {
+    let wanted = of
+        .cases
+        .iter()
+        .filter(|case| case.is_pinned && is_wanted(case));
+    let both = |case: &TypeCase| Some((case.text.clone(), case.binary.clone()?));
+    wanted.filter_map(both).collect()
+}
+
+/// The type as pyarrow writes it.
+fn arrow_name(of: &DataType) -> String {
+    let fields = |fields: &Fields| {
+        let one =
+            |field: &Arc<Field>| format!("{}: {}", field.name(), arrow_name(field.data_type()));
+        fields.iter().map(one).collect::<Vec<_>>().join(", ")
     };
+    match of {
+        DataType::Boolean => "bool".to_owned(),
+        DataType::Float16 => "halffloat".to_owned(),
+        DataType::Float32 => "float".to_owned(),
+        DataType::Float64 => "double".to_owned(),
+        DataType::Utf8 => "string".to_owned(),
+        DataType::Date32 => "date32[day]".to_owned(),
+        DataType::Time64(TimeUnit::Microsecond) => "time64[us]".to_owned(),
+        DataType::Timestamp(TimeUnit::Microsecond, None) => "timestamp[us]".to_owned(),
+        DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) => {
+            format!("timestamp[us, tz={zone}]")
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => "month_day_nano_interval".to_owned(),
+        DataType::FixedSizeBinary(size) => format!("fixed_size_binary[{size}]"),
+        DataType::List(item) => format!("list<{}>", arrow_name(item.data_type())),
+        DataType::FixedSizeList(item, size) => {
+            format!("fixed_size_list<{}>[{size}]", arrow_name(item.data_type()))
+        }
+        DataType::Struct(of) => format!("struct<{}>", fields(of)),
+        DataType::Map(entries, _) => arrow_name(entries.data_type())
+            .replacen("struct<key: ", "map<", 1)
+            .replacen(", value: ", ", ", 1),
+        other => other.to_string().to_lowercase(),
+    }
 }
 
-#[rustfmt::skip]
-const TYPES: &[Type] = &[
-    Type { name: "bool", oid: 16, array: 1000, typmod: -1, arrow: "Boolean", spark: "Boolean", values: &[
-        ("t", "01"), ("f", "00"),
-    ] },
-    Type { name: "bytea", oid: 17, array: 1001, typmod: -1, arrow: "Binary", spark: "Binary", values: &[
-        ("\\x", ""), ("\\x00ff5c22", "00ff5c22"),
-    ] },
-    Type { name: "char", oid: 18, array: 1002, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("a", "61"), ("", "00"), ("\\351", "e9"), ("\"", "22"),
-    ] },
-    Type { name: "name", oid: 19, array: 1003, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("a b", "612062"),
-    ] },
-    Type { name: "int8", oid: 20, array: 1016, typmod: -1, arrow: "Int64", spark: "Int64", values: &[
-        ("-9223372036854775808", "8000000000000000"), ("0", "0000000000000000"),
-    ] },
-    Type { name: "int2", oid: 21, array: 1005, typmod: -1, arrow: "Int16", spark: "Int16", values: &[
-        ("-1", "ffff"), ("32767", "7fff"),
-    ] },
-    Type { name: "int2vector", oid: 22, array: 1006, typmod: -1, arrow: "List(Int16)", spark: "List(Int16)", values: &[
-        ("1 2 3", "0000000100000000000000150000000300000000000000020001000000020002000000020003"),
-        ("5", "0000000100000000000000150000000100000000000000020005"),
-        ("", "0000000100000000000000150000000000000000"),
-    ] },
-    Type { name: "int4", oid: 23, array: 1007, typmod: -1, arrow: "Int32", spark: "Int32", values: &[
-        ("-2", "fffffffe"),
-    ] },
-    Type { name: "regproc", oid: 24, array: 1008, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[] },
-    Type { name: "text", oid: 25, array: 1009, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("", ""), ("NULL", "4e554c4c"), ("null", "6e756c6c"), ("a,b", "612c62"), ("{x}", "7b787d"),
-        ("q\"q", "712271"), ("b\\b", "625c62"), ("n\nl", "6e0a6c"), ("v\x0bt", "760b74"), ("ä", "c3a4"),
-    ] },
-    Type { name: "oid", oid: 26, array: 1028, typmod: -1, arrow: "UInt32", spark: "Int64", values: &[
-        ("4294967295", "ffffffff"),
-    ] },
-    Type { name: "tid", oid: 27, array: 1010, typmod: -1, arrow: TID, spark: "Utf8", values: &[
-        ("(4294967295,65535)", "ffffffffffff"), ("(1,2)", "000000010002"),
-    ] },
-    Type { name: "xid", oid: 28, array: 1011, typmod: -1, arrow: "UInt32", spark: "Int64", values: &[
-        ("3", "00000003"),
-    ] },
-    Type { name: "cid", oid: 29, array: 1012, typmod: -1, arrow: "UInt32", spark: "Int64", values: &[
-        ("4294967294", "fffffffe"),
-    ] },
-    Type { name: "oidvector", oid: 30, array: 1013, typmod: -1, arrow: "List(UInt32)", spark: "List(Int64)", values: &[
-        ("1 2 3", "00000001000000000000001a0000000300000000000000040000000100000004000000020000000400000003"),
-        ("", "00000001000000000000001a0000000000000000"),
-    ] },
-    Type { name: "json", oid: 114, array: 199, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        (" [1]", "205b315d"),
-    ] },
-    Type { name: "xml", oid: 142, array: 143, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("<a>b c</a>", "3c613e6220633c2f613e"),
-    ] },
-    Type { name: "pg_node_tree", oid: 194, array: 0, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("{CONST :constlen 4}", "7b434f4e5354203a636f6e73746c656e20347d"),
-    ] },
-    Type { name: "cidr", oid: 650, array: 651, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("10.0.0.0/8", "020801040a000000"), ("10.1.2.3/32", "022001040a010203"),
-        ("::ffff:1.2.3.0/120", "0378011000000000000000000000ffff01020300"),
-        ("2001:db8::/32", "0320011020010db8000000000000000000000000"),
-    ] },
-    Type { name: "float4", oid: 700, array: 1021, typmod: -1, arrow: "Float32", spark: "Float32", values: &[
-        ("1e+06", "49742400"), ("-0.1", "bdcccccd"), ("8.589974e+09", "50000026"), ("NaN", "7fc00000"),
-    ] },
-    Type { name: "float8", oid: 701, array: 1022, typmod: -1, arrow: "Float64", spark: "Float64", values: &[
-        ("1e+15", "430c6bf526340000"), ("0.0001", "3f1a36e2eb1c432d"), ("-Infinity", "fff0000000000000"),
-        ("9.999999999999999e+22", "44b52d02c7e14af6"), ("-0", "8000000000000000"),
-    ] },
-    Type { name: "macaddr8", oid: 774, array: 775, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("08:00:2b:01:02:03:04:05", "08002b0102030405"),
-    ] },
-    Type { name: "money", oid: 790, array: 791, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[] },
-    Type { name: "macaddr", oid: 829, array: 1040, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("08:00:2b:01:02:03", "08002b010203"),
-    ] },
-    Type { name: "inet", oid: 869, array: 1041, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("1.2.3.4", "0220000401020304"), ("1.2.3.4/24", "0218000401020304"), ("::", "0380001000000000000000000000000000000000"),
-        ("::ffff:1.2.3.4/96", "0360001000000000000000000000ffff01020304"), ("::1", "0380001000000000000000000000000000000001"),
-    ] },
-    Type { name: "aclitem", oid: 1033, array: 1034, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[] },
-    Type { name: "bpchar", oid: 1042, array: 1014, typmod: 7, arrow: "Utf8", spark: "Utf8", values: &[
-        ("a  ", "612020"),
-    ] },
-    Type { name: "varchar", oid: 1043, array: 1015, typmod: 9, arrow: "Utf8", spark: "Utf8", values: &[
-        ("abc", "616263"),
-    ] },
-    Type { name: "date", oid: 1082, array: 1182, typmod: -1, arrow: "Date32", spark: "Date32", values: &[
-        ("2000-01-02", "00000001"), ("0044-03-15 BC", "fff49d7b"),
-    ] },
-    Type { name: "time", oid: 1083, array: 1183, typmod: -1, arrow: "Time64(µs)", spark: "Utf8", values: &[
-        ("00:00:01.5", "000000000016e360"),
-    ] },
-    Type { name: "timestamp", oid: 1114, array: 1115, typmod: -1, arrow: "Timestamp(µs)", spark: "Timestamp(µs)", values: &[
-        ("2000-01-01 00:00:01.5", "000000000016e360"),
-    ] },
-    Type { name: "timestamptz", oid: 1184, array: 1185, typmod: -1, arrow: "Timestamp(µs, \"UTC\")", spark: "Timestamp(µs, \"UTC\")", values: &[
-        ("2000-01-01 00:00:01.5+00", "000000000016e360"),
-    ] },
-    Type { name: "interval", oid: 1186, array: 1187, typmod: -1, arrow: "Interval(MonthDayNano)", spark: INTERVAL, values: &[
-        ("1 year 2 mons -3 days +04:05:06.789", "000000036c97ca88fffffffd0000000e"), ("1 day", "00000000000000000000000100000000"),
-        ("00:00:00", "00000000000000000000000000000000"), ("-00:00:00.000001", "ffffffffffffffff0000000000000000"),
-        ("-1 days -100:00:00.5", "ffffffac2e4c4ee0ffffffff00000000"),
-    ] },
-    Type { name: "timetz", oid: 1266, array: 1270, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("12:00:00+05:30", "0000000a0eebb000ffffb2a8"), ("00:00:01.5+00", "000000000016e36000000000"),
-    ] },
-    Type { name: "bit", oid: 1560, array: 1561, typmod: 3, arrow: "Utf8", spark: "Utf8", values: &[
-        ("101", "00000003a0"),
-    ] },
-    Type { name: "varbit", oid: 1562, array: 1563, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("", "00000000"), ("101010101", "00000009aa80"),
-    ] },
-    Type { name: "numeric", oid: 1700, array: 1231, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("-12345.60", "0003000140000002000109291770"), ("NaN", "00000000c0000000"),
-    ] },
-    Type { name: "refcursor", oid: 1790, array: 2201, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("c", "63"),
-    ] },
-    Type { name: "regclass", oid: 2205, array: 2210, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[] },
-    Type { name: "uuid", oid: 2950, array: 2951, typmod: -1, arrow: "FixedSizeBinary(16)", spark: "Utf8", values: &[
-        ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0eebc999c0b4ef8bb6d6bb9bd380a11"),
-    ] },
-    Type { name: "txid_snapshot", oid: 2970, array: 2949, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("10:20:10,14,15", "00000003000000000000000a0000000000000014000000000000000a000000000000000e000000000000000f"),
-    ] },
-    Type { name: "pg_lsn", oid: 3220, array: 3221, typmod: -1, arrow: "UInt64", spark: "Int64", values: &[
-        ("7FFFFFFF/A", "7fffffff0000000a"), ("0/0", "0000000000000000"),
-    ] },
-    Type { name: "tsvector", oid: 3614, array: 3643, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("'a' 'cat''s':2A 'fat'", "00000003610000006361742773000001c002666174000000"), ("", "00000000"),
-        ("'b\\\\s':16383 'it''s':1A,2B,3C,4", "00000002625c730000013fff69742773000004c001800240030004"),
-    ] },
-    Type { name: "tsquery", oid: 3615, array: 3645, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[] },
-    Type { name: "jsonb", oid: 3802, array: 3807, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("{\"a\": \"x y\"}", "017b2261223a2022782079227d"),
-    ] },
-    Type { name: "jsonpath", oid: 4072, array: 4073, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("$.\"a\"[*]?(@ > 1)", "01242e2261225b2a5d3f2840203e203129"),
-    ] },
-    Type { name: "pg_snapshot", oid: 5038, array: 5039, typmod: -1, arrow: "Utf8", spark: "Utf8", values: &[
-        ("10:20:10,14", "00000002000000000000000a0000000000000014000000000000000a000000000000000e"),
-        ("1:1:", "0000000000000000000000010000000000000001"),
-    ] },
-    Type { name: "xid8", oid: 5069, array: 271, typmod: -1, arrow: "UInt64", spark: "Int64", values: &[
-        ("9223372036854775807", "7fffffffffffffff"), ("0", "0000000000000000"),
-    ] },
-    Type { name: "point", oid: 600, array: 1017, typmod: -1, arrow: POINT, spark: "Utf8", values: &[
-        ("(1,2)", "3ff0000000000000 4000000000000000"), ("(NaN,Infinity)", "7ff8000000000000 7ff0000000000000"), ("(1,-0)", "3ff0000000000000 8000000000000000"),
-    ] },
-    Type { name: "lseg", oid: 601, array: 1018, typmod: -1, arrow: CORNERS, spark: "Utf8", values: &[
-        ("[(1,2),(0,1)]", "3ff0000000000000 4000000000000000 0000000000000000 3ff0000000000000"),
-    ] },
-    Type { name: "path", oid: 602, array: 1019, typmod: -1, arrow: "Struct(\"closed\": Boolean, \"points\": List(Struct(\"x\": Float64, \"y\": Float64)))", spark: "Utf8", values: &[
-        ("((1,2),(0,1))", "01 00000002 3ff0000000000000 4000000000000000 0000000000000000 3ff0000000000000"), ("[(1,2)]", "00 00000001 3ff0000000000000 4000000000000000"),
-    ] },
-    Type { name: "box", oid: 603, array: 1020, typmod: -1, arrow: CORNERS, spark: "Utf8", values: &[
-        ("(1,2),(0,1)", "3ff0000000000000 4000000000000000 0000000000000000 3ff0000000000000"),
-    ] },
-    Type { name: "polygon", oid: 604, array: 1027, typmod: -1, arrow: "List(Struct(\"x\": Float64, \"y\": Float64))", spark: "Utf8", values: &[
-        ("((1,2),(0,1))", "00000002 3ff0000000000000 4000000000000000 0000000000000000 3ff0000000000000"), ("((1,2))", "00000001 3ff0000000000000 4000000000000000"),
-    ] },
-    Type { name: "line", oid: 628, array: 629, typmod: -1, arrow: "Struct(\"a\": Float64, \"b\": Float64, \"c\": Float64)", spark: "Utf8", values: &[
-        ("{1,2,0}", "3ff0000000000000 4000000000000000 0000000000000000"),
-    ] },
-    Type { name: "circle", oid: 718, array: 719, typmod: -1, arrow: "Struct(\"x\": Float64, \"y\": Float64, \"r\": Float64)", spark: "Utf8", values: &[
-        ("<(1,2),1>", "3ff0000000000000 4000000000000000 3ff0000000000000"),
-    ] },
-    Type { name: "int4range", oid: 3904, array: 3905, typmod: -1, arrow: range!("Int32"), spark: "Utf8", values: &[
-        ("[1,5)", "02 00000004 00000001 00000004 00000005"), ("empty", "01"), ("(,)", "18"), ("[-1,)", "12 00000004 ffffffff"),
-        ("(,7)", "08 00000004 00000007"),
-    ] },
-    Type { name: "numrange", oid: 3906, array: 3907, typmod: -1, arrow: range!("Utf8"), spark: "Utf8", values: &[
-        ("(1.5,NaN]", "04 0000000c 000200000000000100011388 00000008 00000000c0000000"), ("empty", "01"),
-        ("[1.5,)", "12 0000000c 000200000000000100011388"),
-    ] },
-    Type { name: "tsrange", oid: 3908, array: 3909, typmod: -1, arrow: range!("Timestamp(µs)"), spark: "Utf8", values: &[
-        ("[\"2000-01-01 00:00:01.5\",)", "12 00000008 000000000016e360"),
-    ] },
-    Type { name: "tstzrange", oid: 3910, array: 3911, typmod: -1, arrow: range!("Timestamp(µs, \"UTC\")"), spark: "Utf8", values: &[
-        ("(,\"2000-01-01 00:00:01.5+00\"]", "0c 00000008 000000000016e360"),
-    ] },
-    Type { name: "daterange", oid: 3912, array: 3913, typmod: -1, arrow: range!("Date32"), spark: "Utf8", values: &[
-        ("[2000-01-02,2000-01-03)", "02 00000004 00000001 00000004 00000002"), ("(,)", "18"),
-    ] },
-    Type { name: "int8range", oid: 3926, array: 3927, typmod: -1, arrow: range!("Int64"), spark: "Utf8", values: &[
-        ("[-1,3)", "02 00000008 ffffffffffffffff 00000008 0000000000000003"),
-    ] },
-    Type { name: "int4multirange", oid: 4451, array: 6150, typmod: -1, arrow: concat!("List(", range!("Int32"), ")"), spark: "Utf8", values: &[
-        ("{}", "00000000"),
-        ("{[1,5),[7,)}", "00000002 00000011 02 00000004 00000001 00000004 00000005 00000009 12 00000004 00000007"),
-    ] },
-    Type { name: "nummultirange", oid: 4532, array: 6151, typmod: -1, arrow: concat!("List(", range!("Utf8"), ")"), spark: "Utf8", values: &[
-        ("{(,1.5]}", "00000001 00000011 0c 0000000c 000200000000000100011388"),
-    ] },
-    Type { name: "tsmultirange", oid: 4533, array: 6152, typmod: -1, arrow: concat!("List(", range!("Timestamp(µs)"), ")"), spark: "Utf8", values: &[
-        ("{[\"2000-01-01 00:00:01.5\",)}", "00000001 0000000d 12 00000008 000000000016e360"),
-    ] },
-    Type { name: "tstzmultirange", oid: 4534, array: 6153, typmod: -1, arrow: concat!("List(", range!("Timestamp(µs, \"UTC\")"), ")"), spark: "Utf8", values: &[
-        ("{(,)}", "00000001 00000001 18"),
-    ] },
-    Type { name: "datemultirange", oid: 4535, array: 6155, typmod: -1, arrow: concat!("List(", range!("Date32"), ")"), spark: "Utf8", values: &[
-        ("{[2000-01-02,2000-01-03)}", "00000001 00000011 02 00000004 00000001 00000004 00000002"),
-    ] },
-    Type { name: "int8multirange", oid: 4536, array: 6157, typmod: -1, arrow: concat!("List(", range!("Int64"), ")"), spark: "Utf8", values: &[
-        ("{(,3)}", "00000001 0000000d 08 00000008 0000000000000003"),
-    ] },
-];
-
-fn values(of: &Type) -> Vec<(String, Vec<u8>)> {
-    let value = |(text, binary): &(&str, &str)| ((*text).to_owned(), hex(binary));
-    of.values.iter().map(value).collect()
+/// The type as Spark writes it.
+fn spark_name(of: &DataType) -> String {
+    match of {
+        DataType::Boolean => "boolean".to_owned(),
+        DataType::Int16 => "smallint".to_owned(),
+        DataType::Int32 => "int".to_owned(),
+        DataType::Int64 => "bigint".to_owned(),
+        DataType::Date32 => "date".to_owned(),
+        DataType::Timestamp(_, None) => "timestamp_ntz".to_owned(),
+        DataType::Timestamp(_, Some(_)) => "timestamp".to_owned(),
+        DataType::Decimal128(precision, scale) => format!("decimal({precision},{scale})"),
+        DataType::List(item) => format!("array<{}>", spark_name(item.data_type())),
+        DataType::Struct(fields) => {
+            let one =
+                |field: &Arc<Field>| format!("{}:{}", field.name(), spark_name(field.data_type()));
+            format!(
+                "struct<{}>",
+                fields.iter().map(one).collect::<Vec<_>>().join(",")
+            )
+        }
+        DataType::Map(..) => arrow_name(of).replace(' ', ""),
+        other => arrow_name(other),
+    }
 }
 
-fn check(oid: u32, typmod: i32, values: &[(String, Vec<u8>)], names: [&str; 2], what: &str) {
-    let [texts, binaries] = cells(values);
-    for (profile_name, expected) in PROFILES.into_iter().zip([names[0], names[1], "Utf8"]) {
-        let read = |cells| decode(profile(profile_name), (oid, typmod), cells).unwrap();
+fn builder(profile_name: Profile) -> DecoderBuilder {
+    let catalog = Catalog::from_json(&type_catalog()).unwrap();
+    profile(profile_name).with_catalog(Arc::new(catalog))
+}
+
+/// That both forms give equal arrays, of these types in Arrow and Spark.
+fn check(
+    (oid, typmod): (u32, i32),
+    values: impl Fn(Profile) -> Vec<(String, Vec<u8>)>,
+    [arrow, spark]: [&str; 2],
+    what: &str,
+) {
+    for profile_name in PROFILES {
+        let values = values(profile_name);
+        let [texts, binaries] = cells(&values);
+        let read = |cells| {
+            decode(builder(profile_name), (oid, typmod), cells)
+                .unwrap_or_else(|error| panic!("{what} in {profile_name:?}: {error}"))
+        };
         let (from_text, from_binary) = (read(&texts), read(&binaries));
         let what = format!("{what} in {profile_name:?}");
         assert_eq!(from_text, from_binary, "{what}");
-        assert_eq!(
-            name(from_text.schema().field(0).data_type()),
-            expected,
-            "{what}"
-        );
+        let data_type = from_text.schema().field(0).data_type().clone();
+        match profile_name {
+            Profile::Arrow => assert_eq!(arrow_name(&data_type), arrow, "{what}"),
+            Profile::Spark => assert_eq!(spark_name(&data_type), spark, "{what}"),
+            _ => assert_eq!(data_type, DataType::Utf8, "{what}"),
+        }
         assert_eq!(from_text.column(0).null_count(), 1, "{what}");
         if profile_name == Profile::Text {
             let strings = from_text.column(0).as_string::<i32>();
@@ -290,44 +148,48 @@ fn check(oid: u32, typmod: i32, values: &[(String, Vec<u8>)], names: [&str; 2], 
     }
 }
 
+fn held_by(profile_name: Profile) -> impl Fn(&TypeCase) -> bool {
+    move |case| match (&case.only, profile_name) {
+        (None, _) | (_, Profile::Text) => true,
+        (Some(only), Profile::Spark) => only == "spark",
+        (Some(only), _) => only == "arrow",
+    }
+}
+
 #[test]
 fn both_forms_of_every_type_give_the_same_arrays() {
     let mut checked = 0;
-    for of in TYPES {
-        check(
-            of.oid,
-            of.typmod,
-            &values(of),
-            [of.arrow, of.spark],
-            of.name,
-        );
-        checked += of.values.len();
+    for Type { of, values: all } in types() {
+        let Some(spark) = &of.spark else { continue };
+        let held = |profile_name| values(&of, held_by(profile_name));
+        check((of.oid, of.typmod), held, [&of.arrow, spark], &of.name);
+        checked += all.len();
     }
-    assert!(checked > 75, "{checked} values");
+    assert!(checked > 250, "{checked} values");
 }
 
 /// The array as the server writes and sends it: a null after each element.
 fn array(of: &Type) -> (String, Vec<u8>) {
     let mut text = "{".to_owned();
-    let delimiter = if of.name == "box" { ';' } else { ',' };
+    let delimiter = if of.of.name == "box" { ';' } else { ',' };
     let count = i32::try_from(2 * of.values.len()).unwrap();
     let mut sent = Vec::new();
-    for word in [1, 1, of.oid.cast_signed(), count, 1] {
+    for word in [1, 1, of.of.oid.cast_signed(), count, 1] {
         sent.extend_from_slice(&word.to_be_bytes());
     }
-    for (value, bytes) in values(of) {
+    for (value, bytes) in &of.values {
         let special = |c: char| c == delimiter || "{}\"\\ \t\n\r\x0b\x0c".contains(c);
         if value.is_empty() || value.eq_ignore_ascii_case("null") || value.contains(special) {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"");
             text.extend(["\"", &value, "\""]);
         } else {
-            text += &value;
+            text += value;
         }
         text.push(delimiter);
         text += "NULL";
         text.push(delimiter);
         sent.extend_from_slice(&i32::try_from(bytes.len()).unwrap().to_be_bytes());
-        sent.extend_from_slice(&bytes);
+        sent.extend_from_slice(bytes);
         sent.extend_from_slice(&(-1_i32).to_be_bytes());
     }
     text.pop();
@@ -338,19 +200,35 @@ fn array(of: &Type) -> (String, Vec<u8>) {
 #[test]
 fn both_forms_of_every_array_give_the_same_lists() {
     let mut checked = 0;
-    for of in TYPES.iter().filter(|of| of.array != 0) {
+    for of in types().iter().filter(|of| of.of.array != 0) {
+        // A value that one profile cannot hold is another test's. Arrays of a domain of arrays
+        // are no lists.
+        if of.of.cases.iter().any(|case| case.only.is_some()) || of.of.name == "scores" {
+            continue;
+        }
+        // Nothing says what the binary form of such a type is.
+        if of.of.oid >= 16_384 && of.values.is_empty() {
+            continue;
+        }
         let mut empty = vec![0; 8];
-        empty.extend_from_slice(&of.oid.to_be_bytes());
+        empty.extend_from_slice(&of.of.oid.to_be_bytes());
         let mut values = vec![("{}".to_owned(), empty)];
         if !of.values.is_empty() {
             values.push(array(of));
             checked += 1;
         }
-        let names = [of.arrow, of.spark].map(|item| format!("List({item})"));
-        let what = format!("{}[]", of.name);
-        check(of.array, of.typmod, &values, [&names[0], &names[1]], &what);
+        let spark = of.of.spark.as_deref().unwrap();
+        let names = [format!("list<{}>", of.of.arrow), format!("array<{spark}>")];
+        let what = format!("{}[]", of.of.name);
+        let names = [&*names[0], &*names[1]];
+        check(
+            (of.of.array, of.of.typmod),
+            |_| values.clone(),
+            names,
+            &what,
+        );
     }
-    assert!(checked > 38, "{checked} types");
+    assert!(checked > 70, "{checked} types");
 }
 
 #[test]
@@ -410,8 +288,15 @@ fn arrays_of_all_shapes_have_the_servers_text() {
 
 #[test]
 fn subscripts_of_a_vector_are_not_counted_as_lost() {
-    let vector = &TYPES.iter().find(|of| of.name == "int2vector").unwrap();
-    let [texts, binaries] = cells(&values(vector));
+    let vector = ["1 2 3", "5", ""].into_iter().zip([
+        "00000001 00000000 00000015 00000003 00000000 00000002 0001 00000002 0002 00000002 0003",
+        "00000001 00000000 00000015 00000001 00000000 00000002 0005",
+        "00000001 00000000 00000015 00000000 00000000",
+    ]);
+    let vector: Vec<_> = vector
+        .map(|(text, sent)| (text.to_owned(), hex(sent)))
+        .collect();
+    let [texts, binaries] = cells(&vector);
     for cells in [texts, binaries] {
         let batches = run(profile(Profile::Arrow), &stream(22, -1, &cells)).unwrap();
         assert!(batches[0].dropped_lower_bounds().is_empty());
@@ -487,23 +372,31 @@ fn values_are_what_they_say() {
 /// A schema that was written down from one run's batches gives the next run the same ones.
 #[test]
 fn a_types_own_arrow_type_can_be_asked_for() {
-    for of in TYPES {
-        for (oid, values) in [(of.oid, values(of)), (of.array, vec![array(of)])] {
+    let mut asked_for = 0;
+    for of in &types() {
+        for (oid, is_array) in [(of.of.oid, false), (of.of.array, true)] {
             for profile_name in PROFILES {
-                if oid == 0 || of.values.is_empty() {
+                let held = values(&of.of, held_by(profile_name));
+                // To ask for a geometry as binary is to ask for what PostGIS sends.
+                if of.of.name.starts_with("geo") || of.of.name == "scores" {
                     continue;
                 }
-                let [texts, binaries] = cells(&values);
-                for cells in [texts, binaries] {
-                    let builder = || profile(profile_name);
-                    let chosen = column(builder(), (oid, of.typmod), &cells).unwrap();
-                    let asked = builder().with_type("x", chosen.data_type().clone());
-                    let asked = column(asked, (oid, of.typmod), &cells).unwrap();
-                    assert_eq!(&asked, &chosen, "{} in {profile_name:?}", of.name);
+                if oid == 0 || held.is_empty() || (is_array && held.len() < of.values.len()) {
+                    continue;
+                }
+                let values = if is_array { vec![array(of)] } else { held };
+                for cells in cells(&values) {
+                    let chosen =
+                        column(builder(profile_name), (oid, of.of.typmod), &cells).unwrap();
+                    let asked = builder(profile_name).with_type("x", chosen.data_type().clone());
+                    let asked = column(asked, (oid, of.of.typmod), &cells).unwrap();
+                    assert_eq!(&asked, &chosen, "{} in {profile_name:?}", of.of.name);
+                    asked_for += 1;
                 }
             }
         }
     }
+    assert!(asked_for > 500, "{asked_for}");
 }
 
 #[test]
@@ -1132,53 +1025,60 @@ fn extension_types_are_known_by_name() {
     assert_eq!(&lists.value(0), &lists.value(1));
 }
 
-/// Name, type modifier, Arrow types and values.
-type Extended = (&'static str, i32, &'static str, &'static str, Values);
-type Values = &'static [(&'static str, &'static str)];
-
-#[rustfmt::skip]
-const EXTENDED: &[Extended] = &[
-    ("hstore", -1, HSTORE, HSTORE, &[
-        (r#""a"=>"1", "b"=>NULL"#, "00000002 00000001 61 00000001 31 00000001 62 ffffffff"), ("", "00000000"),
-        (r#""q\"\\"=>"""#, "00000001 00000003 71225c 00000000"),
-    ]),
-    ("vector", 2, "FixedSizeList(2 x Float32)", "List(Float32)", &[("[1,2.5]", "0002 0000 3f800000 40200000")]),
-    ("vector", -1, "List(Float32)", "List(Float32)", &[
-        ("[1,2.5]", "0002 0000 3f800000 40200000"), ("[-1]", "0001 0000 bf800000"),
-    ]),
-    ("halfvec", 2, "List(Float32)", "List(Float32)", &[("[1,2.5]", "0002 0000 3c00 4100")]),
-    ("cube", -1, "Utf8", "Utf8", &[
-        ("(1, 2)", "80000002 3ff0000000000000 4000000000000000"),
-        ("(1),(2)", "00000001 3ff0000000000000 4000000000000000"),
-    ]),
-];
-const HSTORE: &str =
-    "Map(\"entries\": non-null Struct(\"key\": non-null Utf8, \"value\": Utf8), unsorted)";
-
+/// Without a catalog, the Type message's name says what the type is.
 #[test]
 fn both_forms_of_an_extensions_type_give_the_same_arrays() {
-    for (name_of, typmod, arrow, spark, values) in EXTENDED {
-        let value = |(text, binary): &(&str, &str)| ((*text).to_owned(), hex(binary));
-        let values: Vec<_> = values.iter().map(value).collect();
-        for (profile_name, expected) in PROFILES.into_iter().zip([*arrow, *spark, "Utf8"]) {
-            let builder = || profile(profile_name);
-            let [texts, binaries] = cells(&values)
-                .map(|cells| extended(builder(), (name_of, *typmod), &cells).unwrap());
-            assert_eq!(&texts, &binaries, "{name_of}");
-            assert_eq!(name(texts.data_type()), expected, "{name_of}");
-            assert!(texts.is_null(values.len()) && texts.null_count() == 1);
-            if profile_name == Profile::Text {
-                let strings: Vec<_> = texts.as_string::<i32>().iter().flatten().collect();
-                let expected: Vec<_> = values.iter().map(|(text, _)| &**text).collect();
-                assert_eq!(strings, expected);
-            }
-            // What was written down is what can be asked for.
-            let asked = || builder().with_type("x", texts.data_type().clone());
-            let [asked, _] =
-                cells(&values).map(|cells| extended(asked(), (name_of, *typmod), &cells).unwrap());
-            assert_eq!(&asked, &texts, "{name_of}");
+    let mut checked = 0;
+    for Type { of, values } in types() {
+        let named = of.name.split('(').next().unwrap_or_default();
+        let known = [
+            "hstore",
+            "vector",
+            "halfvec",
+            "sparsevec",
+            "cube",
+            "geometry",
+            "geography",
+        ];
+        if !known.contains(&named) || values.is_empty() {
+            continue;
         }
+        for profile_name in PROFILES {
+            let read = |cells: &[OwnedCell], wanted: Option<&DataType>| {
+                let builder = profile(profile_name);
+                let builder = match wanted {
+                    Some(wanted) => builder.with_type("x", wanted.clone()),
+                    None => builder,
+                };
+                extended(builder, (named, of.typmod), cells).unwrap()
+            };
+            let [texts, binaries] = cells(&values);
+            let from_text = read(&texts, None);
+            assert_eq!(&from_text, &read(&binaries, None), "{named}");
+            match profile_name {
+                Profile::Arrow => assert_eq!(arrow_name(from_text.data_type()), of.arrow),
+                Profile::Spark => {
+                    assert_eq!(Some(spark_name(from_text.data_type())), of.spark, "{named}");
+                }
+                _ => {
+                    let found: Vec<_> = from_text.as_string::<i32>().iter().flatten().collect();
+                    let expected: Vec<_> = values.iter().map(|(text, _)| &**text).collect();
+                    assert_eq!(found, expected);
+                }
+            }
+            assert!(from_text.is_null(values.len()) && from_text.null_count() == 1);
+            // What was written down is what can be asked for, except for geometries.
+            if !named.starts_with("geo") {
+                assert_eq!(
+                    &read(&texts, Some(from_text.data_type())),
+                    &from_text,
+                    "{named}"
+                );
+            }
+        }
+        checked += 1;
     }
+    assert!(checked > 8, "{checked} types");
 }
 
 #[test]
@@ -1225,6 +1125,19 @@ fn maps_are_null_as_a_whole() {
     assert_eq!(values, [Some("1"), None]);
 }
 
+/// The struct of a range with such bounds.
+macro_rules! range {
+    ($bound:literal) => {
+        concat!(
+            "Struct(\"lower\": ",
+            $bound,
+            ", \"upper\": ",
+            $bound,
+            ", \"lower_inc\": Boolean, \"upper_inc\": Boolean, \"empty\": Boolean)"
+        )
+    };
+}
+
 #[test]
 fn a_catalog_knows_enums_and_ranges() {
     let catalog = r#"{"types": [
@@ -1264,9 +1177,9 @@ fn a_catalog_knows_enums_and_ranges() {
 }
 
 fn any_type() -> impl Strategy<Value = (u32, i32)> {
-    let all: Vec<_> = TYPES
+    let all: Vec<_> = types()
         .iter()
-        .flat_map(|of| [(of.oid, of.typmod), (of.array, of.typmod)])
+        .flat_map(|Type { of, .. }| [(of.oid, of.typmod), (of.array, of.typmod)])
         .collect();
     (prop::sample::select(all), prop::bool::ANY)
         .prop_map(|((oid, typmod), free)| (oid, if free { -1 } else { typmod }))
@@ -1274,11 +1187,11 @@ fn any_type() -> impl Strategy<Value = (u32, i32)> {
 
 /// Bytes that look like some type's.
 fn any_cell() -> impl Strategy<Value = Vec<u8>> {
-    let real: Vec<_> = TYPES
+    let real: Vec<_> = types()
         .iter()
         .flat_map(|of| {
             let (text, sent) = array(of);
-            let pairs = values(of).into_iter().chain([(text, sent)]);
+            let pairs = of.values.clone().into_iter().chain([(text, sent)]);
             pairs.flat_map(|(text, sent)| [text.into_bytes(), sent])
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Transactions that arrive in chunks while they run.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod lines;
+use crate::lines;
 
 use lines::rows_of;
 use walrow_stream::{Assembler, ErrorKind, Item};

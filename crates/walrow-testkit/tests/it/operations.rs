@@ -20,11 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{self, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use walrow_testkit::allocation::Counting;
 use walrow_testkit::fuzz::operations::{Reached, described, plan_and_frames, reached, written_out};
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What a run follows from where no seed is given.
 const SEED: u64 = 1;
@@ -144,7 +140,7 @@ fn run(input: &[u8], seed: u64) -> Option<Reached> {
     let (path, small) = (keep(input), keep(&small));
     panic!(
         "{failed}\n\nseed {seed}; the input is {}, made smaller {}; replay it with\n\
-         WALROW_FUZZ_REPLAY={} cargo test -p walrow-testkit --test operations -- --nocapture\n",
+         WALROW_FUZZ_REPLAY={} cargo test -p walrow-testkit --test it operations -- --nocapture\n",
         path.display(),
         small.display(),
         small.display(),

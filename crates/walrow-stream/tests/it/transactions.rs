@@ -1,7 +1,6 @@
 //! Plain streams, message by message: what comes out, and when nothing may.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod lines;
+use crate::lines;
 
 use lines::{line, lines};
 use walrow_stream::{Assembler, ErrorKind};

@@ -1,0 +1,8 @@
+//! What comes out as columns.
+
+mod catalogs;
+mod cells;
+mod containers;
+mod decoder;
+mod golden;
+mod types;

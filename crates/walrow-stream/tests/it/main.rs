@@ -1,0 +1,8 @@
+//! Which transactions come out of which bytes.
+
+mod lines;
+mod prepared;
+mod properties;
+mod spool;
+mod streamed;
+mod transactions;

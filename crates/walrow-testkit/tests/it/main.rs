@@ -1,0 +1,11 @@
+//! The test kit itself, and what it drives.
+
+mod history;
+mod operations;
+mod reference;
+mod seeds;
+
+use walrow_testkit::allocation::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

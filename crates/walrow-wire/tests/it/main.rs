@@ -1,0 +1,6 @@
+//! Messages and their bytes.
+
+mod errors;
+mod golden;
+mod messages;
+mod properties;

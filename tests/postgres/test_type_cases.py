@@ -1,0 +1,154 @@
+"""The type cases, as a real server writes and sends them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import pq
+
+import type_cases
+import walrow.postgres
+from type_cases import OIDS, SETUP, TYPES, Case, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from servers import EmbeddedServer
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+SETTINGS = {**walrow.postgres.settings(), "search_path": "own,public"}
+
+
+class Database:
+    """A database that has the user types and the extensions of the cases."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self.connection = connection
+        for statement in ("CREATE SCHEMA own", *SETUP):
+            connection.execute(statement.encode())
+        self.extensions = {
+            name
+            for (name,) in connection.execute(
+                "SELECT name FROM pg_available_extensions"
+            )
+        }
+        for name in sorted({of.needs for of in TYPES if of.needs} & self.extensions):
+            connection.execute(f"CREATE EXTENSION {name}".encode())
+        self._oids: dict[int, str] = dict(
+            connection.execute(
+                "SELECT oid::int8, typname::text FROM pg_type WHERE typnamespace"
+                " IN (SELECT oid FROM pg_namespace WHERE nspname IN ('own', 'public'))"
+            ).fetchall()
+        )
+
+    def has(self, of: Type) -> bool:
+        if of.read_only or of.oid == type_cases.UNKNOWN:
+            return False
+        if of.needs == "xml":
+            return self.ask("xml", "<a/>", {}, pq.Format.TEXT) is not None
+        return of.needs is None or of.needs in self.extensions
+
+    def column(self, of: Type) -> tuple[int, int]:
+        """The OID and the modifier that a column of this type has; ours for its own."""
+        self.connection.execute(f"CREATE TEMP TABLE x (v {of.name})".encode())
+        row = self.connection.execute(
+            "SELECT atttypid::int8, atttypmod FROM pg_attribute"
+            " WHERE attrelid = 'x'::regclass AND attname = 'v'"
+        ).fetchone() or (0, 0)
+        self.connection.execute("DROP TABLE x")
+        oid, typmod = int(row[0]), int(row[1])
+        return (self._ours().get(oid) or oid), typmod
+
+    def ask(
+        self, name: str, sql: str, session: dict[str, str], form: pq.Format
+    ) -> bytes | None:
+        """The value as the type's output or send function gives it; None if it fails."""
+        for setting, chosen in session.items():
+            self.connection.execute(
+                "SELECT set_config(%s, %s, false)", (setting, chosen)
+            )
+        query = f"SELECT $v${sql}$v$::{name}"
+        found = self.connection.pgconn.exec_params(
+            query.encode(), [], result_format=form
+        )
+        for setting in session:
+            self.connection.execute(
+                "SELECT set_config(%s, %s, false)", (setting, SETTINGS[setting])
+            )
+        if found.status != pq.ExecStatus.TUPLES_OK:
+            return None
+        value = found.get_value(0, 0)
+        if value is None or form == pq.Format.TEXT or not self._names_types(name):
+            return value
+        # An array, and a composite, has the OIDs of the types in it.
+        for live, ours in self._ours().items():
+            value = value.replace(live.to_bytes(4), ours.to_bytes(4))
+        return value
+
+    def _names_types(self, name: str) -> bool:
+        return name.partition("[")[0] in OIDS
+
+    def _ours(self) -> dict[int, int]:
+        found = {}
+        for oid, name in self._oids.items():
+            if name in OIDS:
+                found[oid] = OIDS[name]
+            elif name.removeprefix("_") in OIDS:
+                found[oid] = OIDS[name.removeprefix("_")] + 1
+        return found
+
+
+@pytest.fixture(scope="module")
+def database(server: EmbeddedServer) -> Iterator[Database]:
+    options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS type_cases")
+        connection.execute("CREATE DATABASE type_cases")
+    with psycopg.connect(
+        server.dsn_of("type_cases"),
+        autocommit=True,
+        options=options,
+        client_encoding="UTF8",
+    ) as connection:
+        yield Database(connection)
+
+
+@pytest.mark.parametrize("of", TYPES, ids=str)
+def test_server_sends_these_forms(database: Database, of: Type) -> None:
+    if not database.has(of):
+        pytest.skip(f"this server has no input of {of.name}")
+    assert database.column(of) == (of.oid, of.typmod)
+    for case in of.cases:
+        assert _forms(database, of, case) == {"text": case.text, "binary": case.binary}
+
+
+def _forms(database: Database, of: Type, case: Case) -> dict[str, str | bytes | None]:
+    text = database.ask(of.name, case.sql, case.session, pq.Format.TEXT)
+    # Without binary, the case says only what comes as text.
+    binary = case.binary and database.ask(of.name, case.sql, {}, pq.Format.BINARY)
+    return {"text": None if text is None else text.decode(), "binary": binary}
+
+
+def test_most_types_are_checked(database: Database) -> None:
+    """Guards the claim above against a server that has nothing of it."""
+    checked = Counter(database.has(of) for of in TYPES)
+    assert checked[True] > 140
+
+
+def test_catalog_is_the_one_that_the_setup_makes(database: Database) -> None:
+    pa = pytest.importorskip("pyarrow")
+    own = [of for of in TYPES if of.name in OIDS and of.needs is None and not of.asked]
+    assert len(own) > 8
+    columns = ", ".join(f"c{place} {of.name}" for place, of in enumerate(own))
+    database.connection.execute(f"CREATE TABLE public.t ({columns})".encode())
+    database.connection.execute("CREATE PUBLICATION p FOR TABLE public.t")
+    live = walrow.postgres.catalog(database.connection)
+    ours = type_cases.catalog({f"c{n}": (of.oid, -1) for n, of in enumerate(own)})
+    for profile in ("arrow", "spark"):
+        found = pa.schema(walrow.schema(live, "t", profile=profile, metadata=()))
+        wanted = pa.schema(walrow.schema(ours, "t", profile=profile, metadata=()))
+        assert found.types == wanted.types
