@@ -41,7 +41,7 @@ use crate::catalog::CatalogTable;
 use crate::encoding::Encoding;
 use crate::error::ErrorKind;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use walrow_wire::{Oid, PgString, ReplicaIdentity, Xid};
@@ -194,14 +194,29 @@ pub(crate) struct Relations {
     /// The relations looked up last, by the low bits of their OID, each with whether its rows are
     /// handed out: a transaction alternates between few tables, and a run of rows is of one.
     recent: [Option<(Arc<Relation>, bool)>; RECENT],
-    /// What the definitions come to that are read: those of a transaction that was taken out are
-    /// known.
-    recorded: VecDeque<Arc<Relation>>,
+    /// What the next definitions come to, where that is known: in a transaction that was taken out.
+    known: VecDeque<Arc<Relation>>,
+    /// What is noted of a transaction that is being taken out.
+    record: Option<Record>,
     /// What names are encoded in.
     pub(crate) encoding: Encoding,
 }
 
 const RECENT: usize = 8;
+
+/// What a transaction looks up.
+#[derive(Debug, Default)]
+struct Record {
+    /// The versions of relations at their first use, but for those that it defined before.
+    used: HashMap<Oid, Arc<Relation>>,
+    /// What its definitions came to, and of which relations they were.
+    defined: VecDeque<Arc<Relation>>,
+    oids: HashSet<Oid>,
+    /// What was to be known of these versions before it.
+    states: HashMap<u32, State>,
+    /// Versions that were to be handed out when it began.
+    new: VecDeque<Arc<Relation>>,
+}
 
 /// What is to be known of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +289,15 @@ impl Relations {
         let Some(relation) = self.get(oid).cloned() else {
             return Lookup::Unknown;
         };
+        if let Some(record) = &mut self.record {
+            if !record.oids.contains(&oid) {
+                let used = record.used.entry(oid);
+                used.or_insert_with(|| Arc::clone(&relation));
+            }
+            if let Some(state @ State::LeftOut) = self.states.get(&relation.version) {
+                record.states.insert(relation.version, *state);
+            }
+        }
         if self.announce(&relation) {
             return Lookup::New;
         }
@@ -285,6 +309,34 @@ impl Relations {
             Lookup::Known(place)
         } else {
             Lookup::LeftOut
+        }
+    }
+
+    /// Notes from now on what is looked up.
+    pub(crate) fn record(&mut self) {
+        self.forget_recent();
+        self.record = Some(Record {
+            new: self.new.clone(),
+            ..Record::default()
+        });
+    }
+
+    /// Relations in which the same reading looks up the same.
+    pub(crate) fn recorded(&mut self) -> Self {
+        let record = self.record.take().unwrap_or_default();
+        self.new.clear();
+        let used = record.used.into_iter();
+        Self {
+            session: Definitions {
+                relations: used.map(|(oid, it)| (oid, Defined::now(it, 0))).collect(),
+                types: HashMap::new(),
+            },
+            next_version: self.next_version,
+            states: record.states,
+            new: record.new,
+            known: record.defined,
+            encoding: self.encoding,
+            ..Self::default()
         }
     }
 
@@ -305,6 +357,9 @@ impl Relations {
             return false;
         }
         self.states.remove(&relation.version);
+        if let Some(record) = &mut self.record {
+            record.states.insert(relation.version, State::Unannounced);
+        }
         self.new.push_back(Arc::clone(relation));
         true
     }
@@ -470,11 +525,15 @@ impl Relations {
             columns: columns.into(),
         };
         let arrival = self.arrive();
-        let relation = match self.recorded.pop_front() {
+        let relation = match self.known.pop_front() {
             Some(relation) => relation,
             None => self.version_of(relation),
         };
         let oid = relation.oid;
+        if let Some(record) = &mut self.record {
+            record.oids.insert(oid);
+            record.defined.push_back(Arc::clone(&relation));
+        }
         self.last.insert(oid, Arc::clone(&relation));
         if announce == Announce::Yes {
             self.announce(&relation);

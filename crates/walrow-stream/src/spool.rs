@@ -302,6 +302,11 @@ impl SpoolReader {
         self.spooled.restored
     }
 
+    /// Whether nothing was read.
+    pub(crate) const fn is_at_start(&self) -> bool {
+        self.file_at == 0 && !self.at_memory
+    }
+
     /// The bytes of a frame.
     #[inline]
     pub(crate) fn frame(&self, spot: Spot) -> &[u8] {

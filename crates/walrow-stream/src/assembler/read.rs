@@ -329,9 +329,7 @@ fn truncate(
     };
     let mut waits = false;
     for oid in truncate.relations() {
-        if let Some(relation) = relations.get(oid).cloned() {
-            waits |= relations.announce(&relation);
-        }
+        waits |= relations.look_up(oid) == Lookup::New;
     }
     if waits {
         return Ok(None);
@@ -481,6 +479,20 @@ impl Core {
         self.event(next)
     }
 
+    /// Passes over the next of the transaction that is read; whether there was more.
+    pub(super) fn pass(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
+        let Phase::Reading(reading) = &mut self.phase else {
+            return Ok(false);
+        };
+        let mut reader = Reader {
+            frames: &mut self.frames,
+            session: &mut self.session,
+            reading,
+            seq: &mut self.seq,
+        };
+        Ok(!matches!(reader.next(input)?, None | Some(Next::End)))
+    }
+
     /// Whether the transaction that is read is left out.
     const fn is_skipped(&self) -> bool {
         matches!(&self.phase, Phase::Reading(reading) if reading.skipped)
@@ -488,7 +500,7 @@ impl Core {
 
     /// The transaction was read; whether nothing of it was handed out.
     #[inline]
-    fn end_reading(&mut self) -> bool {
+    pub(super) fn end_reading(&mut self) -> bool {
         match std::mem::take(&mut self.phase) {
             Phase::Reading(reading) => {
                 let skipped = reading.skipped;
