@@ -281,7 +281,7 @@ impl Tables {
     fn append(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Refused> {
         let relation = change.relation;
         let version = relation.version;
-        let row = change.row.row();
+        let row = change.row.row().ok_or(Refused::Malformed)?;
         let table = match self.slots.get_mut(version as usize) {
             Some(Slot::Table(table))
                 if self.untold.is_none()
@@ -302,7 +302,7 @@ impl Tables {
             }
         };
         let (held, first) = (table.held(), table.rows() == 0);
-        let result = table.append(&self.current, change.seq, row);
+        let result = table.append(&self.current, change.seq, &row);
         self.held = self.held.saturating_sub(held).saturating_add(table.held());
         result?;
         if first {
@@ -326,7 +326,7 @@ impl Tables {
             return Err(Refused::Malformed);
         }
         self.admit(change.relation)?;
-        if change.row.row().has_old() {
+        if change.row.row().is_some_and(|row| row.has_old()) {
             self.make_room_for(change.relation.version, 2)?;
         }
         Ok(())

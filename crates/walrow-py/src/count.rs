@@ -75,57 +75,6 @@ impl Counts {
 }
 
 impl Counts {
-    /// Counts `wire` frames; in other framings each block is one chunk.
-    #[new]
-    #[pyo3(signature = (framing = "wire"))]
-    fn new(py: Python<'_>, framing: &str) -> PyResult<Self> {
-        let framing = match framing {
-            "wire" => Framing::Wire,
-            "copydata" => Framing::CopyData,
-            "message" => Framing::Message,
-            other => {
-                let text = format!("framing must be wire, copydata or message, not {other}");
-                return Err(errors::option_error(py, &text));
-            }
-        };
-        Ok(Self(Mutex::new(State {
-            framing,
-            walk: Walk::new(framing),
-            counts: stream::Counts::default(),
-        })))
-    }
-
-    /// Counts a block; `wire` may be cut anywhere.
-    fn feed(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
-        py.detach(|| {
-            self.state()?
-                .feed(data)
-                .map_err(|error| errors::raise(&error.into()))
-        })
-    }
-
-    /// Whether the input ended inside a frame.
-    #[getter]
-    fn unfinished(&self) -> PyResult<bool> {
-        Ok(self.state()?.walk.is_cut())
-    }
-
-    /// The counts: `frames` and `messages` by their letter, `cells` by theirs.
-    fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let state = self.state()?;
-        let result = PyDict::new(py);
-        result.set_item("frames", letters(py, &state.frames)?)?;
-        result.set_item("messages", letters(py, &state.messages)?)?;
-        let cells = PyDict::new(py);
-        for (kind, count) in ["n", "u", "t", "b"].iter().zip(state.cells) {
-            cells.set_item(kind, count)?;
-        }
-        result.set_item("cells", cells)?;
-        Ok(result)
-    }
-}
-
-impl Counts {
     fn state(&self) -> PyResult<std::sync::MutexGuard<'_, State>> {
         lock(&self.0)
     }

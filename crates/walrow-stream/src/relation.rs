@@ -10,9 +10,10 @@
 //!
 //! Blocks of several transactions take turns, so by the time of the commit there may be newer
 //! definitions than the transaction's own. One that arrived outside stream blocks always wins. For
-//! those that arrived inside, the order of arrival is not enough. ALTER SCHEMA … RENAME invalidates
-//! no relation on servers 14 and 15, so there a transaction that runs beside the rename may describe
-//! the table by its old name long after another one has described it by its new name:
+//! those that arrived inside, the order of arrival is not enough. A transaction that runs beside an
+//! ALTER SCHEMA … RENAME may describe a table by its old name long after the rename has described it
+//! by its new name. And on servers 14 and 15 the rename invalidates no relation: no later description
+//! mends what the session has then.
 //!
 //! ```text
 //!            session    stream of 700                        stream of 701

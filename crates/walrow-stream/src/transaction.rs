@@ -7,6 +7,7 @@ use walrow_wire::{self as wire, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow
 
 /// A committed transaction's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transaction {
     /// Its ID; 32 bits that wrap around.
     pub xid: Xid,
@@ -33,6 +34,7 @@ impl Transaction {
 
 /// How a transaction was prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Prepared {
     /// The name that PREPARE TRANSACTION gave it; used again by others, in time.
     pub gid: String,
@@ -47,6 +49,7 @@ pub struct Prepared {
 
 /// Where a transaction came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Origin {
     /// The origin's name.
     pub name: String,
@@ -156,36 +159,30 @@ pub struct Truncate {
 /// A change whose tuples were not read: [`Assembler::next_unread`](crate::Assembler::next_unread).
 #[derive(Clone, Copy, Debug)]
 pub struct Unread<'a> {
-    row: UnreadRow<'a>,
     peek: Peek<'a>,
-    in_stream: bool,
-    /// Bytes of the frame that were not in the stream.
-    header: usize,
-    commit_lsn: Lsn,
+    context: &'a Context,
+}
+
+/// What is the same for all rows of a transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Context {
+    /// Whether its messages carry a transaction ID.
+    pub(crate) in_stream: bool,
+    /// Bytes of each frame that were not in the stream.
+    pub(crate) header: usize,
+    pub(crate) commit_lsn: Lsn,
 }
 
 impl<'a> Unread<'a> {
     #[inline]
-    pub(crate) const fn new(
-        row: UnreadRow<'a>,
-        peek: Peek<'a>,
-        in_stream: bool,
-        header: usize,
-        commit_lsn: Lsn,
-    ) -> Self {
-        Self {
-            row,
-            peek,
-            in_stream,
-            header,
-            commit_lsn,
-        }
+    pub(crate) const fn new(peek: Peek<'a>, context: &'a Context) -> Self {
+        Self { peek, context }
     }
 
-    /// The row, whose cells are checked as they are read.
+    /// The row, whose cells are checked as they are read; `None` where it is not the protocol.
     #[inline]
-    pub const fn row(&self) -> &UnreadRow<'a> {
-        &self.row
+    pub fn row(&self) -> Option<UnreadRow<'a>> {
+        self.peek.row(self.context.in_stream)
     }
 }
 
@@ -195,13 +192,12 @@ impl<'a> Change<'a, Unread<'a>> {
     /// # Errors
     /// Bytes that are not the protocol, or another number of cells than the relation has columns.
     pub fn read(&self) -> Result<Change<'a>, Error> {
-        let Unread {
-            peek,
+        let Unread { peek, context } = &self.row;
+        let Context {
             in_stream,
             header,
             commit_lsn,
-            ..
-        } = &self.row;
+        } = context;
         match row_change(peek, *in_stream, self.relation) {
             Ok(row) => Ok(Change {
                 seq: self.seq,
@@ -260,6 +256,7 @@ fn row_change<'a>(
 
 /// What `pg_logical_emit_message` wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message<'a> {
     /// Where its record ends; of a non-transactional one, its position.
     pub lsn: Lsn,

@@ -17,7 +17,6 @@ use crate::{Begin, Commit, Error, Kind, Lsn, Message, Timestamp, UnreadRow, XLog
 #[derive(Clone, Copy, Debug)]
 pub struct Peek<'a> {
     kind: Kind,
-    head: &'a [u8; HEAD],
     frame: &'a [u8],
 }
 
@@ -42,7 +41,7 @@ impl<'a> Peek<'a> {
             return None;
         }
         let (frame, rest) = input.split_at_checked(size)?;
-        Some((Self { kind, head, frame }, rest))
+        Some((Self { kind, frame }, rest))
     }
 
     /// The same of a frame that was cut off from all others.
@@ -73,8 +72,13 @@ impl<'a> Peek<'a> {
     /// The LSN of the change: [`XLogData::start`].
     #[inline]
     pub const fn start(&self) -> Lsn {
-        let [_, _, _, _, _, _, a, b, c, d, e, f, g, h, ..] = *self.head;
-        Lsn(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+        match *self.frame {
+            [_, _, _, _, _, _, a, b, c, d, e, f, g, h, ..] => {
+                Lsn(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+            }
+            // It has a head.
+            _ => Lsn::INVALID,
+        }
     }
 
     /// The message, kind and all.
@@ -93,7 +97,10 @@ impl<'a> Peek<'a> {
     /// The row that it changes; `None` if it changes none, or is too short to name a relation.
     #[inline]
     pub fn row(&self, in_stream: bool) -> Option<UnreadRow<'a>> {
-        UnreadRow::new(self.bytes(), in_stream)
+        if !self.kind.is_row() {
+            return None;
+        }
+        UnreadRow::of(self.kind, self.frame.get(HEAD..)?, in_stream)
     }
 
     /// Parses the message.
@@ -143,8 +150,8 @@ impl<'a> Peek<'a> {
     /// What carries the message.
     #[inline]
     pub fn data(&self) -> XLogData<'a> {
-        let [_, _, _, _, _, _, times @ .., _] = self.head;
-        let (numbers, _) = times.as_chunks::<8>();
+        let numbers = self.frame.get(Frame::HEADER.saturating_add(1)..HEADERS);
+        let (numbers, _) = numbers.unwrap_or_default().as_chunks::<8>();
         let number = |place: usize| numbers.get(place).map_or(0, |it| u64::from_be_bytes(*it));
         XLogData {
             start: Lsn(number(0)),

@@ -145,6 +145,7 @@ impl Core {
             },
             announced: None,
             seq: first,
+            context: self.context,
         };
         Some((core, failure))
     }

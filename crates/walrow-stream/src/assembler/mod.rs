@@ -25,7 +25,7 @@ use crate::frames::Frames;
 use crate::prepared;
 use crate::relation::{Relation, Relations};
 use crate::spool::{Spool, SpoolId};
-use crate::transaction::{Event, Prepared, Transaction, Unread};
+use crate::transaction::{Context, Event, Prepared, Transaction, Unread};
 use crate::undecided::{Earlier, Open, Undecided};
 pub use committed::Committed;
 use read::Reading;
@@ -58,6 +58,8 @@ struct Core {
     announced: Option<Arc<Relation>>,
     /// The seq of the transaction's next change.
     seq: u64,
+    /// What is the same for all of its rows.
+    context: Context,
 }
 
 /// What is done with the next frame.

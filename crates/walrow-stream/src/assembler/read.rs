@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Fault, INSIDE, OUTSIDE};
 use crate::frames::{Frames, Place};
 use crate::relation::{Announce, Lookup, Promotions, Relation, Relations};
 use crate::spool::{SpoolReader, Spot};
-use crate::transaction::{Change, Event, Message, Truncate, Unread};
+use crate::transaction::{Change, Context, Event, Message, Truncate, Unread};
 use crate::undecided::{Open, is_aborted};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -69,9 +69,9 @@ const PASSED: usize = 1 << 14;
 enum Next<'i> {
     /// A row of the relation at this place.
     Row(At<'i>, usize),
-    Truncate(Truncate),
-    /// A logical message, and where it has to lie.
-    Message(At<'i>, &'static str),
+    Truncate(Box<Truncate>),
+    /// A logical message, inside or outside a transaction.
+    Message(At<'i>, Outside),
     Relation(Arc<Relation>),
     Begin,
     /// The transaction's end.
@@ -82,6 +82,9 @@ enum Next<'i> {
     SessionStart,
     ServerError,
 }
+
+/// Whether a message lies outside transactions.
+type Outside = bool;
 
 /// A frame with a message, and where it begins in the stream.
 #[derive(Clone, Copy)]
@@ -179,14 +182,14 @@ impl Reader<'_> {
                 match truncate(&peek, in_stream, relations, at.offset, *self.seq) {
                     Ok(Some(truncate)) => {
                         *self.seq = self.seq.saturating_add(1);
-                        Some(Next::Truncate(truncate))
+                        Some(Next::Truncate(Box::new(truncate)))
                     }
                     // It waits for the versions that it uses.
                     Ok(None) => return Ok(None),
                     Err(fault) => return Err(self.fault(fault, &peek, at.offset)),
                 }
             }
-            Kind::Message if !skipped => Some(Next::Message(at, INSIDE)),
+            Kind::Message if !skipped => Some(Next::Message(at, false)),
             Kind::Commit => Some(Next::End),
             _ => None,
         };
@@ -529,11 +532,16 @@ impl Core {
                     Place::Input(frame) => Peek::new(frame).map_or(Where::Completed, Where::Input),
                     Place::Completed => Where::Completed,
                 };
-                Next::Message(At { frame, offset }, OUTSIDE)
+                Next::Message(At { frame, offset }, true)
             }
             Found::Committed(mut reading) => {
                 let end = self.session.transaction.end_lsn;
                 reading.skipped |= self.session.start.has_delivered(end);
+                self.context = Context {
+                    in_stream: reading.is_streamed(),
+                    header: self.frames.header(),
+                    commit_lsn: self.session.transaction.commit_lsn,
+                };
                 self.phase = Phase::Reading(reading);
                 self.seq = 0;
                 Next::Begin
@@ -551,44 +559,38 @@ impl Core {
             Phase::Reading(reading) => &reading.source,
             Phase::Search(_) => &Source::Input,
         };
-        let in_stream = matches!(source, Source::Spool(it) if it.streamed);
-        let commit_lsn = self.session.transaction.commit_lsn;
         Ok(Some(match next {
             Next::Row(at, place) => {
                 let seq = self.seq;
                 self.seq = seq.saturating_add(1);
-                let row = peek(at.frame, &self.frames, source)
-                    .and_then(|peek| Some((peek, peek.row(in_stream)?)));
-                let (Some((peek, row)), Some(relation)) =
-                    (row, self.session.relations.recent(place))
-                else {
+                let (Some(peek), Some(relation)) = (
+                    peek(at.frame, &self.frames, source),
+                    self.session.relations.recent(place),
+                ) else {
                     return Err(self.lost(at));
                 };
-                let header = self.frames.header();
                 Event::Change(Change {
                     seq,
                     lsn: peek.start(),
                     offset: at.offset,
                     relation,
-                    row: Unread::new(row, peek, in_stream, header, commit_lsn),
+                    row: Unread::new(peek, &self.context),
                 })
             }
-            Next::Message(at, place) => {
+            Next::Message(at, outside) => {
                 let Some(peek) = peek(at.frame, &self.frames, source) else {
                     return Err(self.lost(at));
                 };
-                let seq = if place == INSIDE { self.seq } else { 0 };
-                let message = logical_message(&peek, in_stream, place, seq);
-                Event::Message(message.map_err(|fault| {
-                    let near = if place == INSIDE {
-                        commit_lsn
-                    } else {
-                        wire::Lsn::INVALID
-                    };
-                    fault.or_near(near).at(&self.frames, at.offset)
-                })?)
+                let context = self.context;
+                let read = if outside {
+                    logical_message(&peek, false, OUTSIDE, 0)
+                } else {
+                    logical_message(&peek, context.in_stream, INSIDE, self.seq)
+                        .map_err(|fault| fault.or_near(context.commit_lsn))
+                };
+                Event::Message(read.map_err(|fault| fault.at(&self.frames, at.offset))?)
             }
-            Next::Truncate(truncate) => Event::Truncate(truncate),
+            Next::Truncate(truncate) => Event::Truncate(*truncate),
             Next::Relation(relation) => Event::Relation {
                 relation: self.announced.insert(relation),
                 seq: self.seq,

@@ -36,6 +36,12 @@ impl<'a> UnreadRow<'a> {
     pub(crate) fn new(bytes: &'a [u8], in_stream: bool) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let kind = Kind::from_byte(*kind).filter(|kind| kind.is_row())?;
+        Self::of(kind, rest, in_stream)
+    }
+
+    /// A row of this kind, from the bytes behind its kind.
+    #[inline]
+    pub(crate) fn of(kind: Kind, rest: &'a [u8], in_stream: bool) -> Option<Self> {
         let (xid, rest) = if in_stream {
             let (xid, rest) = rest.split_first_chunk()?;
             (Some(Xid::from_be_bytes(*xid)), rest)
