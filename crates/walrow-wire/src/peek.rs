@@ -71,14 +71,10 @@ impl<'a> Peek<'a> {
 
     /// The LSN of the change: [`XLogData::start`].
     #[inline]
-    pub const fn start(&self) -> Lsn {
-        match *self.frame {
-            [_, _, _, _, _, _, a, b, c, d, e, f, g, h, ..] => {
-                Lsn(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
-            }
-            // It has a head.
-            _ => Lsn::INVALID,
-        }
+    pub fn start(&self) -> Lsn {
+        let start = self.frame.get(Frame::HEADER.saturating_add(1)..);
+        let start = start.and_then(|start| start.first_chunk());
+        start.map_or(Lsn::INVALID, |start| Lsn(u64::from_be_bytes(*start)))
     }
 
     /// The message, kind and all.
