@@ -43,7 +43,7 @@ def main() -> None:
     print(
         f"{'capture':<10}{'floor':>10}{'walrow':>10}{'ratio':>8}   instructions a row"
     )
-    for name in ("narrow", "wide", "mixed"):
+    for name in ("narrow", "wide", "mixed", "pgbench", "tiny"):
         path = directory / f"{name}.wire"
         if not path.exists():
             continue

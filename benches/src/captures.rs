@@ -17,7 +17,7 @@ const TRANSACTION: u32 = 1_000;
 /// A capture in memory.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    /// `narrow`, `wide` or `mixed`.
+    /// `narrow`, `wide`, `mixed`, `pgbench` or `tiny`.
     pub name: &'static str,
     /// Whether a server sent it; otherwise it was made here.
     pub real: bool,
@@ -25,7 +25,7 @@ pub struct Capture {
     pub bytes: Vec<u8>,
 }
 
-/// The three captures: `NAME.wire` in the folder `WALROW_BENCH_DATA` or `target/bench-data`, made
+/// All captures: `NAME.wire` in the folder `WALROW_BENCH_DATA` or `target/bench-data`, made
 /// by `benches/captures.py`; what is missing is made up.
 pub fn captures() -> Vec<Capture> {
     let folder = env::var_os("WALROW_BENCH_DATA").map_or_else(
@@ -44,11 +44,29 @@ pub fn captures() -> Vec<Capture> {
         capture("narrow", narrow),
         capture("wide", wide),
         capture("mixed", mixed),
+        capture("pgbench", pgbench),
+        capture("tiny", tiny),
     ]
 }
 
 /// What pgbench writes to its history.
 fn narrow() -> Vec<u8> {
+    let stream = history(Stream::new().session());
+    transactions(stream, |stream, row| stream.insert(1, &history_cells(row)))
+}
+
+/// The same, each row a transaction of its own.
+fn tiny() -> Vec<u8> {
+    let mut bytes = history(Stream::new().session()).bytes();
+    for row in 0..ROWS {
+        let stream = Stream::new().begin((u64::from(row) + 1) << 16, 1_000 + row);
+        let stream = stream.insert(1, &history_cells(row)).commit();
+        bytes.extend(stream.bytes());
+    }
+    bytes
+}
+
+fn history(stream: Stream) -> Stream {
     let columns = [
         ("tid", 23, -1, false),
         ("bid", 23, -1, false),
@@ -57,30 +75,69 @@ fn narrow() -> Vec<u8> {
         ("mtime", 1114, -1, false),
         ("filler", 1042, 26, false),
     ];
-    let stream = Stream::new().session().relation(
-        1,
-        "public",
-        "pgbench_history",
-        ReplicaIdentity::Default,
-        &columns,
-    );
-    transactions(stream, |stream, row| {
-        let delta = i64::from(row.wrapping_mul(7919) % 10_000) - 5_000;
-        let filler = if row.is_multiple_of(4) {
-            text(format!("{row:<22}"))
-        } else {
-            null()
-        };
-        let cells = [
-            number(row % 100 + 1),
-            number(row % 10 + 1),
-            number(row.wrapping_mul(104_729) % 1_000_000 + 1),
-            text(delta.to_string()),
-            text(timestamp(row)),
-            filler,
-        ];
-        stream.insert(1, &cells)
-    })
+    let identity = ReplicaIdentity::Default;
+    stream.relation(1, "public", "pgbench_history", identity, &columns)
+}
+
+fn history_cells(row: u32) -> [OwnedCell; 6] {
+    let filler = if row.is_multiple_of(4) {
+        text(format!("{row:<22}"))
+    } else {
+        null()
+    };
+    [
+        number(row % 100 + 1),
+        number(row % 10 + 1),
+        number(row.wrapping_mul(104_729) % 1_000_000 + 1),
+        delta(row),
+        text(timestamp(row)),
+        filler,
+    ]
+}
+
+/// What pgbench does: its accounts are loaded, then each transaction updates three tables and
+/// inserts into the history.
+fn pgbench() -> Vec<u8> {
+    let accounts = [
+        ("aid", 23, -1, true),
+        ("bid", 23, -1, false),
+        ("abalance", 23, -1, false),
+        ("filler", 1042, 88, false),
+    ];
+    let tellers = [
+        ("tid", 23, -1, true),
+        ("bid", 23, -1, false),
+        ("tbalance", 23, -1, false),
+        ("filler", 1042, 88, false),
+    ];
+    let branches = [
+        ("bid", 23, -1, true),
+        ("bbalance", 23, -1, false),
+        ("filler", 1042, 92, false),
+    ];
+    let identity = ReplicaIdentity::Default;
+    let blank = || text(" ".repeat(84));
+    let mut stream = history(Stream::new().session())
+        .relation(2, "public", "pgbench_accounts", identity, &accounts)
+        .relation(3, "public", "pgbench_tellers", identity, &tellers)
+        .relation(4, "public", "pgbench_branches", identity, &branches)
+        .begin(1 << 16, 999);
+    for row in 0..ROWS / 2 {
+        let cells = [number(row + 1), number(1), number(0), blank()];
+        stream = stream.insert(2, &cells);
+    }
+    let mut bytes = stream.commit().bytes();
+    for row in 0..ROWS / 8 {
+        let account = row.wrapping_mul(104_729) % 100_000 + 1;
+        let stream = Stream::new()
+            .begin((u64::from(row) + 2) << 16, 1_000 + row)
+            .update(2, &[number(account), number(1), delta(row), blank()])
+            .update(3, &[number(row % 10 + 1), number(1), delta(row), null()])
+            .update(4, &[number(1), delta(row), null()])
+            .insert(1, &history_cells(row));
+        bytes.extend(stream.commit().bytes());
+    }
+    bytes
 }
 
 /// Twenty columns of text.
@@ -181,11 +238,16 @@ fn transactions(mut stream: Stream, change: impl Fn(Stream, u32) -> Stream) -> V
     stream.copy_done().bytes()
 }
 
+fn delta(row: u32) -> OwnedCell {
+    text((i64::from(row.wrapping_mul(7919) % 10_000) - 5_000).to_string())
+}
+
 fn number(value: u32) -> OwnedCell {
     text(value.to_string())
 }
 
 fn timestamp(row: u32) -> String {
-    let (minute, second, micros) = (row / 60 % 60, row % 60, row.wrapping_mul(37) % 1_000_000);
-    format!("2024-05-17 12:{minute:02}:{second:02}.{micros:06}")
+    let (minute, second, micros) = (row / 60 % 60, row % 60, row.wrapping_mul(37) % 100_000);
+    // A server writes no zeros at a fraction's end.
+    format!("2024-05-17 12:{minute:02}:{second:02}.{micros:05}1")
 }

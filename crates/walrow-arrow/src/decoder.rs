@@ -6,7 +6,7 @@ use crate::options::{DecoderBuilder, default_spool};
 use crate::tables::Tables;
 use arrow_schema::SchemaRef;
 use std::io;
-use walrow_stream::{Assembler, Encoding, Item, Prepared};
+use walrow_stream::{Assembler, Encoding, Event, Prepared};
 use walrow_wire::{Framing, Lsn, Oid, Xid};
 
 /// Converts a stream to record batches of its committed rows. A batch has rows of one version of one
@@ -203,7 +203,7 @@ impl Decoder {
             && self.chunks.is_empty()
     }
 
-    /// Takes the next item, or the next table of a truncate, and says what that was in steps; none
+    /// Takes the next event, or the next table of a truncate, and says what that was in steps; none
     /// without more input.
     #[inline]
     fn step(&mut self, rest: &mut &[u8]) -> Result<u32, Error> {
@@ -211,17 +211,28 @@ impl Decoder {
             self.tables.truncate_next()?;
             return Ok(1);
         }
-        match self.assembler.next(rest)? {
+        match self.assembler.next_unread(rest)? {
             None => return Ok(0),
-            Some(Item::Skipped) => return Ok(STEPS),
-            Some(Item::Change(change)) => self.tables.change(&change)?,
-            Some(Item::Begin(transaction)) => self.tables.begin(transaction),
-            Some(Item::Commit(transaction)) => self.tables.commit(transaction)?,
-            Some(Item::Message(message)) => self.tables.message(&message)?,
-            Some(Item::Relation { relation, seq }) => self.tables.relation(relation, seq)?,
+            Some(Event::Change(change)) => self.tables.row(&change)?,
+            Some(Event::Skipped) => return Ok(STEPS),
+            Some(Event::Begin(transaction)) => self.tables.begin(transaction),
+            Some(Event::Commit {
+                transaction,
+                changes,
+                ..
+            }) => self.tables.commit(transaction, changes)?,
+            Some(Event::Truncate(truncate)) => self.tables.truncate(truncate)?,
+            Some(Event::Message(message)) => self.tables.message(&message)?,
+            Some(Event::Relation { relation, seq, .. }) => {
+                self.tables.relation(relation, seq)?;
+                let version = relation.version;
+                if !self.tables.wants(relation) {
+                    self.assembler.leave_out(version);
+                }
+            }
             // What the server says of the session before is over.
-            Some(Item::SessionStart) => self.tables.server_error = None,
-            Some(Item::ServerError { sqlstate }) => {
+            Some(Event::SessionStart) => self.tables.server_error = None,
+            Some(Event::ServerError { sqlstate, .. }) => {
                 self.tables.server_error = Some(sqlstate.to_owned());
             }
             Some(_) => {}
@@ -417,7 +428,7 @@ impl Decoder {
     }
 }
 
-/// So many items are read before a caller may look around.
+/// So many events are read before a caller may look around.
 const STEPS: u32 = 1 << 18;
 
 fn assembler(options: &DecoderBuilder) -> Assembler {

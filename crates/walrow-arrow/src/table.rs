@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_types::CellError;
-use walrow_wire::{Cell, Lsn, OldTuple, Tuple};
+use walrow_wire::{Cell, Image, Kind, Lsn, OldTuple, Tuple, UnreadRow, UnreadTuple};
 
 /// A table's rows since its last batch.
 #[derive(Debug)]
@@ -98,6 +98,47 @@ impl<'a> NewRow<'a> {
                 _ => cell,
             }
         })
+    }
+}
+
+/// Why a row was not appended.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Its bytes are not the protocol.
+    Malformed,
+    Error(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The old row's cells, read as far as they were asked for.
+struct OldCells<'a> {
+    tuple: UnreadTuple<'a>,
+    /// The place of the next cell.
+    place: u32,
+    /// Bytes of all cells.
+    bytes: usize,
+}
+
+impl<'a> OldCells<'a> {
+    /// The cell at this place, if it was sent; places only grow.
+    #[cold]
+    fn sent(&mut self, place: u32) -> Cell<'a> {
+        while let Some(cell) = self.tuple.cell() {
+            let at = self.place;
+            self.place = at.saturating_add(1);
+            if at == place {
+                return match cell {
+                    Cell::Text(_) | Cell::Binary(_) => cell,
+                    _ => Cell::Unchanged,
+                };
+            }
+        }
+        Cell::Unchanged
     }
 }
 
@@ -191,69 +232,108 @@ impl Table {
         self.metadata.begin(current.commit);
     }
 
-    /// Appends a change: a row, or both images of an update, which so lie in one batch.
+    /// Appends a row, or both images of an update, which so lie in one batch.
     ///
     /// # Errors
-    /// The column and what is wrong with its cell; nothing of the change is appended.
+    /// The column and what is wrong with its cell, or that the row is none; nothing of it is
+    /// appended.
     #[inline]
-    pub(crate) fn append(&mut self, current: &Current, change: &[NewRow<'_>]) -> Result<(), Error> {
+    pub(crate) fn append(
+        &mut self,
+        current: &Current,
+        seq: u64,
+        row: &UnreadRow<'_>,
+    ) -> Result<(), Refused> {
         self.enter(current);
         let before = (self.rows, self.bytes, self.unsent_bytes);
-        for row in change {
-            if let Err(error) = self.append_row(row) {
-                self.truncate(before.0);
-                (_, self.bytes, self.unsent_bytes) = before;
-                return Err(error);
+        let appended = self.append_images(seq, row);
+        if appended.is_err() {
+            self.truncate(before.0);
+            (_, self.bytes, self.unsent_bytes) = before;
+        }
+        appended
+    }
+
+    #[inline]
+    fn append_images(&mut self, seq: u64, row: &UnreadRow<'_>) -> Result<(), Refused> {
+        let (image, first) = row.first().ok_or(Refused::Malformed)?;
+        let mut change_type = match (row.kind(), image) {
+            (Kind::Insert, _) => ChangeType::Insert,
+            (Kind::Update, Image::New) => ChangeType::UpdatePostimage,
+            (Kind::Update, _) => ChangeType::UpdatePreimage,
+            _ => ChangeType::Delete,
+        };
+        let (mut tuple, mut old) = (first, None);
+        loop {
+            let rest = self.append_cells(tuple, &mut old)?;
+            let key_only = image == Image::Key && old.is_none();
+            self.metadata.append(change_type, seq, key_only);
+            self.rows = self.rows.saturating_add(1);
+            if change_type != ChangeType::UpdatePreimage {
+                return if rest.is_end() {
+                    Ok(())
+                } else {
+                    Err(Refused::Malformed)
+                };
             }
+            change_type = ChangeType::UpdatePostimage;
+            tuple = rest.then_new().ok_or(Refused::Malformed)?;
+            old = Some(OldCells {
+                tuple: first,
+                place: 0,
+                bytes: first.unread().saturating_sub(rest.unread()),
+            });
         }
-        Ok(())
     }
 
+    /// Appends a cell to each column, unchanged ones as the old row has them, where the replica
+    /// identity covers them; what is behind the tuple.
     #[inline]
-    fn append_row(&mut self, row: &NewRow<'_>) -> Result<(), Error> {
-        // Most rows come without an old one, and have their cells in a row.
-        match row.old {
-            None => self.append_cells(row.tuple.cells())?,
-            Some(_) => self.append_cells(row.cells())?,
+    fn append_cells<'a>(
+        &mut self,
+        mut tuple: UnreadTuple<'a>,
+        old: &mut Option<OldCells<'a>>,
+    ) -> Result<UnreadTuple<'a>, Refused> {
+        if tuple.len() != self.columns.len() {
+            return Err(Refused::Malformed);
         }
-        self.count_bytes(row);
-        self.metadata.append(row.change_type, row.seq, row.key_only);
-        self.rows = self.rows.saturating_add(1);
-        Ok(())
-    }
-
-    #[inline]
-    fn append_cells<'a>(&mut self, cells: impl Iterator<Item = Cell<'a>>) -> Result<(), Error> {
-        for (place, (slot, cell)) in (0..).zip(self.columns.iter_mut().zip(cells)) {
+        let unread = tuple.unread();
+        for (place, slot) in (0..).zip(&mut self.columns) {
+            let cell = tuple.cell().ok_or(Refused::Malformed)?;
             let Some(column) = slot else { continue };
-            if let Cell::Unchanged = cell
-                && self.names_unsent
-            {
-                self.metadata.unsent(place);
-                let name = self.relation.columns.get(place as usize);
-                let name = name.map_or(0, |column| column.name.len());
-                let bytes = name.saturating_add(UNSENT_BYTES);
-                self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
-            }
-            let result = match cell {
+            let cell = match (cell, &mut *old) {
+                (Cell::Unchanged, Some(old)) => old.sent(place),
+                _ => cell,
+            };
+            let appended = match cell {
                 Cell::Text(bytes) => column.append_text(bytes),
                 Cell::Binary(bytes) => column.append_binary(bytes),
+                Cell::Unchanged if self.names_unsent => {
+                    column.append_null();
+                    self.metadata.unsent(place);
+                    let name = self.relation.columns.get(place as usize);
+                    let name = name.map_or(0, |column| column.name.len());
+                    let bytes = name.saturating_add(UNSENT_BYTES);
+                    self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
+                    continue;
+                }
                 _ => {
                     column.append_null();
                     continue;
                 }
             };
-            if result.is_err() {
-                return Err(self.refuse(place as usize, cell));
+            if appended.is_err() {
+                return Err(Refused::Error(self.refuse(place as usize, cell)));
             }
         }
-        Ok(())
+        let cells = unread.saturating_sub(tuple.unread());
+        let old = old.as_ref().map_or(0, |old| old.bytes);
+        self.count_bytes(cells.saturating_add(old));
+        Ok(tuple)
     }
 
     #[inline]
-    fn count_bytes(&mut self, row: &NewRow<'_>) {
-        let unchanged = row.old.map_or(0, |old| old.tuple().byte_len());
-        let cells = row.tuple.byte_len().saturating_add(unchanged);
+    fn count_bytes(&mut self, cells: usize) {
         self.bytes = self
             .bytes
             .saturating_add(cells)

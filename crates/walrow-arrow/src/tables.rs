@@ -8,11 +8,11 @@ use crate::metadata::{ChangeType, Commit, MetadataColumn};
 use crate::options::{DecoderBuilder, TableName};
 use crate::profile::Profile;
 use crate::side::Sides;
-use crate::table::{Current, NewRow, Table};
+use crate::table::{Current, NewRow, Refused, Table};
 use arrow_schema::{FieldRef, SchemaRef};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use walrow_stream::{Change, Message, Relation, Row, Transaction};
+use walrow_stream::{Change, Message, Relation, RowChange, Transaction, Truncate, Unread};
 use walrow_wire::{Lsn, Oid};
 
 /// What the layouts of tables take that are kept for their next rows: a table of a thousand
@@ -56,8 +56,6 @@ pub(crate) struct Tables {
     beside: usize,
     /// The TRUNCATE that is read, while it has tables left.
     truncating: Option<Truncating>,
-    /// Changes of the current transaction.
-    changes: u64,
     pub(crate) unresolved: BTreeSet<Oid>,
     pub(crate) server_error: Option<String>,
 }
@@ -98,7 +96,6 @@ impl Tables {
             sides: Sides::new(&options),
             beside: 0,
             truncating: None,
-            changes: 0,
             last_end: options.start,
             options,
             slots: Vec::new(),
@@ -149,7 +146,6 @@ impl Tables {
             xid: transaction.xid,
         };
         self.current.floor = self.last_end;
-        self.changes = 0;
     }
 
     /// A logical message: of the current transaction, or outside transactions.
@@ -209,9 +205,9 @@ impl Tables {
         .in_column(&format!("{}{}", self.options.prefix, column.name()))
     }
 
-    pub(crate) fn commit(&mut self, transaction: &Transaction) -> Result<(), Error> {
-        let sides = &mut self.sides;
-        sides.transaction(&self.current, transaction, self.changes)?;
+    pub(crate) fn commit(&mut self, transaction: &Transaction, changes: u64) -> Result<(), Error> {
+        self.sides
+            .transaction(&self.current, transaction, changes)?;
         self.settle_sides()?;
         self.last_end = self.last_end.max(transaction.end_lsn);
         // A later fault takes back nothing of it.
@@ -219,53 +215,35 @@ impl Tables {
         Ok(())
     }
 
+    /// Whether rows of the relation are read.
+    pub(crate) fn wants(&self, relation: &Relation) -> bool {
+        let table = self.options.table.as_ref();
+        table.is_none_or(|name| name.matches(&relation.namespace, &relation.name))
+    }
+
+    /// Takes a row, whose cells are checked as they are appended.
     #[inline]
-    pub(crate) fn change(&mut self, change: &Change<'_>) -> Result<(), Error> {
-        let seq = change.seq;
-        self.changes = seq.saturating_add(1);
-        let relation = change.relation;
+    pub(crate) fn row(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Error> {
+        let appended = self.append(change);
+        appended.map_err(|refused| refuse(change, refused, self.current.commit))
+    }
+
+    /// Takes a TRUNCATE, for [`Tables::truncate_next`].
+    pub(crate) fn truncate(&mut self, truncate: Truncate) -> Result<(), Error> {
+        let options = (truncate.cascade, truncate.restart_identity);
+        let taken = self
+            .sides
+            .truncate(&self.current, truncate.seq, options, &truncate.relations)
+            .and_then(|()| self.settle_sides());
         let commit = self.current.commit;
-        match &change.row {
-            Row::Insert { new } => {
-                self.rows(relation, &[NewRow::new(ChangeType::Insert, seq, *new)])
-            }
-            Row::Update { old: None, new } => {
-                let after = NewRow::new(ChangeType::UpdatePostimage, seq, *new);
-                self.rows(relation, &[after])
-            }
-            Row::Update {
-                old: Some(old),
-                new,
-            } => {
-                let before = NewRow::old(ChangeType::UpdatePreimage, seq, *old);
-                let after = NewRow {
-                    old: Some(*old),
-                    ..NewRow::new(ChangeType::UpdatePostimage, seq, *new)
-                };
-                self.rows(relation, &[before, after])
-            }
-            Row::Delete { old } => {
-                self.rows(relation, &[NewRow::old(ChangeType::Delete, seq, *old)])
-            }
-            Row::Truncate {
-                relations,
-                cascade,
-                restart_identity,
-            } => {
-                self.truncating = Some(Truncating {
-                    relations: relations.clone().into_iter(),
-                    seq,
-                    offset: change.offset,
-                    lsn: change.lsn,
-                });
-                let options = (*cascade, *restart_identity);
-                self.sides
-                    .truncate(&self.current, seq, options, relations)
-                    .and_then(|()| self.settle_sides())
-            }
-            _ => Ok(()),
-        }
-        .map_err(|error| place(error, change.offset, change.lsn, commit))
+        let taken = taken.map_err(|error| place(error, truncate.offset, truncate.lsn, commit));
+        self.truncating = Some(Truncating {
+            relations: truncate.relations.into_iter(),
+            seq: truncate.seq,
+            offset: truncate.offset,
+            lsn: truncate.lsn,
+        });
+        taken
     }
 
     /// Takes the next table of the TRUNCATE that is read.
@@ -281,12 +259,11 @@ impl Tables {
             return Ok(());
         };
         let commit = self.current.commit;
-        self.truncate(&relation, seq)
+        self.truncate_table(&relation, seq)
             .map_err(|error| place(error, offset, lsn, commit))
     }
 
     /// Makes ready for a row of the relation, which cannot be where something of it cannot be told.
-    #[inline]
     fn admit(&mut self, relation: &Arc<Relation>) -> Result<(), Error> {
         let index = relation.version as usize;
         if matches!(self.slots.get(index), None | Some(Slot::New)) {
@@ -300,26 +277,33 @@ impl Tables {
         }
     }
 
-    /// Appends the rows of one change.
+    /// Appends a row, or both images of one.
     #[inline]
-    fn rows(&mut self, relation: &Arc<Relation>, rows: &[NewRow<'_>]) -> Result<(), Error> {
-        self.admit(relation)?;
+    fn append(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Refused> {
+        let relation = change.relation;
         let version = relation.version;
-        if rows.len() > 1 {
-            self.make_room_for(version, rows.len())?;
-        }
+        let row = change.row.row().ok_or(Refused::Malformed)?;
         let table = match self.slots.get_mut(version as usize) {
-            Some(Slot::Table(table)) => table,
-            Some(Slot::Enveloped(forms)) => {
-                if let Some(envelope) = &mut self.envelope {
-                    envelope.append(&self.current, relation, forms, rows)?;
-                }
-                return self.settle_envelope();
+            Some(Slot::Table(table))
+                if self.untold.is_none()
+                    && (!row.has_old()
+                        || table.rows() <= self.options.batch_rows.saturating_sub(2)) =>
+            {
+                table
             }
-            _ => return Ok(()),
+            _ => {
+                self.prepare(change)?;
+                if matches!(self.slots.get(version as usize), Some(Slot::Enveloped(_))) {
+                    return Ok(self.envelop(change)?);
+                }
+                match self.slots.get_mut(version as usize) {
+                    Some(Slot::Table(table)) => table,
+                    _ => return Ok(()),
+                }
+            }
         };
         let (held, first) = (table.held(), table.rows() == 0);
-        let result = table.append(&self.current, rows);
+        let result = table.append(&self.current, change.seq, &row);
         self.held = self.held.saturating_sub(held).saturating_add(table.held());
         result?;
         if first {
@@ -329,13 +313,57 @@ impl Tables {
             || table.bytes() >= self.options.batch_bytes
             || self.held.saturating_add(self.beside) > self.options.batch_memory
         {
-            return self.settle(version);
+            self.settle(version)?;
         }
         Ok(())
     }
 
+    /// Makes ready for a row that is not just one more: of a table that is new, of two images that
+    /// the batch may have no place for, or of which a metadata column cannot be told. Batches are
+    /// finished here, so first it is sure that the row is one.
+    #[cold]
+    fn prepare(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Refused> {
+        if change.read().is_err() {
+            return Err(Refused::Malformed);
+        }
+        self.admit(change.relation)?;
+        if change.row.row().is_some_and(|row| row.has_old()) {
+            self.make_room_for(change.relation.version, 2)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a change to the envelope.
+    fn envelop(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Error> {
+        let (relation, seq) = (change.relation, change.seq);
+        let rows: &[NewRow<'_>] = match change.read()?.row {
+            RowChange::Insert { new } => &[NewRow::new(ChangeType::Insert, seq, new)],
+            RowChange::Update { old: None, new } => {
+                &[NewRow::new(ChangeType::UpdatePostimage, seq, new)]
+            }
+            RowChange::Update {
+                old: Some(old),
+                new,
+            } => &[
+                NewRow::old(ChangeType::UpdatePreimage, seq, old),
+                NewRow {
+                    old: Some(old),
+                    ..NewRow::new(ChangeType::UpdatePostimage, seq, new)
+                },
+            ],
+            RowChange::Delete { old } => &[NewRow::old(ChangeType::Delete, seq, old)],
+            _ => &[],
+        };
+        if let (Some(Slot::Enveloped(forms)), Some(envelope)) = (
+            self.slots.get(relation.version as usize),
+            &mut self.envelope,
+        ) {
+            envelope.append(&self.current, relation, forms, rows)?;
+        }
+        self.settle_envelope()
+    }
+
     /// Hands out the batch first that has no place for so many rows more.
-    #[inline]
     fn make_room_for(&mut self, version: u32, rows: usize) -> Result<(), Error> {
         let most = self.options.batch_rows.saturating_sub(rows);
         match self.slots.get(version as usize) {
@@ -397,7 +425,7 @@ impl Tables {
         Ok(())
     }
 
-    fn truncate(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
+    fn truncate_table(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
         self.admit(relation)?;
         let table = match self.slots.get_mut(relation.version as usize) {
             Some(Slot::Table(table)) => table,
@@ -563,11 +591,7 @@ impl Tables {
         while self.slots.len() <= index {
             self.slots.push(Slot::New);
         }
-        let chosen = self
-            .options
-            .table
-            .as_ref()
-            .is_none_or(|name| name.matches(&relation.namespace, &relation.name));
+        let chosen = self.wants(relation);
         let side = self.options.table.as_ref().and_then(TableName::side_table);
         if side.is_some() && chosen {
             let text = format!(
@@ -770,6 +794,20 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// What is wrong with a change that was refused.
+#[cold]
+fn refuse(change: &Change<'_, Unread<'_>>, refused: Refused, commit: Commit) -> Error {
+    // Bytes that are not the protocol come before what their cells would be.
+    if let Err(error) = change.read() {
+        return error.into();
+    }
+    let error = match refused {
+        Refused::Error(error) => error,
+        Refused::Malformed => Error::new(ErrorKind::Arrow("a row was not read".to_owned())),
+    };
+    place(error, change.offset, change.lsn, commit)
 }
 
 /// The error of a change, which lies there in the stream.

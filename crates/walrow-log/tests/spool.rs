@@ -2,7 +2,7 @@
 use std::io;
 use std::sync::Arc;
 use walrow_log::FileSpool;
-use walrow_stream::{Assembler, ErrorKind, Item, Spool};
+use walrow_stream::{Assembler, ErrorKind, Event, Spool};
 use walrow_testkit::{Stream, captures, in_chunks, text};
 use walrow_wire::ReplicaIdentity;
 
@@ -53,8 +53,8 @@ fn frames_larger_than_a_block_are_read_whole() {
     let mut sizes = Vec::new();
     let mut input = &*bytes;
     while let Some(item) = assembler.next(&mut input).unwrap() {
-        if let Item::Change(change) = item
-            && let walrow_stream::Row::Insert { new } = change.row
+        if let Event::Change(change) = item
+            && let walrow_stream::RowChange::Insert { new } = change.row
         {
             sizes.push(new.byte_len());
         }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
 use std::sync::Mutex;
-use walrow::stream::{self, ErrorKind};
+use walrow::stream::{self, Walk};
 use walrow::wire::{
     self, BackendMessage, Cell, Columns, CopyData, OldTuple, PgString, Tuple, XLogData,
 };
@@ -23,13 +23,10 @@ pub(crate) struct Frames(Mutex<State>);
 struct State {
     framing: Framing,
     chunks: Option<Py<PyIterator>>,
-    /// What was taken of the chunks; frames before `at` were handed out.
+    /// A chunk, of which the walk took what lies before `at`.
     buffer: Vec<u8>,
     at: usize,
-    /// Bytes of all frames handed out.
-    offset: u64,
-    session: Session,
-    failure: Option<stream::Error>,
+    walk: Walk,
 }
 
 #[pymethods]
@@ -37,14 +34,13 @@ impl Frames {
     #[new]
     #[pyo3(signature = (chunks, /, framing = "wire"))]
     fn new(chunks: &Bound<'_, PyAny>, framing: &str) -> PyResult<Self> {
+        let framing = options::framing(chunks.py(), framing)?;
         Ok(Self(Mutex::new(State {
-            framing: options::framing(chunks.py(), framing)?,
+            framing,
             chunks: Some(chunks.try_iter()?.unbind()),
             buffer: Vec::new(),
             at: 0,
-            offset: 0,
-            session: Session::default(),
-            failure: None,
+            walk: Walk::new(framing),
         })))
     }
 
@@ -73,16 +69,13 @@ impl Frames {
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         let state = lock(&self.0)?;
-        Ok(state.at < state.buffer.len())
+        Ok(state.at < state.buffer.len() || state.walk.is_cut())
     }
 }
 
 impl State {
     fn next(&mut self, py: Python<'_>) -> PyResult<Option<Frame>> {
         loop {
-            if let Some(error) = &self.failure {
-                return Err(errors::raise(&error.clone().into()));
-            }
             match self.frame() {
                 Ok(Some(frame)) => return Ok(Some(frame)),
                 Ok(None) => {
@@ -90,7 +83,7 @@ impl State {
                         return Ok(None);
                     }
                 }
-                Err(error) => self.failure = Some(error),
+                Err(error) => return Err(errors::raise(&error.into())),
             }
         }
     }
@@ -108,7 +101,7 @@ impl State {
                 Ok(false)
             }
             Some(chunk) => {
-                self.buffer.drain(..self.at);
+                self.buffer.clear();
                 self.at = 0;
                 append(self.framing, &chunk, &mut self.buffer)?;
                 Ok(true)
@@ -118,90 +111,16 @@ impl State {
 
     /// The next frame that is whole, all of it read.
     fn frame(&mut self) -> Result<Option<Frame>, stream::Error> {
-        let rest = self.buffer.get(self.at..).unwrap_or_default();
-        let Some((frame, size)) = wire::Frame::parse(rest).map_err(|e| self.error(e))? else {
-            return Ok(None);
-        };
-        let message = BackendMessage::parse(frame).map_err(|e| self.error(e))?;
-        let in_stream = self.session.in_stream;
-        match &message {
-            BackendMessage::CopyBothResponse(_) => self.session = Session::default(),
-            BackendMessage::CopyData(CopyData::XLogData(data)) => {
-                let message = self.session.message(data);
-                message.map_err(|error| self.error(error.at(wire::Frame::HEADER)))?;
-            }
-            _ => {}
-        }
-        let frame = Frame {
-            bytes: rest.get(..size).unwrap_or_default().into(),
+        let mut rest = self.buffer.get(self.at..).unwrap_or_default();
+        let step = self.walk.next(&mut rest)?;
+        self.at = self.buffer.len().saturating_sub(rest.len());
+        Ok(step.map(|step| Frame {
+            bytes: step.bytes.into(),
             framing: self.framing,
-            offset: self.offset,
-            in_stream,
-            physical: self.session.holds == Holds::Wal,
-        };
-        self.at = self.at.saturating_add(size);
-        self.offset = self.offset.saturating_add(frame.size() as u64);
-        Ok(Some(frame))
-    }
-
-    #[cold]
-    fn error(&self, error: wire::Error) -> stream::Error {
-        let inside = error.offset.saturating_sub(self.framing.header());
-        stream::Error {
-            offset: self.offset.saturating_add(inside as u64),
-            kind: ErrorKind::Wire(error),
-            lsn: None,
-        }
-    }
-}
-
-/// What the frames of a session so far say of the next.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Session {
-    in_stream: bool,
-    holds: Holds,
-}
-
-/// What the data of a session are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Holds {
-    /// None have come.
-    #[default]
-    Unknown,
-    Pgoutput,
-    /// Physical replication, of which only frames are read.
-    Wal,
-}
-
-impl Session {
-    /// The message of the session's next data; none in physical replication.
-    pub(crate) fn message<'a>(
-        &mut self,
-        data: &XLogData<'a>,
-    ) -> Result<Option<wire::Message<'a>>, wire::Error> {
-        let parsed = match self.holds {
-            Holds::Wal => return Ok(None),
-            // A session does not turn from pgoutput to WAL: what does not parse is corrupt.
-            Holds::Pgoutput => wire::Message::parse(data.message, self.in_stream)
-                .map_err(|error| error.at(XLogData::HEADER)),
-            Holds::Unknown => data.message(self.in_stream),
-        };
-        match parsed {
-            Ok(message) => {
-                self.holds = Holds::Pgoutput;
-                match message {
-                    wire::Message::StreamStart(_) => self.in_stream = true,
-                    wire::Message::StreamStop => self.in_stream = false,
-                    _ => {}
-                }
-                Ok(Some(message))
-            }
-            Err(error) if error.kind == wire::ErrorKind::PhysicalStream => {
-                self.holds = Holds::Wal;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+            offset: step.offset,
+            in_stream: step.block.is_some(),
+            has_message: step.message.is_some(),
+        }))
     }
 }
 
@@ -213,7 +132,7 @@ pub(crate) struct Frame {
     framing: Framing,
     offset: u64,
     in_stream: bool,
-    physical: bool,
+    has_message: bool,
 }
 
 impl Frame {
@@ -227,7 +146,7 @@ impl Frame {
 
     fn pgoutput(&self) -> PyResult<Option<wire::Message<'_>>> {
         match self.parse()? {
-            BackendMessage::CopyData(CopyData::XLogData(data)) if !self.physical => {
+            BackendMessage::CopyData(CopyData::XLogData(data)) if self.has_message => {
                 let message = data.message(self.in_stream);
                 message.map(Some).map_err(|error| internal(&error))
             }
@@ -340,7 +259,7 @@ impl Message {
     /// The letter of the message: `I`.
     #[getter]
     fn kind(&self) -> PyResult<char> {
-        Ok(char::from(self.parse()?.kind()))
+        Ok(char::from(self.parse()?.kind().byte()))
     }
 
     /// The message's name in the manual: `Insert`. A relation's name is in `fields`.
@@ -572,9 +491,9 @@ fn message_fields(fields: &Bound<'_, PyDict>, message: &wire::Message<'_>) -> Py
         M::StreamAbort(m) => {
             set("xid", m.xid.into())?;
             set("subxid", m.subxid.into())?;
-            let abort_lsn = m.abort.map(|(lsn, _)| lsn::new(py, lsn)).transpose()?;
+            let abort_lsn = m.abort.map(|abort| lsn::new(py, abort.lsn)).transpose()?;
             fields.set_item("abort_lsn", abort_lsn)?;
-            fields.set_item("abort_time", m.abort.map(|(_, time)| time.0))
+            fields.set_item("abort_time", m.abort.map(|abort| abort.time.0))
         }
         M::BeginPrepare(m) => {
             lsn("prepare_lsn", m.prepare_lsn)?;

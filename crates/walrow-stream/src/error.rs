@@ -1,5 +1,6 @@
 //! What is wrong with a stream, and where.
 
+use crate::frames::Frames;
 use crate::printable::Printable;
 use std::fmt;
 use walrow_wire::{Lsn, Oid, Xid};
@@ -200,6 +201,78 @@ impl Error {
         }
     }
 }
+
+/// A fault inside one frame, whose place in the stream the caller knows.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: ErrorKind,
+    pub(crate) lsn: Option<Lsn>,
+}
+
+impl From<ErrorKind> for Fault {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind, lsn: None }
+    }
+}
+
+impl From<walrow_wire::Error> for Fault {
+    fn from(error: walrow_wire::Error) -> Self {
+        ErrorKind::Wire(error).into()
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        ErrorKind::from(error).into()
+    }
+}
+
+impl Fault {
+    /// A message in a place where the protocol has none.
+    #[cold]
+    pub(crate) fn unexpected(message: &'static str, place: &'static str) -> Self {
+        ErrorKind::UnexpectedMessage { message, place }.into()
+    }
+
+    /// The fault of a message that lies there.
+    pub(crate) fn near(mut self, lsn: Lsn) -> Self {
+        self.lsn = Some(lsn).filter(|lsn| lsn.is_valid());
+        self
+    }
+
+    /// The same, unless a place is known already.
+    pub(crate) fn or_near(self, lsn: Lsn) -> Self {
+        match self.lsn {
+            Some(_) => self,
+            None => self.near(lsn),
+        }
+    }
+
+    /// The fault of the frame at `offset`.
+    #[cold]
+    pub(crate) fn at(self, frames: &Frames, offset: u64) -> Error {
+        self.at_frame(frames.header(), offset)
+    }
+
+    /// The fault of the frame at `offset`, of which `header` bytes were not in the stream.
+    #[cold]
+    pub(crate) fn at_frame(self, header: usize, offset: u64) -> Error {
+        let Self { kind, lsn } = self;
+        let inside = match &kind {
+            ErrorKind::Wire(error) => error.offset.saturating_sub(header) as u64,
+            _ => 0,
+        };
+        Error {
+            kind,
+            offset: offset.saturating_add(inside),
+            lsn,
+        }
+    }
+}
+
+pub(crate) const INSIDE: &str = "inside a transaction";
+pub(crate) const OUTSIDE: &str = "outside a transaction";
+pub(crate) const FROM_SERVER: &str = "in what the server sent";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

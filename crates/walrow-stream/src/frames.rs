@@ -1,19 +1,46 @@
 //! Whole frames from input that is cut anywhere.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Fault};
 use walrow_wire::{Frame, Framing, XLogData};
 
-/// Takes frames from the front of the input and keeps the one that its end cut.
+/// Takes frames from the front of the input and holds the one that its end cut.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     framing: Framing,
     /// Bytes taken, by the user's count.
     offset: u64,
-    /// The bytes so far of a frame that the end of the input cut, or that frame, once `whole`.
-    partial: Vec<u8>,
-    whole: bool,
+    /// A frame that the end of the input cut, or what there is of it so far.
+    held: Vec<u8>,
+    state: Held,
     /// The largest frame that is taken.
     limit: Limit,
+}
+
+/// What is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Held {
+    /// The first bytes of a frame, or none.
+    #[default]
+    Part,
+    /// A frame, which was not taken yet.
+    Whole,
+    /// A frame that was taken: it stays until the next one is looked for.
+    Spent,
+}
+
+/// Where bytes of the stream lie, by the user's count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Bytes before them.
+    pub(crate) offset: u64,
+    /// How many of them the user fed: the header of a framing is not among them.
+    pub(crate) fed: u64,
+}
+
+impl Span {
+    pub(crate) const fn end(self) -> u64 {
+        self.offset.saturating_add(self.fed)
+    }
 }
 
 /// What lies in front of a pgoutput message.
@@ -29,21 +56,13 @@ impl Default for Limit {
     }
 }
 
-/// Where a frame that was taken lies.
+/// Where the next frame lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// In the input.
+    /// In front of the input.
     Input(&'a [u8]),
-    /// In [`Frames::completed`], until the next frame is taken.
+    /// In [`Frames::completed`].
     Completed,
-}
-
-/// A frame that was taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken<'a> {
-    pub(crate) place: Place<'a>,
-    /// Bytes before it, by the user's count.
-    pub(crate) offset: u64,
 }
 
 impl Frames {
@@ -63,8 +82,9 @@ impl Frames {
         self.limit.0
     }
 
-    pub(crate) const fn framing(&self) -> Framing {
-        self.framing
+    /// Bytes of each frame that were not in the stream.
+    pub(crate) const fn header(&self) -> usize {
+        self.framing.header()
     }
 
     pub(crate) const fn offset(&self) -> u64 {
@@ -79,36 +99,41 @@ impl Frames {
 
     /// Whether the input ended inside a frame.
     pub(crate) const fn is_cut(&self) -> bool {
-        !self.whole && !self.partial.is_empty()
+        matches!(self.state, Held::Part) && !self.held.is_empty()
+    }
+
+    /// Whether the next frame lies in the input.
+    #[inline]
+    pub(crate) const fn is_clear(&self) -> bool {
+        self.held.is_empty()
     }
 
     /// Forgets the frame that the end of the input cut.
     pub(crate) fn drop_partial(&mut self) {
-        if !self.whole {
+        if self.state != Held::Spent {
             // Its bytes were fed all the same.
-            self.skip(self.fed(self.partial.len()));
+            self.skip(self.fed(self.held.len()));
         }
         self.forget();
     }
 
     fn forget(&mut self) {
-        self.partial.clear();
-        self.whole = false;
+        self.held.clear();
+        self.state = Held::Part;
     }
 
     /// The frame at [`Place::Completed`].
     pub(crate) fn completed(&self) -> &[u8] {
-        &self.partial
+        &self.held
     }
 
-    /// The error's place is counted from the frame at `offset`.
-    #[cold]
-    pub(crate) fn error(&self, error: walrow_wire::Error, offset: u64) -> Error {
-        let inside = error.offset.saturating_sub(self.framing.header()) as u64;
-        Error {
-            offset: offset.saturating_add(inside),
-            kind: ErrorKind::Wire(error),
-            lsn: None,
+    /// An assembler's frames that come from elsewhere than the input, after what these took.
+    pub(crate) fn behind(&self) -> Self {
+        Self {
+            framing: self.framing,
+            offset: self.offset,
+            limit: self.limit,
+            ..Self::default()
         }
     }
 
@@ -118,22 +143,19 @@ impl Frames {
     }
 
     /// Takes all of the input, the first bytes of a frame.
-    pub(crate) fn keep(&mut self, input: &mut &[u8]) {
-        if self.whole {
-            self.forget();
-        }
-        self.partial.extend_from_slice(input);
+    fn hold(&mut self, input: &mut &[u8]) {
+        self.held.extend_from_slice(input);
         *input = &[];
     }
 
     /// The size of the first frame of `input`, which begins at `offset` in the stream, if all of
     /// it is there.
     #[inline]
-    pub(crate) fn peek(&self, input: &[u8], offset: u64) -> Result<Option<usize>, Error> {
+    pub(crate) fn size(&self, input: &[u8], offset: u64) -> Result<Option<usize>, Error> {
         match Frame::size(input) {
             Ok(Some(size)) if size > self.limit.0 => Err(self.too_large(size, offset)),
             Ok(size) => Ok(size.filter(|size| *size <= input.len())),
-            Err(error) => Err(self.error(error, offset)),
+            Err(error) => Err(Fault::from(error).at(self, offset)),
         }
     }
 
@@ -148,51 +170,65 @@ impl Frames {
         }
     }
 
-    /// Takes the next frame, or all of the input.
+    /// The next frame, which is not taken yet; `None` where all of the input was taken, and ended
+    /// inside it.
     #[inline]
-    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Taken<'a>>, Error> {
-        if self.whole {
-            self.forget();
-        }
-        if !self.partial.is_empty() {
+    pub(crate) fn front<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Place<'a>>, Error> {
+        if !self.is_clear() {
             return self.complete(input);
         }
-        let Some(size) = self.peek(input, self.offset)? else {
-            self.keep(input);
+        let Some(size) = self.size(input, self.offset)? else {
+            self.hold(input);
             return Ok(None);
         };
-        let (frame, rest) = input.split_at_checked(size).unwrap_or((input, &[]));
-        *input = rest;
-        Ok(Some(self.taken(Place::Input(frame), size)))
+        Ok(input.get(..size).map(Place::Input))
     }
 
-    fn complete<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Taken<'a>>, Error> {
+    fn complete<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Place<'a>>, Error> {
+        match self.state {
+            Held::Whole => return Ok(Some(Place::Completed)),
+            Held::Spent => {
+                self.forget();
+                return self.front(input);
+            }
+            Held::Part => {}
+        }
         loop {
-            let size = Frame::size(&self.partial).map_err(|e| self.error(e, self.offset))?;
+            let size = Frame::size(&self.held);
+            let size = size.map_err(|error| Fault::from(error).at(self, self.offset))?;
             if let Some(size) = size.filter(|size| *size > self.limit.0) {
                 return Err(self.too_large(size, self.offset));
             }
             let wanted = size
                 .unwrap_or(Frame::HEADER)
-                .saturating_sub(self.partial.len());
-            if let (0, Some(size)) = (wanted, size) {
-                self.whole = true;
-                return Ok(Some(self.taken(Place::Completed, size)));
+                .saturating_sub(self.held.len());
+            if (wanted, size.is_some()) == (0, true) {
+                self.state = Held::Whole;
+                return Ok(Some(Place::Completed));
             }
             if input.is_empty() {
                 return Ok(None);
             }
             // Never more than there is, whatever size the frame claims.
             let (head, rest) = input.split_at(wanted.min(input.len()));
-            self.partial.extend_from_slice(head);
+            self.held.extend_from_slice(head);
             *input = rest;
         }
     }
 
+    /// Takes the frame that [`Frames::front`] found.
     #[inline]
-    fn taken<'a>(&mut self, place: Place<'a>, size: usize) -> Taken<'a> {
-        let offset = self.offset;
+    pub(crate) fn take(&mut self, place: Place<'_>, input: &mut &[u8]) {
+        let size = match place {
+            Place::Input(frame) => {
+                *input = input.get(frame.len()..).unwrap_or_default();
+                frame.len()
+            }
+            Place::Completed => {
+                self.state = Held::Spent;
+                self.held.len()
+            }
+        };
         self.skip(self.fed(size));
-        Taken { place, offset }
     }
 }

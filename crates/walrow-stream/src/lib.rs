@@ -1,20 +1,20 @@
 //! What PostgreSQL's replication messages mean: committed transactions in commit order.
 //!
-//! The [`Assembler`] takes the bytes of a stream, cut anywhere, and hands out the [`Item`]s of
+//! The [`Assembler`] takes the bytes of a stream, cut anywhere, and hands out the [`Event`]s of
 //! committed transactions: never a row of one that is open, cut off or rolled back. It keeps the
 //! relation versions that rows arrived under ([`Relation`]).
 //!
 //! ```
-//! use walrow_stream::{Assembler, Item};
+//! use walrow_stream::{Assembler, Event};
 //!
 //! let stream: &[u8] = &[]; // wire frames, from a file or a connection
 //! let mut assembler = Assembler::default();
 //! let mut input = stream;
-//! while let Some(item) = assembler.next(&mut input)? {
-//!     match item {
-//!         Item::Begin(transaction) => println!("transaction {}", transaction.xid),
-//!         Item::Change(change) => println!("{} #{}", change.relation, change.seq),
-//!         Item::Commit(transaction) => println!("durable up to {}", transaction.end_lsn),
+//! while let Some(event) = assembler.next(&mut input)? {
+//!     match event {
+//!         Event::Begin(transaction) => println!("transaction {}", transaction.xid),
+//!         Event::Change(change) => println!("{} #{}", change.relation, change.seq),
+//!         Event::Commit { transaction, .. } => println!("durable up to {}", transaction.end_lsn),
 //!         _ => {}
 //!     }
 //! }
@@ -26,15 +26,15 @@ mod catalog;
 mod encoding;
 mod error;
 mod frames;
-mod look;
 mod prepared;
 mod printable;
 mod relation;
 mod spool;
 mod transaction;
 mod undecided;
+mod walk;
 
-pub use assembler::Assembler;
+pub use assembler::{Assembler, Committed};
 pub use catalog::{
     Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
 };
@@ -43,4 +43,7 @@ pub use error::{Error, ErrorKind};
 pub use printable::Printable;
 pub use relation::{Column, Relation, TypeName};
 pub use spool::{Spool, SpoolFile};
-pub use transaction::{Change, Item, Message, Origin, Prepared, Row, Transaction};
+pub use transaction::{
+    Change, Event, Message, Origin, Prepared, RowChange, Transaction, Truncate, Unread,
+};
+pub use walk::{Counts, Step, Walk};

@@ -7,15 +7,14 @@
 use crate::assembler::Assembler;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
-use crate::look::{kind_of, xid_of};
 use crate::relation::Relation;
 use crate::spool::SpoolReader;
-use crate::transaction::{Item, Prepared};
+use crate::transaction::{Event, Prepared};
 use crate::undecided::{Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
     BackendMessage, BeginPrepare, Columns, CopyBothResponse, CopyData, LogicalMessage, Lsn,
-    Message, PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
+    Message, Peek, PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
 };
 
 /// Bytes of messages that are put together before they are written.
@@ -38,7 +37,7 @@ pub(crate) fn save(
         for relation in open.inherited.values() {
             put_relation(relation, open, encoding, &mut bytes);
         }
-        let mut reader = SpoolReader::new(spools.take(open.spool));
+        let mut reader = SpoolReader::new(spools.take(open.spool), 0);
         let written = put_frames(&mut reader, open, &mut bytes, out);
         open.spool = spools.adopt(reader.into_spooled());
         written?;
@@ -68,14 +67,12 @@ fn put_frames(
     bytes: &mut Vec<u8>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    while let Some(spot) = reader.next(0)? {
+    while let Some(spot) = reader.front()? {
         let frame = reader.frame(spot);
-        let stands = open.aborted.is_empty()
-            || kind_of(frame) == Some(b'M')
-            || xid_of(frame).is_none_or(|xid| !open.aborted.contains(&xid));
-        if stands {
+        if !Peek::new(frame).is_some_and(|peek| open.has_aborted(&peek)) {
             bytes.extend_from_slice(frame);
         }
+        reader.take(spot);
         if bytes.len() >= BLOCK {
             out.write_all(bytes)?;
             bytes.clear();
@@ -101,16 +98,16 @@ pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<
             Err(error) => return Err(fault(error.into())),
         };
         let mut input = block.get(..size).unwrap_or_default();
-        while let Some(item) = assembler.next(&mut input)? {
-            match item {
-                Item::Message(message)
+        while let Some(event) = assembler.next(&mut input)? {
+            match event {
+                Event::Message(message)
                     if trailer.is_none()
                         && message.lsn == Lsn::INVALID
                         && message.prefix == "walrow" =>
                 {
                     trailer = Some(message.content.to_vec());
                 }
-                Item::SessionStart if trailer.is_none() => {}
+                Event::SessionStart if trailer.is_none() => {}
                 // A committed transaction: a capture, but no state.
                 _ => return Err(fault(ErrorKind::NotPreparedState)),
             }
@@ -243,7 +240,7 @@ fn put_at(message: &Message<'_>, lsn: Lsn, clock: Timestamp, out: &mut Vec<u8>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transaction::{Change, Row, Transaction};
+    use crate::transaction::{Change, RowChange, Transaction, Truncate};
     use proptest::prelude::*;
     use walrow_testkit::strategy::arbitrary;
     use walrow_testkit::{History, Stream};
@@ -261,7 +258,7 @@ mod tests {
                 inherited: _,
                 aborted: _,
                 // Of no use once it is prepared.
-                kept: _,
+                promotions: _,
                 relation: _,
             } = open;
             (transaction.clone(), *streamed, *lost)
@@ -287,7 +284,7 @@ mod tests {
                     lines.push(format!("{:?}", error.kind));
                     return lines;
                 }
-                Ok(Some(Item::Change(change))) => {
+                Ok(Some(Event::Change(change))) => {
                     let Change {
                         seq,
                         lsn,
@@ -296,27 +293,31 @@ mod tests {
                         row,
                     } = change;
                     let row = match row {
-                        Row::Insert { new } => cells(new),
-                        Row::Update { old, new } => {
+                        RowChange::Insert { new } => cells(new),
+                        RowChange::Update { old, new } => {
                             let old = old.map(|old| (old, cells(old.tuple())));
                             format!("{old:?} {}", cells(new))
                         }
-                        Row::Delete { old } => format!("{old:?} {}", cells(old.tuple())),
-                        Row::Truncate {
-                            relations,
-                            cascade,
-                            restart_identity,
-                        } => {
-                            let relations = relations.iter().map(|it| unnumbered(it));
-                            let relations: Vec<_> = relations.collect();
-                            format!("{relations:?} {cascade} {restart_identity}")
-                        }
+                        RowChange::Delete { old } => format!("{old:?} {}", cells(old.tuple())),
                     };
                     format!("{seq} {lsn} {} {row}", unnumbered(relation))
                 }
+                Ok(Some(Event::Truncate(truncate))) => {
+                    let Truncate {
+                        seq,
+                        lsn,
+                        offset: _,
+                        relations,
+                        cascade,
+                        restart_identity,
+                    } = truncate;
+                    let relations = relations.iter().map(|it| unnumbered(it));
+                    let relations: Vec<_> = relations.collect();
+                    format!("{seq} {lsn} {relations:?} {cascade} {restart_identity}")
+                }
                 // The other has handed out its versions before.
-                Ok(Some(Item::Relation { .. })) => continue,
-                Ok(Some(item)) => format!("{item:?}"),
+                Ok(Some(Event::Relation { .. })) => continue,
+                Ok(Some(event)) => format!("{event:?}"),
             });
         }
     }

@@ -1,10 +1,48 @@
 //! The relation versions of a session: what its tables look like, and looked like.
+//!
+//! # Promotion
+//!
+//! A server describes a relation once for each session and streamed transaction that uses it, and
+//! again when its cache of the relation was invalidated. What is described inside a stream block
+//! holds for that transaction alone, since it may roll back. When the transaction commits, the server
+//! takes the relation for described to the whole session, and describes it no more. So its
+//! definition is promoted: it becomes the session's.
+//!
+//! Blocks of several transactions take turns, so by the time of the commit there may be newer
+//! definitions than the transaction's own. One that arrived outside stream blocks always wins. For
+//! those that arrived inside, the order of arrival is not enough. A transaction that runs beside an
+//! ALTER SCHEMA … RENAME may describe a table by its old name long after the rename has described it
+//! by its new name. And on servers 14 and 15 the rename invalidates no relation: no later description
+//! mends what the session has then.
+//!
+//! ```text
+//!            session    stream of 700                        stream of 701
+//!  time │    R old.t
+//!       │               ALTER SCHEMA old RENAME TO new
+//!       │               S R new.t  I  E         a change
+//!       │                                                    S R old.t  I  E      repeats the
+//!       │               c  ── promoted: the session                               session's
+//!       │    new.t ◄────── has new.t
+//!       ▼                                                    c  ── not promoted: it only repeats
+//!            I  (of new.t)                                         what 700 has changed since
+//! ```
+//!
+//! A definition that says nothing new is no sign that the table looks so again. Hence each one is
+//! noted with whether it is a *change*, another than the session's when it arrived, and
+//!
+//! - a change is promoted unless one arrived after it from outside, or a later change of another
+//!   transaction was promoted already;
+//! - a repetition is promoted unless anything at all has come to the session since it arrived.
+//!
+//! Definitions of a subtransaction that was rolled back are forgotten, and those of a prepared
+//! transaction are never promoted: in `b` … `P` they counted at once, and a server that streams
+//! describes relations again after Stream Prepare.
 
 use crate::catalog::CatalogTable;
 use crate::encoding::Encoding;
 use crate::error::ErrorKind;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use walrow_wire::{Oid, PgString, ReplicaIdentity, Xid};
@@ -120,8 +158,8 @@ struct Defined<T> {
     arrival: u64,
     /// When the last definition arrived outside streams.
     outside: u64,
-    /// When the last one arrived that a streamed transaction made itself.
-    own: u64,
+    /// When the last one arrived that a streamed transaction changed.
+    changed: u64,
 }
 
 impl<T> Defined<T> {
@@ -131,7 +169,7 @@ impl<T> Defined<T> {
             value,
             arrival,
             outside: arrival,
-            own: 0,
+            changed: 0,
         }
     }
 }
@@ -148,19 +186,59 @@ pub(crate) struct Relations {
     last: HashMap<Oid, Arc<Relation>>,
     /// Counts Relation and Type messages as they arrive.
     arrivals: u64,
-    /// Whether each version was handed out, and how many were not.
-    announced: Vec<bool>,
-    unannounced: usize,
+    /// The number of the next version.
+    next_version: u32,
+    /// What is to be known of some versions.
+    states: HashMap<u32, State>,
     /// Versions that are to be handed out now.
     new: VecDeque<Arc<Relation>>,
-    /// The relations looked up last, by the low bits of their OID: a transaction alternates
-    /// between few tables, and a run of rows is of one.
-    recent: [Option<Arc<Relation>>; RECENT],
+    /// The relations looked up last, by the low bits of their OID, each with whether its rows are
+    /// handed out: a transaction alternates between few tables, and a run of rows is of one.
+    recent: [Option<(Arc<Relation>, bool)>; RECENT],
+    /// What the next definitions come to, where that is known: in a transaction that was taken out.
+    known: VecDeque<Arc<Relation>>,
+    /// What is noted of a transaction that is being taken out.
+    record: Option<Record>,
     /// What names are encoded in.
     pub(crate) encoding: Encoding,
 }
 
 const RECENT: usize = 8;
+
+/// What a transaction looks up.
+#[derive(Debug, Default)]
+struct Record {
+    /// The versions of relations at their first use, but for those that it defined before.
+    used: HashMap<Oid, Arc<Relation>>,
+    /// What its definitions came to, and of which relations they were.
+    defined: VecDeque<Arc<Relation>>,
+    oids: HashSet<Oid>,
+    /// What was to be known of these versions before it.
+    states: HashMap<u32, State>,
+    /// Versions that were to be handed out when it began.
+    new: VecDeque<Arc<Relation>>,
+}
+
+/// What is to be known of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It was not handed out.
+    Unannounced,
+    /// Nobody asks for its rows.
+    LeftOut,
+}
+
+/// What a row's relation is to who reads the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// A version, at this place of those that were looked up last.
+    Known(usize),
+    /// A version that nobody asks for.
+    LeftOut,
+    /// A version that is to be handed out first.
+    New,
+    Unknown,
+}
 
 /// Bytes that a name may have as it was sent. PostgreSQL's have 63; a server that was compiled with
 /// longer ones, or converts them from another encoding, sends more. A name is repeated in every
@@ -182,15 +260,91 @@ impl Relations {
         self.recent = [const { None }; RECENT];
     }
 
+    /// The version that holds now.
+    pub(crate) fn get(&self, oid: Oid) -> Option<&Arc<Relation>> {
+        let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
+        let defined = overlay.or_else(|| self.session.relations.get(&oid))?;
+        Some(&defined.value)
+    }
+
+    /// What the relation of a row is. A new version is ready to be handed out then.
     #[inline]
-    pub(crate) fn get(&mut self, oid: Oid) -> Option<&Arc<Relation>> {
-        let slot = self.recent.get_mut(oid as usize % RECENT)?;
-        if slot.as_ref().is_none_or(|relation| relation.oid != oid) {
-            let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
-            let defined = overlay.or_else(|| self.session.relations.get(&oid))?;
-            *slot = Some(Arc::clone(&defined.value));
+    pub(crate) fn look_up(&mut self, oid: Oid) -> Lookup {
+        let place = oid as usize % RECENT;
+        match self.recent.get(place) {
+            Some(Some((relation, true))) if relation.oid == oid => Lookup::Known(place),
+            Some(Some((relation, false))) if relation.oid == oid => Lookup::LeftOut,
+            _ => self.look_further(oid, place),
         }
-        slot.as_ref()
+    }
+
+    /// The version at a place of those that were looked up last.
+    #[inline]
+    pub(crate) fn recent(&self, place: usize) -> Option<&Arc<Relation>> {
+        let (relation, _) = self.recent.get(place)?.as_ref()?;
+        Some(relation)
+    }
+
+    #[cold]
+    fn look_further(&mut self, oid: Oid, place: usize) -> Lookup {
+        let Some(relation) = self.get(oid).cloned() else {
+            return Lookup::Unknown;
+        };
+        if let Some(record) = &mut self.record {
+            if !record.oids.contains(&oid) {
+                let used = record.used.entry(oid);
+                used.or_insert_with(|| Arc::clone(&relation));
+            }
+            if let Some(state @ State::LeftOut) = self.states.get(&relation.version) {
+                record.states.insert(relation.version, *state);
+            }
+        }
+        if self.announce(&relation) {
+            return Lookup::New;
+        }
+        let wanted = self.states.get(&relation.version) != Some(&State::LeftOut);
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = Some((relation, wanted));
+        }
+        if wanted {
+            Lookup::Known(place)
+        } else {
+            Lookup::LeftOut
+        }
+    }
+
+    /// Notes from now on what is looked up.
+    pub(crate) fn record(&mut self) {
+        self.forget_recent();
+        self.record = Some(Record {
+            new: self.new.clone(),
+            ..Record::default()
+        });
+    }
+
+    /// Relations in which the same reading looks up the same.
+    pub(crate) fn recorded(&mut self) -> Self {
+        let record = self.record.take().unwrap_or_default();
+        self.new.clear();
+        let used = record.used.into_iter();
+        Self {
+            session: Definitions {
+                relations: used.map(|(oid, it)| (oid, Defined::now(it, 0))).collect(),
+                types: HashMap::new(),
+            },
+            next_version: self.next_version,
+            states: record.states,
+            new: record.new,
+            known: record.defined,
+            encoding: self.encoding,
+            ..Self::default()
+        }
+    }
+
+    /// Rows of this version are not asked for.
+    pub(crate) fn leave_out(&mut self, version: u32) {
+        self.states.insert(version, State::LeftOut);
+        self.forget_recent();
     }
 
     /// The session's relations, in no order.
@@ -198,31 +352,17 @@ impl Relations {
         self.session.relations.values().map(|known| &known.value)
     }
 
-    /// Whether a row of these relations uses a version that is to be handed out before it.
-    #[cold]
-    pub(crate) fn uses_unannounced(&mut self, oids: &[Oid]) -> bool {
-        for oid in oids {
-            if let Some(relation) = self.get(*oid).cloned() {
-                self.announce(&relation);
-            }
+    /// Makes ready to hand out a version that was not; whether it was not.
+    pub(crate) fn announce(&mut self, relation: &Arc<Relation>) -> bool {
+        if self.states.get(&relation.version) != Some(&State::Unannounced) {
+            return false;
         }
-        !self.new.is_empty()
-    }
-
-    #[cold]
-    fn announce(&mut self, relation: &Arc<Relation>) {
-        if let Some(announced) = self.announced.get_mut(relation.version as usize)
-            && !std::mem::replace(announced, true)
-        {
-            self.unannounced = self.unannounced.saturating_sub(1);
-            self.new.push_back(Arc::clone(relation));
+        self.states.remove(&relation.version);
+        if let Some(record) = &mut self.record {
+            record.states.insert(relation.version, State::Unannounced);
         }
-    }
-
-    /// Whether there are versions that were not handed out.
-    #[inline]
-    pub(crate) const fn has_unannounced(&self) -> bool {
-        self.unannounced > 0
+        self.new.push_back(Arc::clone(relation));
+        true
     }
 
     /// A version that is to be handed out now.
@@ -249,59 +389,67 @@ impl Relations {
         self.forget_recent();
     }
 
-    /// Definitions from now on are the session's again, with those of the transaction that `kept`
-    /// names, unless the session knows better.
-    pub(crate) fn leave(&mut self, kept: &Kept) {
+    /// Definitions from now on are the session's again, with those of the transaction that are to be
+    /// promoted, unless the session knows better.
+    pub(crate) fn leave(&mut self, promotions: &Promotions) {
         let Some(mut overlay) = self.overlay.take() else {
             return;
         };
-        for (oid, keep) in &kept.relations {
+        for (oid, promotion) in &promotions.relations {
             let arrival = self.arrive();
             promote(
                 &mut self.session.relations,
                 &mut overlay.relations,
                 *oid,
-                *keep,
+                *promotion,
                 arrival,
             );
         }
-        for (oid, keep) in &kept.types {
+        for (oid, promotion) in &promotions.types {
             let arrival = self.arrive();
             promote(
                 &mut self.session.types,
                 &mut overlay.types,
                 *oid,
-                *keep,
+                *promotion,
                 arrival,
             );
         }
         self.forget_recent();
     }
 
-    /// How a streamed definition of a relation that arrives now is kept.
-    pub(crate) fn keep(&mut self, message: &walrow_wire::Relation<'_>, xid: Xid) -> Keep {
+    /// How a streamed definition of a relation that arrives now is to be promoted.
+    pub(crate) fn relation_promotion(
+        &mut self,
+        message: &walrow_wire::Relation<'_>,
+        xid: Xid,
+    ) -> Promotion {
         let known = self.session.relations.get(&message.oid);
-        let own = known.is_none_or(|known| !known.value.is_like(message, self.encoding));
-        self.keep_now(xid, own)
+        let is_change = known.is_none_or(|known| !known.value.is_like(message, self.encoding));
+        self.promotion(xid, is_change)
     }
 
-    /// How a streamed definition of a type that arrives now is kept.
-    pub(crate) fn keep_type(&mut self, message: &walrow_wire::Type<'_>, xid: Xid) -> Keep {
+    /// How a streamed definition of a type that arrives now is to be promoted.
+    pub(crate) fn type_promotion(
+        &mut self,
+        message: &walrow_wire::Type<'_>,
+        xid: Xid,
+    ) -> Promotion {
         let known = self.session.types.get(&message.oid);
-        let own = known.is_none_or(|known| {
+        let is_change = known.is_none_or(|known| {
             let name = self.encoding.decode(message.name);
             let namespace = self.encoding.decode(spelt_out(message.namespace));
             name.is_none_or(|name| *known.value.name != *name)
                 || namespace.is_none_or(|namespace| *known.value.namespace != *namespace)
         });
-        self.keep_now(xid, own)
+        self.promotion(xid, is_change)
     }
 
-    fn keep_now(&mut self, xid: Xid, own: bool) -> Keep {
-        Keep {
+    fn promotion(&mut self, xid: Xid, is_change: bool) -> Promotion {
+        Promotion {
             arrival: self.arrive(),
             xid,
-            own,
+            is_change,
         }
     }
 
@@ -369,7 +517,7 @@ impl Relations {
                 type_name: self.type_name(column.type_oid).cloned(),
             });
         }
-        let mut relation = Relation {
+        let relation = Relation {
             version: 0,
             oid: message.oid,
             namespace: self.namespace(message.namespace, "Relation")?.into(),
@@ -377,23 +525,16 @@ impl Relations {
             replica_identity: message.replica_identity,
             columns: columns.into(),
         };
-        let oid = message.oid;
         let arrival = self.arrive();
-        let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
-        let known = overlay.into_iter().chain(self.session.relations.get(&oid));
-        let known = known.map(|known| &known.value).chain(self.last.get(&oid));
-        let same = known.into_iter().find(|known| {
-            relation.version = known.version;
-            ***known == relation
-        });
-        let relation = if let Some(same) = same {
-            Arc::clone(same)
-        } else {
-            relation.version = u32::try_from(self.announced.len()).unwrap_or(u32::MAX);
-            self.announced.push(false);
-            self.unannounced = self.unannounced.saturating_add(1);
-            Arc::new(relation)
+        let relation = match self.known.pop_front() {
+            Some(relation) => relation,
+            None => self.version_of(relation),
         };
+        let oid = relation.oid;
+        if let Some(record) = &mut self.record {
+            record.oids.insert(oid);
+            record.defined.push_back(Arc::clone(&relation));
+        }
         self.last.insert(oid, Arc::clone(&relation));
         if announce == Announce::Yes {
             self.announce(&relation);
@@ -403,66 +544,89 @@ impl Relations {
             None => &mut self.session.relations,
         };
         relations.insert(oid, Defined::now(relation, arrival));
-        if let Some(slot) = self.recent.get_mut(oid as usize % RECENT) {
-            *slot = None;
+        if let Some(recent) = self.recent.get_mut(oid as usize % RECENT) {
+            *recent = None;
         }
         Ok(())
     }
+
+    /// A version that says the same, or a new one.
+    fn version_of(&mut self, mut relation: Relation) -> Arc<Relation> {
+        let oid = relation.oid;
+        let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
+        let known = overlay.into_iter().chain(self.session.relations.get(&oid));
+        let known = known.map(|known| &known.value).chain(self.last.get(&oid));
+        for known in known {
+            relation.version = known.version;
+            if **known == relation {
+                return Arc::clone(known);
+            }
+        }
+        relation.version = self.next_version;
+        self.states.insert(relation.version, State::Unannounced);
+        self.next_version = self.next_version.saturating_add(1);
+        Arc::new(relation)
+    }
 }
 
-/// Takes a transaction's definition over into the session.
-///
-/// Not if one arrived outside since, or a later one of another transaction that made it. And not if
-/// it only repeats what the session had when it arrived, and another transaction's has taken that
-/// one's place since: that one made the change.
+/// Takes a transaction's definition over into the session, if it is not out of date: see above.
 fn promote<T>(
     session: &mut HashMap<Oid, Defined<T>>,
     overlay: &mut HashMap<Oid, Defined<T>>,
     oid: Oid,
-    keep: Keep,
+    promotion: Promotion,
     arrival: u64,
 ) {
-    let (latest, outside, own) = session
-        .get(&oid)
-        .map_or((0, 0, 0), |known| (known.arrival, known.outside, known.own));
-    let since = if keep.own { outside.max(own) } else { latest };
-    if since <= keep.arrival
+    let (latest, outside, changed) = session.get(&oid).map_or((0, 0, 0), |known| {
+        (known.arrival, known.outside, known.changed)
+    });
+    let since = if promotion.is_change {
+        outside.max(changed)
+    } else {
+        latest
+    };
+    if since <= promotion.arrival
         && let Some(Defined { value, .. }) = overlay.remove(&oid)
     {
+        let changed = if promotion.is_change {
+            promotion.arrival
+        } else {
+            changed
+        };
         session.insert(
             oid,
             Defined {
                 value,
                 arrival,
                 outside,
-                own: if keep.own { keep.arrival } else { own },
+                changed,
             },
         );
     }
 }
 
-/// What a streamed transaction defined.
+/// What a streamed transaction defined, and the session takes over at its commit.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
-    pub(crate) relations: BTreeMap<Oid, Keep>,
-    pub(crate) types: BTreeMap<Oid, Keep>,
+pub(crate) struct Promotions {
+    pub(crate) relations: BTreeMap<Oid, Promotion>,
+    pub(crate) types: BTreeMap<Oid, Promotion>,
 }
 
 /// One definition of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keep {
+pub(crate) struct Promotion {
     arrival: u64,
     /// The (sub)transaction that it came with.
     xid: Xid,
     /// Whether it is another than the session's when it arrived.
-    own: bool,
+    is_change: bool,
 }
 
-impl Kept {
+impl Promotions {
     /// The subtransaction was rolled back.
     pub(crate) fn forget(&mut self, subxid: Xid) {
-        self.relations.retain(|_, keep| keep.xid != subxid);
-        self.types.retain(|_, keep| keep.xid != subxid);
+        self.relations.retain(|_, it| it.xid != subxid);
+        self.types.retain(|_, it| it.xid != subxid);
     }
 }
 

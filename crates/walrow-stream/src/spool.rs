@@ -1,5 +1,6 @@
 //! The bytes of transactions that are not committed yet, in bounded memory.
 
+use crate::frames::Span;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
@@ -40,8 +41,8 @@ pub(crate) struct Spooled {
     memory: Vec<u8>,
     /// Where in the stream the last frame ends.
     end: Option<u64>,
-    /// Whether its offsets are those of another stream.
-    foreign: bool,
+    /// Whether its offsets are those of the stream that it was saved from.
+    restored: bool,
 }
 
 /// The bytes of all open transactions.
@@ -116,9 +117,9 @@ impl Spools {
         id
     }
 
-    /// Takes in what another stream's state held, whose offsets are none of this stream.
-    pub(crate) fn adopt_foreign(&mut self, mut spooled: Spooled) -> io::Result<SpoolId> {
-        spooled.foreign = true;
+    /// Takes in what a saved state had, whose offsets are none of this stream.
+    pub(crate) fn adopt_restored(&mut self, mut spooled: Spooled) -> io::Result<SpoolId> {
+        spooled.restored = true;
         let id = self.adopt(spooled);
         if self.used > self.limit {
             self.make_room(id, 0)?;
@@ -126,14 +127,8 @@ impl Spools {
         Ok(id)
     }
 
-    /// Appends whole frames that begin at `offset` in the stream, where they are `fed` bytes.
-    pub(crate) fn append(
-        &mut self,
-        id: SpoolId,
-        frames: &[u8],
-        offset: u64,
-        fed: u64,
-    ) -> io::Result<()> {
+    /// Appends whole frames that lie there in the stream.
+    pub(crate) fn append(&mut self, id: SpoolId, frames: &[u8], span: Span) -> io::Result<()> {
         if frames.is_empty() {
             return Ok(());
         }
@@ -151,11 +146,7 @@ impl Spools {
             Some(spool) => entry.spill(&**spool)?,
             None => reserve(&mut entry.memory, wanted),
         }
-        if entry.end != Some(offset) {
-            entry.memory.push(MARK);
-            entry.memory.extend_from_slice(&offset.to_be_bytes());
-        }
-        entry.end = Some(offset.saturating_add(fed));
+        entry.mark(span);
         match &direct {
             Some(spool) => {
                 entry.spill(&**spool)?;
@@ -234,6 +225,23 @@ fn reserve(memory: &mut Vec<u8>, wanted: usize) {
 }
 
 impl Spooled {
+    /// Whole frames in memory.
+    pub(crate) fn in_memory(frames: &[u8], span: Span) -> Self {
+        let mut spooled = Self::default();
+        spooled.mark(span);
+        spooled.memory.extend_from_slice(frames);
+        spooled
+    }
+
+    /// Says where the frames that follow lie in the stream.
+    fn mark(&mut self, span: Span) {
+        if self.end != Some(span.offset) {
+            self.memory.push(MARK);
+            self.memory.extend_from_slice(&span.offset.to_be_bytes());
+        }
+        self.end = Some(span.end());
+    }
+
     /// Moves what lies in memory to the file and gives the memory up.
     fn spill(&mut self, spool: &dyn Spool) -> io::Result<()> {
         let memory = std::mem::take(&mut self.memory);
@@ -265,6 +273,8 @@ pub(crate) struct SpoolReader {
     at: usize,
     /// Where the next frame begins in the stream.
     offset: u64,
+    /// Bytes of each frame that were not in the stream.
+    header: usize,
     /// Whether the buffer is what lay in memory, after the file's end.
     at_memory: bool,
 }
@@ -279,16 +289,22 @@ pub(crate) struct Spot {
 }
 
 impl SpoolReader {
-    pub(crate) fn new(spooled: Spooled) -> Self {
+    pub(crate) fn new(spooled: Spooled, header: usize) -> Self {
         Self {
             spooled,
+            header,
             ..Self::default()
         }
     }
 
-    /// Whether offsets are those of another stream.
-    pub(crate) const fn is_foreign(&self) -> bool {
-        self.spooled.foreign
+    /// Whether offsets are those of the stream that the prepared transaction was saved from.
+    pub(crate) const fn is_restored(&self) -> bool {
+        self.spooled.restored
+    }
+
+    /// Whether nothing was read.
+    pub(crate) const fn is_at_start(&self) -> bool {
+        self.file_at == 0 && !self.at_memory
     }
 
     /// The bytes of a frame.
@@ -297,9 +313,9 @@ impl SpoolReader {
         self.buffer.get(spot.start..spot.end).unwrap_or_default()
     }
 
-    /// The next frame, of which `header` bytes were not in the stream.
+    /// The next frame, which is not taken yet.
     #[inline]
-    pub(crate) fn next(&mut self, header: usize) -> io::Result<Option<Spot>> {
+    pub(crate) fn front(&mut self) -> io::Result<Option<Spot>> {
         loop {
             let rest = self.buffer.get(self.at..).unwrap_or_default();
             let size = match rest {
@@ -318,20 +334,25 @@ impl SpoolReader {
                     .filter(|size| *size <= rest.len()),
             };
             if let Some(size) = size {
-                let spot = Spot {
+                return Ok(Some(Spot {
                     start: self.at,
                     end: self.at.saturating_add(size),
                     offset: self.offset,
-                };
-                self.at = spot.end;
-                let fed = size.saturating_sub(header) as u64;
-                self.offset = self.offset.saturating_add(fed);
-                return Ok(Some(spot));
+                }));
             }
             if !self.refill()? {
                 return Ok(None);
             }
         }
+    }
+
+    /// Takes the frame that [`SpoolReader::front`] found.
+    #[inline]
+    pub(crate) fn take(&mut self, spot: Spot) {
+        let size = spot.end.saturating_sub(spot.start);
+        let fed = size.saturating_sub(self.header) as u64;
+        self.at = spot.end;
+        self.offset = self.offset.saturating_add(fed);
     }
 
     /// Brings more frames to hand; whether there were more.
@@ -412,7 +433,11 @@ mod tests {
         for size in [10, 100_000, 700_000, limit + 1, 50, 300_000] {
             for (offset, id) in (0..).zip(&ids) {
                 let bytes = vec![1; size];
-                spools.append(*id, &bytes, offset << 32, 1).unwrap();
+                let span = Span {
+                    offset: offset << 32,
+                    fed: 1,
+                };
+                spools.append(*id, &bytes, span).unwrap();
                 let held: usize = spools.entries.values().map(|it| it.memory.capacity()).sum();
                 assert_eq!(held, spools.used);
                 assert!(held <= limit + (limit >> 3), "{held} bytes after {size}");
@@ -422,11 +447,11 @@ mod tests {
             spools.remove(id);
         }
         assert_eq!(spools.used, 0);
-        let foreign = Spooled {
+        let restored = Spooled {
             memory: vec![1; 2 * limit],
             ..Spooled::default()
         };
-        spools.adopt_foreign(foreign).unwrap();
+        spools.adopt_restored(restored).unwrap();
         assert_eq!(spools.used, 0);
     }
 }

@@ -1,11 +1,13 @@
 //! What an assembler hands out.
 
+use crate::error::{Error, ErrorKind, Fault, INSIDE};
 use crate::relation::Relation;
 use std::sync::Arc;
-use walrow_wire::{Lsn, OldTuple, Timestamp, Tuple, Xid};
+use walrow_wire::{self as wire, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow, Xid};
 
 /// A committed transaction's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transaction {
     /// Its ID; 32 bits that wrap around.
     pub xid: Xid,
@@ -32,6 +34,7 @@ impl Transaction {
 
 /// How a transaction was prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Prepared {
     /// The name that PREPARE TRANSACTION gave it; used again by others, in time.
     pub gid: String,
@@ -46,6 +49,7 @@ pub struct Prepared {
 
 /// Where a transaction came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Origin {
     /// The origin's name.
     pub name: String,
@@ -53,14 +57,15 @@ pub struct Origin {
     pub commit_lsn: Lsn,
 }
 
-/// One thing a stream tells. Changes, transactional messages and relation versions lie between
-/// their transaction's Begin and Commit, in order.
+/// What an assembler hands out. Changes, truncates, transactional messages and relation versions lie
+/// between their transaction's Begin and Commit, in order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Item<'a> {
+pub enum Event<'a, R = RowChange<'a>> {
     /// A committed transaction begins.
     Begin(&'a Transaction),
     /// A relation version that is seen for the first time.
+    #[non_exhaustive]
     Relation {
         /// The version.
         relation: &'a Arc<Relation>,
@@ -68,42 +73,52 @@ pub enum Item<'a> {
         seq: u64,
     },
     /// A row change of it.
-    Change(Change<'a>),
-    /// A logical message; a non-transactional one stands outside transactions.
+    Change(Change<'a, R>),
+    /// A truncate of it.
+    Truncate(Truncate),
+    /// A logical message; a non-transactional one lies outside transactions.
     Message(Message<'a>),
     /// The transaction is complete.
-    Commit(&'a Transaction),
-    /// Many messages were read that nothing comes of: of a transaction that is left out, of a
-    /// subtransaction that was rolled back. There are more: a caller may look around.
+    #[non_exhaustive]
+    Commit {
+        /// The transaction.
+        transaction: &'a Transaction,
+        /// How many changes it has, those included that were left out.
+        changes: u64,
+    },
+    /// Many messages were read that nothing comes of: of a transaction or a relation that is left
+    /// out, of a subtransaction that was rolled back. There are more: a caller may look around.
     Skipped,
     /// A new server session begins: relations are sent again.
     SessionStart,
     /// The server ended the stream with an error; what was open is dropped.
+    #[non_exhaustive]
     ServerError {
         /// The SQLSTATE.
         sqlstate: &'a str,
     },
 }
 
-/// One committed change of rows.
+/// One committed change of a row.
 #[derive(Clone, Debug)]
-pub struct Change<'a> {
+#[non_exhaustive]
+pub struct Change<'a, R = RowChange<'a>> {
     /// Counts the transaction's changes from 0, the same for every protocol version.
     pub seq: u64,
     /// The change's own LSN, 0/0 where the server sent none.
     pub lsn: Lsn,
     /// Bytes fed to the assembler before the change's message.
     pub offset: u64,
-    /// The relation version it arrived under; of a truncate, the first one's.
+    /// The relation version it arrived under.
     pub relation: &'a Arc<Relation>,
     /// What happened.
-    pub row: Row<'a>,
+    pub row: R,
 }
 
-/// What happened to a row or to tables. Tuples have as many cells as the relation has columns.
-#[derive(Clone, Debug)]
+/// What happened to a row. Tuples have as many cells as the relation has columns.
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Row<'a> {
+pub enum RowChange<'a> {
     /// A row came to be.
     Insert {
         /// The row.
@@ -121,19 +136,127 @@ pub enum Row<'a> {
         /// The old row or its key.
         old: OldTuple<'a>,
     },
-    /// All rows of some tables are gone.
-    Truncate {
-        /// The tables, those that CASCADE took included.
-        relations: Vec<Arc<Relation>>,
-        /// Whether CASCADE was given.
-        cascade: bool,
-        /// Whether RESTART IDENTITY was given.
-        restart_identity: bool,
-    },
+}
+
+/// A committed truncate of tables.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Truncate {
+    /// Its place among the transaction's changes: [`Change::seq`].
+    pub seq: u64,
+    /// Its own LSN, 0/0 where the server sent none.
+    pub lsn: Lsn,
+    /// Bytes fed to the assembler before its message.
+    pub offset: u64,
+    /// The tables, those that CASCADE took included.
+    pub relations: Vec<Arc<Relation>>,
+    /// Whether CASCADE was given.
+    pub cascade: bool,
+    /// Whether RESTART IDENTITY was given.
+    pub restart_identity: bool,
+}
+
+/// A change whose tuples were not read: [`Assembler::next_unread`](crate::Assembler::next_unread).
+#[derive(Clone, Copy, Debug)]
+pub struct Unread<'a> {
+    peek: Peek<'a>,
+    context: &'a Context,
+}
+
+/// What is the same for all rows of a transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Context {
+    /// Whether its messages carry a transaction ID.
+    pub(crate) in_stream: bool,
+    /// Bytes of each frame that were not in the stream.
+    pub(crate) header: usize,
+    pub(crate) commit_lsn: Lsn,
+}
+
+impl<'a> Unread<'a> {
+    #[inline]
+    pub(crate) const fn new(peek: Peek<'a>, context: &'a Context) -> Self {
+        Self { peek, context }
+    }
+
+    /// The row, whose cells are checked as they are read; `None` where it is not the protocol.
+    #[inline]
+    pub fn row(&self) -> Option<UnreadRow<'a>> {
+        self.peek.row(self.context.in_stream)
+    }
+}
+
+impl<'a> Change<'a, Unread<'a>> {
+    /// Reads all cells at once, and says what is wrong with them.
+    ///
+    /// # Errors
+    /// Bytes that are not the protocol, or another number of cells than the relation has columns.
+    pub fn read(&self) -> Result<Change<'a>, Error> {
+        let Unread { peek, context } = &self.row;
+        let Context {
+            in_stream,
+            header,
+            commit_lsn,
+        } = context;
+        match row_change(peek, *in_stream, self.relation) {
+            Ok(row) => Ok(Change {
+                seq: self.seq,
+                lsn: self.lsn,
+                offset: self.offset,
+                relation: self.relation,
+                row,
+            }),
+            Err(fault) => {
+                let fault = fault.or_near(self.lsn).or_near(*commit_lsn);
+                Err(fault.at_frame(*header, self.offset))
+            }
+        }
+    }
+}
+
+fn row_change<'a>(
+    peek: &Peek<'a>,
+    in_stream: bool,
+    relation: &Relation,
+) -> Result<RowChange<'a>, Fault> {
+    let check = |tuple: Tuple<'_>| {
+        let (expected, found) = (relation.columns.len(), tuple.len());
+        if expected == found {
+            return Ok(());
+        }
+        Err(Fault::from(ErrorKind::ColumnCount {
+            message: peek.kind().name(),
+            relation: relation.to_string(),
+            expected,
+            found,
+        }))
+    };
+    match peek.message(in_stream)? {
+        wire::Message::Insert(insert) => {
+            check(insert.new)?;
+            Ok(RowChange::Insert { new: insert.new })
+        }
+        wire::Message::Update(update) => {
+            if let Some(old) = update.old {
+                check(old.tuple())?;
+            }
+            check(update.new)?;
+            Ok(RowChange::Update {
+                old: update.old,
+                new: update.new,
+            })
+        }
+        wire::Message::Delete(delete) => {
+            check(delete.old.tuple())?;
+            Ok(RowChange::Delete { old: delete.old })
+        }
+        other => Err(Fault::unexpected(other.name(), INSIDE)),
+    }
 }
 
 /// What `pg_logical_emit_message` wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message<'a> {
     /// Where its record ends; of a non-transactional one, its position.
     pub lsn: Lsn,

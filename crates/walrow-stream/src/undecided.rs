@@ -1,20 +1,19 @@
 //! Transactions that have begun and are neither committed nor rolled back: streamed in chunks, or
 //! prepared. They are nothing but their messages, in the spool.
 
-use crate::error::ErrorKind;
-use crate::look::{Fault, INSIDE, parse, relation_of, unexpected};
-use crate::relation::{Announce, Kept, Relation, Relations, bounded};
+use crate::error::{ErrorKind, Fault};
+use crate::relation::{Promotions, Relation, Relations, bounded};
 use crate::spool::{SpoolId, Spools};
 use crate::transaction::{Origin, Prepared, Transaction};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use walrow_wire::{
-    BeginPrepare, CommitPrepared, Lsn, Message, Oid, Prepare, RollbackPrepared, StreamAbort,
-    StreamCommit, StreamPrepare, StreamStart, Timestamp, XLogData, Xid,
+    BeginPrepare, CommitPrepared, Lsn, Oid, Peek, Prepare, RollbackPrepared, StreamAbort,
+    StreamCommit, StreamPrepare, StreamStart, Timestamp, Xid,
 };
 
-/// One of them.
+/// A transaction that is open in stream blocks, or prepared.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) transaction: Transaction,
@@ -24,7 +23,7 @@ pub(crate) struct Open {
     /// Versions that its rows arrived under without a Relation message of its own before them.
     pub(crate) inherited: BTreeMap<Oid, Arc<Relation>>,
     /// What its own Relation and Type messages defined.
-    pub(crate) kept: Kept,
+    pub(crate) promotions: Promotions,
     /// Subtransactions that were rolled back.
     pub(crate) aborted: HashSet<Xid>,
     /// The relation of its last row.
@@ -63,7 +62,7 @@ impl Key {
     }
 }
 
-/// All of them.
+/// The open ones between their blocks, and the prepared ones.
 #[derive(Debug, Default)]
 pub(crate) struct Undecided {
     pub(crate) spools: Spools,
@@ -76,11 +75,9 @@ pub(crate) struct Undecided {
     pub(crate) prepares_empty: bool,
     /// How many Commit Prepared came for which nothing had been prepared in the stream.
     pub(crate) unprepared: u64,
-    /// The one whose messages arrive now: in S…E or in b…P.
-    current: Option<Open>,
     /// By top-level transaction.
-    streamed: BTreeMap<Xid, Open>,
-    pub(crate) prepared: BTreeMap<Key, Open>,
+    streamed: BTreeMap<Xid, Box<Open>>,
+    pub(crate) prepared: BTreeMap<Key, Box<Open>>,
     /// Prepared transactions that were committed last: ID and end LSN.
     finished: VecDeque<(Xid, Lsn)>,
 }
@@ -88,26 +85,10 @@ pub(crate) struct Undecided {
 /// How many are remembered: a reconnect brings back what was not confirmed, which is less.
 const FINISHED: usize = 1 << 14;
 
-/// What becomes of a message of the current transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inside {
-    /// It is the transaction's.
-    Keep,
-    /// It ends the block.
-    End,
-}
-
 impl Undecided {
-    /// The one whose messages arrive now.
-    #[inline]
-    pub(crate) const fn current(&self) -> Option<&Open> {
-        self.current.as_ref()
-    }
-
     /// A new session: what is open begins again, what is prepared stays.
     pub(crate) fn drop_open(&mut self) {
-        let current = self.current.take().into_iter();
-        for open in current.chain(std::mem::take(&mut self.streamed).into_values()) {
+        for open in std::mem::take(&mut self.streamed).into_values() {
             self.spools.remove(open.spool);
         }
     }
@@ -137,7 +118,7 @@ impl Undecided {
     /// Gives the prepared ones to another.
     pub(crate) fn move_prepared(mut self, other: &mut Self) -> io::Result<()> {
         for mut open in std::mem::take(&mut self.prepared).into_values() {
-            open.spool = other.spools.adopt_foreign(self.spools.take(open.spool))?;
+            open.spool = other.spools.adopt_restored(self.spools.take(open.spool))?;
             other.hold(open);
         }
         // What is known does not become less by a state that has less.
@@ -147,8 +128,8 @@ impl Undecided {
         Ok(())
     }
 
-    fn open(&mut self, xid: Xid, streamed: bool) -> Open {
-        Open {
+    fn open(&mut self, xid: Xid, streamed: bool) -> Box<Open> {
+        Box::new(Open {
             transaction: Transaction {
                 xid,
                 ..Transaction::default()
@@ -156,17 +137,18 @@ impl Undecided {
             streamed,
             spool: self.spools.create(),
             inherited: BTreeMap::new(),
-            kept: Kept::default(),
+            promotions: Promotions::default(),
             aborted: HashSet::new(),
             relation: None,
             lost: false,
-        }
+        })
     }
 
-    pub(crate) fn stream_start(&mut self, start: StreamStart) -> Result<(), Fault> {
+    /// The transaction whose block begins.
+    pub(crate) fn stream_start(&mut self, start: StreamStart) -> Result<Box<Open>, Fault> {
         let known = self.streamed.remove(&start.xid);
         let xid = start.xid;
-        let open = match (start.first, known) {
+        Ok(match (start.first, known) {
             (false, Some(open)) => open,
             (true, None) => self.open(xid, true),
             (true, Some(open)) if open.lost => {
@@ -176,14 +158,18 @@ impl Undecided {
             (true, Some(_)) => {
                 return Err(ErrorKind::StreamRestarted { xid }.into());
             }
-            (false, None) if self.late_start => Open {
-                lost: true,
-                ..self.open(xid, true)
-            },
+            (false, None) if self.late_start => {
+                let mut open = self.open(xid, true);
+                open.lost = true;
+                open
+            }
             (false, None) => return Err(missing("Stream Start", xid)),
-        };
-        self.current = Some(open);
-        Ok(())
+        })
+    }
+
+    /// Its block is at its end.
+    pub(crate) fn stream_stop(&mut self, open: Box<Open>) {
+        self.streamed.insert(open.transaction.xid, open);
     }
 
     /// Takes a Stream Abort; of what was never streamed, PostgreSQL 18 sends them too.
@@ -194,16 +180,19 @@ impl Undecided {
             }
         } else if let Some(open) = self.streamed.get_mut(&abort.xid) {
             open.aborted.insert(abort.subxid);
-            open.kept.forget(abort.subxid);
+            open.promotions.forget(abort.subxid);
             open.relation = None;
         }
     }
 
     /// The transaction that is committed; none where a stream that starts late has nothing of it.
-    pub(crate) fn stream_commit(&mut self, commit: &StreamCommit) -> Result<Option<Open>, Fault> {
+    pub(crate) fn stream_commit(
+        &mut self,
+        commit: &StreamCommit,
+    ) -> Result<Option<Box<Open>>, Fault> {
         match self.streamed.remove(&commit.xid) {
-            Some(open) => {
-                let open = open.committed(commit.commit_lsn, commit.end_lsn, commit.commit_time);
+            Some(mut open) => {
+                open.commit(commit.commit_lsn, commit.end_lsn, commit.commit_time);
                 Ok(Some(open))
             }
             None if self.late_start => Ok(None),
@@ -229,7 +218,8 @@ impl Undecided {
         Ok(())
     }
 
-    pub(crate) fn begin_prepare(&mut self, begin: &BeginPrepare<'_>) -> Result<(), Fault> {
+    /// The transaction that is about to be prepared.
+    pub(crate) fn begin_prepare(&mut self, begin: &BeginPrepare<'_>) -> Result<Box<Open>, Fault> {
         let mut open = self.open(begin.xid, false);
         open.transaction.prepared = Some(Prepared {
             gid: gid("Begin Prepare", begin.gid)?,
@@ -237,12 +227,11 @@ impl Undecided {
             prepare_end_lsn: begin.end_lsn,
             prepare_time: begin.prepare_time,
         });
-        self.current = Some(open);
-        Ok(())
+        Ok(open)
     }
 
     /// Keeps it until its end is told. One that a new session sends again replaces itself.
-    pub(crate) fn hold(&mut self, open: Open) {
+    pub(crate) fn hold(&mut self, open: Box<Open>) {
         let Some(prepared) = &open.transaction.prepared else {
             return;
         };
@@ -277,7 +266,7 @@ impl Undecided {
         &mut self,
         commit: &CommitPrepared<'_>,
         delivered: bool,
-    ) -> Result<Option<Open>, Fault> {
+    ) -> Result<Option<Box<Open>>, Fault> {
         let missing = || {
             let xid = commit.xid;
             Err(Fault::from(ErrorKind::MissingPrepared { xid }).near(commit.commit_lsn))
@@ -309,11 +298,11 @@ impl Undecided {
             self.finished.pop_front();
         }
         self.finished.push_back((commit.xid, commit.end_lsn));
-        open = open.committed(commit.commit_lsn, commit.end_lsn, commit.commit_time);
+        open.commit(commit.commit_lsn, commit.end_lsn, commit.commit_time);
         Ok(Some(open))
     }
 
-    fn take_prepared(&mut self, commit: &CommitPrepared<'_>) -> Result<Option<Open>, Fault> {
+    fn take_prepared(&mut self, commit: &CommitPrepared<'_>) -> Result<Option<Box<Open>>, Fault> {
         let least = Key {
             gid: gid("Commit Prepared", commit.gid)?,
             xid: commit.xid,
@@ -350,75 +339,8 @@ impl Undecided {
         Ok(())
     }
 
-    /// Takes a message of the current transaction.
-    pub(crate) fn inside(
-        &mut self,
-        kind: u8,
-        frame: &[u8],
-        data: &XLogData<'_>,
-        relations: &mut Relations,
-    ) -> Result<Inside, Fault> {
-        let Some(open) = &mut self.current else {
-            return Ok(Inside::End);
-        };
-        let streamed = open.streamed;
-        if let b'I' | b'U' | b'D' = kind
-            && let Some(oid) = relation_of(frame, streamed)
-        {
-            open.uses(oid, relations);
-            open.relation = Some(oid);
-            return Ok(Inside::Keep);
-        }
-        if kind == b'M' {
-            return Ok(Inside::Keep);
-        }
-        match parse(data, streamed)? {
-            Message::Relation(relation) => {
-                let xid = relation.xid.unwrap_or(open.transaction.xid);
-                let keep = relations.keep(&relation, xid);
-                open.kept.relations.insert(relation.oid, keep);
-                if !streamed {
-                    // It counts at once for all that follows.
-                    relations.define(&relation, Announce::No)?;
-                }
-                open.relation = None;
-            }
-            Message::Type(message) => {
-                let xid = message.xid.unwrap_or(open.transaction.xid);
-                if streamed {
-                    let keep = relations.keep_type(&message, xid);
-                    open.kept.types.insert(message.oid, keep);
-                } else {
-                    relations.define_type(&message)?;
-                }
-            }
-            Message::Truncate(truncate) => {
-                for oid in truncate.relations() {
-                    open.uses(oid, relations);
-                }
-            }
-            Message::Origin(origin) => open.transaction.push_origin(read_origin(&origin)?),
-            Message::StreamStop if streamed => {
-                if let Some(open) = self.current.take() {
-                    self.streamed.insert(open.transaction.xid, open);
-                }
-                return Ok(Inside::End);
-            }
-            Message::Prepare(prepare) if !streamed => {
-                self.end_prepare(&prepare)?;
-                return Ok(Inside::End);
-            }
-            // PostgreSQL 18 sends these for transactions of which it streamed nothing.
-            Message::StreamAbort(abort) if !streamed => self.stream_abort(&abort),
-            other => return Err(unexpected(other.name(), INSIDE).near(data.start)),
-        }
-        Ok(Inside::Keep)
-    }
-
-    fn end_prepare(&mut self, prepare: &Prepare<'_>) -> Result<(), Fault> {
-        let Some(open) = self.current.take() else {
-            return Ok(());
-        };
+    /// Takes the Prepare of the transaction that Begin Prepare announced.
+    pub(crate) fn prepare(&mut self, open: Box<Open>, prepare: &Prepare<'_>) -> Result<(), Fault> {
         let said = read_prepare(prepare)?;
         if open.transaction.prepared.as_ref() != Some(&said) || open.transaction.xid != prepare.xid
         {
@@ -428,28 +350,24 @@ impl Undecided {
         self.hold(open);
         Ok(())
     }
-
-    /// Keeps frames of the current transaction; they begin at `offset` in the stream.
-    pub(crate) fn keep(&mut self, frames: &[u8], offset: u64, fed: u64) -> Result<(), Fault> {
-        match &self.current {
-            Some(open) => Ok(self.spools.append(open.spool, frames, offset, fed)?),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Open {
-    fn committed(mut self, commit_lsn: Lsn, end_lsn: Lsn, commit_time: Timestamp) -> Self {
+    fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn, commit_time: Timestamp) {
         self.transaction.commit_lsn = commit_lsn;
         self.transaction.end_lsn = end_lsn;
         self.transaction.commit_time = commit_time;
-        self
+    }
+
+    /// Whether the message is of a subtransaction that was rolled back.
+    pub(crate) fn has_aborted(&self, peek: &Peek<'_>) -> bool {
+        is_aborted(&self.aborted, peek)
     }
 
     /// A row uses the relation: a version that the transaction did not define is kept with it.
-    fn uses(&mut self, oid: Oid, relations: &mut Relations) {
+    pub(crate) fn uses(&mut self, oid: Oid, relations: &Relations) {
         if self.relation == Some(oid)
-            || self.kept.relations.contains_key(&oid)
+            || self.promotions.relations.contains_key(&oid)
             || self.inherited.contains_key(&oid)
         {
             return;
@@ -459,6 +377,14 @@ impl Open {
             self.inherited.insert(oid, Arc::clone(relation));
         }
     }
+}
+
+/// Whether a message of a stream block is of a subtransaction that was rolled back.
+#[inline]
+pub(crate) fn is_aborted(aborted: &HashSet<Xid>, peek: &Peek<'_>) -> bool {
+    !aborted.is_empty()
+        && peek.kind().is_of_subtransaction()
+        && peek.xid().is_some_and(|xid| aborted.contains(&xid))
 }
 
 /// Bytes that an origin's name may have: it is the key of an index, in one page with others.

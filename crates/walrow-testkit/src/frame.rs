@@ -245,7 +245,7 @@ impl OwnedFrame {
         message: &BackendMessage<'_>,
         in_stream: bool,
     ) -> core::result::Result<Self, walrow_wire::Error> {
-        let owned = |fields: &walrow_wire::Fields<'_>| {
+        let owned = |fields: &walrow_wire::ErrorFields<'_>| {
             let owned: Vec<_> = fields
                 .iter()
                 .map(|(code, text)| (code, text.into()))

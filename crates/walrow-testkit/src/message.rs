@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use std::fmt;
-use walrow_wire::{Cell, Lsn, Message, OldTuple, PgString, ReplicaIdentity, Timestamp, Tuple};
+use walrow_wire::{Cell, Message, OldTuple, PgString, ReplicaIdentity, Tuple};
 
 /// A string of the protocol: any bytes but zero.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -567,7 +567,7 @@ impl From<&Message<'_>> for OwnedMessage {
             Message::StreamAbort(m) => Self::StreamAbort {
                 xid: m.xid,
                 subxid: m.subxid,
-                abort: m.abort.map(|(Lsn(lsn), Timestamp(time))| (lsn, time)),
+                abort: m.abort.map(|abort| (abort.lsn.0, abort.time.0)),
             },
             Message::BeginPrepare(m) => Self::BeginPrepare {
                 prepare_lsn: m.prepare_lsn.0,

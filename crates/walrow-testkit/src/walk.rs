@@ -1,8 +1,9 @@
 //! A stream read to its end, frame by frame and message by message.
 
-use walrow_wire::{BackendMessage, CopyData, Error, Frame, Message};
+use walrow_stream::{ErrorKind, Walk};
+use walrow_wire::{BackendMessage, CopyData, Error, Frame, Framing, Message};
 
-/// One frame of a walk.
+/// One frame of a walk, which outlives the walk.
 #[derive(Clone, Debug)]
 pub struct Step<'a> {
     /// Bytes before the frame.
@@ -20,26 +21,33 @@ pub struct Step<'a> {
 /// Visits every whole frame and says how many bytes they have.
 ///
 /// # Errors
-/// The first fault, its offset counted from the start of `bytes`.
+/// The first fault, its offset counted from the start of `bytes`; physical replication is one.
 pub fn walk<'a>(bytes: &'a [u8], mut visit: impl FnMut(Step<'a>)) -> Result<usize, Error> {
-    let mut offset = 0;
-    let mut in_stream = false;
-    while let Some((frame, size)) =
-        Frame::parse(&bytes[offset..]).map_err(|error| error.at(offset))?
-    {
-        let backend = BackendMessage::parse(frame).map_err(|error| error.at(offset))?;
-        let message = match &backend {
-            BackendMessage::CopyData(CopyData::XLogData(data)) => Some(
-                data.message(in_stream)
-                    .map_err(|error| error.at(offset + Frame::HEADER))?,
-            ),
-            _ => None,
+    let mut walk = Walk::new(Framing::Wire);
+    let mut rest = bytes;
+    let mut end = 0;
+    loop {
+        let in_stream = match walk.next(&mut rest) {
+            Ok(Some(step)) => step.block.is_some(),
+            Ok(None) => return Ok(end),
+            Err(error) => {
+                let ErrorKind::Wire(mut fault) = error.kind else {
+                    panic!("a walk does not know {:?}", error.kind)
+                };
+                fault.offset = usize::try_from(error.offset).expect("it lies in memory");
+                return Err(fault);
+            }
         };
-        let next = match (&backend, &message) {
-            (_, Some(Message::StreamStart(_))) => true,
-            (_, Some(Message::StreamStop))
-            | (BackendMessage::CopyBothResponse(_) | BackendMessage::ErrorResponse(_), _) => false,
-            _ => in_stream,
+        let offset = end;
+        end = usize::try_from(walk.offset()).expect("it lies in memory");
+        let (frame, _) = Frame::parse(&bytes[offset..end])?.expect("it was visited whole");
+        let backend = BackendMessage::parse(frame)?;
+        let message = match &backend {
+            BackendMessage::CopyData(CopyData::XLogData(data)) => {
+                let message = data.message(in_stream);
+                Some(message.map_err(|error| error.at(offset + Frame::HEADER))?)
+            }
+            _ => None,
         };
         visit(Step {
             offset,
@@ -48,8 +56,5 @@ pub fn walk<'a>(bytes: &'a [u8], mut visit: impl FnMut(Step<'a>)) -> Result<usiz
             in_stream,
             message,
         });
-        in_stream = next;
-        offset += size;
     }
-    Ok(offset)
 }

@@ -76,7 +76,7 @@ impl<'a> Frame<'a> {
 }
 
 /// 1 GiB, past which PostgreSQL cannot build a message.
-const MAX_LENGTH: u32 = 1 << 30;
+pub(crate) const MAX_LENGTH: u32 = 1 << 30;
 
 const fn is_known(tag: u8) -> bool {
     matches!(
@@ -114,9 +114,9 @@ pub enum BackendMessage<'a> {
     /// `W`, the answer to `START_REPLICATION`: a new session begins.
     CopyBothResponse(CopyBothResponse<'a>),
     /// `N`, a warning or notice.
-    NoticeResponse(Fields<'a>),
+    NoticeResponse(ErrorFields<'a>),
     /// `E`, after which the stream is over.
-    ErrorResponse(Fields<'a>),
+    ErrorResponse(ErrorFields<'a>),
     /// `S`, a setting's new value.
     ParameterStatus(ParameterStatus<'a>),
     /// `A`, which LISTEN asks for.
@@ -157,9 +157,9 @@ impl CopyBothResponse<'_> {
 ///
 /// Manual: [Error and Notice Message Fields](https://www.postgresql.org/docs/current/protocol-error-fields.html).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fields<'a>(Vec<(u8, PgString<'a>)>);
+pub struct ErrorFields<'a>(Vec<(u8, PgString<'a>)>);
 
-impl<'a> Fields<'a> {
+impl<'a> ErrorFields<'a> {
     /// The text of the field with this code: `C` is the SQLSTATE, `S` the severity.
     pub fn get(&self, code: u8) -> Option<PgString<'a>> {
         self.0
@@ -375,12 +375,12 @@ fn copy_both_response(body: &[u8]) -> Result<CopyBothResponse<'_>, Error> {
     })
 }
 
-fn fields(cursor: Cursor<'_>) -> Result<Fields<'_>, Error> {
+fn fields(cursor: Cursor<'_>) -> Result<ErrorFields<'_>, Error> {
     whole(cursor, |cursor| {
         let mut fields = Vec::new();
         loop {
             match cursor.u8("field code")? {
-                0 => return Ok(Fields(fields)),
+                0 => return Ok(ErrorFields(fields)),
                 code => fields.push((code, cursor.string("field text")?)),
             }
         }

@@ -43,10 +43,11 @@ mod error;
 mod framing;
 mod lsn;
 mod message;
+mod peek;
 mod string;
 
 pub use backend::{
-    BackendMessage, CopyBothResponse, DataRow, Fields, Frame, NotificationResponse,
+    BackendMessage, CopyBothResponse, DataRow, ErrorFields, Frame, NotificationResponse,
     ParameterStatus, RowDescription, RowField,
 };
 pub use command::{PluginOption, StartReplication};
@@ -57,11 +58,12 @@ pub use error::{Error, ErrorKind};
 pub use framing::Framing;
 pub use lsn::{Lsn, ParseLsnError, Timestamp};
 pub use message::{
-    Begin, BeginPrepare, Cell, Cells, Column, Columns, Commit, CommitPrepared, Delete, Insert,
-    LogicalMessage, Message, OldTuple, Origin, Prepare, Relation, ReplicaIdentity,
-    RollbackPrepared, StreamAbort, StreamCommit, StreamPrepare, StreamStart, Truncate, Tuple, Type,
-    Update,
+    AbortRecord, Begin, BeginPrepare, Cell, Cells, Column, Columns, Commit, CommitPrepared, Delete,
+    Image, Insert, Kind, LogicalMessage, Message, OldTuple, Origin, Prepare, Relation,
+    ReplicaIdentity, RollbackPrepared, StreamAbort, StreamCommit, StreamPrepare, StreamStart,
+    Truncate, Tuple, Type, UnreadRow, UnreadTuple, Update,
 };
+pub use peek::Peek;
 pub use string::PgString;
 
 /// An object identifier: a relation, a type.

@@ -11,32 +11,32 @@
 //!   read in place    └─ spool ◄────┘ read from the spool        read in place
 //! ```
 //! One that is streamed (`S` … `E` `S` … `E` `c`) or prepared (`b` … `P`, `K`) always goes through
-//! the spool. The search for the end looks at frame lengths and kind bytes only. A transaction's
-//! messages are parsed and its rows handed out when it is known to be committed.
+//! the spool. [`search`] finds the end and looks at frame lengths and kinds only. [`read`] hands out a
+//! transaction's rows when it is known to be committed. [`committed`] takes it out instead, to be
+//! read elsewhere.
 
+mod committed;
 mod read;
 mod search;
 
 use crate::encoding::Encoding;
 use crate::error::Error;
-use crate::frames::{Frames, Place};
+use crate::frames::Frames;
 use crate::prepared;
 use crate::relation::{Relation, Relations};
 use crate::spool::{Spool, SpoolId};
-use crate::transaction::{Item, Prepared, Transaction};
-#[cfg(test)]
-use crate::undecided::Open;
-use crate::undecided::{Earlier, Undecided};
-use read::{Passed, Reading, outside_message};
-use search::Found;
+use crate::transaction::{Context, Event, Prepared, Transaction, Unread};
+use crate::undecided::{Earlier, Open, Undecided};
+pub use committed::Committed;
+use read::Reading;
 use std::io;
 use std::sync::Arc;
 use walrow_wire::{Framing, Lsn, Xid};
 
-/// Turns a stream into the items of its committed transactions, in commit order.
+/// Turns a stream into the events of its committed transactions, in commit order.
 ///
-/// Pushed bytes, pulled items: [`Assembler::next`] takes what it can from the front of the input
-/// and hands out one item, or `None` when it needs more. The result never depends on where the
+/// Pushed bytes, pulled events: [`Assembler::next`] takes what it can from the front of the input
+/// and hands out one event, or `None` when it needs more. The result never depends on where the
 /// input is cut, nor on how the server sent a transaction: whole, in chunks while it ran, or
 /// prepared first. After an error it refuses more input: every later call repeats the error.
 ///
@@ -44,22 +44,60 @@ use walrow_wire::{Framing, Lsn, Xid};
 /// wrote them that was rolled back: the server does not say so, and they are handed out.
 #[derive(Debug, Default)]
 pub struct Assembler {
+    core: Core,
+    failure: Option<Error>,
+}
+
+/// All but the error that stopped it.
+#[derive(Debug, Default)]
+struct Core {
     frames: Frames,
     phase: Phase,
-    undecided: Undecided,
-    /// The frames of a plain transaction after its Begin, where they do not lie in the input.
-    plain: Option<SpoolId>,
-    /// The plain transaction that is open, or the one that is read.
-    transaction: Transaction,
-    reading: Reading,
-    relations: Relations,
+    session: Session,
     /// The version that was handed out last.
     announced: Option<Arc<Relation>>,
     /// The seq of the transaction's next change.
     seq: u64,
+    /// What is the same for all of its rows.
+    context: Context,
+}
+
+/// What is done with the next frame.
+#[derive(Debug)]
+enum Phase {
+    /// A committed transaction is looked for.
+    Search(Search),
+    /// A transaction was committed: it is read.
+    Reading(Reading),
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Search(Search::default())
+    }
+}
+
+/// Where a search is.
+#[derive(Debug, Default)]
+enum Search {
+    /// Outside transactions.
+    #[default]
+    Between,
+    /// A Begin was read, its Commit was not. What came before this input lies in the spool.
+    Plain(Option<SpoolId>),
+    /// Between Stream Start and Stream Stop, or between Begin Prepare and Prepare.
+    Block(Box<Open>),
+}
+
+/// What is known of the server's session, and of transactions that outlive it.
+#[derive(Debug, Default)]
+struct Session {
+    undecided: Undecided,
+    /// The plain transaction that is open, or the one that is read or was read last.
+    transaction: Transaction,
+    relations: Relations,
     start: Start,
     sqlstate: String,
-    failure: Option<Error>,
 }
 
 /// Up to where everything was delivered before; 0/0 for nothing.
@@ -73,49 +111,35 @@ impl Start {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    /// Outside transactions.
-    #[default]
-    Between,
-    /// A Begin was read, its Commit was not: what was fed since is in the spool.
-    Plain,
-    /// Between Stream Start and Stream Stop, or between Begin Prepare and Prepare.
-    Inside,
-    /// A transaction was committed: it is read from the front of the input or from the spool.
-    Reading,
-}
-
 impl Assembler {
     /// An assembler of chunks in this framing, made wire frames by [`Framing::append`].
     ///
     /// The framing only decides what offsets count: bytes as the user handed them over.
     pub fn new(framing: Framing) -> Self {
-        Self {
-            frames: Frames::new(framing),
-            ..Self::default()
-        }
+        let mut assembler = Self::default();
+        assembler.core.frames = Frames::new(framing);
+        assembler
     }
 
     /// Where open transactions go that have no place in memory. Without one, more than
     /// [`Assembler::with_spool_memory`] of them is an error.
     #[must_use]
     pub fn with_spool(mut self, spool: Arc<dyn Spool>) -> Self {
-        self.undecided.spools.set_spool(spool);
+        self.core.session.undecided.spools.set_spool(spool);
         self
     }
 
     /// How many bytes of memory all open and prepared transactions take, 64 MiB by default.
     #[must_use]
     pub fn with_spool_memory(mut self, bytes: usize) -> Self {
-        self.undecided.spools.set_limit(bytes);
+        self.core.session.undecided.spools.set_limit(bytes);
         self
     }
 
     /// The largest message that is taken, in bytes; 1 GiB by default, which PostgreSQL never passes.
     #[must_use]
     pub fn with_message_limit(mut self, bytes: usize) -> Self {
-        self.frames.set_limit(bytes);
+        self.core.frames.set_limit(bytes);
         self
     }
 
@@ -123,9 +147,9 @@ impl Assembler {
     /// messages that lie, at `lsn` or before it. 0/0 leaves out nothing.
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
-        self.start = Start(lsn);
+        self.core.session.start = Start(lsn);
         if lsn.is_valid() {
-            self.undecided.earlier = Earlier::Unknown;
+            self.core.session.undecided.earlier = Earlier::Unknown;
         }
         self
     }
@@ -134,20 +158,20 @@ impl Assembler {
     /// they are errors otherwise.
     #[must_use]
     pub fn with_late_start(mut self, late: bool) -> Self {
-        self.undecided.late_start = late;
+        self.core.session.undecided.late_start = late;
         self
     }
 
     /// What tables, columns and types are named in, UTF-8 by default.
     #[must_use]
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
-        self.relations.encoding = encoding;
+        self.core.session.relations.encoding = encoding;
         self
     }
 
     /// Bytes fed and consumed so far.
     pub const fn offset(&self) -> u64 {
-        self.frames.offset()
+        self.core.frames.offset()
     }
 
     /// Whether the input so far ends inside a frame, a transaction or a chunk of one. After an
@@ -155,18 +179,19 @@ impl Assembler {
     ///
     /// Transactions that are open between two chunks do not count.
     pub const fn is_mid_transaction(&self) -> bool {
-        self.failure.is_none() && (self.frames.is_cut() || !matches!(self.phase, Phase::Between))
+        let between = matches!(self.core.phase, Phase::Search(Search::Between));
+        self.failure.is_none() && (self.core.frames.is_cut() || !between)
     }
 
-    /// Whether a committed transaction is being read: there are items without more input.
+    /// Whether a committed transaction is being read: there are events without more input.
     pub const fn is_reading(&self) -> bool {
-        matches!(self.phase, Phase::Reading)
+        self.failure.is_none() && matches!(self.core.phase, Phase::Reading(_))
     }
 
     /// The relations that the session has described so far, in no order, those of rolled back and
     /// left out transactions included.
     pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
-        self.relations.iter()
+        self.core.session.relations.iter()
     }
 
     /// How many Commit Prepared came of transactions that nothing had been prepared of in the
@@ -174,7 +199,7 @@ impl Assembler {
     ///
     /// Up to PostgreSQL 17 a server sends only that message of a transaction that changed nothing.
     pub const fn unprepared_commits(&self) -> u64 {
-        self.undecided.unprepared
+        self.core.session.undecided.unprepared
     }
 
     /// Begins a new server session: what was open and all relations are dropped; what is prepared
@@ -183,16 +208,27 @@ impl Assembler {
     /// A `W` frame does the same; call it where a session's bytes begin without one, as at the
     /// start of another file.
     pub fn new_session(&mut self) {
-        self.frames.drop_partial();
-        self.drop_session();
+        self.core.frames.drop_partial();
+        self.core.drop_session();
+    }
+
+    /// Leaves out the rows of a relation version from now on: they are passed over by their length,
+    /// and counted. Best said when it is handed out, with [`Event::Relation`].
+    pub fn leave_out(&mut self, version: u32) {
+        self.core.session.relations.leave_out(version);
     }
 
     /// The transactions that are prepared and whose end was not told yet, with their IDs.
     pub fn prepared(&self) -> impl Iterator<Item = (Xid, &Prepared)> {
-        self.undecided.prepared.values().filter_map(|open| {
-            let transaction = &open.transaction;
-            Some((transaction.xid, transaction.prepared.as_ref()?))
-        })
+        self.core
+            .session
+            .undecided
+            .prepared
+            .values()
+            .filter_map(|open| {
+                let transaction = &open.transaction;
+                Some((transaction.xid, transaction.prepared.as_ref()?))
+            })
     }
 
     /// Writes the prepared transactions, for [`Assembler::restore_prepared`] of another assembler:
@@ -205,11 +241,16 @@ impl Assembler {
     /// Those of `out` and of the spool. A committed transaction was not handed out to its end: it is
     /// prepared no more, and nobody has its rows.
     pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        if self.phase == Phase::Reading || self.failure.is_some() {
+        if self.failure.is_some() || self.is_reading() {
             let text = "a transaction was committed and not handed out to its end";
             return Err(io::Error::other(text));
         }
-        prepared::save(&mut self.undecided, self.relations.encoding, out)
+        let Session {
+            undecided,
+            relations,
+            ..
+        } = &mut self.core.session;
+        prepared::save(undecided, relations.encoding, out)
     }
 
     /// Takes in what [`Assembler::save_prepared`] wrote.
@@ -218,27 +259,36 @@ impl Assembler {
     /// Bytes that are no such state, or cut short; nothing of it is taken in.
     pub fn restore_prepared(&mut self, state: &mut dyn io::Read) -> Result<(), Error> {
         let mut inner = Self::default();
-        inner.undecided.spools = self.undecided.spools.like();
-        inner.relations.encoding = self.relations.encoding;
+        inner.core.session.undecided.spools = self.core.session.undecided.spools.like();
+        inner.core.session.relations.encoding = self.core.session.relations.encoding;
         // What a stream that starts late lacks may be in the state of one.
-        inner.undecided.late_start = true;
+        inner.core.session.undecided.late_start = true;
         let restored = prepared::restore(inner, state)?;
-        let moved = restored.undecided.move_prepared(&mut self.undecided);
+        let moved = restored
+            .core
+            .session
+            .undecided
+            .move_prepared(&mut self.core.session.undecided);
         moved.map_err(|error| Error {
             kind: error.into(),
-            offset: self.frames.offset(),
+            offset: self.core.frames.offset(),
             lsn: None,
         })
     }
 
     #[cfg(test)]
     pub(crate) fn held(&self) -> impl Iterator<Item = &Open> {
-        self.undecided.prepared.values()
+        self.core
+            .session
+            .undecided
+            .prepared
+            .values()
+            .map(|open| &**open)
     }
 
     /// Whether its state has all that was prepared.
     pub(crate) fn set_complete(&mut self, complete: bool) {
-        self.undecided.earlier = if complete {
+        self.core.session.undecided.earlier = if complete {
             Earlier::Restored
         } else {
             Earlier::Unknown
@@ -246,104 +296,84 @@ impl Assembler {
     }
 
     pub(crate) fn has_streamed(&self) -> bool {
-        self.undecided.has_streamed()
+        self.core.session.undecided.has_streamed()
     }
 
-    fn drop_session(&mut self) {
-        self.drop_open();
-        self.relations.clear();
-    }
-
-    fn drop_open(&mut self) {
-        self.undecided.drop_open();
-        if let Some(id) = self.plain.take() {
-            self.undecided.spools.remove(id);
-        }
-        self.end_reading();
-    }
-
-    fn end_reading(&mut self) {
-        self.phase = Phase::Between;
-        let reading = std::mem::take(&mut self.reading);
-        if let Some(reader) = reading.reader {
-            self.undecided.spools.give_back(reader.into_memory());
-        }
-        self.relations.leave(&reading.kept);
-    }
-
-    /// Takes bytes from the front of `input` and hands out the next item; `None` asks for more,
+    /// Takes bytes from the front of `input` and hands out the next event; `None` asks for more,
     /// when all of `input` was taken.
     ///
     /// Input that is left must be given again, with or without more behind it.
     ///
     /// # Errors
     /// The stream cannot be read on. All transactions before the fault were handed out.
-    #[inline]
-    pub fn next<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Result<Option<Item<'t>>, Error> {
-        if self.phase == Phase::Reading && !self.reading.skipped {
-            return self.read(input);
-        }
-        self.search(input)
-    }
-
-    /// Looks for the next committed transaction, or for what stands between transactions.
-    fn search<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Result<Option<Item<'t>>, Error> {
+    pub fn next<'t, 'i: 't>(
+        &'t mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'t>>, Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }
-        let found = loop {
-            if self.phase == Phase::Reading {
-                // It hands out nothing, and its relations count.
-                match self.read_past(input) {
-                    Ok(Passed::All) => {}
-                    Ok(Passed::Part) => return Ok(Some(Item::Skipped)),
-                    Ok(Passed::Input) => return Ok(None),
-                    Err(error) => return Err(self.fail(error)),
-                }
-            }
-            let found = match self.find(input) {
-                Ok(found) => found,
-                Err(error) => return Err(self.fail(error)),
-            };
-            if matches!(found, Some(Found::Committed)) {
-                self.reading.skipped |= self.start.has_delivered(self.transaction.end_lsn);
-                if self.reading.skipped {
-                    continue;
-                }
-            }
-            break found;
-        };
-        match found {
+        let event = self.core.next(input).and_then(|event| match event {
             None => Ok(None),
-            Some(Found::SessionStart) => Ok(Some(Item::SessionStart)),
-            Some(Found::ServerError) => Ok(Some(Item::ServerError {
-                sqlstate: &self.sqlstate,
-            })),
-            Some(Found::Committed) => {
-                self.seq = 0;
-                Ok(Some(Item::Begin(&self.transaction)))
-            }
-            Some(Found::Message(place, offset)) => {
-                let frame = match place {
-                    Place::Input(frame) => frame,
-                    Place::Completed => self.frames.completed(),
-                };
-                match outside_message(frame) {
-                    Ok(message) => Ok(Some(Item::Message(message))),
-                    Err(fault) => {
-                        let error = fault.at(&self.frames, offset);
-                        self.failure = Some(error.clone());
-                        Err(error)
-                    }
-                }
+            Some(event) => event.read().map(Some),
+        });
+        event.inspect_err(|error| self.failure = Some(error.clone()))
+    }
+
+    /// The same, but rows come unread: who puts them into columns checks each cell as it is read, and
+    /// reads it once.
+    ///
+    /// Where [`UnreadRow`](walrow_wire::UnreadRow) says that a row is not the protocol,
+    /// [`Change::read`](crate::Change) says what is wrong, and the caller must stop: this is the
+    /// error that [`Assembler::next`] has in its place.
+    ///
+    /// # Errors
+    /// As [`Assembler::next`].
+    #[inline]
+    pub fn next_unread<'t, 'i: 't>(
+        &'t mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        match self.core.next(input) {
+            Err(error) => Err(self.failure.insert(error).clone()),
+            event => event,
+        }
+    }
+}
+
+impl Core {
+    fn drop_session(&mut self) {
+        self.drop_open();
+        self.session.relations.clear();
+    }
+
+    /// What was open begins again, or is not needed any more.
+    fn drop_open(&mut self) {
+        match std::mem::take(&mut self.phase) {
+            Phase::Search(mut search) => self.session.drop_open(&mut search),
+            Phase::Reading(reading) => {
+                self.session.leave(reading);
+                self.session.undecided.drop_open();
             }
         }
     }
+}
 
-    #[cold]
-    fn fail(&mut self, error: Error) -> Error {
-        self.drop_open();
-        self.failure = Some(error.clone());
-        error
+impl Session {
+    fn drop_all(&mut self, search: &mut Search) {
+        self.drop_open(search);
+        self.relations.clear();
+    }
+
+    fn drop_open(&mut self, search: &mut Search) {
+        self.undecided.drop_open();
+        match std::mem::take(search) {
+            Search::Between | Search::Plain(None) => {}
+            Search::Plain(Some(id)) => self.undecided.spools.remove(id),
+            Search::Block(open) => self.undecided.spools.remove(open.spool),
+        }
     }
 }

@@ -1,408 +1,639 @@
-//! The items of one committed transaction, from its messages.
+//! The events of one committed transaction, from its messages.
+//!
+//! A row's way is short: its relation is looked up, its frame is taken, and both go to the caller
+//! with nothing read of its cells. A frame is taken only when what it holds is handed out or passed
+//! over, so that a row waits in its place while the relation version that it uses goes out before it.
 
-use super::{Assembler, Phase};
-use crate::error::{Error, ErrorKind};
+use super::search::{Found, Searcher};
+use super::{Core, Phase, Session};
+use crate::error::{Error, ErrorKind, Fault, INSIDE, OUTSIDE};
 use crate::frames::{Frames, Place};
-use crate::look::{
-    Fault, INSIDE, OUTSIDE, data_of, kind_of, parse, relation_of, unexpected, xid_of,
-};
-use crate::relation::{Announce, Kept, Relation, Relations};
+use crate::relation::{Announce, Lookup, Promotions, Relation, Relations};
 use crate::spool::{SpoolReader, Spot};
-use crate::transaction::{Change, Item, Message, Row};
-use crate::undecided::Open;
+use crate::transaction::{Change, Context, Event, Message, Truncate, Unread};
+use crate::undecided::{Open, is_aborted};
 use std::collections::HashSet;
 use std::sync::Arc;
-use walrow_wire::{LogicalMessage, Oid, OldTuple, Tuple, XLogData, Xid};
+use walrow_wire::{self as wire, Kind, LogicalMessage, Peek, Xid};
 
 /// How the committed transaction is read.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// Its frames, where they do not lie in the input.
-    pub(super) reader: Option<SpoolReader>,
+    pub(super) source: Source,
+    /// Whether nothing of it is handed out: it was delivered before, or its begin is missing.
+    pub(super) skipped: bool,
+}
+
+/// Where its frames are.
+#[derive(Debug, Default)]
+pub(super) enum Source {
+    /// In front of the input; its Commit is the last one.
+    #[default]
+    Input,
+    Spool(Box<Spooling>),
+}
+
+/// What is read from the spool.
+#[derive(Debug, Default)]
+pub(super) struct Spooling {
+    pub(super) reader: SpoolReader,
     /// Whether its messages carry a transaction ID.
     pub(super) streamed: bool,
     /// Subtransactions that were rolled back.
     pub(super) aborted: HashSet<Xid>,
-    /// What of its own definitions the session keeps.
-    pub(super) kept: Kept,
-    /// Whether nothing of it is handed out: it was delivered before, or its begin is missing.
-    pub(super) skipped: bool,
-    /// A row's frame that waits until the relation versions that it uses were handed out, and where
-    /// it begins in the stream.
-    held: Vec<u8>,
-    held_offset: Option<u64>,
+    /// What of its own definitions the session takes over.
+    pub(super) promotions: Promotions,
 }
 
 impl Reading {
-    /// Whether the message is of a subtransaction that was rolled back.
-    ///
-    /// A logical message always carries the top-level transaction's ID, so it never is.
+    pub(super) fn of(spooling: Spooling) -> Self {
+        Self {
+            source: Source::Spool(Box::new(spooling)),
+            skipped: false,
+        }
+    }
+
     #[inline]
-    pub(super) fn is_aborted(&self, frame: &[u8]) -> bool {
-        !self.aborted.is_empty() && xid_of(frame).is_some_and(|xid| self.aborted.contains(&xid))
+    pub(super) const fn is_streamed(&self) -> bool {
+        match &self.source {
+            Source::Input => false,
+            Source::Spool(it) => it.streamed,
+        }
     }
 }
 
 /// So many frames are read past before the caller may look around.
 const PASSED: usize = 1 << 14;
 
-/// How far a transaction was read past.
-pub(super) enum Passed {
-    /// To its end.
-    All,
-    /// There is more of it at hand.
-    Part,
-    /// There is more of it to come: all of the input was taken.
-    Input,
-}
-
-/// What comes next of a committed transaction.
-enum Next<'a> {
-    /// A row or message, and where its frame begins in the stream.
-    Frame(Source<'a>, u64),
+/// What comes next, and borrows nothing of the assembler's yet.
+enum Next<'i> {
+    /// A row of the relation at this place.
+    Row(At<'i>, usize),
+    Truncate(Box<Truncate>),
+    /// A logical message, inside or outside a transaction.
+    Message(At<'i>, Outside),
     Relation(Arc<Relation>),
+    Begin,
+    /// The transaction's end.
+    End,
     /// Many frames were read that nothing is handed out of: definitions, rows that were rolled back
     /// or are left out.
-    Passed,
-    End,
+    Skipped,
+    SessionStart,
+    ServerError,
 }
 
-/// Where the frame being read lies.
+/// Whether a message lies outside transactions.
+type Outside = bool;
+
+/// A frame with a message, and where it begins in the stream.
 #[derive(Clone, Copy)]
-enum Source<'a> {
-    Input(&'a [u8]),
+struct At<'i> {
+    frame: Where<'i>,
+    offset: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Where<'i> {
+    Input(Peek<'i>),
     Completed,
     Spool(Spot),
-    Held,
 }
 
-impl<'a> Source<'a> {
-    #[inline]
-    fn frame(self, frames: &'a Frames, reading: &'a Reading) -> &'a [u8] {
-        match self {
-            Self::Input(frame) => frame,
-            Self::Completed => frames.completed(),
-            Self::Held => &reading.held,
-            Self::Spool(spot) => match &reading.reader {
-                Some(reader) => reader.frame(spot),
-                None => &[],
-            },
-        }
-    }
+/// What reading changes.
+struct Reader<'s> {
+    frames: &'s mut Frames,
+    session: &'s mut Session,
+    reading: &'s mut Reading,
+    seq: &'s mut u64,
 }
 
-impl Assembler {
-    /// The plain transaction's Commit was found.
-    pub(super) fn committed_plain(&mut self) {
-        let spooled = self.plain.take().map(|id| self.undecided.spools.take(id));
-        self.reading.reader = spooled.map(SpoolReader::new);
-        self.phase = Phase::Reading;
-    }
-
-    /// A streamed or prepared transaction was committed.
-    pub(super) fn committed(&mut self, open: Open) {
-        let spooled = self.undecided.spools.take(open.spool);
-        self.relations.enter(open.inherited);
-        // What was prepared is the session's already, or was never meant to be.
-        let kept = match open.transaction.prepared {
-            None => open.kept,
-            Some(_) => Kept::default(),
-        };
-        self.transaction = open.transaction;
-        self.reading = Reading {
-            reader: Some(SpoolReader::new(spooled)),
-            streamed: open.streamed,
-            aborted: open.aborted,
-            kept,
-            skipped: open.lost,
-            held: Vec::new(),
-            held_offset: None,
-        };
-        self.phase = Phase::Reading;
-    }
-
-    /// The next frame of the committed transaction, and where it begins in the stream.
-    #[inline]
-    fn next_frame<'t>(&mut self, input: &mut &'t [u8]) -> Result<Option<(Source<'t>, u64)>, Error> {
-        if let Some(reader) = &mut self.reading.reader {
-            let header = self.frames.framing().header();
-            let end = self.frames.offset();
-            let foreign = reader.is_foreign();
-            return match reader.next(header) {
-                // What another stream held is told of at its commit.
-                Ok(spot) if foreign => Ok(spot.map(|spot| (Source::Spool(spot), end))),
-                Ok(spot) => Ok(spot.map(|spot| (Source::Spool(spot), spot.offset))),
-                Err(error) => Err(Fault::from(error).at(&self.frames, self.frames.offset())),
-            };
-        }
-        Ok(self.frames.next(input)?.map(|taken| match taken.place {
-            Place::Input(frame) => (Source::Input(frame), taken.offset),
-            Place::Completed => (Source::Completed, taken.offset),
-        }))
-    }
-
-    /// Hands out the next item of the committed transaction.
-    #[inline]
-    pub(super) fn read<'t, 'i: 't>(
-        &'t mut self,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Item<'t>>, Error> {
-        let (source, offset) = match self.next_row(input) {
-            Ok(Some(Next::Frame(source, offset))) => (source, offset),
-            Ok(Some(Next::Relation(relation))) => {
-                return Ok(Some(Item::Relation {
-                    relation: self.announced.insert(relation),
-                    seq: self.seq,
-                }));
-            }
-            Ok(Some(Next::Passed)) => return Ok(Some(Item::Skipped)),
-            Ok(Some(Next::End)) => {
-                self.end_reading();
-                return Ok(Some(Item::Commit(&self.transaction)));
-            }
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(self.fail(error)),
-        };
-        let frame = source.frame(&self.frames, &self.reading);
-        let streamed = self.reading.streamed;
-        match row_item(frame, streamed, offset, &mut self.seq, &mut self.relations) {
-            Ok(item) => Ok(Some(item)),
-            Err(mut fault) => {
-                fault.lsn = fault.lsn.or(Some(self.transaction.commit_lsn));
-                let error = fault.at(&self.frames, offset);
-                self.failure = Some(error.clone());
-                self.phase = Phase::Between;
-                Err(error)
-            }
-        }
-    }
-
+impl Reader<'_> {
     /// Finds the next row or message of the committed transaction, or its end.
     #[inline]
-    fn next_row<'t>(&mut self, input: &mut &'t [u8]) -> Result<Option<Next<'t>>, Error> {
+    fn next<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         for _ in 0..PASSED {
-            if !self.reading.skipped
-                && let Some(relation) = self.relations.next_new()
-            {
+            if let Some(relation) = self.session.relations.next_new() {
                 return Ok(Some(Next::Relation(relation)));
             }
-            if let Some(offset) = self.reading.held_offset.take() {
-                return Ok(Some(Next::Frame(Source::Held, offset)));
-            }
-            let Some((source, offset)) = self.next_frame(input)? else {
-                // A streamed or prepared transaction ends where its spool does.
-                return Ok(self.reading.reader.is_some().then_some(Next::End));
+            // Nearly always the frame lies in front of the input.
+            let at_hand = match &self.reading.source {
+                Source::Input if self.frames.is_clear() => Peek::split(input),
+                _ => None,
             };
-            let frame = source.frame(&self.frames, &self.reading);
-            match kind_of(frame) {
-                Some(b'I' | b'U' | b'D' | b'T' | b'R' | b'Y') if self.reading.is_aborted(frame) => {
+            let at = match at_hand {
+                Some((peek, _)) if peek.size() <= self.frames.limit() => At {
+                    frame: Where::Input(peek),
+                    offset: self.frames.offset(),
+                },
+                _ => match self.front(input)? {
+                    Front::At(at) => at,
+                    Front::Other => continue,
+                    Front::End => return Ok(Some(Next::End)),
+                    Front::Cut => return Ok(None),
+                },
+            };
+            let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
+                continue;
+            };
+            let kind = peek.kind();
+            if kind.is_row() && !self.reading.skipped && !self.is_aborted(&peek) {
+                let Some(row) = peek.row(self.reading.is_streamed()) else {
+                    return Err(self.refuse(&peek, at.offset));
+                };
+                match self.session.relations.look_up(row.relation()) {
+                    Lookup::Known(place) => {
+                        self.take(at, input);
+                        return Ok(Some(Next::Row(at, place)));
+                    }
+                    Lookup::LeftOut => {
+                        *self.seq = self.seq.saturating_add(1);
+                        self.take(at, input);
+                    }
+                    Lookup::New => {}
+                    Lookup::Unknown => return Err(self.refuse(&peek, at.offset)),
                 }
-                // What is read past hands out no version; a row that uses one waits behind it.
-                Some(b'I' | b'U' | b'D' | b'T')
-                    if !self.reading.skipped
-                        && self.relations.has_unannounced()
-                        && (self.relations)
-                            .uses_unannounced(&relations_of(frame, self.reading.streamed)) =>
-                {
-                    self.reading.held = frame.to_vec();
-                    self.reading.held_offset = Some(offset);
-                }
-                Some(b'I' | b'U' | b'D' | b'T' | b'M') if self.reading.skipped => {}
-                Some(b'I' | b'U' | b'D' | b'T' | b'M') => {
-                    return Ok(Some(Next::Frame(source, offset)));
-                }
-                Some(b'C') => return Ok(Some(Next::End)),
-                Some(b'R' | b'Y') => {
-                    let announce = if self.reading.skipped {
-                        Announce::No
-                    } else {
-                        Announce::Yes
-                    };
-                    define(frame, self.reading.streamed, announce, &mut self.relations)
-                        .map_err(|fault| fault.at(&self.frames, offset))?;
-                }
-                _ => {}
+            } else if let Some(next) = self.other(at, input)? {
+                return Ok(Some(next));
             }
         }
-        Ok(Some(Next::Passed))
+        Ok(Some(Next::Skipped))
     }
 
-    /// Reads on in a committed transaction of which nothing is handed out.
-    pub(super) fn read_past(&mut self, input: &mut &[u8]) -> Result<Passed, Error> {
-        Ok(match self.next_row(input)? {
-            None => Passed::Input,
-            Some(Next::End) => {
-                self.end_reading();
-                Passed::All
+    /// Takes a message that is no row to be handed out.
+    #[inline(never)]
+    fn other<'i>(&mut self, at: At<'i>, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
+        let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
+            return Ok(None);
+        };
+        let skipped = self.reading.skipped;
+        let next = match peek.kind() {
+            _ if self.is_aborted(&peek) => None,
+            kind if kind.is_definition() => {
+                let announce = if skipped { Announce::No } else { Announce::Yes };
+                let in_stream = self.reading.is_streamed();
+                define(&peek, in_stream, announce, &mut self.session.relations)
+                    .map_err(|fault| fault.at(self.frames, at.offset))?;
+                None
             }
-            Some(_) => Passed::Part,
-        })
+            Kind::Truncate if !skipped => {
+                let in_stream = self.reading.is_streamed();
+                let relations = &mut self.session.relations;
+                match truncate(&peek, in_stream, relations, at.offset, *self.seq) {
+                    Ok(Some(truncate)) => {
+                        *self.seq = self.seq.saturating_add(1);
+                        Some(Next::Truncate(Box::new(truncate)))
+                    }
+                    // It waits for the versions that it uses.
+                    Ok(None) => return Ok(None),
+                    Err(fault) => return Err(self.fault(fault, &peek, at.offset)),
+                }
+            }
+            Kind::Message if !skipped => Some(Next::Message(at, false)),
+            Kind::Commit => Some(Next::End),
+            _ => None,
+        };
+        self.take(at, input);
+        Ok(next)
+    }
+
+    #[inline]
+    fn is_aborted(&self, peek: &Peek<'_>) -> bool {
+        match &self.reading.source {
+            Source::Input => false,
+            Source::Spool(it) => is_aborted(&it.aborted, peek),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, at: At<'_>, input: &mut &[u8]) {
+        match (at.frame, &mut self.reading.source) {
+            (Where::Input(peek), _) => self.frames.take(Place::Input(peek.frame()), input),
+            (Where::Completed, _) => self.frames.take(Place::Completed, input),
+            (Where::Spool(spot), Source::Spool(it)) => it.reader.take(spot),
+            (Where::Spool(_), Source::Input) => {}
+        }
+    }
+
+    /// The next frame, wherever it lies.
+    fn front<'i>(&mut self, input: &mut &'i [u8]) -> Result<Front<'i>, Error> {
+        let (frame, offset) = match &mut self.reading.source {
+            Source::Input => {
+                let Some(place) = self.frames.front(input)? else {
+                    return Ok(Front::Cut);
+                };
+                let frame = match place {
+                    Place::Completed => Some(Where::Completed),
+                    Place::Input(frame) => Peek::new(frame).map(Where::Input),
+                };
+                let Some(frame) = frame.filter(|it| self.is_message(*it)) else {
+                    self.frames.take(place, input);
+                    return Ok(Front::Other);
+                };
+                (frame, self.frames.offset())
+            }
+            Source::Spool(it) => {
+                let end = self.frames.offset();
+                let spot = it.reader.front();
+                let spot = spot.map_err(|error| Fault::from(error).at(self.frames, end))?;
+                let Some(spot) = spot else {
+                    // A transaction ends where its spool does.
+                    return Ok(Front::End);
+                };
+                // What was restored from a saved state is told of at its commit.
+                let restored = it.reader.is_restored();
+                let offset = if restored { end } else { spot.offset };
+                if Peek::new(it.reader.frame(spot)).is_none() {
+                    it.reader.take(spot);
+                    return Ok(Front::Other);
+                }
+                (Where::Spool(spot), offset)
+            }
+        };
+        Ok(Front::At(At { frame, offset }))
+    }
+
+    fn is_message(&self, frame: Where<'_>) -> bool {
+        peek(frame, self.frames, &self.reading.source).is_some()
+    }
+
+    /// What is wrong with a row of an unknown relation, or of none.
+    #[cold]
+    fn refuse(&self, peek: &Peek<'_>, offset: u64) -> Error {
+        let message = peek.kind().name();
+        let fault = match peek.message(self.reading.is_streamed()) {
+            Err(error) => error.into(),
+            Ok(_) => match peek.row(self.reading.is_streamed()) {
+                Some(row) => {
+                    let oid = row.relation();
+                    ErrorKind::UnknownRelation { message, oid }.into()
+                }
+                None => Fault::unexpected(message, INSIDE),
+            },
+        };
+        self.fault(fault, peek, offset)
+    }
+
+    #[cold]
+    fn fault(&self, fault: Fault, peek: &Peek<'_>, offset: u64) -> Error {
+        let commit_lsn = self.session.transaction.commit_lsn;
+        let fault = fault.or_near(peek.start()).or_near(commit_lsn);
+        fault.at(self.frames, offset)
     }
 }
 
-/// The relations that a row's frame names; none where it does not parse.
-fn relations_of(frame: &[u8], streamed: bool) -> Vec<Oid> {
-    if kind_of(frame) != Some(b'T') {
-        return relation_of(frame, streamed).into_iter().collect();
-    }
-    let message = data_of(frame).ok().map(|data| parse(&data, streamed));
-    match message {
-        Some(Ok(walrow_wire::Message::Truncate(truncate))) => truncate.relations().collect(),
-        _ => Vec::new(),
+/// What the next frame is.
+enum Front<'i> {
+    At(At<'i>),
+    /// One without a message, which was taken.
+    Other,
+    /// There is none: the spool is at its end.
+    End,
+    /// The input is at its end.
+    Cut,
+}
+
+#[inline]
+fn peek<'a>(frame: Where<'a>, frames: &'a Frames, source: &'a Source) -> Option<Peek<'a>> {
+    match (frame, source) {
+        (Where::Input(peek), _) => Some(peek),
+        (Where::Completed, _) => Peek::new(frames.completed()),
+        (Where::Spool(spot), Source::Spool(it)) => Peek::new(it.reader.frame(spot)),
+        (Where::Spool(_), Source::Input) => None,
     }
 }
 
 /// Takes a Relation or Type message of the transaction.
 fn define(
-    frame: &[u8],
-    streamed: bool,
+    peek: &Peek<'_>,
+    in_stream: bool,
     announce: Announce,
     relations: &mut Relations,
 ) -> Result<(), Fault> {
-    match parse(&data_of(frame)?, streamed)? {
-        walrow_wire::Message::Relation(relation) => Ok(relations.define(&relation, announce)?),
-        walrow_wire::Message::Type(message) => Ok(relations.define_type(&message)?),
-        other => Err(unexpected(other.name(), INSIDE)),
+    let message = peek.message(in_stream);
+    match message.map_err(|error| Fault::from(error).near(peek.start()))? {
+        wire::Message::Relation(relation) => Ok(relations.define(&relation, announce)?),
+        wire::Message::Type(message) => Ok(relations.define_type(&message)?),
+        other => Err(Fault::unexpected(other.name(), INSIDE)),
     }
 }
 
-/// Parses a message that stands outside transactions.
-pub(super) fn outside_message(frame: &[u8]) -> Result<Message<'_>, Fault> {
-    let data = data_of(frame)?;
-    match parse(&data, false)? {
-        walrow_wire::Message::Message(message) if message.transactional => {
-            Err(unexpected("Message (transactional)", OUTSIDE).near(data.start))
+/// A truncate; `None` while versions that it uses are to be handed out.
+fn truncate(
+    peek: &Peek<'_>,
+    in_stream: bool,
+    relations: &mut Relations,
+    offset: u64,
+    seq: u64,
+) -> Result<Option<Truncate>, Fault> {
+    let message = peek.message(in_stream);
+    let wire::Message::Truncate(truncate) = message? else {
+        return Err(Fault::unexpected(peek.kind().name(), INSIDE));
+    };
+    let mut waits = false;
+    for oid in truncate.relations() {
+        waits |= relations.look_up(oid) == Lookup::New;
+    }
+    if waits {
+        return Ok(None);
+    }
+    let (mut truncated, mut named) = (Vec::new(), HashSet::new());
+    for oid in truncate.relations() {
+        if !named.insert(oid) {
+            return Err(ErrorKind::RepeatedRelation { oid }.into());
         }
-        walrow_wire::Message::Message(message) => logical_message(&message, 0),
-        other => Err(unexpected(other.name(), OUTSIDE).near(data.start)),
+        let message = peek.kind().name();
+        let relation = relations.get(oid);
+        let relation = relation.ok_or(ErrorKind::UnknownRelation { message, oid })?;
+        truncated.push(Arc::clone(relation));
     }
+    if truncated.is_empty() {
+        return Err(Fault::unexpected("Truncate of no relation", INSIDE));
+    }
+    Ok(Some(Truncate {
+        seq,
+        lsn: peek.start(),
+        offset,
+        relations: truncated,
+        cascade: truncate.cascade(),
+        restart_identity: truncate.restart_identity(),
+    }))
 }
 
-fn logical_message<'a>(message: &LogicalMessage<'a>, seq: u64) -> Result<Message<'a>, Fault> {
-    let prefix = message
-        .prefix
-        .to_str()
-        .map_err(|_| ErrorKind::InvalidUtf8 {
-            message: "Message",
-            field: "prefix",
-        })?;
-    let &LogicalMessage {
-        xid: _,
+/// Parses a logical message that lies inside or outside a transaction.
+fn logical_message<'a>(
+    peek: &Peek<'a>,
+    in_stream: bool,
+    place: &'static str,
+    seq: u64,
+) -> Result<Message<'a>, Fault> {
+    let message = peek.message(in_stream);
+    let message = message.map_err(|error| Fault::from(error).near(peek.start()))?;
+    let message = match (message, place) {
+        (wire::Message::Message(message), INSIDE) if message.transactional => message,
+        (wire::Message::Message(message), OUTSIDE) if !message.transactional => message,
+        (wire::Message::Message(message), _) => {
+            let name = if message.transactional {
+                "Message (transactional)"
+            } else {
+                "Message (non-transactional)"
+            };
+            return Err(Fault::unexpected(name, place).near(peek.start()));
+        }
+        (other, _) => return Err(Fault::unexpected(other.name(), place).near(peek.start())),
+    };
+    let prefix = message.prefix.to_str();
+    let LogicalMessage {
         transactional,
         lsn,
-        prefix: _,
         content,
+        ..
     } = message;
     Ok(Message {
         lsn,
         transactional,
         seq,
-        prefix,
+        prefix: prefix.map_err(|_| ErrorKind::InvalidUtf8 {
+            message: "Message",
+            field: "prefix",
+        })?,
         content,
     })
 }
 
-/// Parses a change or message of the committed transaction.
-#[inline]
-fn row_item<'a>(
-    frame: &'a [u8],
-    streamed: bool,
-    offset: u64,
-    seq: &mut u64,
-    relations: &'a mut Relations,
-) -> Result<Item<'a>, Fault> {
-    let data = data_of(frame)?;
-    let (relation, row) = match parse(&data, streamed)? {
-        walrow_wire::Message::Insert(insert) => {
-            let relation = known(relations, insert.relation, "Insert", &data)?;
-            check(relation, insert.new, "Insert", &data)?;
-            (relation, Row::Insert { new: insert.new })
+impl Session {
+    /// A streamed or prepared transaction was committed.
+    pub(super) fn enter(&mut self, open: Open, header: usize) -> Reading {
+        let spooled = self.undecided.spools.take(open.spool);
+        self.relations.enter(open.inherited);
+        // What was prepared is the session's already, or was never meant to be.
+        let promotions = match open.transaction.prepared {
+            None => open.promotions,
+            Some(_) => Promotions::default(),
+        };
+        self.transaction = open.transaction;
+        Reading {
+            skipped: open.lost,
+            ..Reading::of(Spooling {
+                reader: SpoolReader::new(spooled, header),
+                streamed: open.streamed,
+                aborted: open.aborted,
+                promotions,
+            })
         }
-        walrow_wire::Message::Update(update) => {
-            let relation = known(relations, update.relation, "Update", &data)?;
-            if let Some(old) = update.old {
-                check(relation, old.tuple(), "Update", &data)?;
-            }
-            check(relation, update.new, "Update", &data)?;
-            (
-                relation,
-                Row::Update {
-                    old: update.old,
-                    new: update.new,
-                },
-            )
-        }
-        walrow_wire::Message::Delete(delete) => {
-            let relation = known(relations, delete.relation, "Delete", &data)?;
-            check(relation, OldTuple::tuple(delete.old), "Delete", &data)?;
-            (relation, Row::Delete { old: delete.old })
-        }
-        walrow_wire::Message::Truncate(truncate) => {
-            let (mut truncated, mut named) = (Vec::new(), HashSet::new());
-            for oid in truncate.relations() {
-                if !named.insert(oid) {
-                    return Err(Fault::from(ErrorKind::RepeatedRelation { oid }).near(data.start));
-                }
-                truncated.push(Arc::clone(known(relations, oid, "Truncate", &data)?));
-            }
-            let Some(first) = truncate.relations().next() else {
-                return Err(unexpected("Truncate of no relation", INSIDE).near(data.start));
-            };
-            let row = Row::Truncate {
-                relations: truncated,
-                cascade: truncate.cascade(),
-                restart_identity: truncate.restart_identity(),
-            };
-            (known(relations, first, "Truncate", &data)?, row)
-        }
-        walrow_wire::Message::Message(message) if !message.transactional => {
-            return Err(unexpected("Message (non-transactional)", INSIDE).near(data.start));
-        }
-        walrow_wire::Message::Message(message) => {
-            return Ok(Item::Message(logical_message(&message, *seq)?));
-        }
-        other => return Err(unexpected(other.name(), INSIDE).near(data.start)),
-    };
-    let change = Change {
-        seq: *seq,
-        lsn: data.start,
-        offset,
-        relation,
-        row,
-    };
-    *seq = seq.saturating_add(1);
-    Ok(Item::Change(change))
-}
-
-#[inline]
-fn known<'a>(
-    relations: &'a mut Relations,
-    oid: Oid,
-    message: &'static str,
-    data: &XLogData<'_>,
-) -> Result<&'a Arc<Relation>, Fault> {
-    relations
-        .get(oid)
-        .ok_or_else(|| Fault::from(ErrorKind::UnknownRelation { message, oid }).near(data.start))
-}
-
-#[inline]
-fn check(
-    relation: &Relation,
-    tuple: Tuple<'_>,
-    message: &'static str,
-    data: &XLogData<'_>,
-) -> Result<(), Fault> {
-    let (expected, found) = (relation.columns.len(), tuple.len());
-    if expected == found {
-        return Ok(());
     }
-    let relation = relation.to_string();
-    Err(Fault::from(ErrorKind::ColumnCount {
-        message,
-        relation,
-        expected,
-        found,
-    })
-    .near(data.start))
+
+    /// A transaction was read.
+    #[inline]
+    pub(super) fn leave(&mut self, reading: Reading) {
+        if let Source::Spool(spooling) = reading.source {
+            self.leave_spool(*spooling);
+        }
+    }
+
+    fn leave_spool(&mut self, spooling: Spooling) {
+        self.undecided
+            .spools
+            .give_back(spooling.reader.into_memory());
+        self.relations.leave(&spooling.promotions);
+    }
+}
+
+impl Core {
+    /// The next event, its row unread.
+    #[inline]
+    pub(super) fn next<'t, 'i: 't>(
+        &'t mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
+        let next = loop {
+            let found = match &mut self.phase {
+                Phase::Reading(reading) => {
+                    let mut reader = Reader {
+                        frames: &mut self.frames,
+                        session: &mut self.session,
+                        reading,
+                        seq: &mut self.seq,
+                    };
+                    match reader.next(input) {
+                        Ok(Some(Next::End)) => {
+                            let skipped = self.end_reading();
+                            // Nothing is handed out of it, and its relations count.
+                            if skipped {
+                                continue;
+                            }
+                            Ok(Some(Next::End))
+                        }
+                        next => next,
+                    }
+                }
+                Phase::Search(_) => self.find(input),
+            };
+            match found {
+                Ok(Some(Next::Begin)) if self.is_skipped() => {}
+                Ok(Some(next)) => break next,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    self.drop_open();
+                    return Err(error);
+                }
+            }
+        };
+        self.event(next)
+    }
+
+    /// Passes over the next of the transaction that is read; whether there was more.
+    pub(super) fn pass(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
+        let Phase::Reading(reading) = &mut self.phase else {
+            return Ok(false);
+        };
+        let mut reader = Reader {
+            frames: &mut self.frames,
+            session: &mut self.session,
+            reading,
+            seq: &mut self.seq,
+        };
+        Ok(!matches!(reader.next(input)?, None | Some(Next::End)))
+    }
+
+    /// Whether the transaction that is read is left out.
+    const fn is_skipped(&self) -> bool {
+        matches!(&self.phase, Phase::Reading(reading) if reading.skipped)
+    }
+
+    /// The transaction was read; whether nothing of it was handed out.
+    #[inline]
+    pub(super) fn end_reading(&mut self) -> bool {
+        match std::mem::take(&mut self.phase) {
+            Phase::Reading(reading) => {
+                let skipped = reading.skipped;
+                self.session.leave(reading);
+                skipped
+            }
+            Phase::Search(_) => false,
+        }
+    }
+
+    /// Looks for the next committed transaction, or for what lies between transactions.
+    fn find<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
+        let Phase::Search(search) = &mut self.phase else {
+            return Ok(None);
+        };
+        let mut searcher = Searcher {
+            frames: &mut self.frames,
+            session: &mut self.session,
+            search,
+        };
+        Ok(searcher.find(input)?.map(|found| match found {
+            Found::SessionStart => Next::SessionStart,
+            Found::ServerError => Next::ServerError,
+            Found::Message(place, offset) => {
+                let frame = match place {
+                    Place::Input(frame) => Peek::new(frame).map_or(Where::Completed, Where::Input),
+                    Place::Completed => Where::Completed,
+                };
+                Next::Message(At { frame, offset }, true)
+            }
+            Found::Committed(mut reading) => {
+                let end = self.session.transaction.end_lsn;
+                reading.skipped |= self.session.start.has_delivered(end);
+                self.context = Context {
+                    in_stream: reading.is_streamed(),
+                    header: self.frames.header(),
+                    commit_lsn: self.session.transaction.commit_lsn,
+                };
+                self.phase = Phase::Reading(reading);
+                self.seq = 0;
+                Next::Begin
+            }
+        }))
+    }
+
+    /// Lends what comes next.
+    #[inline]
+    fn event<'t, 'i: 't>(
+        &'t mut self,
+        next: Next<'i>,
+    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
+        let source = match &self.phase {
+            Phase::Reading(reading) => &reading.source,
+            Phase::Search(_) => &Source::Input,
+        };
+        Ok(Some(match next {
+            Next::Row(at, place) => {
+                let seq = self.seq;
+                self.seq = seq.saturating_add(1);
+                let (Some(peek), Some(relation)) = (
+                    peek(at.frame, &self.frames, source),
+                    self.session.relations.recent(place),
+                ) else {
+                    return Err(self.lost(at));
+                };
+                Event::Change(Change {
+                    seq,
+                    lsn: peek.start(),
+                    offset: at.offset,
+                    relation,
+                    row: Unread::new(peek, &self.context),
+                })
+            }
+            Next::Message(at, outside) => {
+                let Some(peek) = peek(at.frame, &self.frames, source) else {
+                    return Err(self.lost(at));
+                };
+                let context = self.context;
+                let read = if outside {
+                    logical_message(&peek, false, OUTSIDE, 0)
+                } else {
+                    logical_message(&peek, context.in_stream, INSIDE, self.seq)
+                        .map_err(|fault| fault.or_near(context.commit_lsn))
+                };
+                Event::Message(read.map_err(|fault| fault.at(&self.frames, at.offset))?)
+            }
+            Next::Truncate(truncate) => Event::Truncate(*truncate),
+            Next::Relation(relation) => Event::Relation {
+                relation: self.announced.insert(relation),
+                seq: self.seq,
+            },
+            Next::Begin => Event::Begin(&self.session.transaction),
+            Next::End => Event::Commit {
+                transaction: &self.session.transaction,
+                changes: self.seq,
+            },
+            Next::Skipped => Event::Skipped,
+            Next::SessionStart => Event::SessionStart,
+            Next::ServerError => Event::ServerError {
+                sqlstate: &self.session.sqlstate,
+            },
+        }))
+    }
+
+    /// A frame that was there a moment ago: no stream comes to this.
+    #[cold]
+    fn lost(&self, at: At<'_>) -> Error {
+        Fault::unexpected("frame", INSIDE).at(&self.frames, at.offset)
+    }
+}
+
+impl<'a> Event<'a, Unread<'a>> {
+    /// The same with its row read.
+    pub(super) fn read(self) -> Result<Event<'a>, Error> {
+        Ok(match self {
+            Event::Change(change) => Event::Change(change.read()?),
+            Event::Begin(transaction) => Event::Begin(transaction),
+            Event::Relation { relation, seq } => Event::Relation { relation, seq },
+            Event::Truncate(truncate) => Event::Truncate(truncate),
+            Event::Message(message) => Event::Message(message),
+            Event::Commit {
+                transaction,
+                changes,
+            } => Event::Commit {
+                transaction,
+                changes,
+            },
+            Event::Skipped => Event::Skipped,
+            Event::SessionStart => Event::SessionStart,
+            Event::ServerError { sqlstate } => Event::ServerError { sqlstate },
+        })
+    }
 }

@@ -1,364 +1,501 @@
-//! The search for what is committed: what is open is taken to the spool until its end is told.
+//! The search for committed transactions.
+//!
+//! Rows are worth nothing before their transaction's commit, so the search comes first and looks at
+//! as little as it can: of each frame its length and its message's kind. It takes one step a frame
+//! ([`Session::step`]), whether the frame lies in the input or was put together from pieces of it.
+//! Rows that cannot change the answer take no step at all: [`Run::pass_rows`] goes past them.
+//!
+//! ```text
+//!          Begin                        Commit
+//!   ┌──────────────────► Plain ──────────────────────────┐
+//!   │                                                    ▼
+//! Between ◄────────────────────────────────────────── Reading
+//!   │ ▲  Stream Commit, Commit Prepared                  ▲
+//!   │ │────────────────────────────────────────────────► ┘
+//!   │ └───────────────── Block
+//!   │  Stream Stop,        ▲
+//!   └──────────────────────┘ Prepare
+//!     Stream Start, Begin Prepare
+//! ```
+//!
+//! Frames that belong to an open transaction make up a *run*: bytes of the input that were looked at
+//! and are not taken yet.
+//!
+//! ```text
+//!         run.start               run.rest
+//!         ▼                       ▼
+//! ────────┬────┬────┬────┬────────┬────┬────┬───
+//!  B      │ I  │ I  │ U  │  …     │ C  │    │     the input
+//! ────────┴────┴────┴────┴────────┴────┴────┴───
+//! ```
+//!
+//! How a run ends says where its frames are read from:
+//! - at the Commit, if nothing of the transaction came before this input: the run is given back, and
+//!   read from the input. Nothing was copied.
+//! - at the input's end, at the end of a block, at a frame that is no part of a block: the run goes to
+//!   the spool, in one piece.
+//! - at the Commit of a transaction that has a spool: the same, and it is read from there.
+//! - where a session starts or the server gives up: the run is dropped.
 
-use super::{Assembler, Phase, Start};
-use crate::error::{Error, ErrorKind};
-use crate::frames::Place;
-use crate::look::{Fault, INSIDE, OUTSIDE, Seen, look, parse, pass_message, pass_row, unexpected};
-use crate::relation::{Announce, Relations};
-use crate::transaction::Transaction;
-use crate::undecided::{Inside, Open, Undecided, read_origin};
-use walrow_wire::{Lsn, Message, XLogData};
+use super::read::{Reading, Spooling};
+use super::{Search, Session};
+use crate::error::{Error, ErrorKind, FROM_SERVER, Fault, INSIDE, OUTSIDE};
+use crate::frames::{Frames, Place, Span};
+use crate::relation::Announce;
+use crate::spool::{SpoolReader, Spooled};
+use crate::undecided::{Open, read_origin};
+use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Lsn, Message, Peek, PgString};
 
 /// What ends the search.
-pub(super) enum Found<'a> {
+pub(super) enum Found<'i> {
     SessionStart,
     ServerError,
-    Committed,
-    Message(Place<'a>, u64),
+    /// A transaction that is read like this.
+    Committed(Reading),
+    /// A logical message outside transactions, and where its frame begins in the stream.
+    Message(Place<'i>, u64),
+}
+
+/// What a frame is to the search.
+enum Step {
+    /// It belongs to the open transaction.
+    Keep,
+    /// It is no part of a transaction, or all of it was taken.
+    Pass,
+    SessionStart,
+    ServerError,
+    Message,
+    /// The Commit of the plain transaction.
+    Commit,
+    /// A Stream Commit or Commit Prepared.
+    CommitOf(Box<Open>),
 }
 
 /// The first major version that sends a Prepare for a transaction that changed nothing.
 const PREPARES_EMPTY: u32 = 18;
 
-/// What a message outside transactions comes to.
-enum Outside {
-    Nothing,
-    Message,
-    Begin,
-    Block,
-    Committed(Box<Open>),
+/// How far ahead of the frame at hand memory is touched, in bytes. Each frame's length says where the
+/// next one begins: without this, each load waits for the one before it.
+const AHEAD: usize = 1024;
+const CACHE_LINE: usize = 64;
+
+/// Frames in front of the input that were looked at, and not taken.
+struct Run<'i> {
+    start: &'i [u8],
+    rest: &'i [u8],
+    fed: u64,
 }
 
-impl Assembler {
-    pub(super) fn find<'t>(&mut self, input: &mut &'t [u8]) -> Result<Option<Found<'t>>, Error> {
-        loop {
-            if !self.frames.is_cut() {
-                match self.phase {
-                    Phase::Plain => return self.find_commit(input),
-                    Phase::Inside => {
-                        if !self.gather(input)? {
-                            return Ok(None);
-                        }
-                        continue;
-                    }
-                    Phase::Between | Phase::Reading => {}
-                }
-            }
-            let Some(taken) = self.frames.next(input)? else {
-                return Ok(None);
-            };
-            let frame = match taken.place {
-                Place::Input(frame) => frame,
-                Place::Completed => self.frames.completed(),
-            };
-            let at = |fault: Fault| fault.at(&self.frames, taken.offset);
-            match look(frame).map_err(at)? {
-                Seen::Nothing => {}
-                Seen::ServerVersion(major) => {
-                    self.undecided.prepares_empty = major >= PREPARES_EMPTY;
-                }
-                Seen::SessionStart => {
-                    self.drop_session();
-                    return Ok(Some(Found::SessionStart));
-                }
-                Seen::ServerError(sqlstate) => {
-                    self.sqlstate = sqlstate;
-                    self.drop_open();
-                    return Ok(Some(Found::ServerError));
-                }
-                Seen::Message(kind, data) => {
-                    let fed = self.frames.fed(frame.len());
-                    match self.phase {
-                        Phase::Plain => {
-                            let ends = inside_plain(
-                                kind,
-                                &data,
-                                &mut self.transaction,
-                                &mut self.undecided,
-                            )
-                            .map_err(at)?;
-                            let spools = &mut self.undecided.spools;
-                            let id = *self.plain.get_or_insert_with(|| spools.create());
-                            spools
-                                .append(id, frame, taken.offset, fed)
-                                .map_err(|error| at(error.into()))?;
-                            if ends {
-                                self.committed_plain();
-                                return Ok(Some(Found::Committed));
-                            }
-                        }
-                        Phase::Inside => {
-                            let undecided = &mut self.undecided;
-                            let kept = undecided
-                                .inside(kind, frame, &data, &mut self.relations)
-                                .map_err(at)?;
-                            match kept {
-                                Inside::Keep => {
-                                    undecided.keep(frame, taken.offset, fed).map_err(at)?;
-                                }
-                                Inside::End => self.phase = Phase::Between,
-                            }
-                        }
-                        Phase::Between | Phase::Reading => {
-                            let outside = outside(
-                                &data,
-                                &mut self.transaction,
-                                &mut self.relations,
-                                &mut self.undecided,
-                                self.start,
-                            );
-                            match outside.map_err(at)? {
-                                Outside::Begin => self.phase = Phase::Plain,
-                                Outside::Block => self.phase = Phase::Inside,
-                                Outside::Message => {
-                                    return Ok(Some(Found::Message(taken.place, taken.offset)));
-                                }
-                                Outside::Committed(open) => {
-                                    self.committed(*open);
-                                    return Ok(Some(Found::Committed));
-                                }
-                                Outside::Nothing => {}
-                            }
-                        }
-                    }
+impl<'i> Run<'i> {
+    const fn new(input: &'i [u8]) -> Self {
+        Self {
+            start: input,
+            rest: input,
+            fed: 0,
+        }
+    }
+
+    #[inline]
+    const fn push(&mut self, behind: &'i [u8], fed: u64) {
+        self.rest = behind;
+        self.fed = self.fed.saturating_add(fed);
+    }
+
+    fn frames(&self) -> &'i [u8] {
+        let size = self.start.len().saturating_sub(self.rest.len());
+        self.start.get(..size).unwrap_or_default()
+    }
+
+    /// Takes frames that an open transaction's reader alone looks into.
+    #[inline]
+    fn pass_rows(&mut self, search: &Search, frames: &Frames) {
+        match search {
+            Search::Between => {}
+            Search::Plain(_) => self.pass_while(frames, |peek| peek.kind().carries_xid()),
+            Search::Block(open) => {
+                // A row of another relation may use a version that is to be kept with it.
+                if let Some(relation) = open.relation {
+                    self.pass_while(frames, |peek| {
+                        let row = peek.row(open.streamed);
+                        row.is_some_and(|row| row.relation() == relation)
+                    });
                 }
             }
         }
     }
 
-    /// Looks ahead for the plain transaction's Commit: the input is taken, and copied to the
-    /// spool, only if it is not there or if the transaction began in an earlier block.
-    fn find_commit<'t>(&mut self, input: &mut &'t [u8]) -> Result<Option<Found<'t>>, Error> {
-        let start = *input;
-        let mut rest = start;
-        let mut fed = 0_u64;
-        let taken = |rest: &'t [u8]| start.split_at(start.len().saturating_sub(rest.len())).0;
-        loop {
-            // Almost all frames of a transaction are its rows, and they are only counted.
-            while let Some((size, behind)) = pass_message(rest) {
-                if size > self.frames.limit() {
-                    break;
-                }
-                fed = fed.saturating_add(self.frames.fed(size));
-                rest = behind;
+    #[inline]
+    fn pass_while(&mut self, frames: &Frames, belongs: impl Fn(&Peek<'_>) -> bool) {
+        let (mut rest, mut fed) = (self.rest, self.fed);
+        while let Some((peek, behind)) = Peek::split(rest) {
+            if !belongs(&peek) || peek.size() > frames.limit() {
+                break;
             }
-            let offset = self.frames.offset().saturating_add(fed);
-            let Some(size) = self.frames.peek(rest, offset)? else {
-                self.spool_plain(taken(rest), fed)?;
-                *input = rest;
-                self.frames.keep(input);
-                return Ok(None);
-            };
-            let (frame, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
-            let at = |fault: Fault| fault.at(&self.frames, offset);
-            match look(frame).map_err(at)? {
-                Seen::Nothing | Seen::ServerVersion(_) => {}
-                Seen::SessionStart | Seen::ServerError(_) => {
-                    // The transaction is cut off here; take the frame itself again.
-                    self.drop_open();
-                    self.frames.skip(fed);
-                    *input = rest;
-                    return self.find(input);
-                }
-                Seen::Message(kind, data) => {
-                    if inside_plain(kind, &data, &mut self.transaction, &mut self.undecided)
-                        .map_err(at)?
-                    {
-                        if self.plain.is_some() {
-                            let fed = fed.saturating_add(self.frames.fed(size));
-                            self.spool_plain(taken(behind), fed)?;
-                            *input = behind;
-                        }
-                        self.committed_plain();
-                        return Ok(Some(Found::Committed));
-                    }
-                }
-            }
-            fed = fed.saturating_add(self.frames.fed(size));
+            std::hint::black_box(rest.get(AHEAD).copied());
+            std::hint::black_box(rest.get(AHEAD.saturating_add(CACHE_LINE)).copied());
+            fed = fed.saturating_add(frames.fed(peek.size()));
             rest = behind;
         }
+        (self.rest, self.fed) = (rest, fed);
+    }
+}
+
+/// What the search changes.
+pub(super) struct Searcher<'s> {
+    pub(super) frames: &'s mut Frames,
+    pub(super) session: &'s mut Session,
+    pub(super) search: &'s mut Search,
+}
+
+impl Searcher<'_> {
+    pub(super) fn find<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Found<'i>>, Error> {
+        while !self.frames.is_clear() {
+            let place = match self.frames.front(input)? {
+                None => return Ok(None),
+                // What was held was taken before: the next frame lies in the input.
+                Some(Place::Input(_)) => break,
+                Some(place) => place,
+            };
+            if let Some(found) = self.step_completed(place, input)? {
+                return Ok(Some(found));
+            }
+        }
+        self.find_in(input)
     }
 
-    fn spool_plain(&mut self, frames: &[u8], fed: u64) -> Result<(), Error> {
-        let offset = self.frames.offset();
-        let spools = &mut self.undecided.spools;
-        let id = *self.plain.get_or_insert_with(|| spools.create());
-        spools
-            .append(id, frames, offset, fed)
-            .map_err(|error| Fault::from(error).at(&self.frames, offset))?;
-        self.frames.skip(fed);
+    /// Takes the frame that was put together: what is open cannot be read from the input alone.
+    fn step_completed<'i>(
+        &mut self,
+        place: Place<'i>,
+        input: &mut &[u8],
+    ) -> Result<Option<Found<'i>>, Error> {
+        let span = self.span(self.frames.completed().len());
+        let frame = self.frames.completed();
+        let at = |fault: Fault| fault.at(self.frames, span.offset);
+        let step = self.session.step(self.search, frame).map_err(at)?;
+        if let Step::Keep = step {
+            self.session.spool(self.search, frame, span).map_err(at)?;
+        }
+        self.frames.take(place, input);
+        Ok(self.found(step, place, span.offset))
+    }
+
+    fn find_in<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Found<'i>>, Error> {
+        let mut run = Run::new(input);
+        loop {
+            run.pass_rows(self.search, self.frames);
+            let offset = self.frames.offset().saturating_add(run.fed);
+            let Some(size) = self.frames.size(run.rest, offset)? else {
+                self.spool(&run)?;
+                *input = run.rest;
+                // It is cut, so that this takes all that is left.
+                self.frames.front(input)?;
+                return Ok(None);
+            };
+            let (frame, behind) = run.rest.split_at_checked(size).unwrap_or((run.rest, &[]));
+            let fed = self.frames.fed(size);
+            if self.search.ends_with(frame) {
+                self.spool(&run)?;
+                run = Run::new(run.rest);
+            }
+            let step = self.session.step(self.search, frame);
+            match step.map_err(|fault| fault.at(self.frames, offset))? {
+                Step::Keep => run.push(behind, fed),
+                Step::Pass => {
+                    self.spool(&run)?;
+                    self.frames.skip(fed);
+                    run = Run::new(behind);
+                }
+                Step::Commit if matches!(self.search, Search::Plain(None)) => {
+                    *input = run.start;
+                    return Ok(Some(Found::Committed(Reading::default())));
+                }
+                step => {
+                    match step {
+                        Step::SessionStart | Step::ServerError => self.frames.skip(run.fed),
+                        _ => self.spool(&run)?,
+                    }
+                    self.frames.skip(fed);
+                    *input = behind;
+                    return Ok(self.found(step, Place::Input(frame), offset));
+                }
+            }
+        }
+    }
+
+    /// What a step comes to that was taken.
+    fn found<'i>(&mut self, step: Step, place: Place<'i>, offset: u64) -> Option<Found<'i>> {
+        let header = self.frames.header();
+        Some(match step {
+            Step::Keep | Step::Pass => return None,
+            Step::SessionStart => Found::SessionStart,
+            Step::ServerError => Found::ServerError,
+            Step::Message => Found::Message(place, offset),
+            Step::Commit => {
+                let spools = &mut self.session.undecided.spools;
+                let spooled = match self.search {
+                    Search::Plain(Some(id)) => spools.take(*id),
+                    _ => Spooled::default(),
+                };
+                Found::Committed(Reading::of(Spooling {
+                    reader: SpoolReader::new(spooled, header),
+                    ..Spooling::default()
+                }))
+            }
+            Step::CommitOf(open) => Found::Committed(self.session.enter(*open, header)),
+        })
+    }
+
+    fn span(&self, size: usize) -> Span {
+        Span {
+            offset: self.frames.offset(),
+            fed: self.frames.fed(size),
+        }
+    }
+
+    /// Takes the run to the spool of the transaction that is open.
+    fn spool(&mut self, run: &Run<'_>) -> Result<(), Error> {
+        let frames = run.frames();
+        if frames.is_empty() {
+            return Ok(());
+        }
+        let span = Span {
+            offset: self.frames.offset(),
+            fed: run.fed,
+        };
+        self.session
+            .spool(self.search, frames, span)
+            .map_err(|fault| fault.at(self.frames, span.offset))?;
+        self.frames.skip(run.fed);
+        Ok(())
+    }
+}
+
+impl Search {
+    /// Whether the frame ends the block.
+    fn ends_with(&self, frame: &[u8]) -> bool {
+        matches!(self, Self::Block(_)) && Peek::new(frame).is_some_and(|it| it.kind().ends_block())
+    }
+}
+
+impl Session {
+    /// Takes one frame.
+    #[inline]
+    fn step(&mut self, search: &mut Search, frame: &[u8]) -> Result<Step, Fault> {
+        let Some(peek) = Peek::new(frame) else {
+            return self.step_server(search, frame);
+        };
+        let at = |error| Fault::from(error).near(peek.start());
+        match search {
+            Search::Between => match peek.kind() {
+                Kind::Begin => {
+                    let begin = peek.begin().map_err(at)?;
+                    let transaction = &mut self.transaction;
+                    transaction.xid = begin.xid;
+                    transaction.commit_lsn = begin.final_lsn;
+                    transaction.commit_time = begin.commit_time;
+                    transaction.end_lsn = Lsn::INVALID;
+                    transaction.origins.clear();
+                    transaction.prepared = None;
+                    *search = Search::Plain(None);
+                    Ok(Step::Pass)
+                }
+                _ => self.step_between(search, &peek),
+            },
+            Search::Plain(_) => match peek.kind() {
+                kind if kind.carries_xid() => Ok(Step::Keep),
+                Kind::Commit => {
+                    let commit = peek.commit().map_err(at)?;
+                    let transaction = &mut self.transaction;
+                    if commit.commit_lsn != transaction.commit_lsn {
+                        let begin = transaction.commit_lsn;
+                        let fault = Fault::from(ErrorKind::CommitMismatch { begin });
+                        return Err(fault.near(commit.commit_lsn));
+                    }
+                    transaction.end_lsn = commit.end_lsn;
+                    transaction.commit_time = commit.commit_time;
+                    Ok(Step::Commit)
+                }
+                _ => self.step_plain(&peek),
+            },
+            Search::Block(_) if peek.kind().ends_block() => {
+                if let Search::Block(open) = std::mem::take(search) {
+                    self.end_block(open, &peek)?;
+                }
+                Ok(Step::Pass)
+            }
+            Search::Block(open) => self.step_block(open, &peek),
+        }
+    }
+
+    /// Takes a frame that holds no message.
+    fn step_server(&mut self, search: &mut Search, frame: &[u8]) -> Result<Step, Fault> {
+        let [tag, _, _, _, _, body @ ..] = frame else {
+            return Ok(Step::Pass);
+        };
+        match BackendMessage::parse(Frame { tag: *tag, body })? {
+            BackendMessage::CopyBothResponse(_) => {
+                self.drop_all(search);
+                return Ok(Step::SessionStart);
+            }
+            BackendMessage::ErrorResponse(fields) => {
+                let sqlstate = fields.get(b'C');
+                self.sqlstate = sqlstate.map_or_else(String::new, |it| it.to_string());
+                self.drop_open(search);
+                return Ok(Step::ServerError);
+            }
+            BackendMessage::ParameterStatus(status)
+                if status.name == PgString(b"server_version") =>
+            {
+                let version = status.value.to_str().unwrap_or_default();
+                let digits = version.split(|it: char| !it.is_ascii_digit()).next();
+                let major: Option<u32> = digits.and_then(|digits| digits.parse().ok());
+                if let Some(major) = major {
+                    self.undecided.prepares_empty = major >= PREPARES_EMPTY;
+                }
+            }
+            // No message, not even a kind: the parse says so.
+            BackendMessage::CopyData(CopyData::XLogData(data)) => {
+                let parsed = data.message(false);
+                parsed.map_err(|error| Fault::from(error.at(Frame::HEADER)).near(data.start))?;
+            }
+            BackendMessage::CopyData(CopyData::StandbyStatusUpdate(_)) => {
+                return Err(Fault::unexpected("Standby status update", FROM_SERVER));
+            }
+            BackendMessage::CopyData(CopyData::HotStandbyFeedback(_)) => {
+                return Err(Fault::unexpected("Hot standby feedback", FROM_SERVER));
+            }
+            _ => {}
+        }
+        // A plain transaction may be read from the input, where such frames lie among its own.
+        Ok(match search {
+            Search::Plain(_) => Step::Keep,
+            Search::Between | Search::Block(_) => Step::Pass,
+        })
+    }
+
+    /// Takes a message that lies outside transactions.
+    fn step_between(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
+        let near = |fault: Fault| fault.or_near(peek.start());
+        let Self {
+            undecided,
+            relations,
+            start,
+            ..
+        } = self;
+        match parse(peek, false)? {
+            Message::Message(message)
+                if start.has_delivered(message.lsn) && !message.transactional => {}
+            Message::Message(_) => return Ok(Step::Message),
+            Message::Relation(relation) => relations.define(&relation, Announce::No)?,
+            Message::Type(message) => relations.define_type(&message)?,
+            Message::StreamStart(message) => {
+                *search = Search::Block(undecided.stream_start(message).map_err(near)?);
+            }
+            Message::StreamAbort(abort) => undecided.stream_abort(&abort),
+            Message::StreamCommit(commit) => {
+                if let Some(open) = undecided.stream_commit(&commit)? {
+                    return Ok(Step::CommitOf(open));
+                }
+            }
+            Message::StreamPrepare(prepare) => undecided.stream_prepare(&prepare)?,
+            Message::BeginPrepare(begin) => {
+                *search = Search::Block(undecided.begin_prepare(&begin).map_err(near)?);
+            }
+            Message::CommitPrepared(commit) => {
+                let delivered = start.has_delivered(commit.end_lsn);
+                if let Some(open) = undecided.commit_prepared(&commit, delivered)? {
+                    return Ok(Step::CommitOf(open));
+                }
+            }
+            Message::Prepare(prepare) => undecided.prepare_empty(&prepare)?,
+            Message::RollbackPrepared(rollback) => undecided.rollback_prepared(&rollback)?,
+            other => return Err(near(Fault::unexpected(other.name(), OUTSIDE))),
+        }
+        Ok(Step::Pass)
+    }
+
+    /// Takes a message of the plain transaction that is neither its contents nor its Commit.
+    fn step_plain(&mut self, peek: &Peek<'_>) -> Result<Step, Fault> {
+        match parse(peek, false)? {
+            Message::Origin(origin) => self.transaction.push_origin(read_origin(&origin)?),
+            // PostgreSQL 18 sends these for transactions of which it streamed nothing.
+            Message::StreamAbort(abort) => self.undecided.stream_abort(&abort),
+            other => return Err(Fault::unexpected(other.name(), INSIDE).near(peek.start())),
+        }
+        Ok(Step::Keep)
+    }
+
+    /// Takes a message of the transaction whose block is open.
+    fn step_block(&mut self, open: &mut Open, peek: &Peek<'_>) -> Result<Step, Fault> {
+        let relations = &mut self.relations;
+        if let Some(row) = peek.row(open.streamed) {
+            open.uses(row.relation(), relations);
+            open.relation = Some(row.relation());
+            return Ok(Step::Keep);
+        }
+        if peek.kind() == Kind::Message {
+            return Ok(Step::Keep);
+        }
+        match parse(peek, open.streamed)? {
+            Message::Relation(relation) => {
+                let xid = relation.xid.unwrap_or(open.transaction.xid);
+                let promotion = relations.relation_promotion(&relation, xid);
+                open.promotions.relations.insert(relation.oid, promotion);
+                if !open.streamed {
+                    // It counts at once for all that follows.
+                    relations.define(&relation, Announce::No)?;
+                }
+                open.relation = None;
+            }
+            Message::Type(message) => {
+                let xid = message.xid.unwrap_or(open.transaction.xid);
+                if open.streamed {
+                    let promotion = relations.type_promotion(&message, xid);
+                    open.promotions.types.insert(message.oid, promotion);
+                } else {
+                    relations.define_type(&message)?;
+                }
+            }
+            Message::Truncate(truncate) => {
+                for oid in truncate.relations() {
+                    open.uses(oid, relations);
+                }
+            }
+            Message::Origin(origin) => open.transaction.push_origin(read_origin(&origin)?),
+            // PostgreSQL 18 sends these for transactions of which it streamed nothing.
+            Message::StreamAbort(abort) if !open.streamed => self.undecided.stream_abort(&abort),
+            other => return Err(Fault::unexpected(other.name(), INSIDE).near(peek.start())),
+        }
+        Ok(Step::Keep)
+    }
+
+    /// Takes what ends a block: each kind of block has its own end.
+    fn end_block(&mut self, open: Box<Open>, peek: &Peek<'_>) -> Result<(), Fault> {
+        match (parse(peek, open.streamed)?, open.streamed) {
+            (Message::StreamStop, true) => self.undecided.stream_stop(open),
+            (Message::Prepare(prepare), false) => self.undecided.prepare(open, &prepare)?,
+            (other, _) => {
+                return Err(Fault::unexpected(other.name(), INSIDE).near(peek.start()));
+            }
+        }
         Ok(())
     }
 
-    /// Takes the frames of the current block to the spool; whether its end was there.
-    fn gather(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
-        loop {
-            // Whole frames from `start` on are the transaction's, one after the other.
-            let start = *input;
-            let taken = |rest: &[u8]| start.split_at(start.len().saturating_sub(rest.len())).0;
-            let mut rest = start;
-            let mut fed = 0_u64;
-            let offset = self.frames.offset();
-            let undecided = &mut self.undecided;
-            let (size, ended) = loop {
-                if let Some(open) = undecided.current()
-                    && let (Some(relation), streamed) = (open.relation, open.streamed)
-                {
-                    while let Some((size, behind)) = pass_row(rest, relation, streamed) {
-                        if size > self.frames.limit() {
-                            break;
-                        }
-                        fed = fed.saturating_add(self.frames.fed(size));
-                        rest = behind;
-                    }
-                }
-                let here = offset.saturating_add(fed);
-                let Some(size) = self.frames.peek(rest, here)? else {
-                    break (None, false);
-                };
-                let (frame, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
-                let at = |fault: Fault| fault.at(&self.frames, here);
-                match look(frame).map_err(at)? {
-                    Seen::Nothing | Seen::ServerVersion(_) => break (Some(size), false),
-                    Seen::SessionStart | Seen::ServerError(_) => {
-                        // Cut off here; take the frame itself again.
-                        *input = rest;
-                        self.frames.skip(fed);
-                        self.drop_open();
-                        return Ok(true);
-                    }
-                    Seen::Message(kind, data) => {
-                        // What ends the block is the last to be kept, while there is a current one.
-                        if ends(kind) {
-                            undecided.keep(taken(rest), offset, fed).map_err(at)?;
-                            undecided
-                                .inside(kind, frame, &data, &mut self.relations)
-                                .map_err(at)?;
-                            break (Some(size), true);
-                        }
-                        undecided
-                            .inside(kind, frame, &data, &mut self.relations)
-                            .map_err(at)?;
-                    }
-                }
-                fed = fed.saturating_add(self.frames.fed(size));
-                rest = behind;
-            };
-            if !ended {
-                let at = |fault: Fault| fault.at(&self.frames, offset);
-                undecided.keep(taken(rest), offset, fed).map_err(at)?;
-            }
-            self.frames.skip(fed);
-            *input = rest;
-            let Some(size) = size else {
-                self.frames.keep(input);
-                return Ok(false);
-            };
-            // What is no part of the transaction is passed over.
-            self.frames.skip(self.frames.fed(size));
-            *input = rest.split_at_checked(size).unwrap_or((rest, &[])).1;
-            if ended {
-                self.phase = Phase::Between;
-                return Ok(true);
-            }
-        }
+    /// Puts frames to the spool of the transaction that is open.
+    fn spool(&mut self, search: &mut Search, frames: &[u8], span: Span) -> Result<(), Fault> {
+        let spools = &mut self.undecided.spools;
+        let id = match search {
+            Search::Between => return Ok(()),
+            Search::Plain(id) => *id.get_or_insert_with(|| spools.create()),
+            Search::Block(open) => open.spool,
+        };
+        Ok(spools.append(id, frames, span)?)
     }
 }
 
-/// Whether a message of this kind ends a block.
-const fn ends(kind: u8) -> bool {
-    matches!(kind, b'E' | b'P')
-}
-
-/// Looks at a message of the open plain transaction; whether it is its Commit.
-#[inline]
-fn inside_plain(
-    kind: u8,
-    data: &XLogData<'_>,
-    transaction: &mut Transaction,
-    undecided: &mut Undecided,
-) -> Result<bool, Fault> {
-    if matches!(kind, b'I' | b'U' | b'D' | b'T' | b'R' | b'Y' | b'M') {
-        return Ok(false);
-    }
-    match parse(data, false)? {
-        Message::Commit(commit) => {
-            if commit.commit_lsn != transaction.commit_lsn {
-                let begin = transaction.commit_lsn;
-                return Err(
-                    Fault::from(ErrorKind::CommitMismatch { begin }).near(commit.commit_lsn)
-                );
-            }
-            transaction.end_lsn = commit.end_lsn;
-            transaction.commit_time = commit.commit_time;
-            Ok(true)
-        }
-        Message::Origin(origin) => {
-            transaction.push_origin(read_origin(&origin)?);
-            Ok(false)
-        }
-        // PostgreSQL 18 sends these for transactions of which it streamed nothing.
-        Message::StreamAbort(abort) => {
-            undecided.stream_abort(&abort);
-            Ok(false)
-        }
-        other => Err(unexpected(other.name(), INSIDE).near(data.start)),
-    }
-}
-
-/// Takes a message that stands outside transactions.
-fn outside(
-    data: &XLogData<'_>,
-    transaction: &mut Transaction,
-    relations: &mut Relations,
-    undecided: &mut Undecided,
-    start: Start,
-) -> Result<Outside, Fault> {
-    let near = |fault: Fault| Fault {
-        lsn: fault
-            .lsn
-            .or_else(|| Some(data.start).filter(|lsn| lsn.is_valid())),
-        ..fault
-    };
-    match parse(data, false)? {
-        Message::Message(message) if start.has_delivered(message.lsn) && !message.transactional => {
-        }
-        Message::Message(_) => return Ok(Outside::Message),
-        Message::Begin(begin) => {
-            transaction.xid = begin.xid;
-            transaction.commit_lsn = begin.final_lsn;
-            transaction.commit_time = begin.commit_time;
-            transaction.end_lsn = Lsn::INVALID;
-            transaction.origins.clear();
-            transaction.prepared = None;
-            return Ok(Outside::Begin);
-        }
-        Message::Relation(relation) => relations.define(&relation, Announce::No)?,
-        Message::Type(message) => relations.define_type(&message)?,
-        Message::StreamStart(message) => {
-            undecided.stream_start(message).map_err(near)?;
-            return Ok(Outside::Block);
-        }
-        Message::StreamAbort(abort) => undecided.stream_abort(&abort),
-        Message::StreamCommit(commit) => {
-            if let Some(open) = undecided.stream_commit(&commit)? {
-                return Ok(Outside::Committed(Box::new(open)));
-            }
-        }
-        Message::StreamPrepare(prepare) => undecided.stream_prepare(&prepare)?,
-        Message::BeginPrepare(begin) => {
-            undecided.begin_prepare(&begin).map_err(near)?;
-            return Ok(Outside::Block);
-        }
-        Message::CommitPrepared(commit) => {
-            let delivered = start.has_delivered(commit.end_lsn);
-            if let Some(open) = undecided.commit_prepared(&commit, delivered)? {
-                return Ok(Outside::Committed(Box::new(open)));
-            }
-        }
-        Message::Prepare(prepare) => undecided.prepare_empty(&prepare)?,
-        Message::RollbackPrepared(rollback) => undecided.rollback_prepared(&rollback)?,
-        other => return Err(unexpected(other.name(), OUTSIDE).near(data.start)),
-    }
-    Ok(Outside::Nothing)
+/// Parses the message; errors know its LSN.
+fn parse<'a>(peek: &Peek<'a>, in_stream: bool) -> Result<Message<'a>, Fault> {
+    let message = peek.message(in_stream);
+    message.map_err(|error| Fault::from(error).near(peek.start()))
 }

@@ -5,7 +5,7 @@
 use crate::lines;
 
 use lines::rows_of;
-use walrow_stream::{Assembler, Encoding, ErrorKind, Item};
+use walrow_stream::{Assembler, Encoding, ErrorKind, Event};
 use walrow_testkit::{
     OwnedCell, OwnedColumn, OwnedMessage, PgText, Stream, captures, for_every_cut, in_chunks, null,
     text,
@@ -73,9 +73,9 @@ fn rows_come_at_the_commit_with_all_that_is_known_of_the_prepare() {
     let (mut assembler, mut input) = (Assembler::default(), &*bytes);
     assert!(matches!(
         assembler.next(&mut input).unwrap(),
-        Some(Item::SessionStart)
+        Some(Event::SessionStart)
     ));
-    let Some(Item::Begin(transaction)) = assembler.next(&mut input).unwrap() else {
+    let Some(Event::Begin(transaction)) = assembler.next(&mut input).unwrap() else {
         panic!("the transaction was committed")
     };
     assert_eq!(transaction.commit_lsn, Lsn(0x2000));
@@ -455,7 +455,7 @@ fn names_of_another_encoding_are_the_same_in_the_next_process() {
     let mut input = &commit[prepared.len()..];
     let mut names = Vec::new();
     while let Some(item) = next.next(&mut input).unwrap() {
-        if let Item::Change(change) = item {
+        if let Event::Change(change) = item {
             let column = &change.relation.columns[0].name;
             names.push(format!("{} {column}", change.relation));
         }
@@ -612,7 +612,7 @@ fn no_state_is_saved_in_the_middle_of_a_transaction() {
     let (mut assembler, mut input) = (Assembler::default(), &*bytes);
     assert!(matches!(
         assembler.next(&mut input).unwrap(),
-        Some(Item::Begin(_))
+        Some(Event::Begin(_))
     ));
     assert!(assembler.save_prepared(&mut Vec::new()).is_err());
     while assembler.next(&mut input).unwrap().is_some() {}
@@ -647,8 +647,8 @@ fn versions(stream: &Stream) -> Vec<(u32, usize, u32)> {
     let (mut xid, mut found) = (0, Vec::new());
     while let Some(item) = assembler.next(&mut input).unwrap() {
         match item {
-            Item::Begin(transaction) => xid = transaction.xid,
-            Item::Relation { relation, .. } => {
+            Event::Begin(transaction) => xid = transaction.xid,
+            Event::Relation { relation, .. } => {
                 found.push((xid, relation.columns.len(), relation.version));
             }
             _ => {}

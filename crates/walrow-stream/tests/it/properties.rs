@@ -7,7 +7,7 @@
 )]
 
 use proptest::prelude::*;
-use walrow_stream::{Assembler, ErrorKind, Item, Row};
+use walrow_stream::{Assembler, ErrorKind, Event, RowChange};
 use walrow_testkit::reference::committed;
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{History, captures, in_chunks};
@@ -31,7 +31,7 @@ fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>
         let mut rest = piece;
         while let Some(item) = assembler.next(&mut rest).map_err(|error| error.kind)? {
             match item {
-                Item::Begin(transaction) => told.push((
+                Event::Begin(transaction) => told.push((
                     transaction.xid,
                     transaction.commit_lsn.0,
                     transaction.end_lsn.0,
@@ -39,26 +39,28 @@ fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>
                     transaction.origins.last().map(|origin| origin.name.clone()),
                     Vec::new(),
                 )),
-                Item::Change(change) => {
+                Event::Change(change) => {
                     let of_one = vec![change.relation.columns.len()];
                     let (kind, columns) = match &change.row {
-                        Row::Insert { .. } => (b'I', of_one),
-                        Row::Update { .. } => (b'U', of_one),
-                        Row::Delete { .. } => (b'D', of_one),
-                        Row::Truncate { relations, .. } => {
-                            (b'T', relations.iter().map(|r| r.columns.len()).collect())
-                        }
+                        RowChange::Insert { .. } => (b'I', of_one),
+                        RowChange::Update { .. } => (b'U', of_one),
+                        RowChange::Delete { .. } => (b'D', of_one),
                         other => panic!("{other:?}"),
                     };
                     told.last_mut().unwrap().5.push((change.seq, kind, columns));
                 }
-                Item::Message(message) if message.transactional => {
+                Event::Truncate(truncate) => {
+                    let columns = truncate.relations.iter().map(|r| r.columns.len());
+                    let changes = &mut told.last_mut().unwrap().5;
+                    changes.push((truncate.seq, b'T', columns.collect()));
+                }
+                Event::Message(message) if message.transactional => {
                     told.last_mut()
                         .unwrap()
                         .5
                         .push((message.seq, b'M', Vec::new()));
                 }
-                Item::Commit(_) => complete += 1,
+                Event::Commit { .. } => complete += 1,
                 _ => {}
             }
         }

@@ -4,7 +4,7 @@
 use crate::lines;
 
 use lines::rows_of;
-use walrow_stream::{Assembler, ErrorKind, Item};
+use walrow_stream::{Assembler, ErrorKind, Event};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
 use walrow_wire::{Lsn, ReplicaIdentity};
 
@@ -299,7 +299,7 @@ fn the_transaction_that_made_the_change_decides() {
             .bytes();
         let (mut assembler, mut input, mut last) = (Assembler::default(), &*bytes, None);
         while let Some(item) = assembler.next(&mut input).unwrap() {
-            if let Item::Change(change) = item {
+            if let Event::Change(change) = item {
                 last = Some(change.relation.to_string());
             }
         }
@@ -335,8 +335,8 @@ fn identical_definitions_in_streams_are_one_version() {
     let (mut input, mut versions) = (&*bytes, Vec::new());
     while let Some(item) = assembler.next(&mut input).unwrap() {
         match item {
-            Item::Change(change) => versions.push(change.relation.version),
-            Item::Relation { relation, seq } => assert_eq!((relation.version, seq), (0, 0)),
+            Event::Change(change) => versions.push(change.relation.version),
+            Event::Relation { relation, seq, .. } => assert_eq!((relation.version, seq), (0, 0)),
             _ => {}
         }
     }
@@ -355,7 +355,7 @@ fn an_origin_comes_with_the_first_chunk() {
     let bytes = stream.bytes();
     let mut assembler = Assembler::default();
     let mut input = &*bytes;
-    let Some(Item::Begin(transaction)) = assembler.next(&mut input).unwrap() else {
+    let Some(Event::Begin(transaction)) = assembler.next(&mut input).unwrap() else {
         panic!("the transaction was committed")
     };
     assert_eq!(transaction.origins.len(), 1);
@@ -522,8 +522,8 @@ fn a_large_transaction_that_is_left_out_is_read_past_in_parts() {
     let (mut input, mut parts, mut changes) = (&*bytes, 0, 0);
     while let Some(item) = assembler.next(&mut input).unwrap() {
         match item {
-            Item::Skipped => parts += 1,
-            Item::Change(_) => changes += 1,
+            Event::Skipped => parts += 1,
+            Event::Change(_) => changes += 1,
             _ => {}
         }
     }
@@ -538,8 +538,8 @@ fn a_large_transaction_that_is_left_out_is_read_past_in_parts() {
     let rolled_back = stream.stream_commit(0x1000, 700).bytes();
     let (mut assembler, mut input, mut parts) = (Assembler::default(), &*rolled_back, 0);
     while let Some(item) = assembler.next(&mut input).unwrap() {
-        parts += usize::from(matches!(item, Item::Skipped));
-        assert!(!matches!(item, Item::Change(_)));
+        parts += usize::from(matches!(item, Event::Skipped));
+        assert!(!matches!(item, Event::Change(_)));
     }
     assert_eq!(parts, 2);
     // So is one that lies whole in the input, which may be cut anywhere meanwhile.
@@ -553,14 +553,14 @@ fn a_large_transaction_that_is_left_out_is_read_past_in_parts() {
     let mut input = &*bytes;
     assert!(matches!(
         assembler.next(&mut input).unwrap(),
-        Some(Item::SessionStart)
+        Some(Event::SessionStart)
     ));
     let part = assembler.next(&mut input).unwrap();
-    assert!(matches!(part, Some(Item::Skipped)), "{part:?}");
+    assert!(matches!(part, Some(Event::Skipped)), "{part:?}");
     let mut changes = 0;
     for mut piece in in_chunks(input, &[1000]) {
         while let Some(item) = assembler.next(&mut piece).unwrap() {
-            changes += usize::from(matches!(item, Item::Change(_)));
+            changes += usize::from(matches!(item, Event::Change(_)));
         }
     }
     assert_eq!(changes, 1);

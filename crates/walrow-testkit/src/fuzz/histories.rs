@@ -5,7 +5,7 @@ use crate::history::Expected;
 use crate::reference::committed;
 use crate::{History, in_chunks};
 use arbitrary::Unstructured;
-use walrow_stream::{Assembler, ErrorKind, Item, Row};
+use walrow_stream::{Assembler, ErrorKind, Event, RowChange};
 
 /// Both deliveries come to what the history says, for the slow reader and, in any cut, for the
 /// assembler; a broken stream is an error or a round trip.
@@ -53,20 +53,24 @@ fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>
         let mut rest = piece;
         while let Some(item) = assembler.next(&mut rest).map_err(|error| error.kind)? {
             let change = match item {
-                Item::Begin(it) => {
+                Event::Begin(it) => {
                     found.push((it.xid, it.commit_lsn.0, it.end_lsn.0, Vec::new()));
                     continue;
                 }
-                Item::Change(change) => {
+                Event::Change(change) => {
                     let kind = match change.row {
-                        Row::Insert { .. } => b'I',
-                        Row::Update { .. } => b'U',
-                        Row::Delete { .. } => b'D',
-                        _ => b'T',
+                        RowChange::Insert { .. } => b'I',
+                        RowChange::Update { .. } => b'U',
+                        RowChange::Delete { .. } => b'D',
+                        other => panic!("the testkit does not know {other:?}"),
                     };
                     (change.seq, kind, change.relation.columns.len())
                 }
-                Item::Message(message) if message.transactional => (message.seq, b'M', 0),
+                Event::Truncate(truncate) => {
+                    let columns = truncate.relations.first().map_or(0, |it| it.columns.len());
+                    (truncate.seq, b'T', columns)
+                }
+                Event::Message(message) if message.transactional => (message.seq, b'M', 0),
                 _ => continue,
             };
             if let Some((.., changes)) = found.last_mut() {

@@ -201,7 +201,16 @@ pub struct StreamAbort {
     /// The subtransaction; equal to `xid` where all is rolled back.
     pub subxid: Xid,
     /// Where and when; only with `streaming 'parallel'`, whatever the protocol version.
-    pub abort: Option<(Lsn, Timestamp)>,
+    pub abort: Option<AbortRecord>,
+}
+
+/// Where and when a transaction was rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbortRecord {
+    /// Where the abort record lies.
+    pub lsn: Lsn,
+    /// When it was rolled back.
+    pub time: Timestamp,
 }
 
 impl StreamAbort {
@@ -213,10 +222,10 @@ impl StreamAbort {
             // The message's length is the only sign of its form.
             abort: match cursor.remaining() {
                 0 => None,
-                _ => Some((
-                    cursor.lsn("abort LSN")?,
-                    cursor.timestamp("abort timestamp")?,
-                )),
+                _ => Some(AbortRecord {
+                    lsn: cursor.lsn("abort LSN")?,
+                    time: cursor.timestamp("abort timestamp")?,
+                }),
             },
         })
     }
@@ -224,7 +233,7 @@ impl StreamAbort {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.put_u32(self.xid);
         out.put_u32(self.subxid);
-        if let Some((lsn, time)) = self.abort {
+        if let Some(AbortRecord { lsn, time }) = self.abort {
             out.put_lsn(lsn);
             out.put_timestamp(time);
         }

@@ -3,17 +3,21 @@
 //! Manual: [Logical Replication Message Formats](https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html).
 
 mod control;
+mod kind;
 mod relation;
 mod row;
 mod tuple;
+mod unread;
 
 pub use control::{
-    Begin, BeginPrepare, Commit, CommitPrepared, LogicalMessage, Origin, Prepare, RollbackPrepared,
-    StreamAbort, StreamCommit, StreamPrepare, StreamStart,
+    AbortRecord, Begin, BeginPrepare, Commit, CommitPrepared, LogicalMessage, Origin, Prepare,
+    RollbackPrepared, StreamAbort, StreamCommit, StreamPrepare, StreamStart,
 };
+pub use kind::Kind;
 pub use relation::{Column, Columns, Relation, ReplicaIdentity, Type};
 pub use row::{Delete, Insert, OldTuple, Truncate, Update};
 pub use tuple::{Cell, Cells, Tuple};
+pub use unread::{Image, UnreadRow, UnreadTuple};
 
 use crate::Xid;
 use crate::cursor::Cursor;
@@ -77,7 +81,7 @@ impl<'a> Message<'a> {
     /// [`Tuple`] of a parsed message is known to be well formed.
     #[inline]
     pub fn parse(bytes: &'a [u8], in_stream: bool) -> Result<Self, Error> {
-        match row::valid_row(bytes, in_stream) {
+        match UnreadRow::new(bytes, in_stream).and_then(UnreadRow::valid) {
             Some(row) => Ok(row),
             None => Self::parse_any(bytes, in_stream),
         }
@@ -88,30 +92,33 @@ impl<'a> Message<'a> {
     fn parse_any(bytes: &'a [u8], in_stream: bool) -> Result<Self, Error> {
         let mut cursor = Cursor::new(bytes, "message");
         let unread = cursor;
-        let message = match cursor.u8("kind")? {
-            b'I' => Self::Insert(Insert::parse(&mut cursor, in_stream)?),
-            b'U' => Self::Update(Update::parse(&mut cursor, in_stream)?),
-            b'D' => Self::Delete(Delete::parse(&mut cursor, in_stream)?),
-            b'T' => Self::Truncate(Truncate::parse(&mut cursor, in_stream)?),
-            b'B' => Self::Begin(Begin::parse(&mut cursor)?),
-            b'C' => Self::Commit(Commit::parse(&mut cursor)?),
-            b'O' => Self::Origin(Origin::parse(&mut cursor)?),
-            b'R' => Self::Relation(Relation::parse(&mut cursor, in_stream)?),
-            b'Y' => Self::Type(Type::parse(&mut cursor, in_stream)?),
-            b'M' => Self::Message(LogicalMessage::parse(&mut cursor, in_stream)?),
-            b'S' => Self::StreamStart(StreamStart::parse(&mut cursor)?),
-            b'E' => {
+        let kind = cursor.u8("kind")?;
+        let Some(kind) = Kind::from_byte(kind) else {
+            return Err(unread.error(ErrorKind::UnknownKind(kind), "kind"));
+        };
+        let message = match kind {
+            Kind::Insert => Self::Insert(Insert::parse(&mut cursor, in_stream)?),
+            Kind::Update => Self::Update(Update::parse(&mut cursor, in_stream)?),
+            Kind::Delete => Self::Delete(Delete::parse(&mut cursor, in_stream)?),
+            Kind::Truncate => Self::Truncate(Truncate::parse(&mut cursor, in_stream)?),
+            Kind::Begin => Self::Begin(Begin::parse(&mut cursor)?),
+            Kind::Commit => Self::Commit(Commit::parse(&mut cursor)?),
+            Kind::Origin => Self::Origin(Origin::parse(&mut cursor)?),
+            Kind::Relation => Self::Relation(Relation::parse(&mut cursor, in_stream)?),
+            Kind::Type => Self::Type(Type::parse(&mut cursor, in_stream)?),
+            Kind::Message => Self::Message(LogicalMessage::parse(&mut cursor, in_stream)?),
+            Kind::StreamStart => Self::StreamStart(StreamStart::parse(&mut cursor)?),
+            Kind::StreamStop => {
                 cursor = cursor.named("Stream Stop");
                 Self::StreamStop
             }
-            b'c' => Self::StreamCommit(StreamCommit::parse(&mut cursor)?),
-            b'A' => Self::StreamAbort(StreamAbort::parse(&mut cursor)?),
-            b'b' => Self::BeginPrepare(BeginPrepare::parse(&mut cursor)?),
-            b'P' => Self::Prepare(Prepare::parse(&mut cursor)?),
-            b'K' => Self::CommitPrepared(CommitPrepared::parse(&mut cursor)?),
-            b'r' => Self::RollbackPrepared(RollbackPrepared::parse(&mut cursor)?),
-            b'p' => Self::StreamPrepare(StreamPrepare::parse(&mut cursor)?),
-            other => return Err(unread.error(ErrorKind::UnknownKind(other), "kind")),
+            Kind::StreamCommit => Self::StreamCommit(StreamCommit::parse(&mut cursor)?),
+            Kind::StreamAbort => Self::StreamAbort(StreamAbort::parse(&mut cursor)?),
+            Kind::BeginPrepare => Self::BeginPrepare(BeginPrepare::parse(&mut cursor)?),
+            Kind::Prepare => Self::Prepare(Prepare::parse(&mut cursor)?),
+            Kind::CommitPrepared => Self::CommitPrepared(CommitPrepared::parse(&mut cursor)?),
+            Kind::RollbackPrepared => Self::RollbackPrepared(RollbackPrepared::parse(&mut cursor)?),
+            Kind::StreamPrepare => Self::StreamPrepare(StreamPrepare::parse(&mut cursor)?),
         };
         cursor.finish()?;
         Ok(message)
@@ -119,7 +126,7 @@ impl<'a> Message<'a> {
 
     /// Appends the message's bytes: the exact inverse of [`Message::parse`].
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.put_u8(self.kind());
+        out.put_u8(self.kind().byte());
         match self {
             Self::Begin(message) => message.encode(out),
             Self::Commit(message) => message.encode(out),
@@ -143,54 +150,53 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The kind byte.
-    pub const fn kind(&self) -> u8 {
+    /// Its kind.
+    pub const fn kind(&self) -> Kind {
         match self {
-            Self::Begin(_) => b'B',
-            Self::Commit(_) => b'C',
-            Self::Origin(_) => b'O',
-            Self::Relation(_) => b'R',
-            Self::Type(_) => b'Y',
-            Self::Insert(_) => b'I',
-            Self::Update(_) => b'U',
-            Self::Delete(_) => b'D',
-            Self::Truncate(_) => b'T',
-            Self::Message(_) => b'M',
-            Self::StreamStart(_) => b'S',
-            Self::StreamStop => b'E',
-            Self::StreamCommit(_) => b'c',
-            Self::StreamAbort(_) => b'A',
-            Self::BeginPrepare(_) => b'b',
-            Self::Prepare(_) => b'P',
-            Self::CommitPrepared(_) => b'K',
-            Self::RollbackPrepared(_) => b'r',
-            Self::StreamPrepare(_) => b'p',
+            Self::Begin(_) => Kind::Begin,
+            Self::Commit(_) => Kind::Commit,
+            Self::Origin(_) => Kind::Origin,
+            Self::Relation(_) => Kind::Relation,
+            Self::Type(_) => Kind::Type,
+            Self::Insert(_) => Kind::Insert,
+            Self::Update(_) => Kind::Update,
+            Self::Delete(_) => Kind::Delete,
+            Self::Truncate(_) => Kind::Truncate,
+            Self::Message(_) => Kind::Message,
+            Self::StreamStart(_) => Kind::StreamStart,
+            Self::StreamStop => Kind::StreamStop,
+            Self::StreamCommit(_) => Kind::StreamCommit,
+            Self::StreamAbort(_) => Kind::StreamAbort,
+            Self::BeginPrepare(_) => Kind::BeginPrepare,
+            Self::Prepare(_) => Kind::Prepare,
+            Self::CommitPrepared(_) => Kind::CommitPrepared,
+            Self::RollbackPrepared(_) => Kind::RollbackPrepared,
+            Self::StreamPrepare(_) => Kind::StreamPrepare,
         }
     }
 
-    /// The message's name in the manual.
+    /// Its name in the manual.
     pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Begin(_) => "Begin",
-            Self::Commit(_) => "Commit",
-            Self::Origin(_) => "Origin",
-            Self::Relation(_) => "Relation",
-            Self::Type(_) => "Type",
-            Self::Insert(_) => "Insert",
-            Self::Update(_) => "Update",
-            Self::Delete(_) => "Delete",
-            Self::Truncate(_) => "Truncate",
-            Self::Message(_) => "Message",
-            Self::StreamStart(_) => "Stream Start",
-            Self::StreamStop => "Stream Stop",
-            Self::StreamCommit(_) => "Stream Commit",
-            Self::StreamAbort(_) => "Stream Abort",
-            Self::BeginPrepare(_) => "Begin Prepare",
-            Self::Prepare(_) => "Prepare",
-            Self::CommitPrepared(_) => "Commit Prepared",
-            Self::RollbackPrepared(_) => "Rollback Prepared",
-            Self::StreamPrepare(_) => "Stream Prepare",
-        }
+        self.kind().name()
+    }
+}
+
+/// What reads one kind of message, behind its kind byte.
+pub(crate) trait Parse<'a>: Sized {
+    fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error>;
+}
+
+impl<'a> Parse<'a> for Begin {
+    #[inline]
+    fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+        Self::parse(cursor)
+    }
+}
+
+impl<'a> Parse<'a> for Commit {
+    #[inline]
+    fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+        Self::parse(cursor)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What happened to rows: Insert, Update, Delete and Truncate.
 
 use super::tuple::Tuple;
-use super::{Message, put_stream_xid, stream_xid};
+use super::{put_stream_xid, stream_xid};
 use crate::cursor::Cursor;
 use crate::encode::Put;
 use crate::error::{Error, ErrorKind};
@@ -58,14 +58,6 @@ impl<'a> OldTuple<'a> {
     pub const fn tuple(self) -> Tuple<'a> {
         match self {
             Self::Key(tuple) | Self::Full(tuple) => tuple,
-        }
-    }
-
-    /// By its marker, `K` or else `O`.
-    const fn new(marker: u8, tuple: Tuple<'a>) -> Self {
-        match marker {
-            b'K' => Self::Key(tuple),
-            _ => Self::Full(tuple),
         }
     }
 
@@ -215,53 +207,4 @@ fn new_marker(cursor: &mut Cursor<'_>) -> Result<(), Error> {
 
 fn marker_error(unread: Cursor<'_>, expected: &'static str) -> Error {
     unread.error(ErrorKind::InvalidValue { expected }, "tuple marker")
-}
-
-/// An Insert, Update or Delete, if `bytes` are one, whole and valid.
-///
-/// Nearly all messages are, so this is the parser's fast path: it keeps nothing to tell an error
-/// with. The `parse` of each message is the other one, which tells.
-#[inline]
-pub(super) fn valid_row(bytes: &[u8], in_stream: bool) -> Option<Message<'_>> {
-    let [kind @ (b'I' | b'U' | b'D'), rest @ ..] = bytes else {
-        return None;
-    };
-    let (xid, rest) = if in_stream {
-        let (xid, rest) = rest.split_first_chunk()?;
-        (Some(Xid::from_be_bytes(*xid)), rest)
-    } else {
-        (None, rest)
-    };
-    let (relation, rest) = rest.split_first_chunk()?;
-    let relation = Oid::from_be_bytes(*relation);
-    let (marker, rest) = rest.split_first()?;
-    let (first, rest) = Tuple::split(rest)?;
-    match (kind, marker, rest) {
-        (b'I', b'N', []) => Some(Message::Insert(Insert {
-            xid,
-            relation,
-            new: first,
-        })),
-        (b'U', b'N', []) => Some(Message::Update(Update {
-            xid,
-            relation,
-            old: None,
-            new: first,
-        })),
-        (b'U', b'K' | b'O', [b'N', rest @ ..]) => {
-            let (new, rest) = Tuple::split(rest)?;
-            rest.is_empty().then_some(Message::Update(Update {
-                xid,
-                relation,
-                old: Some(OldTuple::new(*marker, first)),
-                new,
-            }))
-        }
-        (b'D', b'K' | b'O', []) => Some(Message::Delete(Delete {
-            xid,
-            relation,
-            old: OldTuple::new(*marker, first),
-        })),
-        _ => None,
-    }
 }

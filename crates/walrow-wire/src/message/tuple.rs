@@ -60,12 +60,10 @@ impl<'a> Tuple<'a> {
         })
     }
 
-    /// The tuple in front and what follows it, if it is well formed; else [`Tuple::parse`] tells
-    /// what is wrong.
+    /// The tuple of so many cells and what follows it, if it is well formed; else [`Tuple::parse`]
+    /// says what is wrong.
     #[inline]
-    pub(super) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (count, bytes) = bytes.split_first_chunk::<2>()?;
-        let count = u16::from_be_bytes(*count);
+    pub(super) fn split(count: u16, bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let rest = after_cells(bytes, count)?;
         let bytes = bytes.get(..bytes.len().saturating_sub(rest.len()))?;
         Some((Self { count, bytes }, rest))
@@ -135,22 +133,28 @@ impl<'a> Iterator for Cells<'a> {
     // The bytes are well formed since `Tuple::parse`; `?` never ends the cells early.
     #[inline]
     fn next(&mut self) -> Option<Cell<'a>> {
-        let (cell, rest) = match self.rest {
-            [b't', a, b, c, d, rest @ ..] => {
-                let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
-                let (value, rest) = rest.split_at_checked(length)?;
-                (Cell::Text(value), rest)
-            }
-            [b'n', rest @ ..] => (Cell::Null, rest),
-            [b'b', a, b, c, d, rest @ ..] => {
-                let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
-                let (value, rest) = rest.split_at_checked(length)?;
-                (Cell::Binary(value), rest)
-            }
-            [b'u', rest @ ..] => (Cell::Unchanged, rest),
-            _ => return None,
-        };
+        let (cell, rest) = first_cell(self.rest)?;
         self.rest = rest;
         Some(cell)
     }
+}
+
+/// The cell in front and what follows it, if it is well formed.
+#[inline]
+pub(super) fn first_cell(bytes: &[u8]) -> Option<(Cell<'_>, &[u8])> {
+    Some(match bytes {
+        [b't', a, b, c, d, rest @ ..] => {
+            let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+            let (value, rest) = rest.split_at_checked(length)?;
+            (Cell::Text(value), rest)
+        }
+        [b'n', rest @ ..] => (Cell::Null, rest),
+        [b'b', a, b, c, d, rest @ ..] => {
+            let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+            let (value, rest) = rest.split_at_checked(length)?;
+            (Cell::Binary(value), rest)
+        }
+        [b'u', rest @ ..] => (Cell::Unchanged, rest),
+        _ => return None,
+    })
 }

@@ -11,8 +11,8 @@
 )]
 
 use walrow_wire::{
-    BackendMessage, Cell, CopyData, Error, ErrorKind, Frame, Lsn, Message, OldTuple, PgString,
-    ReplicaIdentity, Timestamp,
+    AbortRecord, BackendMessage, Cell, CopyData, Error, ErrorKind, Frame, Lsn, Message, OldTuple,
+    PgString, ReplicaIdentity, Timestamp,
 };
 
 /// A field: its name in errors, and its bytes.
@@ -92,7 +92,7 @@ fn message(in_stream: bool, fields: &[Field], check: impl FnOnce(Message<'_>)) {
     let whole = bytes(fields);
     let parsed = Message::parse(&whole, in_stream).expect("the case is valid");
     check(parsed);
-    assert_eq!(parsed.kind(), whole[0]);
+    assert_eq!(parsed.kind().byte(), whole[0]);
     let mut again = Vec::new();
     parsed.encode(&mut again);
     assert_eq!(again, whole);
@@ -577,7 +577,14 @@ fn stream_abort() {
         }
     };
     message(false, &short(), check(None));
-    message(false, &long, check(Some((LSN, TIME))));
+    message(
+        false,
+        &long,
+        check(Some(AbortRecord {
+            lsn: LSN,
+            time: TIME,
+        })),
+    );
 
     let error = Message::parse(&[&bytes(&short())[..], &[0]].concat(), false).unwrap_err();
     let kind = ErrorKind::UnexpectedEnd {

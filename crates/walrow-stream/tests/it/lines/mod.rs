@@ -6,7 +6,7 @@
     reason = "each test takes what it needs of it"
 )]
 
-use walrow_stream::{Assembler, ErrorKind, Item, Row};
+use walrow_stream::{Assembler, ErrorKind, Event, RowChange};
 use walrow_wire::{Cell, Tuple};
 
 /// What the assembler hands out, a line an item.
@@ -41,9 +41,9 @@ pub(crate) fn lines_of<'a>(
 }
 
 /// An item in a line.
-pub(crate) fn line(item: &Item<'_>) -> String {
+pub(crate) fn line(item: &Event<'_>) -> String {
     match item {
-        Item::Begin(transaction) => {
+        Event::Begin(transaction) => {
             let origins: Vec<_> = transaction
                 .origins
                 .iter()
@@ -54,20 +54,12 @@ pub(crate) fn line(item: &Item<'_>) -> String {
                 transaction.xid, transaction.commit_lsn
             )
         }
-        Item::Commit(transaction) => format!("commit {}", transaction.end_lsn),
-        Item::Change(change) => {
+        Event::Commit { transaction, .. } => format!("commit {}", transaction.end_lsn),
+        Event::Change(change) => {
             let what = match &change.row {
-                Row::Insert { .. } => "insert".to_owned(),
-                Row::Update { old, .. } => format!("update {}", old.is_some()),
-                Row::Delete { .. } => "delete".to_owned(),
-                Row::Truncate {
-                    relations,
-                    cascade,
-                    restart_identity,
-                } => {
-                    let names: Vec<_> = relations.iter().map(|r| r.name.to_string()).collect();
-                    format!("truncate {names:?} {cascade} {restart_identity}")
-                }
+                RowChange::Insert { .. } => "insert".to_owned(),
+                RowChange::Update { old, .. } => format!("update {}", old.is_some()),
+                RowChange::Delete { .. } => "delete".to_owned(),
                 other => format!("{other:?}"),
             };
             format!(
@@ -75,18 +67,30 @@ pub(crate) fn line(item: &Item<'_>) -> String {
                 change.seq, change.relation, change.relation.version
             )
         }
-        Item::Message(message) => format!(
+        Event::Truncate(truncate) => {
+            let relations = &truncate.relations;
+            let names: Vec<_> = relations.iter().map(|r| r.name.to_string()).collect();
+            format!(
+                "{} truncate {names:?} {} {} {} v{}",
+                truncate.seq,
+                truncate.cascade,
+                truncate.restart_identity,
+                relations[0],
+                relations[0].version
+            )
+        }
+        Event::Message(message) => format!(
             "message {} {} {} seq {}",
             message.transactional,
             message.prefix,
             String::from_utf8_lossy(message.content),
             message.seq
         ),
-        Item::Relation { relation, seq } => {
+        Event::Relation { relation, seq, .. } => {
             format!("{seq} relation {relation} v{}", relation.version)
         }
-        Item::SessionStart => "session".to_owned(),
-        Item::ServerError { sqlstate } => format!("error {sqlstate}"),
+        Event::SessionStart => "session".to_owned(),
+        Event::ServerError { sqlstate, .. } => format!("error {sqlstate}"),
         other => format!("{other:?}"),
     }
 }
@@ -102,7 +106,7 @@ pub(crate) fn rows_of<'a>(
         let mut rest = piece;
         loop {
             match assembler.next(&mut rest) {
-                Ok(Some(Item::Begin(transaction))) => {
+                Ok(Some(Event::Begin(transaction))) => {
                     let gid = transaction.prepared.as_ref().map(|it| it.gid.as_str());
                     rows.push(format!(
                         "{} {}{}",
@@ -111,16 +115,16 @@ pub(crate) fn rows_of<'a>(
                         gid.map_or_else(String::new, |gid| format!(" {gid}"))
                     ));
                 }
-                Ok(Some(Item::Change(change))) => {
+                Ok(Some(Event::Change(change))) => {
                     let cell = |tuple: Tuple<'_>| match tuple.cells().next() {
                         Some(Cell::Text(text)) => String::from_utf8_lossy(text).into_owned(),
                         other => format!("{other:?}"),
                     };
                     let what = match &change.row {
-                        Row::Insert { new } => format!("+{}", cell(*new)),
-                        Row::Update { new, .. } => format!("={}", cell(*new)),
-                        Row::Delete { old } => format!("-{}", cell(old.tuple())),
-                        _ => "truncate".to_owned(),
+                        RowChange::Insert { new } => format!("+{}", cell(*new)),
+                        RowChange::Update { new, .. } => format!("={}", cell(*new)),
+                        RowChange::Delete { old } => format!("-{}", cell(old.tuple())),
+                        other => panic!("{other:?}"),
                     };
                     let relation = change.relation;
                     let columns = relation.columns.len();
@@ -129,7 +133,15 @@ pub(crate) fn rows_of<'a>(
                         change.seq, relation.name
                     ));
                 }
-                Ok(Some(Item::Message(message))) => {
+                Ok(Some(Event::Truncate(truncate))) => {
+                    let relation = &truncate.relations[0];
+                    let columns = relation.columns.len();
+                    rows.push(format!(
+                        "  {} truncate {}/{columns}",
+                        truncate.seq, relation.name
+                    ));
+                }
+                Ok(Some(Event::Message(message))) => {
                     rows.push(format!("  {} \"{}\"", message.seq, message.prefix));
                 }
                 Ok(Some(_)) => {}

@@ -5,7 +5,7 @@ use super::run::Outcome;
 use crate::reference::{Committed, Described};
 use crate::{Expected, ExpectedChange, OwnedCell, OwnedMessage, OwnedOld};
 use std::sync::Arc;
-use walrow_stream::{Assembler, ErrorKind, Item, Relation, Row};
+use walrow_stream::{Assembler, ErrorKind, Event, Relation, RowChange};
 use walrow_wire::Lsn;
 
 /// What the assembler makes of a stream.
@@ -36,7 +36,7 @@ pub(super) fn assembled(options: &Options, stream: &[u8]) -> Assembled {
             }
         };
         match item {
-            Item::Begin(it) => {
+            Event::Begin(it) => {
                 let expected = Expected {
                     xid: it.xid,
                     commit_lsn: it.commit_lsn.0,
@@ -47,16 +47,16 @@ pub(super) fn assembled(options: &Options, stream: &[u8]) -> Assembled {
                 };
                 assert!(open.replace((expected, Vec::new())).is_none());
             }
-            Item::Commit(_) => {
+            Event::Commit { .. } => {
                 let (expected, relations) = open.take().expect("it began");
                 this.transactions.push(expected);
                 this.relations.push(relations);
             }
-            Item::Message(message) if !message.transactional => {
+            Event::Message(message) if !message.transactional => {
                 let prefix = message.prefix.as_bytes().to_vec();
                 this.notes.push((message.lsn.0, prefix));
             }
-            Item::Message(message) => {
+            Event::Message(message) => {
                 let change = ExpectedChange {
                     seq: message.seq,
                     message: OwnedMessage::Message {
@@ -72,11 +72,26 @@ pub(super) fn assembled(options: &Options, stream: &[u8]) -> Assembled {
                 expected.changes.push(change);
                 relations.push(Vec::new());
             }
-            Item::Change(change) => {
+            Event::Change(change) => {
                 let (message, of) = owned(change.relation, &change.row);
                 let (expected, relations) = open.as_mut().expect("it began");
                 expected.changes.push(ExpectedChange {
                     seq: change.seq,
+                    message,
+                    columns: of.iter().map(|it| it.columns.len()).collect(),
+                });
+                relations.push(of);
+            }
+            Event::Truncate(truncate) => {
+                let of = truncate.relations;
+                let message = OwnedMessage::Truncate {
+                    xid: None,
+                    options: u8::from(truncate.cascade) | u8::from(truncate.restart_identity) << 1,
+                    relations: of.iter().map(|it| it.oid).collect(),
+                };
+                let (expected, relations) = open.as_mut().expect("it began");
+                expected.changes.push(ExpectedChange {
+                    seq: truncate.seq,
                     message,
                     columns: of.iter().map(|it| it.columns.len()).collect(),
                 });
@@ -92,13 +107,13 @@ pub(super) fn assembled(options: &Options, stream: &[u8]) -> Assembled {
     this
 }
 
-fn owned(relation: &Arc<Relation>, row: &Row<'_>) -> (OwnedMessage, Vec<Arc<Relation>>) {
+fn owned(relation: &Arc<Relation>, row: &RowChange<'_>) -> (OwnedMessage, Vec<Arc<Relation>>) {
     let xid = None;
     let oid = relation.oid;
     let cells = |tuple: &walrow_wire::Tuple<'_>| tuple.cells().map(OwnedCell::from).collect();
     let one = vec![Arc::clone(relation)];
     match row {
-        Row::Insert { new } => {
+        RowChange::Insert { new } => {
             let new = cells(new);
             let message = OwnedMessage::Insert {
                 xid,
@@ -107,7 +122,7 @@ fn owned(relation: &Arc<Relation>, row: &Row<'_>) -> (OwnedMessage, Vec<Arc<Rela
             };
             (message, one)
         }
-        Row::Update { old, new } => {
+        RowChange::Update { old, new } => {
             let message = OwnedMessage::Update {
                 xid,
                 relation: oid,
@@ -116,7 +131,7 @@ fn owned(relation: &Arc<Relation>, row: &Row<'_>) -> (OwnedMessage, Vec<Arc<Rela
             };
             (message, one)
         }
-        Row::Delete { old } => {
+        RowChange::Delete { old } => {
             let old = OwnedOld::from(*old);
             let message = OwnedMessage::Delete {
                 xid,
@@ -124,18 +139,6 @@ fn owned(relation: &Arc<Relation>, row: &Row<'_>) -> (OwnedMessage, Vec<Arc<Rela
                 old,
             };
             (message, one)
-        }
-        Row::Truncate {
-            relations,
-            cascade,
-            restart_identity,
-        } => {
-            let message = OwnedMessage::Truncate {
-                xid,
-                options: u8::from(*cascade) | u8::from(*restart_identity) << 1,
-                relations: relations.iter().map(|it| it.oid).collect(),
-            };
-            (message, relations.clone())
         }
         row => panic!("the testkit does not know {row:?}"),
     }

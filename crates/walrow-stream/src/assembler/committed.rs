@@ -1,0 +1,186 @@
+//! A committed transaction as a value, to be read on another thread.
+//!
+//! The assembler passes over the transaction as it would over one that is left out: its definitions
+//! count for what follows. What it looks up on the way goes with the value:
+//!
+//! ```text
+//! assembler                                      value
+//! ─────────                                      ─────
+//! bytes, in the input or the spool ────────────► its spool
+//! the version of each relation at its first use ► its session's relations
+//! the versions that its own definitions made ───► what the same definitions come to there
+//! which of them were not handed out yet ────────► the same
+//! ```
+//! So the value is an assembler that has just found this one transaction, and reads it in no other
+//! way.
+
+use super::read::{Reading, Source, Spooling};
+use super::{Assembler, Core, Phase, Session};
+use crate::error::Error;
+use crate::frames::{Frames, Span};
+use crate::spool::{SpoolReader, Spooled};
+use crate::transaction::{Event, Transaction, Unread};
+use walrow_wire::{Kind, Peek};
+
+/// A committed transaction that was taken out of its assembler: its bytes, or its place in the spool,
+/// and the relation versions that it uses. It can be read on another thread.
+#[derive(Debug)]
+pub struct Committed(Assembler);
+
+impl Committed {
+    /// The transaction.
+    pub const fn transaction(&self) -> &Transaction {
+        &self.0.core.session.transaction
+    }
+
+    /// The next event, up to the transaction's [`Event::Commit`]; `None` behind it.
+    ///
+    /// # Errors
+    /// As [`Assembler::next`] at this place.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an event borrows what is read"
+    )]
+    pub fn next(&mut self) -> Result<Option<Event<'_>>, Error> {
+        self.0.next(&mut &[][..])
+    }
+
+    /// The same, but rows come unread: [`Assembler::next_unread`].
+    ///
+    /// # Errors
+    /// As [`Assembler::next_unread`] at this place.
+    pub fn next_unread(&mut self) -> Result<Option<Event<'_, Unread<'_>>>, Error> {
+        self.0.next_unread(&mut &[][..])
+    }
+}
+
+impl Assembler {
+    /// Takes out the transaction that began just now: instead of its events, this gives all of it.
+    ///
+    /// Right after [`Event::Begin`], with the rest of the same input. `None` at any other time, and
+    /// where the input lacks the transaction's end, which it had: nothing is taken then. The caller
+    /// holds the bytes from now on: they no longer count as the spool's memory.
+    ///
+    /// Where a definition is not the protocol, or a row is of a relation that is not known, both the
+    /// value and the next call here say so. What is wrong with a row's cells only the value says.
+    ///
+    /// # Errors
+    /// What stopped the assembler before.
+    pub fn take_transaction(&mut self, input: &mut &[u8]) -> Result<Option<Committed>, Error> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        let taken = self.core.take_transaction(input).map(|(core, failure)| {
+            self.failure = failure;
+            Committed(Self {
+                core,
+                failure: None,
+            })
+        });
+        Ok(taken)
+    }
+}
+
+impl Core {
+    /// The transaction, and what stopped this assembler on its way over it.
+    fn take_transaction(&mut self, input: &mut &[u8]) -> Option<(Self, Option<Error>)> {
+        let header = self.frames.header();
+        let Phase::Reading(reading) = &mut self.phase else {
+            return None;
+        };
+        match &reading.source {
+            Source::Spool(spooling) if spooling.reader.is_at_start() => {}
+            Source::Spool(_) => return None,
+            Source::Input => {
+                let run = self
+                    .frames
+                    .is_clear()
+                    .then(|| Run::to_commit(input, &self.frames))??;
+                let spooled = Spooled::in_memory(run.frames, run.span);
+                *input = run.behind;
+                self.frames.skip(run.fed);
+                *reading = Reading::of(Spooling {
+                    reader: SpoolReader::new(spooled, header),
+                    ..Spooling::default()
+                });
+            }
+        }
+        // All that it looks up is noted.
+        let (first, mut failure) = (self.seq, None);
+        self.session.relations.record();
+        loop {
+            match self.pass(&mut &[][..]) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        let relations = self.session.relations.recorded();
+        let Phase::Reading(Reading {
+            source: Source::Spool(spooling),
+            ..
+        }) = &mut self.phase
+        else {
+            return None;
+        };
+        let reader = std::mem::take(&mut spooling.reader);
+        let phase = Phase::Reading(Reading::of(Spooling {
+            reader: SpoolReader::new(reader.into_spooled(), header),
+            streamed: spooling.streamed,
+            aborted: spooling.aborted.clone(),
+            ..Spooling::default()
+        }));
+        let transaction = self.session.transaction.clone();
+        self.end_reading();
+        let core = Self {
+            frames: self.frames.behind(),
+            phase,
+            session: Session {
+                transaction,
+                relations,
+                ..Session::default()
+            },
+            announced: None,
+            seq: first,
+            context: self.context,
+        };
+        Some((core, failure))
+    }
+}
+
+/// A plain transaction's frames in front of the input.
+struct Run<'i> {
+    frames: &'i [u8],
+    span: Span,
+    /// What follows its Commit, and how many bytes were fed up to there.
+    behind: &'i [u8],
+    fed: u64,
+}
+
+impl<'i> Run<'i> {
+    /// The frames up to the Commit, if it is there.
+    fn to_commit(input: &'i [u8], frames: &Frames) -> Option<Self> {
+        let (mut rest, mut fed) = (input, 0_u64);
+        loop {
+            let size = frames.size(rest, 0).ok().flatten()?;
+            let (frame, behind) = rest.split_at_checked(size)?;
+            let to_here = fed;
+            fed = fed.saturating_add(frames.fed(size));
+            if Peek::new(frame).is_some_and(|peek| peek.kind() == Kind::Commit) {
+                return Some(Self {
+                    frames: input.get(..input.len().saturating_sub(rest.len()))?,
+                    span: Span {
+                        offset: frames.offset(),
+                        fed: to_here,
+                    },
+                    behind,
+                    fed,
+                });
+            }
+            rest = behind;
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A stream's frames and messages, one by one, whatever becomes of their transactions.
+
+use crate::error::{Error, Fault};
+use crate::frames::{Frames, Place};
+use walrow_wire::{self as wire, BackendMessage, CopyData, Frame, Framing, Message, XLogData, Xid};
+
+/// Visits every frame of a stream, with the message that it holds.
+///
+/// Pushed bytes, pulled steps, as with the [`Assembler`](crate::Assembler): input may be cut
+/// anywhere. The walk knows what a message does not say itself: whether it lies in a stream block, and
+/// whether the session is physical replication, of which only frames are read.
+///
+/// ```
+/// use walrow_stream::Walk;
+/// use walrow_wire::Framing;
+///
+/// let stream: &[u8] = &[]; // wire frames, from a file or a connection
+/// let mut walk = Walk::new(Framing::Wire);
+/// let mut input = stream;
+/// while let Some(step) = walk.next(&mut input)? {
+///     println!("{}: {:?}", step.offset, step.message);
+/// }
+/// assert!(!walk.is_cut());
+/// # Ok::<(), walrow_stream::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Walk {
+    frames: Frames,
+    session: Session,
+    failure: Option<Error>,
+}
+
+/// One frame of a walk.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Step<'a> {
+    /// Bytes fed before the frame.
+    pub offset: u64,
+    /// The frame's bytes, as wire frames have them.
+    pub bytes: &'a [u8],
+    /// What the server sent.
+    pub backend: BackendMessage<'a>,
+    /// In a stream block, its top-level transaction. A Stream Stop lies inside, a Stream Start does
+    /// not.
+    pub block: Option<Xid>,
+    /// The pgoutput message, if the frame holds one.
+    pub message: Option<Message<'a>>,
+}
+
+/// What the frames of a session so far say of the next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Session {
+    block: Option<Xid>,
+    holds: Holds,
+}
+
+/// What the data of a session are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Holds {
+    /// None have come.
+    #[default]
+    Unknown,
+    Pgoutput,
+    /// Physical replication.
+    Wal,
+}
+
+impl Walk {
+    /// A walk over chunks in this framing, made wire frames by [`Framing::append`].
+    pub fn new(framing: Framing) -> Self {
+        Self {
+            frames: Frames::new(framing),
+            ..Self::default()
+        }
+    }
+
+    /// Bytes fed of all frames so far.
+    pub const fn offset(&self) -> u64 {
+        self.frames.offset()
+    }
+
+    /// Whether the input so far ends inside a frame.
+    pub const fn is_cut(&self) -> bool {
+        self.frames.is_cut()
+    }
+
+    /// Takes bytes from the front of `input` and visits the next frame; `None` asks for more, when all
+    /// of `input` was taken.
+    ///
+    /// # Errors
+    /// Bytes that are not the protocol. Later calls repeat the error.
+    #[inline]
+    pub fn next<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Result<Option<Step<'t>>, Error> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        let place = match self.frames.front(input) {
+            Ok(Some(place)) => place,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(self.failure.insert(error).clone()),
+        };
+        let offset = self.frames.offset();
+        self.frames.take(place, input);
+        let bytes = match place {
+            Place::Input(frame) => frame,
+            Place::Completed => self.frames.completed(),
+        };
+        match self.session.step(bytes, offset) {
+            Ok(step) => Ok(Some(step)),
+            Err(error) => {
+                let error = Fault::from(error).at(&self.frames, offset);
+                Err(self.failure.insert(error).clone())
+            }
+        }
+    }
+}
+
+impl Session {
+    #[inline]
+    fn step<'a>(&mut self, bytes: &'a [u8], offset: u64) -> Result<Step<'a>, wire::Error> {
+        let (tag, body) = match bytes {
+            [tag, _, _, _, _, body @ ..] => (*tag, body),
+            _ => (0, bytes),
+        };
+        let backend = BackendMessage::parse(Frame { tag, body })?;
+        let block = self.block;
+        let message = match &backend {
+            BackendMessage::CopyData(CopyData::XLogData(data)) => {
+                let message = self.message(data);
+                message.map_err(|error| error.at(Frame::HEADER))?
+            }
+            BackendMessage::CopyBothResponse(_) => {
+                *self = Self::default();
+                None
+            }
+            BackendMessage::ErrorResponse(_) => {
+                self.block = None;
+                None
+            }
+            _ => None,
+        };
+        match &message {
+            Some(Message::StreamStart(start)) => self.block = Some(start.xid),
+            Some(Message::StreamStop) => self.block = None,
+            _ => {}
+        }
+        Ok(Step {
+            offset,
+            bytes,
+            backend,
+            block,
+            message,
+        })
+    }
+
+    /// The message of the session's next data; none in physical replication.
+    #[inline]
+    fn message<'a>(&mut self, data: &XLogData<'a>) -> Result<Option<Message<'a>>, wire::Error> {
+        let in_stream = self.block.is_some();
+        let parsed = match self.holds {
+            Holds::Wal => return Ok(None),
+            // A session does not turn from pgoutput to WAL: what does not parse is corrupt.
+            Holds::Pgoutput => {
+                Message::parse(data.message, in_stream).map_err(|error| error.at(XLogData::HEADER))
+            }
+            Holds::Unknown => data.message(in_stream),
+        };
+        match parsed {
+            Ok(message) => {
+                self.holds = Holds::Pgoutput;
+                Ok(Some(message))
+            }
+            Err(error) if error.kind == wire::ErrorKind::PhysicalStream => {
+                self.holds = Holds::Wal;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How many frames, messages and cells a stream has, by kind.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Frames by their tag; those of CopyData by the kind of what they carry.
+    pub frames: [u64; 256],
+    /// Messages by their kind.
+    pub messages: [u64; 256],
+    /// Cells that are NULL.
+    pub nulls: u64,
+    /// Cells of unchanged values that were not sent.
+    pub unchanged: u64,
+    /// Cells in text.
+    pub texts: u64,
+    /// Cells in binary.
+    pub binaries: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            frames: [0; 256],
+            messages: [0; 256],
+            nulls: 0,
+            unchanged: 0,
+            texts: 0,
+            binaries: 0,
+        }
+    }
+}
+
+impl Counts {
+    /// Counts what a step visits.
+    pub fn add(&mut self, step: &Step<'_>) {
+        let tag = match (&step.backend, step.bytes) {
+            (BackendMessage::CopyData(_), [_, _, _, _, _, kind, ..]) => *kind,
+            (backend, _) => backend.tag(),
+        };
+        count(&mut self.frames, tag);
+        let Some(message) = &step.message else {
+            return;
+        };
+        count(&mut self.messages, message.kind().byte());
+        match message {
+            Message::Insert(insert) => self.add_tuple(insert.new),
+            Message::Update(update) => {
+                if let Some(old) = update.old {
+                    self.add_tuple(old.tuple());
+                }
+                self.add_tuple(update.new);
+            }
+            Message::Delete(delete) => self.add_tuple(delete.old.tuple()),
+            _ => {}
+        }
+    }
+
+    fn add_tuple(&mut self, tuple: wire::Tuple<'_>) {
+        for cell in tuple.cells() {
+            let count = match cell {
+                wire::Cell::Null => &mut self.nulls,
+                wire::Cell::Unchanged => &mut self.unchanged,
+                wire::Cell::Text(_) => &mut self.texts,
+                _ => &mut self.binaries,
+            };
+            *count = count.saturating_add(1);
+        }
+    }
+}
+
+fn count(counts: &mut [u64; 256], letter: u8) {
+    if let Some(place) = counts.get_mut(usize::from(letter)) {
+        *place = place.saturating_add(1);
+    }
+}

@@ -1,0 +1,188 @@
+//! Rows that are checked as they are read.
+
+use super::row::{Delete, Insert, OldTuple, Update};
+use super::tuple::{Cell, Tuple, first_cell};
+use super::{Kind, Message};
+use crate::{Oid, Xid};
+
+/// An Insert, Update or Delete of which the relation was read, and nothing behind it.
+///
+/// [`UnreadRow::first`] begins to read its cells, each of which is checked as it is read: where the
+/// row goes into columns, no cell is walked twice. `None` says that the bytes are not the protocol;
+/// [`Message::parse`] then says what is wrong with them.
+#[derive(Clone, Copy, Debug)]
+pub struct UnreadRow<'a> {
+    kind: Kind,
+    xid: Option<Xid>,
+    relation: Oid,
+    /// From the first tuple's marker on.
+    tuples: &'a [u8],
+}
+
+/// What a tuple is of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Image {
+    /// `N`: the new row.
+    New,
+    /// `K`: the old row's columns of the replica identity.
+    Key,
+    /// `O`: the old row.
+    Full,
+}
+
+impl<'a> UnreadRow<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], in_stream: bool) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        let kind = Kind::from_byte(*kind).filter(|kind| kind.is_row())?;
+        Self::of(kind, rest, in_stream)
+    }
+
+    /// A row of this kind, from the bytes behind its kind.
+    #[inline]
+    pub(crate) fn of(kind: Kind, rest: &'a [u8], in_stream: bool) -> Option<Self> {
+        let (xid, rest) = if in_stream {
+            let (xid, rest) = rest.split_first_chunk()?;
+            (Some(Xid::from_be_bytes(*xid)), rest)
+        } else {
+            (None, rest)
+        };
+        let (relation, tuples) = rest.split_first_chunk()?;
+        Some(Self {
+            kind,
+            xid,
+            relation: Oid::from_be_bytes(*relation),
+            tuples,
+        })
+    }
+
+    /// Insert, Update or Delete.
+    #[inline]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The relation.
+    #[inline]
+    pub const fn relation(&self) -> Oid {
+        self.relation
+    }
+
+    /// Whether it is an Update with an old tuple, so that it has two images.
+    #[inline]
+    pub const fn has_old(&self) -> bool {
+        matches!((self.kind, self.tuples), (Kind::Update, [b'K' | b'O', ..]))
+    }
+
+    /// The first tuple: the new row, or the old one that a Delete has and an Update may have.
+    #[inline]
+    pub fn first(&self) -> Option<(Image, UnreadTuple<'a>)> {
+        let (marker, rest) = self.tuples.split_first()?;
+        let image = match (self.kind, marker) {
+            (Kind::Insert | Kind::Update, b'N') => Image::New,
+            (Kind::Update | Kind::Delete, b'K') => Image::Key,
+            (Kind::Update | Kind::Delete, b'O') => Image::Full,
+            _ => return None,
+        };
+        Some((image, UnreadTuple::split(rest)?))
+    }
+
+    /// The message, if it is whole and valid.
+    ///
+    /// Nearly all are, so this is the parser's fast path: it keeps nothing to tell an error with.
+    #[inline]
+    pub(super) fn valid(self) -> Option<Message<'a>> {
+        let Self { xid, relation, .. } = self;
+        let (image, first) = self.first()?;
+        let (first, rest) = first.skip()?;
+        let old = match image {
+            Image::New => None,
+            Image::Key => Some(OldTuple::Key(first)),
+            Image::Full => Some(OldTuple::Full(first)),
+        };
+        let (new, rest) = match (self.kind, old) {
+            (Kind::Update, Some(_)) => rest.then_new()?.skip()?,
+            _ => (first, rest),
+        };
+        if !rest.is_end() {
+            return None;
+        }
+        Some(match (self.kind, old) {
+            (Kind::Insert, _) => Message::Insert(Insert { xid, relation, new }),
+            (Kind::Update, old) => Message::Update(Update {
+                xid,
+                relation,
+                old,
+                new,
+            }),
+            (_, Some(old)) => Message::Delete(Delete { xid, relation, old }),
+            _ => return None,
+        })
+    }
+}
+
+/// A tuple whose cells were not read, and what follows it in its message.
+#[derive(Clone, Copy, Debug)]
+pub struct UnreadTuple<'a> {
+    count: u16,
+    rest: &'a [u8],
+}
+
+impl<'a> UnreadTuple<'a> {
+    #[inline]
+    fn split(bytes: &'a [u8]) -> Option<Self> {
+        let (count, rest) = bytes.split_first_chunk()?;
+        Some(Self {
+            count: u16::from_be_bytes(*count),
+            rest,
+        })
+    }
+
+    /// How many cells it says that it has. A caller reads so many.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether it has no cells.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Reads the next cell.
+    #[inline]
+    pub fn cell(&mut self) -> Option<Cell<'a>> {
+        let (cell, rest) = first_cell(self.rest)?;
+        self.rest = rest;
+        Some(cell)
+    }
+
+    /// Bytes of the message that were not read.
+    #[inline]
+    pub const fn unread(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Once all cells were read: whether the message ends here.
+    #[inline]
+    pub const fn is_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Once all cells of an old tuple were read: the new one behind it.
+    #[inline]
+    pub fn then_new(&self) -> Option<Self> {
+        match self.rest {
+            [b'N', rest @ ..] => Self::split(rest),
+            _ => None,
+        }
+    }
+
+    /// Reads all cells at once.
+    #[inline]
+    fn skip(self) -> Option<(Tuple<'a>, Self)> {
+        let (tuple, rest) = Tuple::split(self.count, self.rest)?;
+        Some((tuple, Self { count: 0, rest }))
+    }
+}

@@ -1,0 +1,198 @@
+//! What a frame holds, by its first bytes.
+
+use crate::backend::{Frame, MAX_LENGTH};
+use crate::cursor::Cursor;
+use crate::message::Parse;
+use crate::{Begin, Commit, Error, Kind, Lsn, Message, Timestamp, UnreadRow, XLogData, Xid};
+
+/// A whole frame with a pgoutput message, of which nothing was read but its first bytes.
+///
+/// ```text
+/// ┌───┬────────┬───┬───────────┬─────────┬───────────┬──────┬─ … ─┐
+/// │ d │ length │ w │ start (8) │ end (8) │ clock (8) │ kind │     │
+/// └───┴────────┴───┴───────────┴─────────┴───────────┴──────┴─ … ─┘
+/// ```
+/// Whoever looks for the end of a transaction passes over its rows with this: 31 bytes of each are
+/// looked at. Errors count from the frame's first byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Peek<'a> {
+    kind: Kind,
+    frame: &'a [u8],
+}
+
+/// Bytes of a frame before the message.
+const HEADERS: usize = Frame::HEADER.saturating_add(XLogData::HEADER);
+/// The same, and the message's kind.
+const HEAD: usize = HEADERS.saturating_add(1);
+
+impl<'a> Peek<'a> {
+    /// The frame in front of `input`, and what follows it; `None` where that is anything else than
+    /// a whole frame with a message of a known kind.
+    #[inline]
+    pub fn split(input: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let head = input.first_chunk::<HEAD>()?;
+        let [b'd', l0, l1, l2, l3, b'w', .., kind] = head else {
+            return None;
+        };
+        let kind = Kind::from_byte(*kind)?;
+        let length = u32::from_be_bytes([*l0, *l1, *l2, *l3]);
+        let size = (length as usize).saturating_add(1);
+        if size < HEAD || length > MAX_LENGTH {
+            return None;
+        }
+        let (frame, rest) = input.split_at_checked(size)?;
+        Some((Self { kind, frame }, rest))
+    }
+
+    /// The same of a frame that was cut off from all others.
+    #[inline]
+    pub fn new(frame: &'a [u8]) -> Option<Self> {
+        let (peek, rest) = Self::split(frame)?;
+        rest.is_empty().then_some(peek)
+    }
+
+    /// The message's kind.
+    #[inline]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Bytes of the frame.
+    #[inline]
+    pub const fn size(&self) -> usize {
+        self.frame.len()
+    }
+
+    /// All of the frame.
+    #[inline]
+    pub const fn frame(&self) -> &'a [u8] {
+        self.frame
+    }
+
+    /// The LSN of the change: [`XLogData::start`].
+    #[inline]
+    pub fn start(&self) -> Lsn {
+        let start = self.frame.get(Frame::HEADER.saturating_add(1)..);
+        let start = start.and_then(|start| start.first_chunk());
+        start.map_or(Lsn::INVALID, |start| Lsn(u64::from_be_bytes(*start)))
+    }
+
+    /// The message, kind and all.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.frame.get(HEADERS..).unwrap_or_default()
+    }
+
+    /// The (sub)transaction, where the frame lies in a stream block and its kind carries one.
+    #[inline]
+    pub fn xid(&self) -> Option<Xid> {
+        let xid = self.frame.get(HEAD..)?.first_chunk()?;
+        self.kind.carries_xid().then(|| Xid::from_be_bytes(*xid))
+    }
+
+    /// The row that it changes; `None` if it changes none, or is too short to name a relation.
+    #[inline]
+    pub fn row(&self, in_stream: bool) -> Option<UnreadRow<'a>> {
+        if !self.kind.is_row() {
+            return None;
+        }
+        UnreadRow::of(self.kind, self.frame.get(HEAD..)?, in_stream)
+    }
+
+    /// Parses the message.
+    ///
+    /// # Errors
+    /// As [`XLogData::message`].
+    #[inline]
+    pub fn message(&self, in_stream: bool) -> Result<Message<'a>, Error> {
+        let message = Message::parse(self.bytes(), in_stream);
+        message.map_err(|error| self.diagnose(error))
+    }
+
+    /// Parses a Begin.
+    ///
+    /// # Errors
+    /// As [`Peek::message`]; the caller has seen the kind.
+    #[inline]
+    pub fn begin(&self) -> Result<Begin, Error> {
+        self.parse("Begin")
+    }
+
+    /// Parses a Commit.
+    ///
+    /// # Errors
+    /// As [`Peek::message`]; the caller has seen the kind.
+    #[inline]
+    pub fn commit(&self) -> Result<Commit, Error> {
+        self.parse("Commit")
+    }
+
+    /// Parses a message of a known kind, without the others beside it.
+    #[inline]
+    fn parse<T: Parse<'a>>(&self, name: &'static str) -> Result<T, Error> {
+        let mut cursor = Cursor::new(self.bytes(), name);
+        let parsed = cursor
+            .u8("kind")
+            .and_then(|_| T::parse(&mut cursor))
+            .and_then(|message| cursor.finish().map(|()| message));
+        parsed.map_err(|error| self.diagnose(error))
+    }
+
+    #[cold]
+    fn diagnose(&self, error: Error) -> Error {
+        self.data().diagnose(error).at(Frame::HEADER)
+    }
+
+    /// What carries the message.
+    #[inline]
+    pub fn data(&self) -> XLogData<'a> {
+        let numbers = self.frame.get(Frame::HEADER.saturating_add(1)..HEADERS);
+        let (numbers, _) = numbers.unwrap_or_default().as_chunks::<8>();
+        let number = |place: usize| numbers.get(place).map_or(0, |it| u64::from_be_bytes(*it));
+        XLogData {
+            start: Lsn(number(0)),
+            end: Lsn(number(1)),
+            clock: Timestamp(number(2).cast_signed()),
+            message: self.bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BackendMessage, CopyData};
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_frame_is_looked_at_as_it_is_parsed() {
+        let data = XLogData {
+            start: Lsn(0x0102_0304_0506_0708),
+            end: Lsn(9),
+            clock: Timestamp(-1),
+            message: b"B\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x03",
+        };
+        let mut bytes = Vec::new();
+        BackendMessage::CopyData(CopyData::XLogData(data)).encode(&mut bytes);
+        let size = bytes.len();
+        bytes.push(b'd');
+        let (peek, rest) = Peek::split(&bytes).unwrap();
+        assert_eq!(
+            (peek.kind(), peek.size(), rest),
+            (Kind::Begin, size, &b"d"[..])
+        );
+        assert_eq!((peek.start(), peek.data()), (data.start, data));
+        assert_eq!(peek.begin().map(Message::Begin), peek.message(false));
+        assert!(peek.row(false).is_none() && peek.xid().is_none());
+        assert!(Peek::new(&bytes).is_none());
+        for end in 0..size {
+            assert!(Peek::split(&bytes[..end]).is_none());
+        }
+        // One byte less than a Begin has: as the parser says it.
+        let mut short = bytes[..size - 1].to_vec();
+        short[4] -= 1;
+        let short = Peek::new(&short).unwrap();
+        assert_eq!(short.begin().map(Message::Begin), short.message(false));
+        assert!(short.begin().is_err());
+    }
+}
