@@ -2,7 +2,8 @@
 
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
-use crate::options::{DecoderBuilder, default_spool};
+use crate::layout::Template;
+use crate::options::{Options, default_spool};
 use crate::tables::Tables;
 use arrow_schema::SchemaRef;
 use std::io;
@@ -96,12 +97,12 @@ impl Chunks {
 }
 
 impl Decoder {
-    pub(crate) fn new(options: DecoderBuilder) -> Self {
+    pub(crate) fn new(options: Options, template: Template) -> Self {
         Self {
             assembler: assembler(&options),
             framing: options.framing,
             chunks: Chunks::default(),
-            tables: Tables::new(options),
+            tables: Tables::new(&options, template),
             failure: None,
         }
     }
@@ -268,15 +269,14 @@ impl Decoder {
     /// The error that stopped the decoder, after the last batch before it.
     pub fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
         loop {
-            if let Some((batch, _)) = self.tables.ready.pop_front() {
-                return Ok(Some(batch));
-            }
-            if let Some(version) = self.tables.due.pop_front() {
-                if let Err(error) = self.tables.finish_version(version, false) {
-                    // Only what Arrow refuses comes to this; the other tables' rows are still good.
+            match self.tables.next_batch() {
+                Some(Ok(batch)) => return Ok(Some(batch)),
+                Some(Err(error)) => {
+                    // Only an error of Arrow's gets here; the other tables' rows are still good.
                     self.failure.get_or_insert(error);
+                    continue;
                 }
-                continue;
+                None => {}
             }
             if let Some(error) = &self.failure {
                 return Err(error.clone());
@@ -324,7 +324,7 @@ impl Decoder {
         self.flush()?;
         self.tables.describe(self.assembler.relations())?;
         match self.tables.missing() {
-            Some(name) if !self.tables.options.start.is_valid() => {
+            Some(name) if !self.tables.has_start() => {
                 let text = format!("no table {name} in the stream");
                 Err(Error::new(ErrorKind::Schema(text)))
             }
@@ -431,7 +431,7 @@ impl Decoder {
 /// So many events are read before a caller may look around.
 const STEPS: u32 = 1 << 18;
 
-fn assembler(options: &DecoderBuilder) -> Assembler {
+fn assembler(options: &Options) -> Assembler {
     let assembler = Assembler::new(options.framing)
         .with_spool_memory(options.spool_memory)
         .with_message_limit(options.message_limit)

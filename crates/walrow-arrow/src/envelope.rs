@@ -3,12 +3,13 @@
 use crate::batch::Batch;
 use crate::column::{Column, Maps, New, Store, append};
 use crate::error::{Error, ErrorKind, Way};
-use crate::forms::{self, Form as ColumnForm};
+use crate::forms::Form as ColumnForm;
 use crate::metadata::{ChangeType, Metadata, MetadataColumn, UNSENT_BYTES};
-use crate::options::{DecoderBuilder, OnUnrepresentable};
-use crate::profile::Profile;
-use crate::resolve::{self, Types};
-use crate::table::{Current, NewRow};
+use crate::options::{OnUnrepresentable, Options};
+use crate::profile::{Profile, map_type};
+use crate::resolve::Resolver;
+use crate::rows::{Begins, Current, Rows};
+use crate::table::NewRow;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
@@ -63,7 +64,7 @@ pub(crate) struct Envelope {
     profile: Profile,
     metadata_columns: Vec<MetadataColumn>,
     /// The options that columns become text by.
-    text: DecoderBuilder,
+    resolver: Resolver,
     schema_names: Box<dyn Column>,
     table_names: Box<dyn Column>,
     /// The replica identity's columns.
@@ -75,15 +76,10 @@ pub(crate) struct Envelope {
     unsent_places: BTreeMap<Box<str>, u32>,
     /// The row's values, before it is sure that all of them are texts.
     scratch: Row,
-    rows: usize,
+    rows: Rows,
     bytes: usize,
     /// The rows of values that the policy made null.
     nulled: Vec<usize>,
-    /// Up to where everything was in earlier batches when the first row came.
-    floor: Lsn,
-    /// The transaction that the last rows are of, and how many rows there were before it.
-    transaction: u64,
-    before_transaction: usize,
 }
 
 #[derive(Debug, Default)]
@@ -108,12 +104,12 @@ const ROW_BYTES: usize = 96;
 const PAIR_BYTES: usize = 9;
 
 impl Envelope {
-    pub(crate) fn new(options: &DecoderBuilder) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         Self {
             schema: schema(options),
             profile: options.profile,
             metadata_columns: options.metadata.clone(),
-            text: options.clone().with_profile(Profile::Text),
+            resolver: Resolver::of_text(options),
             schema_names: text_column(),
             table_names: text_column(),
             keys: TextMaps::new(),
@@ -121,30 +117,27 @@ impl Envelope {
             metadata: Metadata::new(0),
             unsent_places: BTreeMap::new(),
             scratch: Row::default(),
-            rows: 0,
+            rows: Rows::default(),
             bytes: 0,
             nulled: Vec::new(),
-            floor: Lsn::INVALID,
-            transaction: 0,
-            before_transaction: 0,
         }
     }
 
     /// How the columns of a relation version become text, and types that nothing told of.
     pub(crate) fn forms(&self, relation: &Relation) -> Result<(Forms, BTreeSet<Oid>), Error> {
-        let mut types = Types::new(&self.text.catalog);
+        let mut types = self.resolver.types();
         let mut forms = Vec::new();
         for column in &relation.columns {
-            let resolved = resolve::column(&self.text, relation, column, None, &mut types)?;
+            let resolved = self.resolver.column(relation, column, None, &mut types)?;
             let pg_type: Arc<dyn PgType> = resolved.pg_type;
-            let policy = resolve::policy(&self.text, relation, column);
+            let policy = self.resolver.policy(relation, column);
             forms.push(Form { pg_type, policy });
         }
         Ok((Forms(forms.into()), types.missing))
     }
 
     pub(crate) const fn rows(&self) -> usize {
-        self.rows
+        self.rows.count()
     }
 
     pub(crate) const fn bytes(&self) -> usize {
@@ -157,17 +150,13 @@ impl Envelope {
 
     /// The position before the oldest row that is still here.
     pub(crate) fn floor(&self) -> Option<Lsn> {
-        (self.rows > 0).then_some(self.floor)
+        self.rows.floor()
     }
 
     fn enter(&mut self, current: &Current) {
-        if self.rows == 0 {
-            self.floor = current.floor;
-        } else if self.transaction == current.ordinal {
+        if self.rows.enter(current) == Begins::Nothing {
             return;
         }
-        self.transaction = current.ordinal;
-        self.before_transaction = self.rows;
         self.metadata.begin(current.commit);
     }
 
@@ -184,7 +173,7 @@ impl Envelope {
         change: &[NewRow<'_>],
     ) -> Result<(), Error> {
         self.enter(current);
-        let before = (self.rows, self.bytes);
+        let before = (self.rows.count(), self.bytes);
         for row in change {
             let appended = self
                 .read(relation, forms, row)
@@ -221,7 +210,7 @@ impl Envelope {
             }
         }
         self.metadata.append(row.change_type, row.seq, row.key_only);
-        self.rows = self.rows.saturating_add(1);
+        self.rows.push();
         Ok(())
     }
 
@@ -238,7 +227,7 @@ impl Envelope {
         self.keys.append_null();
         self.data.append_null();
         self.metadata.append(ChangeType::Truncate, seq, false);
-        self.rows = self.rows.saturating_add(1);
+        self.rows.push();
         Ok(())
     }
 
@@ -265,13 +254,13 @@ impl Envelope {
                     continue;
                 }
                 Cell::Null => None,
-                cell => match form.write(cell, self.text.session, text) {
+                cell => match form.write(cell, self.resolver.settings, text) {
                     Ok(()) => Some((start, text.len())),
                     Err(CellError::Unrepresentable(_))
                         if form.policy == OnUnrepresentable::Null =>
                     {
                         text.truncate(start);
-                        self.nulled.push(self.rows);
+                        self.nulled.push(self.rows.count());
                         None
                     }
                     Err(error) => {
@@ -341,13 +330,13 @@ impl Envelope {
         self.data.truncate(rows);
         self.metadata.truncate(rows);
         self.nulled.retain(|row| *row < rows);
-        self.rows = rows;
+        self.rows.truncate(rows);
     }
 
     /// Takes back all rows of this transaction.
     pub(crate) fn take_back(&mut self, current: &Current) {
-        if self.rows > 0 && self.transaction == current.ordinal {
-            self.truncate(self.before_transaction);
+        if let Some(rows) = self.rows.without(current) {
+            self.truncate(rows);
         }
     }
 
@@ -372,9 +361,8 @@ impl Envelope {
         let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
         let metadata = metadata.finish(&self.metadata_columns, self.profile, &[], &names);
         arrays.extend(metadata.map_err(arrow)?);
-        self.rows = 0;
+        self.rows.finish();
         self.bytes = 0;
-        self.before_transaction = 0;
         let records = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(arrow)?;
         let nulled = std::mem::take(&mut self.nulled).len() as u64;
         let nulled = (nulled > 0).then(|| ("data".to_owned(), nulled));
@@ -400,8 +388,8 @@ fn stand_in() -> Relation {
 }
 
 /// The one schema of all rows.
-pub(crate) fn schema(options: &DecoderBuilder) -> SchemaRef {
-    let map = |name: &str| Field::new(name, forms::map_type(), true);
+pub(crate) fn schema(options: &Options) -> SchemaRef {
+    let map = |name: &str| Field::new(name, map_type(), true);
     let mut fields = vec![
         Field::new("schema_name", DataType::Utf8, false),
         Field::new("table_name", DataType::Utf8, false),
@@ -466,8 +454,7 @@ impl TextMaps {
 
     fn finish(mut self) -> Result<ArrayRef, ArrowError> {
         let rows = self.nulls.len();
-        self.maps
-            .finish(rows, self.nulls.finish(), &forms::map_type())
+        self.maps.finish(rows, self.nulls.finish(), &map_type())
     }
 }
 

@@ -4,9 +4,9 @@ use crate::column::{Column, New};
 use crate::error::{Error, ErrorKind};
 use crate::forms::Form;
 use crate::metadata::{MetadataColumn, UNSENT_BYTES};
-use crate::options::{DecoderBuilder, OnUnrepresentable};
+use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
-use crate::resolve::{self, Types};
+use crate::resolve::{self, Resolver, Types};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -55,34 +55,79 @@ pub(crate) enum Source {
 /// What metadata takes of a row.
 const METADATA_BYTES: usize = 48;
 
+/// What the layouts of all tables follow.
+#[derive(Debug)]
+pub(crate) struct Template {
+    resolver: Resolver,
+    metadata: Vec<MetadataColumn>,
+    prefix: String,
+    schema: Option<SchemaRef>,
+}
+
+impl Template {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            resolver: Resolver::new(options),
+            metadata: options.metadata.clone(),
+            prefix: options.prefix.clone(),
+            schema: options.schema.clone(),
+        }
+    }
+
+    pub(crate) const fn resolver(&self) -> &Resolver {
+        &self.resolver
+    }
+
+    pub(crate) fn metadata(&self) -> &[MetadataColumn] {
+        &self.metadata
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Whether batches have this metadata column.
+    pub(crate) fn has(&self, column: MetadataColumn) -> bool {
+        let name = || format!("{}{}", self.prefix, column.name());
+        self.metadata.contains(&column)
+            && self
+                .schema
+                .as_ref()
+                .is_none_or(|schema| schema.field_with_name(&name()).is_ok())
+    }
+
+    /// The layout of a relation version's batches.
+    pub(crate) fn layout(&self, relation: &Relation) -> Result<Layout, Error> {
+        Layout::new(self, relation)
+    }
+}
+
 impl Layout {
-    pub(crate) fn new(options: &DecoderBuilder, relation: &Relation) -> Result<Self, Error> {
+    fn new(template: &Template, relation: &Relation) -> Result<Self, Error> {
         let table = relation.to_string();
-        match &options.schema {
-            None => Self::of_relation(options, relation, table),
-            Some(schema) => Self::projected(options, relation, table, schema),
+        match &template.schema {
+            None => Self::of_relation(template, relation, table),
+            Some(schema) => Self::projected(template, relation, table, schema),
         }
     }
 
     /// All of the relation's columns, then the chosen metadata.
-    fn of_relation(
-        options: &DecoderBuilder,
-        relation: &Relation,
-        table: String,
-    ) -> Result<Self, Error> {
-        let mut this = Self::empty(options, table);
-        let mut types = Types::new(&options.catalog);
+    fn of_relation(template: &Template, relation: &Relation, table: String) -> Result<Self, Error> {
+        let mut this = Self::empty(template, table);
+        let mut types = template.resolver.types();
         let mut fields = Vec::new();
         for column in &relation.columns {
-            let resolved = resolve::column(options, relation, column, None, &mut types)?;
+            let resolved = template
+                .resolver
+                .column(relation, column, None, &mut types)?;
             this.sources.push(Source::Column(fields.len()));
             fields.push(Arc::new(resolved.field));
-            this.push_form(options, relation, column, Some(resolved.form));
+            this.push_form(template, relation, column, Some(resolved.form));
         }
         this.keep(types);
-        for (index, metadata) in options.metadata.iter().enumerate() {
-            let field = metadata.field(&options.prefix, options.profile);
-            clash(options, relation, field.name())?;
+        for (index, metadata) in template.metadata.iter().enumerate() {
+            let field = metadata.field(&template.prefix, template.resolver.profile);
+            clash(template, relation, field.name())?;
             this.sources.push(Source::Metadata(index));
             this.metadata.push(*metadata);
             fields.push(Arc::new(field));
@@ -95,27 +140,31 @@ impl Layout {
 
     /// The given fields, each filled from the column or metadata column of its name.
     fn projected(
-        options: &DecoderBuilder,
+        template: &Template,
         relation: &Relation,
         table: String,
         schema: &SchemaRef,
     ) -> Result<Self, Error> {
-        let mut this = Self::empty(options, table);
-        let mut types = Types::new(&options.catalog);
+        let mut this = Self::empty(template, table);
+        let mut types = template.resolver.types();
         let mut plans = vec![None; relation.columns.len()];
         let mut missing_before = 0;
         for field in schema.fields() {
-            let metadata = field.name().strip_prefix(&options.prefix).and_then(|name| {
-                MetadataColumn::from_name(name).filter(|column| options.metadata.contains(column))
-            });
+            let metadata = field
+                .name()
+                .strip_prefix(&template.prefix)
+                .and_then(|name| {
+                    MetadataColumn::from_name(name)
+                        .filter(|column| template.metadata.contains(column))
+                });
             let place = relation
                 .columns
                 .iter()
                 .position(|column| *column.name == **field.name());
             this.sources.push(match (metadata, place) {
                 (Some(metadata), _) => {
-                    clash(options, relation, field.name())?;
-                    check_metadata(options, field, metadata)
+                    clash(template, relation, field.name())?;
+                    check_metadata(template, field, metadata)
                         .map_err(|error| error.in_table(&this.table))?;
                     this.metadata.push(metadata);
                     Source::Metadata(this.metadata.len().saturating_sub(1))
@@ -127,7 +176,9 @@ impl Layout {
                     check_nullable(field).map_err(|error| error.in_table(&this.table))?;
                     let wanted = field.data_type();
                     let wanted = Some(wanted);
-                    let resolved = resolve::column(options, relation, column, wanted, &mut types)?;
+                    let resolved = template
+                        .resolver
+                        .column(relation, column, wanted, &mut types)?;
                     if let Some(plan) = plans.get_mut(place) {
                         if plan.is_some() {
                             let text = format!("the schema names {} twice", field.name());
@@ -149,7 +200,7 @@ impl Layout {
             });
         }
         for (column, plan) in relation.columns.iter().zip(plans) {
-            this.push_form(options, relation, column, plan);
+            this.push_form(template, relation, column, plan);
         }
         this.keep(types);
         if this.metadata.contains(&MetadataColumn::Unsent) {
@@ -164,15 +215,15 @@ impl Layout {
         Ok(this)
     }
 
-    fn empty(options: &DecoderBuilder, table: String) -> Self {
+    fn empty(template: &Template, table: String) -> Self {
         Self {
             schema: Arc::new(Schema::empty()),
             table,
             forms: Vec::new(),
             sources: Vec::new(),
             metadata: Vec::new(),
-            profile: options.profile,
-            projected: options.schema.is_some(),
+            profile: template.resolver.profile,
+            projected: template.schema.is_some(),
             missing: Vec::new(),
             row_bytes: METADATA_BYTES,
             expanding: Vec::new(),
@@ -189,7 +240,7 @@ impl Layout {
 
     fn push_form(
         &mut self,
-        options: &DecoderBuilder,
+        template: &Template,
         relation: &Relation,
         column: &RelationColumn,
         form: Option<Form>,
@@ -200,7 +251,7 @@ impl Layout {
                 self.expanding.push(self.forms.len());
             }
         }
-        let policy = resolve::policy(options, relation, column);
+        let policy = template.resolver.policy(relation, column);
         self.forms.push(form.map(|form| (form, policy)));
     }
 
@@ -271,8 +322,8 @@ fn field_bytes(field: &Field) -> usize {
 }
 
 /// Refuses a metadata column whose name is a column of the table's own.
-fn clash(options: &DecoderBuilder, relation: &Relation, name: &str) -> Result<(), Error> {
-    let same = |own: &str| options.profile.is_same_name(own, name);
+fn clash(template: &Template, relation: &Relation, name: &str) -> Result<(), Error> {
+    let same = |own: &str| template.resolver.profile.is_same_name(own, name);
     if relation.columns.iter().any(|column| same(&column.name)) {
         let text = "the table has a column of that name itself; choose another metadata_prefix";
         return Err(Error::new(ErrorKind::Schema(text.to_owned()))
@@ -340,11 +391,11 @@ fn missing_bytes(field: &Field, before: usize) -> Result<usize, Error> {
 const MOST_MISSING_BYTES: usize = 1 << 24;
 
 fn check_metadata(
-    options: &DecoderBuilder,
+    template: &Template,
     field: &Field,
     metadata: MetadataColumn,
 ) -> Result<(), Error> {
-    let ours = metadata.field(&options.prefix, options.profile);
+    let ours = metadata.field(&template.prefix, template.resolver.profile);
     // The name and nullability of a list's item are free.
     let same = match (ours.data_type(), field.data_type()) {
         (DataType::List(ours), DataType::List(theirs)) => ours.data_type() == theirs.data_type(),

@@ -6,10 +6,12 @@
 
 mod arrow_type;
 mod batch;
+mod builder;
 mod column;
 mod decoder;
 mod envelope;
 mod error;
+mod finished;
 mod forms;
 mod layout;
 mod metadata;
@@ -17,17 +19,22 @@ mod options;
 mod profile;
 mod reader;
 mod resolve;
+mod rows;
+mod selection;
 mod side;
 mod table;
+mod table_name;
 mod tables;
+mod versions;
 
 pub use arrow_type::{ARROW_TYPE_NAMES, ArrowTypeName, MAX_TYPE_DEPTH, parse_arrow_type};
 pub use batch::Batch;
+pub use builder::DecoderBuilder;
 pub use decoder::Decoder;
 pub use error::{Error, ErrorKind};
 pub use metadata::MetadataColumn;
-pub use options::{DecoderBuilder, OnUnrepresentable, TableName};
+pub use options::OnUnrepresentable;
 pub use profile::Profile;
 pub use reader::Reader;
-pub use side::SideTable;
+pub use table_name::{SideTable, TableName};
 pub use walrow_types::SessionSettings;

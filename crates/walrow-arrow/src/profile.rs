@@ -1,6 +1,7 @@
 //! Which Arrow types columns get, and what their readers support.
 
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use std::sync::Arc;
 use walrow_types::{Decimal128, Decimal256, NumberVector};
 
 /// Which of the possible Arrow types columns have.
@@ -25,6 +26,11 @@ impl Profile {
     /// Whether columns have all of Arrow's types, rather than those that Spark has too.
     pub(crate) const fn is_native(self) -> bool {
         !matches!(self, Self::Spark)
+    }
+
+    /// Whether there are integers without a sign.
+    pub(crate) const fn has_unsigned(self) -> bool {
+        self.is_native()
     }
 
     /// Whether infinite dates can be shown as the largest and smallest.
@@ -100,7 +106,7 @@ impl Profile {
                     && (1..=NumberVector::MAX_DIMENSIONS).contains(size)
                     && **item == Field::new("item", DataType::Float32, true)
             }
-            DataType::Map(..) => *data_type == crate::forms::map_type(),
+            DataType::Map(..) => *data_type == map_type(),
             DataType::Struct(fields) => {
                 let part = |field: &FieldRef| {
                     let data_type = field.data_type();
@@ -131,4 +137,12 @@ const MAX_LISTS: usize = 7;
 /// Strings by their numbers among those that occur.
 fn dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+/// The type of a map of text to text.
+pub(crate) fn map_type() -> DataType {
+    let key = Field::new("key", DataType::Utf8, false);
+    let pair = vec![key, Field::new("value", DataType::Utf8, true)];
+    let entries = Field::new("entries", DataType::Struct(pair.into()), false);
+    DataType::Map(Arc::new(entries), false)
 }

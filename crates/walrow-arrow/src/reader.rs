@@ -1,9 +1,9 @@
 //! A source of bytes in, batches out.
 
 use crate::batch::Batch;
+use crate::builder::DecoderBuilder;
 use crate::decoder::Decoder;
 use crate::error::{Error, ErrorKind};
-use crate::options::DecoderBuilder;
 use std::io::{self, Read};
 
 /// Reads a stream to its end: an iterator over its batches.

@@ -4,7 +4,8 @@ use crate::batch::Batch;
 use crate::column::{Column, Losses};
 use crate::error::{Error, ErrorKind, Way};
 use crate::layout::{Layout, Source};
-use crate::metadata::{ChangeType, Commit, Metadata, MetadataColumn, UNSENT_BYTES};
+use crate::metadata::{ChangeType, Metadata, MetadataColumn, UNSENT_BYTES};
+use crate::rows::{Begins, Current, Rows};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, ListArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field};
@@ -22,7 +23,7 @@ pub(crate) struct Table {
     /// In the relation's order; empty while there are no rows.
     columns: Vec<Option<Box<dyn Column>>>,
     metadata: Metadata,
-    rows: usize,
+    rows: Rows,
     /// Bytes of the rows, and of the names of columns that they have no value of.
     bytes: usize,
     unsent_bytes: usize,
@@ -37,11 +38,6 @@ pub(crate) struct Table {
     names_unsent: bool,
     /// Room for so many rows was needed last time.
     expected_rows: usize,
-    /// Up to where everything was in earlier batches when the first row came.
-    floor: Lsn,
-    /// The transaction that the last rows are of, and how many rows there were before it.
-    transaction: u64,
-    before_transaction: usize,
 }
 
 /// What a column takes once it has a row, beside the row: itself, its values and, most of it, the
@@ -142,16 +138,6 @@ impl<'a> OldCells<'a> {
     }
 }
 
-/// The transaction that rows are appended for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Current {
-    /// Numbers the decoder's transactions.
-    pub(crate) ordinal: u64,
-    pub(crate) commit: Commit,
-    /// Up to where all transactions before it were complete.
-    pub(crate) floor: Lsn,
-}
-
 impl Table {
     pub(crate) fn new(relation: Arc<Relation>, layout: Layout) -> Self {
         Self {
@@ -162,20 +148,17 @@ impl Table {
             layout: Some(Box::new(layout)),
             columns: Vec::new(),
             metadata: Metadata::new(0),
-            rows: 0,
+            rows: Rows::default(),
             bytes: 0,
             unsent_bytes: 0,
             base: 0,
             reserved: 0,
             expected_rows: 0,
-            floor: Lsn::INVALID,
-            transaction: 0,
-            before_transaction: 0,
         }
     }
 
     pub(crate) const fn rows(&self) -> usize {
-        self.rows
+        self.rows.count()
     }
 
     /// Bytes of the rows.
@@ -205,31 +188,32 @@ impl Table {
 
     /// The position before the oldest row that is still here.
     pub(crate) fn floor(&self) -> Option<Lsn> {
-        (self.rows > 0).then_some(self.floor)
+        self.rows.floor()
     }
 
     /// Makes ready for rows of this transaction.
     #[inline]
     fn enter(&mut self, current: &Current) {
-        if self.rows == 0 {
-            self.floor = current.floor;
-            let mut inner = 0;
-            if let Some(layout) = &self.layout {
-                self.columns = layout.columns(self.expected_rows);
-                inner = layout.inner_types;
-            }
-            self.metadata = Metadata::new(self.expected_rows);
-            (self.bytes, self.unsent_bytes) = (0, 0);
-            self.base = COLUMN_BYTES
-                .saturating_mul(self.columns.len().saturating_add(inner))
-                .saturating_add(TABLE_BYTES);
-            self.reserved = self.expected_rows.saturating_mul(self.row_bytes);
-        } else if self.transaction == current.ordinal {
-            return;
+        match self.rows.enter(current) {
+            Begins::Nothing => return,
+            Begins::Transaction => {}
+            Begins::Batch => self.begin_batch(),
         }
-        self.transaction = current.ordinal;
-        self.before_transaction = self.rows;
         self.metadata.begin(current.commit);
+    }
+
+    fn begin_batch(&mut self) {
+        let mut inner = 0;
+        if let Some(layout) = &self.layout {
+            self.columns = layout.columns(self.expected_rows);
+            inner = layout.inner_types;
+        }
+        self.metadata = Metadata::new(self.expected_rows);
+        (self.bytes, self.unsent_bytes) = (0, 0);
+        self.base = COLUMN_BYTES
+            .saturating_mul(self.columns.len().saturating_add(inner))
+            .saturating_add(TABLE_BYTES);
+        self.reserved = self.expected_rows.saturating_mul(self.row_bytes);
     }
 
     /// Appends a row, or both images of an update, which so lie in one batch.
@@ -245,7 +229,7 @@ impl Table {
         row: &UnreadRow<'_>,
     ) -> Result<(), Refused> {
         self.enter(current);
-        let before = (self.rows, self.bytes, self.unsent_bytes);
+        let before = (self.rows.count(), self.bytes, self.unsent_bytes);
         let appended = self.append_images(seq, row);
         if appended.is_err() {
             self.truncate(before.0);
@@ -268,7 +252,7 @@ impl Table {
             let rest = self.append_cells(tuple, &mut old)?;
             let key_only = image == Image::Key && old.is_none();
             self.metadata.append(change_type, seq, key_only);
-            self.rows = self.rows.saturating_add(1);
+            self.rows.push();
             if change_type != ChangeType::UpdatePreimage {
                 return if rest.is_end() {
                     Ok(())
@@ -356,7 +340,7 @@ impl Table {
             column.append_null();
         }
         self.metadata.append(ChangeType::Truncate, seq, false);
-        self.rows = self.rows.saturating_add(1);
+        self.rows.push();
         self.bytes = self.bytes.saturating_add(self.row_bytes);
     }
 
@@ -391,13 +375,13 @@ impl Table {
             }
         }
         self.metadata.truncate(rows);
-        self.rows = rows;
+        self.rows.truncate(rows);
     }
 
     /// Takes back all rows of this transaction.
     pub(crate) fn take_back(&mut self, current: &Current) {
-        if self.rows > 0 && self.transaction == current.ordinal {
-            self.truncate(self.before_transaction);
+        if let Some(rows) = self.rows.without(current) {
+            self.truncate(rows);
         }
     }
 
@@ -405,12 +389,10 @@ impl Table {
     pub(crate) fn finish(&mut self, full: bool) -> Result<Batch, Error> {
         let columns = std::mem::take(&mut self.columns);
         let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
-        let rows = std::mem::take(&mut self.rows);
+        let rows = self.rows.finish();
         (self.bytes, self.unsent_bytes) = (0, 0);
         (self.base, self.reserved) = (0, 0);
         self.expected_rows = if full { rows } else { 0 };
-        // The transaction goes on in a new batch.
-        self.before_transaction = 0;
         let Some(layout) = &self.layout else {
             let error = Error::new(ErrorKind::Arrow("no layout".to_owned()));
             return Err(error.in_table(&self.relation.to_string()));

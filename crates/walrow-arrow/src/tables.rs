@@ -1,55 +1,44 @@
 //! All tables' batches under construction.
 
 use crate::batch::Batch;
-use crate::envelope::{Envelope, Forms};
+use crate::envelope::Envelope;
 use crate::error::{Error, ErrorKind};
-use crate::layout::Layout;
+use crate::finished::Finished;
+use crate::layout::{Layout, Template};
 use crate::metadata::{ChangeType, Commit, MetadataColumn};
-use crate::options::{DecoderBuilder, TableName};
-use crate::profile::Profile;
+use crate::options::Options;
+use crate::rows::Current;
+use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
-use crate::table::{Current, NewRow, Refused, Table};
-use arrow_schema::{FieldRef, SchemaRef};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use crate::table::{NewRow, Refused};
+use crate::table_name::TableName;
+use crate::versions::{Slot, Versions};
+use arrow_schema::SchemaRef;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use walrow_stream::{Change, Message, Relation, RowChange, Transaction, Truncate, Unread};
 use walrow_wire::{Lsn, Oid};
 
-/// What the layouts of tables take that are kept for their next rows: a table of a thousand
-/// columns takes about one MiB. More is built again when it is needed.
-const LAYOUT_MEMORY: usize = 16 << 20;
-
 /// All tables' batches under construction.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    pub(crate) options: DecoderBuilder,
-    /// By relation version.
-    slots: Vec<Slot>,
+    limits: Limits,
+    has_start: bool,
+    template: Template,
+    selection: Selection,
+    versions: Versions,
     /// The versions that have rows.
     open: BTreeSet<u32>,
-    /// Those of them that are to become batches, in this order, before there are more rows. They
-    /// are finished one by one as batches are taken: all at once would take much more memory.
-    pub(crate) due: VecDeque<u32>,
-    /// The versions that have a layout, the oldest layout first, and the bytes of all layouts.
-    laid_out: VecDeque<u32>,
-    layout_bytes: usize,
-    /// The version whose rows came last, by schema and name and by OID, while it has a place.
-    by_name: HashMap<(Box<str>, Box<str>), u32>,
-    by_oid: HashMap<Oid, u32>,
-    /// Finished batches, and up to where everything was handed out before their first row.
-    pub(crate) ready: VecDeque<(Batch, Lsn)>,
+    /// Those of them that become batches, in this order, before there are more rows. They are
+    /// finished one by one as batches are taken: all at once would take much more memory.
+    due: VecDeque<u32>,
+    finished: Finished,
     /// Bytes that all unfinished batches hold.
     held: usize,
     current: Current,
-    /// What cannot be told of the current transaction.
-    untold: Option<MetadataColumn>,
-    /// The end of the last transaction that is complete.
-    last_end: Lsn,
-    /// Up to where everything was handed out before the first row that could not be.
-    lost: Option<Lsn>,
-    /// The chosen table, once it has appeared.
-    selected: Option<Selected>,
-    /// All tables' rows, if they are to have one schema.
+    /// The metadata column that cannot hold this transaction's value.
+    unrepresentable: Option<MetadataColumn>,
+    /// All tables' rows, if they have one schema.
     envelope: Option<Box<Envelope>>,
     sides: Sides,
     /// Bytes that the envelope and the side tables hold.
@@ -60,15 +49,13 @@ pub(crate) struct Tables {
     pub(crate) server_error: Option<String>,
 }
 
-#[derive(Debug)]
-enum Slot {
-    /// Not seen, or forgotten.
-    New,
-    Skipped,
-    /// Has rows, or a layout for the next ones, or both.
-    Table(Box<Table>),
-    /// Its rows go to the envelope.
-    Enveloped(Forms),
+/// When batches are finished.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    rows: usize,
+    bytes: usize,
+    /// Of all batches together.
+    memory: usize,
 }
 
 /// A TRUNCATE is a row of each of its tables. They are made one by one, as batches are taken: all
@@ -81,43 +68,53 @@ struct Truncating {
     lsn: Lsn,
 }
 
-/// The one table that is read, and the schema of all its batches.
-#[derive(Debug)]
-struct Selected {
-    namespace: Box<str>,
-    name: Box<str>,
-    schema: SchemaRef,
-}
-
 impl Tables {
-    pub(crate) fn new(options: DecoderBuilder) -> Self {
+    pub(crate) fn new(options: &Options, template: Template) -> Self {
         Self {
-            envelope: options.envelope.then(|| Box::new(Envelope::new(&options))),
-            sides: Sides::new(&options),
-            beside: 0,
-            truncating: None,
-            last_end: options.start,
-            options,
-            slots: Vec::new(),
+            limits: Limits {
+                rows: options.batch_rows,
+                bytes: options.batch_bytes,
+                memory: options.batch_memory,
+            },
+            has_start: options.start.is_valid(),
+            template,
+            selection: Selection::new(options),
+            versions: Versions::default(),
             open: BTreeSet::new(),
             due: VecDeque::new(),
-            laid_out: VecDeque::new(),
-            layout_bytes: 0,
-            by_name: HashMap::new(),
-            by_oid: HashMap::new(),
-            ready: VecDeque::new(),
+            finished: Finished::new(options.start),
             held: 0,
             current: Current::default(),
-            untold: None,
-            lost: None,
-            selected: None,
+            unrepresentable: None,
+            envelope: options.envelope.then(|| Box::new(Envelope::new(options))),
+            sides: Sides::new(options),
+            beside: 0,
+            truncating: None,
             unresolved: BTreeSet::new(),
             server_error: None,
         }
     }
 
+    /// Whether transactions before a position are skipped.
+    pub(crate) const fn has_start(&self) -> bool {
+        self.has_start
+    }
+
+    /// Takes the next finished batch, or the error of one that is due and cannot be made.
+    pub(crate) fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
+        loop {
+            if let Some(batch) = self.finished.pop() {
+                return Some(Ok(batch));
+            }
+            let version = self.due.pop_front()?;
+            if let Err(error) = self.finish_version(version, false) {
+                return Some(Err(error));
+            }
+        }
+    }
+
     pub(crate) fn has_batch(&self) -> bool {
-        !self.ready.is_empty() || !self.due.is_empty()
+        !self.finished.is_empty() || !self.due.is_empty()
     }
 
     /// Whether a TRUNCATE has tables left, for [`Tables::truncate_next`].
@@ -128,24 +125,25 @@ impl Tables {
     pub(crate) fn begin(&mut self, transaction: &Transaction) {
         let lsn = transaction.commit_lsn.0;
         let time = transaction.commit_time.unix_micros();
-        // Only a row makes it a fault, and only where the column is wanted.
-        self.untold = if time.is_none() && self.tells(MetadataColumn::CommitTimestamp) {
-            Some(MetadataColumn::CommitTimestamp)
-        } else if self.options.profile == Profile::Spark
-            && i64::try_from(lsn).is_err()
-            && self.tells(MetadataColumn::CommitLsn)
-        {
-            Some(MetadataColumn::CommitLsn)
-        } else {
-            None
-        };
+        // It is an error only if there are rows and the column is wanted.
+        self.unrepresentable =
+            if time.is_none() && self.template.has(MetadataColumn::CommitTimestamp) {
+                Some(MetadataColumn::CommitTimestamp)
+            } else if !self.template.resolver().profile.has_unsigned()
+                && i64::try_from(lsn).is_err()
+                && self.template.has(MetadataColumn::CommitLsn)
+            {
+                Some(MetadataColumn::CommitLsn)
+            } else {
+                None
+            };
         self.current.ordinal = self.current.ordinal.saturating_add(1);
         self.current.commit = Commit {
             lsn,
             time: time.unwrap_or(0),
             xid: transaction.xid,
         };
-        self.current.floor = self.last_end;
+        self.current.floor = self.finished.end();
     }
 
     /// A logical message: of the current transaction, or outside transactions.
@@ -159,13 +157,13 @@ impl Tables {
         }
         let alone = Current {
             commit: Commit::default(),
-            floor: self.last_end,
+            floor: self.finished.end(),
             ..self.current
         };
         self.sides.message(&alone, message)?;
         self.settle_sides()?;
         // Its LSN is a position of its own, and a later fault takes nothing of it back.
-        self.last_end = self.last_end.max(message.lsn);
+        self.finished.complete(message.lsn);
         self.current.ordinal = self.current.ordinal.saturating_add(1);
         Ok(())
     }
@@ -176,20 +174,9 @@ impl Tables {
         self.settle_sides()
     }
 
-    /// Whether batches have this metadata column.
-    fn tells(&self, column: MetadataColumn) -> bool {
-        let options = &self.options;
-        let name = || format!("{}{}", options.prefix, column.name());
-        options.metadata.contains(&column)
-            && options
-                .schema
-                .as_ref()
-                .is_none_or(|schema| schema.field_with_name(&name()).is_ok())
-    }
-
     #[cold]
-    fn untold_error(&self, column: MetadataColumn, relation: &Relation) -> Error {
-        let others = self.options.metadata.iter().filter(|it| **it != column);
+    fn unrepresentable_error(&self, column: MetadataColumn, relation: &Relation) -> Error {
+        let others = self.template.metadata().iter().filter(|it| **it != column);
         let others: Vec<_> = others.map(|it| format!("\"{}\"", it.name())).collect();
         let reason = match column {
             MetadataColumn::CommitTimestamp => {
@@ -202,14 +189,14 @@ impl Tables {
             option: format!("metadata=[{}]", others.join(", ")),
         })
         .in_table(&relation.to_string())
-        .in_column(&format!("{}{}", self.options.prefix, column.name()))
+        .in_column(&format!("{}{}", self.template.prefix(), column.name()))
     }
 
     pub(crate) fn commit(&mut self, transaction: &Transaction, changes: u64) -> Result<(), Error> {
         self.sides
             .transaction(&self.current, transaction, changes)?;
         self.settle_sides()?;
-        self.last_end = self.last_end.max(transaction.end_lsn);
+        self.finished.complete(transaction.end_lsn);
         // A later fault takes back nothing of it.
         self.current.ordinal = self.current.ordinal.saturating_add(1);
         Ok(())
@@ -217,8 +204,7 @@ impl Tables {
 
     /// Whether rows of the relation are read.
     pub(crate) fn wants(&self, relation: &Relation) -> bool {
-        let table = self.options.table.as_ref();
-        table.is_none_or(|name| name.matches(&relation.namespace, &relation.name))
+        self.selection.has(relation)
     }
 
     /// Takes a row, whose cells are checked as they are appended.
@@ -265,13 +251,12 @@ impl Tables {
 
     /// Makes ready for a row of the relation, which cannot be where something of it cannot be told.
     fn admit(&mut self, relation: &Arc<Relation>) -> Result<(), Error> {
-        let index = relation.version as usize;
-        if matches!(self.slots.get(index), None | Some(Slot::New)) {
+        if matches!(self.versions.get(relation.version), Slot::New) {
             self.open(relation)?;
         }
-        match (self.untold, self.slots.get(index)) {
-            (Some(column), Some(Slot::Table(_) | Slot::Enveloped(_))) => {
-                Err(self.untold_error(column, relation))
+        match (self.unrepresentable, self.versions.get(relation.version)) {
+            (Some(column), Slot::Table(_) | Slot::Enveloped(_)) => {
+                Err(self.unrepresentable_error(column, relation))
             }
             _ => Ok(()),
         }
@@ -283,24 +268,20 @@ impl Tables {
         let relation = change.relation;
         let version = relation.version;
         let row = change.row.row().ok_or(Refused::Malformed)?;
-        let table = match self.slots.get_mut(version as usize) {
-            Some(Slot::Table(table))
-                if self.untold.is_none()
-                    && (!row.has_old()
-                        || table.rows() <= self.options.batch_rows.saturating_sub(2)) =>
-            {
-                table
+        let most = self.limits.rows.saturating_sub(2);
+        let is_ready = self.unrepresentable.is_none()
+            && matches!(
+                self.versions.get(version),
+                Slot::Table(table) if !row.has_old() || table.rows() <= most
+            );
+        if !is_ready {
+            self.prepare(change)?;
+            if matches!(self.versions.get(version), Slot::Enveloped(_)) {
+                return Ok(self.envelop(change)?);
             }
-            _ => {
-                self.prepare(change)?;
-                if matches!(self.slots.get(version as usize), Some(Slot::Enveloped(_))) {
-                    return Ok(self.envelop(change)?);
-                }
-                match self.slots.get_mut(version as usize) {
-                    Some(Slot::Table(table)) => table,
-                    _ => return Ok(()),
-                }
-            }
+        }
+        let Some(table) = self.versions.table_mut(version) else {
+            return Ok(());
         };
         let (held, first) = (table.held(), table.rows() == 0);
         let result = table.append(&self.current, change.seq, &row);
@@ -309,9 +290,9 @@ impl Tables {
         if first {
             self.open.insert(version);
         }
-        if table.rows() >= self.options.batch_rows
-            || table.bytes() >= self.options.batch_bytes
-            || self.held.saturating_add(self.beside) > self.options.batch_memory
+        if table.rows() >= self.limits.rows
+            || table.bytes() >= self.limits.bytes
+            || self.held.saturating_add(self.beside) > self.limits.memory
         {
             self.settle(version)?;
         }
@@ -354,10 +335,9 @@ impl Tables {
             RowChange::Delete { old } => &[NewRow::old(ChangeType::Delete, seq, old)],
             _ => &[],
         };
-        if let (Some(Slot::Enveloped(forms)), Some(envelope)) = (
-            self.slots.get(relation.version as usize),
-            &mut self.envelope,
-        ) {
+        if let (Slot::Enveloped(forms), Some(envelope)) =
+            (self.versions.get(relation.version), &mut self.envelope)
+        {
             envelope.append(&self.current, relation, forms, rows)?;
         }
         self.settle_envelope()
@@ -365,10 +345,10 @@ impl Tables {
 
     /// Hands out the batch first that has no place for so many rows more.
     fn make_room_for(&mut self, version: u32, rows: usize) -> Result<(), Error> {
-        let most = self.options.batch_rows.saturating_sub(rows);
-        match self.slots.get(version as usize) {
-            Some(Slot::Table(table)) if table.rows() > most => self.finish(version, true),
-            Some(Slot::Enveloped(_)) => match &self.envelope {
+        let most = self.limits.rows.saturating_sub(rows);
+        match self.versions.get(version) {
+            Slot::Table(table) if table.rows() > most => self.finish(version, true),
+            Slot::Enveloped(_) => match &self.envelope {
                 Some(envelope) if envelope.rows() > most => self.finish_envelope(),
                 _ => Ok(()),
             },
@@ -379,8 +359,7 @@ impl Tables {
     /// Hands out the envelope's batch if it is full.
     fn settle_envelope(&mut self) -> Result<(), Error> {
         if let Some(envelope) = &self.envelope
-            && (envelope.rows() >= self.options.batch_rows
-                || envelope.bytes() >= self.options.batch_bytes)
+            && (envelope.rows() >= self.limits.rows || envelope.bytes() >= self.limits.bytes)
         {
             self.finish_envelope()?;
         }
@@ -393,14 +372,14 @@ impl Tables {
             return Ok(());
         }
         let full = self.sides.full()?;
-        self.ready.extend(full);
+        self.finished.extend(full);
         self.settle_beside()
     }
 
     /// Counts what the envelope and the side tables hold, which memory may not be able to hold.
     fn settle_beside(&mut self) -> Result<(), Error> {
         self.count_beside();
-        if self.held.saturating_add(self.beside) > self.options.batch_memory {
+        if self.held.saturating_add(self.beside) > self.limits.memory {
             return self.relieve();
         }
         Ok(())
@@ -418,24 +397,27 @@ impl Tables {
             && let Some(floor) = envelope.floor()
         {
             let batch = envelope.finish().inspect_err(|_| {
-                self.lost = Some(self.lost.map_or(floor, |lost| lost.min(floor)));
+                self.finished.lose(floor);
             })?;
-            self.ready.push_back((batch, floor));
+            self.finished.push(batch, floor);
         }
         Ok(())
     }
 
     fn truncate_table(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
         self.admit(relation)?;
-        let table = match self.slots.get_mut(relation.version as usize) {
-            Some(Slot::Table(table)) => table,
-            Some(Slot::Enveloped(_)) => {
+        let table = match self.versions.get(relation.version) {
+            Slot::Table(_) => self.versions.table_mut(relation.version),
+            Slot::Enveloped(_) => {
                 if let Some(envelope) = &mut self.envelope {
                     envelope.append_truncate(&self.current, relation, seq)?;
                 }
                 return self.settle_envelope();
             }
-            _ => return Ok(()),
+            _ => None,
+        };
+        let Some(table) = table else {
+            return Ok(());
         };
         let held = table.held();
         table.append_truncate(&self.current, seq);
@@ -447,13 +429,12 @@ impl Tables {
     /// Hands out the batch if it is full, and those that memory cannot hold beside the others.
     #[cold]
     fn settle(&mut self, version: u32) -> Result<(), Error> {
-        if let Some(Slot::Table(table)) = self.slots.get(version as usize)
-            && (table.rows() >= self.options.batch_rows
-                || table.bytes() >= self.options.batch_bytes)
+        if let Some(table) = self.versions.table(version)
+            && (table.rows() >= self.limits.rows || table.bytes() >= self.limits.bytes)
         {
             self.finish(version, true)?;
         }
-        if self.held.saturating_add(self.beside) > self.options.batch_memory {
+        if self.held.saturating_add(self.beside) > self.limits.memory {
             return self.relieve();
         }
         Ok(())
@@ -466,24 +447,21 @@ impl Tables {
         if !self.due.is_empty() {
             return Ok(());
         }
-        let quarter = self.options.batch_memory / 4;
+        let quarter = self.limits.memory / 4;
         if self.beside > quarter {
             self.finish_envelope()?;
             let sides = self.sides.flush()?;
-            self.ready.extend(sides);
+            self.finished.extend(sides);
             self.count_beside();
         }
         let held = self.held.saturating_add(self.beside);
-        let most = self.options.batch_memory.saturating_sub(quarter);
+        let most = self.limits.memory.saturating_sub(quarter);
         let mut excess = held.saturating_sub(most);
         if excess == 0 {
             return Ok(());
         }
-        let slots = &self.slots;
-        let size = |version: &u32| match slots.get(*version as usize) {
-            Some(Slot::Table(table)) => Some((table.held(), *version)),
-            _ => None,
-        };
+        let versions = &self.versions;
+        let size = |version: &u32| Some((versions.table(*version)?.held(), *version));
         let mut sizes: Vec<_> = self.open.iter().filter_map(size).collect();
         // The fullest first.
         sizes.sort_unstable_by(|one, other| other.cmp(one));
@@ -511,7 +489,7 @@ impl Tables {
     }
 
     pub(crate) fn finish_version(&mut self, version: u32, full: bool) -> Result<(), Error> {
-        let Some(Slot::Table(table)) = self.slots.get(version as usize) else {
+        let Some(table) = self.versions.table(version) else {
             return Ok(());
         };
         let Some(floor) = table.floor() else {
@@ -522,16 +500,16 @@ impl Tables {
         } else {
             let relation = Arc::clone(&table.relation);
             self.layout(&relation)
-                .map(|layout| self.place(&relation, layout))
+                .map(|layout| self.versions.lay_out(&relation, layout))
         };
         self.open.remove(&version);
-        if let Some(Slot::Table(table)) = self.slots.get_mut(version as usize) {
+        if let Some(table) = self.versions.table_mut(version) {
             self.held = self.held.saturating_sub(table.held());
             match layout.and_then(|()| table.finish(full)) {
-                Ok(batch) => self.ready.push_back((batch, floor)),
+                Ok(batch) => self.finished.push(batch, floor),
                 Err(error) => {
                     // Its rows are gone: nothing from the first of them on was handed out.
-                    self.lost = Some(self.lost.map_or(floor, |lost| lost.min(floor)));
+                    self.finished.lose(floor);
                     return Err(error);
                 }
             }
@@ -545,7 +523,7 @@ impl Tables {
         self.due.extend(&self.open);
         self.finish_envelope()?;
         let sides = self.sides.flush()?;
-        self.ready.extend(sides);
+        self.finished.extend(sides);
         self.count_beside();
         Ok(())
     }
@@ -555,9 +533,9 @@ impl Tables {
         if let Some(envelope) = &mut self.envelope {
             envelope.take_back(&self.current);
         }
-        let (slots, current) = (&mut self.slots, self.current);
+        let (versions, current) = (&mut self.versions, self.current);
         self.open.retain(|version| {
-            let Some(Slot::Table(table)) = slots.get_mut(*version as usize) else {
+            let Some(table) = versions.table_mut(*version) else {
                 return false;
             };
             table.take_back(&current);
@@ -566,129 +544,60 @@ impl Tables {
     }
 
     pub(crate) fn position(&self) -> Lsn {
-        let unfinished =
-            self.open
-                .iter()
-                .filter_map(|version| match self.slots.get(*version as usize) {
-                    Some(Slot::Table(table)) => table.floor(),
-                    _ => None,
-                });
-        let ready = self.ready.iter().map(|(_, floor)| *floor);
+        let tables = self.open.iter();
+        let tables = tables.filter_map(|version| self.versions.table(*version)?.floor());
         let envelope = self.envelope.as_ref().and_then(|envelope| envelope.floor());
-        unfinished
-            .chain(ready)
-            .chain(self.lost)
-            .chain(envelope)
-            .chain(self.sides.floor())
-            .min()
-            .unwrap_or(self.last_end)
+        let unfinished = tables.chain(envelope).chain(self.sides.floor());
+        self.finished.position(unfinished)
     }
 
     /// Sees a relation version for the first time, or again after it was forgotten.
     #[cold]
     fn open(&mut self, relation: &Arc<Relation>) -> Result<(), Error> {
-        let index = relation.version as usize;
-        while self.slots.len() <= index {
-            self.slots.push(Slot::New);
-        }
-        let chosen = self.wants(relation);
-        let side = self.options.table.as_ref().and_then(TableName::side_table);
-        if side.is_some() && chosen {
-            let text = format!(
-                "{relation} is a table of the stream and one of walrow's own; read all tables, and \
-                 side_tables"
-            );
-            return Err(Error::new(ErrorKind::Schema(text)));
-        }
-        let slot = if !chosen {
-            Slot::Skipped
+        if !self.selection.chooses(relation)? {
+            self.versions.skip(relation.version);
         } else if let Some(envelope) = &self.envelope {
             let schema = Arc::clone(envelope.schema());
             let (forms, unresolved) = envelope.forms(relation)?;
-            self.select(relation, schema)?;
+            self.selection.select(relation, &schema)?;
             self.unresolved.extend(unresolved);
-            self.make_room(forms.bytes());
-            self.layout_bytes = self.layout_bytes.saturating_add(forms.bytes());
-            self.laid_out.push_back(relation.version);
-            Slot::Enveloped(forms)
+            self.versions.envelop(relation.version, forms);
         } else {
             let layout = self.layout(relation)?;
             self.retire(relation)?;
             self.unresolved.extend(&layout.unresolved);
-            self.place(relation, layout);
-            return Ok(());
-        };
-        if let Some(place) = self.slots.get_mut(index) {
-            *place = slot;
+            self.versions.lay_out(relation, layout);
         }
         Ok(())
     }
 
     fn layout(&mut self, relation: &Arc<Relation>) -> Result<Layout, Error> {
-        self.make_room(Layout::most_bytes(relation));
-        let mut layout = Layout::new(&self.options, relation)?;
-        if self.options.table.is_none() {
-            return Ok(layout);
-        }
-        self.select(relation, Arc::clone(&layout.schema))?;
-        match &self.selected {
-            None => {}
-            Some(selected) if same_columns(&selected.schema, &layout.schema) => {
-                // One schema for all, although the replica identity or a length may have changed.
-                layout.share_schema(&selected.schema);
-            }
-            Some(_) => {
+        self.versions.make_room(Layout::most_bytes(relation));
+        let mut layout = self.template.layout(relation)?;
+        if let Some(schema) = self.selection.select(relation, &layout.schema)? {
+            if !has_same_columns(&schema, &layout.schema) {
                 let text = "the table's columns changed; give the schema that all its versions \
                             shall have, or read all tables";
                 return Err(Error::new(ErrorKind::Schema(text.to_owned())).in_table(&layout.table));
             }
+            // One schema for all, although the replica identity or a length may have changed.
+            layout.share_schema(&schema);
         }
         Ok(layout)
     }
 
-    /// Takes the relation for the one table that is read, if there is one, or sees that it is.
-    fn select(&mut self, relation: &Relation, schema: SchemaRef) -> Result<(), Error> {
-        match &self.selected {
-            _ if self.options.table.is_none() => Ok(()),
-            None => {
-                self.selected = Some(Selected {
-                    namespace: relation.namespace.clone(),
-                    name: relation.name.clone(),
-                    schema,
-                });
-                Ok(())
-            }
-            Some(selected)
-                if (&selected.namespace, &selected.name)
-                    != (&relation.namespace, &relation.name) =>
-            {
-                let text = both_meant(
-                    (&selected.namespace, &selected.name),
-                    (&relation.namespace, &relation.name),
-                );
-                Err(Error::new(ErrorKind::Schema(text)))
-            }
-            Some(_) => Ok(()),
-        }
-    }
-
     /// The one schema of all batches, once it is known.
     pub(crate) fn schema(&self) -> Option<SchemaRef> {
-        let options = &self.options;
-        if let Some(side) = options.table.as_ref().and_then(TableName::side_table) {
-            return Some(side.schema(options.profile));
-        }
-        if let Some(envelope) = &self.envelope {
-            return Some(Arc::clone(envelope.schema()));
-        }
-        let selected = || Some(Arc::clone(&self.selected.as_ref()?.schema));
-        options.schema.clone().or_else(selected)
+        let of_side = || self.sides.schema_alone();
+        let envelope = self.envelope.as_ref();
+        of_side()
+            .or_else(|| envelope.map(|it| Arc::clone(it.schema())))
+            .or_else(|| self.selection.schema())
     }
 
     /// The table that was chosen and did not appear.
     pub(crate) fn missing(&self) -> Option<&TableName> {
-        let name = self.options.table.as_ref()?;
-        (name.side_table().is_none() && self.selected.is_none()).then_some(name)
+        self.selection.missing()
     }
 
     /// Takes the chosen table, of which no row came, from what the stream said of it.
@@ -711,86 +620,17 @@ impl Tables {
     /// Whether all rows were handed out.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
-            && self.ready.is_empty()
+            && self.finished.is_empty()
             && self.sides.floor().is_none()
             && self.envelope.as_ref().is_none_or(|it| it.rows() == 0)
-    }
-
-    /// Drops layouts of others if there is no room beside them for one of so many bytes: how many
-    /// tables a stream has must not decide what memory it takes.
-    fn make_room(&mut self, bytes: usize) {
-        while self.layout_bytes.saturating_add(bytes) > LAYOUT_MEMORY {
-            let Some(oldest) = self.laid_out.pop_front() else {
-                break;
-            };
-            self.drop_layout(oldest);
-        }
-    }
-
-    fn place(&mut self, relation: &Arc<Relation>, layout: Layout) {
-        self.layout_bytes = self.layout_bytes.saturating_add(layout.bytes());
-        self.laid_out.push_back(relation.version);
-        match self.slots.get_mut(relation.version as usize) {
-            Some(Slot::Table(table)) => table.set_layout(layout),
-            Some(slot) => {
-                *slot = Slot::Table(Box::new(Table::new(Arc::clone(relation), layout)));
-            }
-            None => {}
-        }
-    }
-
-    /// Drops a layout, and the table with it unless it has rows.
-    fn drop_layout(&mut self, version: u32) {
-        match self.slots.get_mut(version as usize) {
-            Some(Slot::Table(table)) => {
-                let bytes = table.drop_layout();
-                self.layout_bytes = self.layout_bytes.saturating_sub(bytes);
-                if table.rows() == 0 {
-                    self.forget(version);
-                }
-            }
-            Some(slot @ Slot::Enveloped(_)) => {
-                if let Slot::Enveloped(forms) = std::mem::replace(slot, Slot::New) {
-                    self.layout_bytes = self.layout_bytes.saturating_sub(forms.bytes());
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn forget(&mut self, version: u32) {
-        let Some(slot) = self.slots.get_mut(version as usize) else {
-            return;
-        };
-        let Slot::Table(mut table) = std::mem::replace(slot, Slot::New) else {
-            return;
-        };
-        self.layout_bytes = self.layout_bytes.saturating_sub(table.drop_layout());
-        let relation = &table.relation;
-        if self.by_oid.get(&relation.oid) == Some(&version) {
-            self.by_oid.remove(&relation.oid);
-        }
-        let name = (relation.namespace.clone(), relation.name.clone());
-        if self.by_name.get(&name) == Some(&version) {
-            self.by_name.remove(&name);
-        }
     }
 
     /// Hands out the rows of the versions that this one follows, so that a table's batches stay
     /// in order, and forgets those versions.
     fn retire(&mut self, relation: &Relation) -> Result<(), Error> {
-        let version = relation.version;
-        let name = (relation.namespace.clone(), relation.name.clone());
-        let earlier = [
-            self.by_name.insert(name, version),
-            self.by_oid.insert(relation.oid, version),
-        ];
-        for earlier in earlier.into_iter().flatten() {
-            if earlier != version {
-                self.finish(earlier, false)?;
-                self.laid_out.retain(|other| *other != earlier);
-                self.forget(earlier);
-            }
+        for earlier in self.versions.succeed(relation) {
+            self.finish(earlier, false)?;
+            self.versions.retire(earlier);
         }
         Ok(())
     }
@@ -815,35 +655,4 @@ fn refuse(change: &Change<'_, Unread<'_>>, refused: Refused, commit: Commit) -> 
 fn place(error: Error, offset: u64, lsn: Lsn, commit: Commit) -> Error {
     let lsn = if lsn.is_valid() { lsn } else { Lsn(commit.lsn) };
     error.at(offset, lsn)
-}
-
-/// Whether batches of the one can go by the other's schema: field metadata, such as the type
-/// modifier that lengthened a varchar, is no part of the columns' types.
-fn same_columns(one: &SchemaRef, other: &SchemaRef) -> bool {
-    let (one, other) = (one.fields(), other.fields());
-    let same = |(one, other): (&FieldRef, &FieldRef)| {
-        one.name() == other.name()
-            && one.data_type() == other.data_type()
-            && one.is_nullable() == other.is_nullable()
-    };
-    one.len() == other.len() && one.iter().zip(other).all(same)
-}
-
-/// What is wrong with a name that two tables have.
-pub(crate) fn both_meant(one: (&str, &str), other: (&str, &str)) -> String {
-    let quote = [one.0, one.1, other.0, other.1]
-        .iter()
-        .any(|name| name.contains('.'));
-    let name = |(schema, name): (&str, &str)| {
-        if quote {
-            format!("\"{schema}\".\"{name}\"")
-        } else {
-            format!("{schema}.{name}")
-        }
-    };
-    format!(
-        "{} and {} are both meant; name one with its schema, as a pair",
-        name(one),
-        name(other)
-    )
 }

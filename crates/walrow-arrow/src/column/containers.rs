@@ -3,23 +3,22 @@
 use super::cell::Cell;
 use super::store::{FixedLists, Lists, MAX_VALUE, Maps, Structs, append};
 use super::{Column, Refused};
-use crate::forms::ArrowForms;
 use std::sync::Arc;
 use walrow_types::{
     Array, ArrayStep, CellError, Composite, Geometry, Halfvec, Hstore, Interval, IntervalValue,
-    Multirange, NumberVector, Path, Polygon, Range, RangeParts, Scalar, Shape, Sparsevec, Tid,
-    TimeTz, TimeTzValue, Unrepresentable, Vector,
+    Multirange, NumberVector, Path, PgType, Polygon, Range, RangeParts, Scalar, Shape, Sparsevec,
+    Tid, TimeTz, TimeTzValue, Unrepresentable, Vector,
 };
 
 /// The elements of arrays, in lists as deep as the store has levels.
 #[derive(Debug)]
-pub(crate) struct Arrays {
-    pg_type: Arc<Array<dyn ArrowForms>>,
+pub(crate) struct Arrays<E: ?Sized> {
+    pg_type: Arc<Array<E>>,
     scratch: Vec<u8>,
 }
 
-impl Arrays {
-    pub(crate) const fn new(pg_type: Arc<Array<dyn ArrowForms>>) -> Self {
+impl<E: ?Sized> Arrays<E> {
+    pub(crate) const fn new(pg_type: Arc<Array<E>>) -> Self {
         Self {
             pg_type,
             scratch: Vec::new(),
@@ -42,7 +41,7 @@ fn append_element(
     append(elements, |column| cell(column, element))
 }
 
-impl Cell for Arrays {
+impl<E: PgType + ?Sized> Cell for Arrays<E> {
     type Store = Lists;
 
     fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
@@ -94,9 +93,9 @@ impl Cell for Arrays {
 
 /// The elements of an `int2vector` or `oidvector`.
 #[derive(Debug)]
-pub(crate) struct VectorElements(pub(crate) Arc<Vector<dyn ArrowForms>>);
+pub(crate) struct VectorElements<E: ?Sized>(pub(crate) Arc<Vector<E>>);
 
-impl Cell for VectorElements {
+impl<E: PgType + ?Sized> Cell for VectorElements<E> {
     type Store = Lists;
 
     fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
@@ -116,9 +115,9 @@ impl Cell for VectorElements {
 
 /// The ranges of a multirange.
 #[derive(Debug)]
-pub(crate) struct Multiranges(pub(crate) Arc<Multirange<dyn ArrowForms>>);
+pub(crate) struct Multiranges<E: ?Sized>(pub(crate) Arc<Multirange<E>>);
 
-impl Cell for Multiranges {
+impl<E: PgType + ?Sized> Cell for Multiranges<E> {
     type Store = Lists;
 
     fn text(&mut self, cell: &[u8], lists: &mut Lists) -> Result<(), CellError> {
@@ -144,13 +143,13 @@ impl Cell for Multiranges {
 
 /// The bounds of a range and its flags.
 #[derive(Debug)]
-pub(crate) struct Ranges {
-    pg_type: Arc<Range<dyn ArrowForms>>,
+pub(crate) struct Ranges<E: ?Sized> {
+    pg_type: Arc<Range<E>>,
     scratch: Vec<u8>,
 }
 
-impl Ranges {
-    pub(crate) const fn new(pg_type: Arc<Range<dyn ArrowForms>>) -> Self {
+impl<E: ?Sized> Ranges<E> {
+    pub(crate) const fn new(pg_type: Arc<Range<E>>) -> Self {
         Self {
             pg_type,
             scratch: Vec::new(),
@@ -158,7 +157,7 @@ impl Ranges {
     }
 }
 
-impl Cell for Ranges {
+impl<E: PgType + ?Sized> Cell for Ranges<E> {
     type Store = Structs;
 
     fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
@@ -193,13 +192,13 @@ fn push_range(
 
 /// The fields of a composite.
 #[derive(Debug)]
-pub(crate) struct Composites {
-    pg_type: Arc<Composite<dyn ArrowForms>>,
+pub(crate) struct Composites<E: ?Sized> {
+    pg_type: Arc<Composite<E>>,
     scratch: Vec<u8>,
 }
 
-impl Composites {
-    pub(crate) const fn new(pg_type: Arc<Composite<dyn ArrowForms>>) -> Self {
+impl<E: ?Sized> Composites<E> {
+    pub(crate) const fn new(pg_type: Arc<Composite<E>>) -> Self {
         Self {
             pg_type,
             scratch: Vec::new(),
@@ -207,7 +206,7 @@ impl Composites {
     }
 }
 
-impl Cell for Composites {
+impl<E: PgType + ?Sized> Cell for Composites<E> {
     type Store = Structs;
 
     fn text(&mut self, cell: &[u8], store: &mut Structs) -> Result<(), CellError> {
@@ -609,137 +608,5 @@ impl Cell for Geometries {
         self.wkb.clear();
         let srid = self.pg_type.binary(cell, &mut self.wkb)?;
         self.push(srid, store)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::column::New;
-    use crate::forms::{Form, Target};
-    use crate::options::OnUnrepresentable;
-    use crate::profile::Profile;
-    use arrow_array::Array as _;
-    use arrow_schema::{DataType, Field};
-    use walrow_types::{Attribute, Known, Numeric, SessionSettings};
-
-    const TOO_LARGE: CellError = CellError::Unrepresentable(Unrepresentable::TooLarge);
-    const PINNED: SessionSettings = SessionSettings::PINNED;
-    const TARGET: Target = Target {
-        profile: Profile::Arrow,
-        trim_bpchar: false,
-        settings: PINNED,
-        ewkb: false,
-    };
-
-    fn column(form: &Form) -> Box<dyn Column> {
-        form.column(New {
-            rows: 0,
-            policy: OnUnrepresentable::Error,
-        })
-    }
-
-    fn array(element: Arc<dyn ArrowForms>, element_oid: u32) -> Arc<dyn ArrowForms> {
-        Arc::new(Array {
-            element,
-            element_oid,
-            delimiter: b',',
-        })
-    }
-
-    fn array_of_nulls(count: usize) -> String {
-        format!("{{{}}}", vec!["NULL"; count].join(","))
-    }
-
-    /// A numeric of one digit and 32,768 others.
-    fn numeric() -> Vec<u8> {
-        let words = [1_u16, 8_191, 0, 0, 1];
-        words.into_iter().flat_map(u16::to_be_bytes).collect()
-    }
-
-    fn with_length(cell: &[u8]) -> Vec<u8> {
-        let length = i32::try_from(cell.len()).unwrap();
-        [&length.to_be_bytes()[..], cell].concat()
-    }
-
-    fn int(value: i32) -> Vec<u8> {
-        value.to_be_bytes().to_vec()
-    }
-
-    #[test]
-    fn a_small_cell_of_large_elements_is_bounded() {
-        // 4,000 bytes each, even if they are null.
-        let vectors = array(Arc::new(NumberVector::new("vector", 1_000)), 0);
-        let flat = Arc::clone(&vectors).default_form(TARGET);
-        let item = Field::new("item", flat.data_type().clone(), true);
-        let nested = DataType::List(Arc::new(item));
-        let nested = vectors.form_as(&nested, TARGET).unwrap();
-        for (form, fits, too_many) in [
-            (&flat, array_of_nulls(262), array_of_nulls(263)),
-            (
-                &nested,
-                format!("{{{}}}", array_of_nulls(262)),
-                format!("{{{}}}", array_of_nulls(263)),
-            ),
-        ] {
-            let mut column = column(form);
-            for rows in 1..4 {
-                assert_eq!(column.append_text(fits.as_bytes()), Ok(()));
-                assert_eq!(column.append_text(too_many.as_bytes()), Err(Refused));
-                assert_eq!(column.failure(), TOO_LARGE);
-                assert_eq!(column.len(), rows);
-                assert_eq!(column.variable_bytes() / 4_000, 262 * rows);
-            }
-            let array = column.finish().unwrap();
-            array.to_data().validate_full().unwrap();
-        }
-    }
-
-    #[test]
-    fn elements_fields_and_ranges_are_bounded_together() {
-        let digits = numeric();
-        let text = || -> Arc<dyn ArrowForms> { Arc::new(Numeric::new("numeric", -1)) };
-        let count = |count: i32| usize::try_from(count).unwrap();
-
-        let elements = |elements: i32| {
-            let head = [int(1), int(0), int(1_700), int(elements), int(1)].concat();
-            [head, with_length(&digits).repeat(count(elements))].concat()
-        };
-        let range = Arc::new(Range { subtype: text() });
-        let ranges = |ranges: i32| {
-            // No upper bound.
-            let range = [vec![0b1_0000], with_length(&digits)].concat();
-            [int(ranges), with_length(&range).repeat(count(ranges))].concat()
-        };
-        let fields = 64;
-        let attributes = (0..fields).map(|place| Attribute {
-            name: format!("f{place}"),
-            oid: 1_700,
-            pg_type: text(),
-        });
-        let composite = Composite {
-            attributes: attributes.collect(),
-        };
-        let record = |filled: i32| {
-            let null = [int(1_700), int(-1)].concat();
-            let field = [int(1_700), with_length(&digits)].concat();
-            let nulls = null.repeat(count(fields - filled));
-            [int(fields), field.repeat(count(filled)), nulls].concat()
-        };
-        // 31 times 32,765 bytes are less than a mebibyte, and 33 times are more.
-        let cases: [(Arc<dyn ArrowForms>, _, _); 3] = [
-            (array(text(), 1_700), elements(31), elements(33)),
-            (Arc::new(Multirange { range }), ranges(31), ranges(33)),
-            (Arc::new(composite), record(31), record(33)),
-        ];
-        for (pg_type, fits, too_much) in cases {
-            let mut column = column(&pg_type.default_form(TARGET));
-            for _ in 0..2 {
-                assert_eq!(column.append_binary(&fits), Ok(()));
-                assert_eq!(column.append_binary(&too_much), Err(Refused));
-                assert_eq!(column.failure(), TOO_LARGE);
-            }
-            assert_eq!(column.finish().unwrap().len(), 2);
-        }
     }
 }

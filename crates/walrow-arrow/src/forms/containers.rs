@@ -249,3 +249,135 @@ impl ArrowForms for Composite<dyn ArrowForms> {
         "struct<...> of what its attributes can become, by their names".to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::{Column, Refused};
+    use crate::options::OnUnrepresentable;
+    use arrow_array::Array as _;
+    use arrow_schema::Field;
+    use walrow_types::{
+        Attribute, CellError, Known, NumberVector, Numeric, SessionSettings, Unrepresentable,
+    };
+
+    const TOO_LARGE: CellError = CellError::Unrepresentable(Unrepresentable::TooLarge);
+    const PINNED: SessionSettings = SessionSettings::PINNED;
+    const TARGET: Target = Target {
+        profile: Profile::Arrow,
+        trim_bpchar: false,
+        settings: PINNED,
+        ewkb: false,
+    };
+
+    fn column(form: &Form) -> Box<dyn Column> {
+        form.column(New {
+            rows: 0,
+            policy: OnUnrepresentable::Error,
+        })
+    }
+
+    fn array(element: Arc<dyn ArrowForms>, element_oid: u32) -> Arc<dyn ArrowForms> {
+        Arc::new(Array {
+            element,
+            element_oid,
+            delimiter: b',',
+        })
+    }
+
+    fn array_of_nulls(count: usize) -> String {
+        format!("{{{}}}", vec!["NULL"; count].join(","))
+    }
+
+    /// A numeric of one digit and 32,768 others.
+    fn numeric() -> Vec<u8> {
+        let words = [1_u16, 8_191, 0, 0, 1];
+        words.into_iter().flat_map(u16::to_be_bytes).collect()
+    }
+
+    fn with_length(cell: &[u8]) -> Vec<u8> {
+        let length = i32::try_from(cell.len()).unwrap();
+        [&length.to_be_bytes()[..], cell].concat()
+    }
+
+    fn int(value: i32) -> Vec<u8> {
+        value.to_be_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_small_cell_of_large_elements_is_bounded() {
+        // 4,000 bytes each, even if they are null.
+        let vectors = array(Arc::new(NumberVector::new("vector", 1_000)), 0);
+        let flat = Arc::clone(&vectors).default_form(TARGET);
+        let item = Field::new("item", flat.data_type().clone(), true);
+        let nested = DataType::List(Arc::new(item));
+        let nested = vectors.form_as(&nested, TARGET).unwrap();
+        for (form, fits, too_many) in [
+            (&flat, array_of_nulls(262), array_of_nulls(263)),
+            (
+                &nested,
+                format!("{{{}}}", array_of_nulls(262)),
+                format!("{{{}}}", array_of_nulls(263)),
+            ),
+        ] {
+            let mut column = column(form);
+            for rows in 1..4 {
+                assert_eq!(column.append_text(fits.as_bytes()), Ok(()));
+                assert_eq!(column.append_text(too_many.as_bytes()), Err(Refused));
+                assert_eq!(column.failure(), TOO_LARGE);
+                assert_eq!(column.len(), rows);
+                assert_eq!(column.variable_bytes() / 4_000, 262 * rows);
+            }
+            let array = column.finish().unwrap();
+            array.to_data().validate_full().unwrap();
+        }
+    }
+
+    #[test]
+    fn elements_fields_and_ranges_are_bounded_together() {
+        let digits = numeric();
+        let text = || -> Arc<dyn ArrowForms> { Arc::new(Numeric::new("numeric", -1)) };
+        let count = |count: i32| usize::try_from(count).unwrap();
+
+        let elements = |elements: i32| {
+            let head = [int(1), int(0), int(1_700), int(elements), int(1)].concat();
+            [head, with_length(&digits).repeat(count(elements))].concat()
+        };
+        let range = Arc::new(Range { subtype: text() });
+        let ranges = |ranges: i32| {
+            // No upper bound.
+            let range = [vec![0b1_0000], with_length(&digits)].concat();
+            [int(ranges), with_length(&range).repeat(count(ranges))].concat()
+        };
+        let fields = 64;
+        let attributes = (0..fields).map(|place| Attribute {
+            name: format!("f{place}"),
+            oid: 1_700,
+            pg_type: text(),
+        });
+        let composite = Composite {
+            attributes: attributes.collect(),
+        };
+        let record = |filled: i32| {
+            let null = [int(1_700), int(-1)].concat();
+            let field = [int(1_700), with_length(&digits)].concat();
+            let nulls = null.repeat(count(fields - filled));
+            [int(fields), field.repeat(count(filled)), nulls].concat()
+        };
+        // 31 times 32,765 bytes are less than a mebibyte, and 33 times are more.
+        let cases: [(Arc<dyn ArrowForms>, _, _); 3] = [
+            (array(text(), 1_700), elements(31), elements(33)),
+            (Arc::new(Multirange { range }), ranges(31), ranges(33)),
+            (Arc::new(composite), record(31), record(33)),
+        ];
+        for (pg_type, fits, too_much) in cases {
+            let mut column = column(&pg_type.default_form(TARGET));
+            for _ in 0..2 {
+                assert_eq!(column.append_binary(&fits), Ok(()));
+                assert_eq!(column.append_binary(&too_much), Err(Refused));
+                assert_eq!(column.failure(), TOO_LARGE);
+            }
+            assert_eq!(column.finish().unwrap().len(), 2);
+        }
+    }
+}

@@ -5,6 +5,7 @@ use crate::column::{
     Push, RawCell, Structs, Translated, Typed, Written,
 };
 use crate::options::OnUnrepresentable;
+use crate::profile::map_type;
 use arrow_array::ArrowPrimitiveType;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
@@ -302,14 +303,6 @@ impl fmt::Debug for Form {
 
 /// What an element may take where its cell has four bytes, and still not be much larger.
 const SMALL_ELEMENT_BYTES: usize = 64;
-
-/// The type of a map of text to text.
-pub(crate) fn map_type() -> DataType {
-    let key = Field::new("key", DataType::Utf8, false);
-    let pair = vec![key, Field::new("value", DataType::Utf8, true)];
-    let entries = Field::new("entries", DataType::Struct(pair.into()), false);
-    DataType::Map(Arc::new(entries), false)
-}
 
 /// Whether two types hold the same values: lists may differ in layout and in the name of their
 /// items, fields in their metadata.

@@ -10,7 +10,7 @@ mod form;
 mod types;
 
 pub(crate) use containers::is_text_or_bytes;
-pub(crate) use form::{Extension, Form, map_type};
+pub(crate) use form::{Extension, Form};
 pub(crate) use types::{built_in, extension};
 
 use crate::profile::Profile;

@@ -8,7 +8,7 @@ mod catalog;
 use crate::arrow_type::ArrowTypeName;
 use crate::error::{Error, ErrorKind, python};
 use crate::forms::{self, Extension, Form, Target};
-use crate::options::{DecoderBuilder, OnUnrepresentable};
+use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field};
@@ -17,7 +17,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use walrow_stream::{Catalog, Column, Relation, TypeKind, TypeName};
-use walrow_types::{BuiltIn, Unknown};
+use walrow_types::{BuiltIn, SessionSettings, Unknown};
 use walrow_wire::Oid;
 
 pub(crate) use catalog::Types;
@@ -30,82 +30,235 @@ pub(crate) struct Resolved {
     pub(crate) form: Form,
 }
 
-fn target(options: &DecoderBuilder, ewkb: bool) -> Target {
-    Target {
-        profile: options.profile,
-        trim_bpchar: options.trim_bpchar,
-        settings: options.session,
-        ewkb,
-    }
+/// Chooses what columns become: the options that this depends on.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    pub(crate) profile: Profile,
+    trim_bpchar: bool,
+    pub(crate) settings: SessionSettings,
+    catalog: Arc<Catalog>,
+    types: HashMap<String, DataType>,
+    unrepresentable: OnUnrepresentable,
+    column_unrepresentable: HashMap<String, OnUnrepresentable>,
 }
 
-/// Resolves one column. `requested` is a target schema's type, which goes before the option
-/// `types`.
-pub(crate) fn column(
-    options: &DecoderBuilder,
-    relation: &Relation,
-    column: &Column,
-    requested: Option<&DataType>,
-    types: &mut Types<'_>,
-) -> Result<Resolved, Error> {
-    let (schema, type_name) = name_of(&options.catalog, column);
-    let chosen = DecoderBuilder::for_column(&options.types, relation, &column.name);
-    let of_column = requested.or(chosen);
-    let of_type = || for_type(&options.types, &options.catalog, column);
-    // A schema's bytes may as well be the profile's own.
-    let target = target(options, chosen.or_else(of_type).is_some());
-    let wanted = of_column.or_else(of_type);
-    let pg_type = match types.find(column) {
-        Ok(pg_type) => pg_type,
-        // As of a type that nothing tells of, the server's text is there.
-        Err(_) if is_text(wanted, options.profile) => Arc::new(Unknown),
-        Err(beyond) => return Err(too_much(beyond, relation, column, requested.is_some())),
-    };
-    let form = match wanted {
-        None => Arc::clone(&pg_type).default_form(target),
-        Some(data_type) => {
-            let form = Some(data_type).filter(|it| options.profile.has(it));
-            let form = form.and_then(|it| Arc::clone(&pg_type).form_as(it, target));
-            form.ok_or_else(|| {
-                let pg = type_name
-                    .clone()
-                    .unwrap_or_else(|| column.type_oid.to_string());
-                let text = cannot_become(&pg, data_type, &pg_type, options.profile);
-                // A key that names the type is no word on this column.
-                let kind = match of_column {
-                    Some(_) => ErrorKind::Schema(text),
-                    None => ErrorKind::Options(format!("types: {text}")),
-                };
-                Error::new(kind)
-                    .in_table(&relation.to_string())
-                    .in_column(&column.name)
-            })?
+impl Resolver {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            profile: options.profile,
+            trim_bpchar: options.trim_bpchar,
+            settings: options.session,
+            catalog: Arc::clone(&options.catalog),
+            types: options.types.clone(),
+            unrepresentable: options.unrepresentable,
+            column_unrepresentable: options.column_unrepresentable.clone(),
         }
-    };
-    let mut metadata = HashMap::from([
-        ("pg.oid".to_owned(), column.type_oid.to_string()),
-        ("pg.typmod".to_owned(), column.type_modifier.to_string()),
-    ]);
-    if let Some(name) = &type_name {
-        metadata.insert("pg.type".to_owned(), name.clone());
     }
-    if let Some(schema) = schema {
-        metadata.insert("pg.schema".to_owned(), schema);
+
+    /// As [`Resolver::new`], for the text of columns.
+    pub(crate) fn of_text(options: &Options) -> Self {
+        Self {
+            profile: Profile::Text,
+            ..Self::new(options)
+        }
     }
-    if let Some(extension) = form.extension()
-        && options.profile.has_extension_types()
-    {
-        let (name, parameters) = extension_type(extension, type_name.as_deref());
-        metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
-        metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), parameters);
+
+    /// The types of one table's columns, to be found.
+    pub(crate) fn types(&self) -> Types<'_> {
+        Types::new(&self.catalog)
     }
-    let data_type = form.data_type().clone();
-    let field = Field::new(&*column.name, data_type, true).with_metadata(metadata);
-    Ok(Resolved {
-        field,
-        pg_type,
-        form,
-    })
+
+    fn target(&self, ewkb: bool) -> Target {
+        Target {
+            profile: self.profile,
+            trim_bpchar: self.trim_bpchar,
+            settings: self.settings,
+            ewkb,
+        }
+    }
+
+    /// Resolves one column. `requested` is a target schema's type, which goes before the option
+    /// `types`.
+    pub(crate) fn column(
+        &self,
+        relation: &Relation,
+        column: &Column,
+        requested: Option<&DataType>,
+        types: &mut Types<'_>,
+    ) -> Result<Resolved, Error> {
+        let (schema, type_name) = name_of(&self.catalog, column);
+        let chosen = for_column(&self.types, relation, &column.name);
+        let of_column = requested.or(chosen);
+        let of_type = || for_type(&self.types, &self.catalog, column);
+        // A schema's bytes may as well be the profile's own.
+        let target = self.target(chosen.or_else(of_type).is_some());
+        let wanted = of_column.or_else(of_type);
+        let pg_type = match types.find(column) {
+            Ok(pg_type) => pg_type,
+            // As of a type that nothing tells of, the server's text is there.
+            Err(_) if is_text(wanted, self.profile) => Arc::new(Unknown),
+            Err(beyond) => return Err(too_much(beyond, relation, column, requested.is_some())),
+        };
+        let form = match wanted {
+            None => Arc::clone(&pg_type).default_form(target),
+            Some(data_type) => {
+                let form = Some(data_type).filter(|it| self.profile.has(it));
+                let form = form.and_then(|it| Arc::clone(&pg_type).form_as(it, target));
+                form.ok_or_else(|| {
+                    let pg = type_name
+                        .clone()
+                        .unwrap_or_else(|| column.type_oid.to_string());
+                    let text = cannot_become(&pg, data_type, &pg_type, self.profile);
+                    // A key that names the type is no word on this column.
+                    let kind = match of_column {
+                        Some(_) => ErrorKind::Schema(text),
+                        None => ErrorKind::Options(format!("types: {text}")),
+                    };
+                    Error::new(kind)
+                        .in_table(&relation.to_string())
+                        .in_column(&column.name)
+                })?
+            }
+        };
+        let mut metadata = HashMap::from([
+            ("pg.oid".to_owned(), column.type_oid.to_string()),
+            ("pg.typmod".to_owned(), column.type_modifier.to_string()),
+        ]);
+        if let Some(name) = &type_name {
+            metadata.insert("pg.type".to_owned(), name.clone());
+        }
+        if let Some(schema) = schema {
+            metadata.insert("pg.schema".to_owned(), schema);
+        }
+        if let Some(extension) = form.extension()
+            && self.profile.has_extension_types()
+        {
+            let (name, parameters) = extension_type(extension, type_name.as_deref());
+            metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned());
+            metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), parameters);
+        }
+        let data_type = form.data_type().clone();
+        let field = Field::new(&*column.name, data_type, true).with_metadata(metadata);
+        Ok(Resolved {
+            field,
+            pg_type,
+            form,
+        })
+    }
+
+    /// What becomes of a column's values that Arrow cannot hold.
+    pub(crate) fn policy(&self, relation: &Relation, column: &Column) -> OnUnrepresentable {
+        let policies = &self.column_unrepresentable;
+        for_column(policies, relation, &column.name)
+            .or_else(|| for_type(policies, &self.catalog, column))
+            .copied()
+            .unwrap_or(self.unrepresentable)
+    }
+
+    /// Refuses `types` that nothing can become, or nothing that the key is known to name.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let mut keys: Vec<_> = self.types.iter().collect();
+        keys.sort_by_key(|(key, _)| *key);
+        for (key, data_type) in keys {
+            let name = ArrowTypeName(data_type);
+            if self.profile.has(data_type) {
+                self.check_pair(key, data_type)?;
+                continue;
+            }
+            let text = if !self.profile.is_native() && Profile::Arrow.has(data_type) {
+                format!("types: {key} cannot become {name}, which Spark's schemas do not have")
+            } else if !has_nullable_items(data_type) {
+                format!("types: {key} cannot become {name}: a list's items may be null")
+            } else {
+                format!("types: {key} cannot become {name}, nor can any column")
+            };
+            return Err(Error::new(ErrorKind::Options(text)));
+        }
+        Ok(())
+    }
+
+    /// Refuses what nothing can become that the key is known to name: types, and columns with their tables. Where columns
+    /// are named without theirs, others may come.
+    fn check_pair(&self, key: &str, data_type: &DataType) -> Result<(), Error> {
+        let target = self.target(false);
+        // Of what nothing is told, anything may come.
+        let can_be = |pg_type: Option<&ColumnType>| {
+            pg_type.is_none_or(|it| Arc::clone(it).form_as(data_type, target).is_some())
+        };
+        // Of no type modifier, of that of one bit, which is a boolean, and of that of a vector's length.
+        let modifiers = [-1, 1, dimensions(data_type)];
+        // One at a time: a type may be large, and there may be many.
+        let mut types = modifiers
+            .into_iter()
+            .flat_map(|modifier| catalog::all_named(&self.catalog, key, modifier));
+        let first = types.next();
+        if first.is_none() && !key.contains('.') {
+            return Ok(());
+        }
+        let mut impossible = None;
+        if let Some(pg_type) = first {
+            if can_be(pg_type.as_ref()) || types.any(|it| can_be(it.as_ref())) {
+                return Ok(());
+            }
+            impossible = pg_type.map(|it| {
+                let text = cannot_become(key, data_type, &it, self.profile);
+                format!("types: {text}; for a column of that name say \"table.{key}\"")
+            });
+        }
+        let is_possible = self.any_column(key, data_type, |is_alone, type_name, pg_type| {
+            if let (None, false, Some(pg_type)) = (&impossible, is_alone, pg_type) {
+                let of_type = format!("{key} ({type_name})");
+                let text = cannot_become(&of_type, data_type, pg_type, self.profile);
+                impossible = Some(format!("types: {text}"));
+            }
+            can_be(pg_type)
+        });
+        match impossible {
+            Some(text) if !is_possible => Err(Error::new(ErrorKind::Options(text))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this is so of any of the catalog's columns that take their type from this key, given whether it is their
+    /// name alone, and what their type is called and is.
+    fn any_column(
+        &self,
+        key: &str,
+        data_type: &DataType,
+        mut is_so: impl FnMut(bool, &str, Option<&ColumnType>) -> bool,
+    ) -> bool {
+        let catalog = &self.catalog;
+        for table in &catalog.tables {
+            // Most tables have none: what follows takes longer.
+            let of_table = |before: &str| {
+                let schema = before.strip_suffix(&*table.name);
+                schema
+                    .is_some_and(|it| it.is_empty() || it.strip_suffix('.') == Some(&table.schema))
+            };
+            let names = |column: &str| {
+                let before = key.strip_suffix(column);
+                before.is_some_and(|it| it.is_empty() || it.strip_suffix('.').is_some_and(of_table))
+            };
+            if !table.columns.iter().any(|it| names(&it.name)) {
+                continue;
+            }
+            let relation = Relation::from(table);
+            for column in &relation.columns {
+                let chosen = for_column(&self.types, &relation, &column.name);
+                if !chosen.is_some_and(|chosen| std::ptr::eq(chosen, data_type)) {
+                    continue;
+                }
+                let (oid, type_modifier) = (column.type_oid, column.type_modifier);
+                let (_, type_name) = name_of(catalog, column);
+                let type_name = type_name.unwrap_or_else(|| oid.to_string());
+                let pg_type = catalog::told(catalog, oid, type_modifier);
+                if is_so(*column.name == *key, &type_name, pg_type.as_ref()) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
 }
 
 /// Whether strings or bytes are wanted, which need not be taken apart.
@@ -130,121 +283,21 @@ fn too_much(beyond: Beyond, relation: &Relation, column: &Column, in_schema: boo
         .in_column(&column.name)
 }
 
-/// What becomes of a column's values that Arrow cannot hold.
-pub(crate) fn policy(
-    options: &DecoderBuilder,
+/// The longest of the keys that name this column.
+fn for_column<'a, T>(
+    map: &'a HashMap<String, T>,
     relation: &Relation,
-    column: &Column,
-) -> OnUnrepresentable {
-    let policies = &options.column_unrepresentable;
-    DecoderBuilder::for_column(policies, relation, &column.name)
-        .or_else(|| for_type(policies, &options.catalog, column))
-        .copied()
-        .unwrap_or(options.unrepresentable)
-}
-
-/// Refuses `types` that nothing can become, or nothing that the key is known to name.
-pub(crate) fn check_types(options: &DecoderBuilder) -> Result<(), Error> {
-    let mut keys: Vec<_> = options.types.iter().collect();
-    keys.sort_by_key(|(key, _)| *key);
-    for (key, data_type) in keys {
-        let name = ArrowTypeName(data_type);
-        if options.profile.has(data_type) {
-            check_pair(key, data_type, options)?;
-            continue;
-        }
-        let text = if !options.profile.is_native() && Profile::Arrow.has(data_type) {
-            format!("types: {key} cannot become {name}, which Spark's schemas do not have")
-        } else if !has_nullable_items(data_type) {
-            format!("types: {key} cannot become {name}: a list's items may be null")
-        } else {
-            format!("types: {key} cannot become {name}, nor can any column")
-        };
-        return Err(Error::new(ErrorKind::Options(text)));
+    column: &str,
+) -> Option<&'a T> {
+    if map.is_empty() {
+        return None;
     }
-    Ok(())
-}
-
-/// Refuses what nothing can become that the key is known to name: types, and columns with their tables. Where columns
-/// are named without theirs, others may come.
-fn check_pair(key: &str, data_type: &DataType, options: &DecoderBuilder) -> Result<(), Error> {
-    let target = target(options, false);
-    // Of what nothing is told, anything may come.
-    let can_be = |pg_type: Option<&ColumnType>| {
-        pg_type.is_none_or(|it| Arc::clone(it).form_as(data_type, target).is_some())
-    };
-    // Of no type modifier, of that of one bit, which is a boolean, and of that of a vector's length.
-    let modifiers = [-1, 1, dimensions(data_type)];
-    // One at a time: a type may be large, and there may be many.
-    let mut types = modifiers
-        .into_iter()
-        .flat_map(|modifier| catalog::all_named(&options.catalog, key, modifier));
-    let first = types.next();
-    if first.is_none() && !key.contains('.') {
-        return Ok(());
-    }
-    let mut impossible = None;
-    if let Some(pg_type) = first {
-        if can_be(pg_type.as_ref()) || types.any(|it| can_be(it.as_ref())) {
-            return Ok(());
-        }
-        impossible = pg_type.map(|it| {
-            let text = cannot_become(key, data_type, &it, options.profile);
-            format!("types: {text}; for a column of that name say \"table.{key}\"")
-        });
-    }
-    let is_possible = any_column(options, key, data_type, |is_alone, type_name, pg_type| {
-        if let (None, false, Some(pg_type)) = (&impossible, is_alone, pg_type) {
-            let of_type = format!("{key} ({type_name})");
-            let text = cannot_become(&of_type, data_type, pg_type, options.profile);
-            impossible = Some(format!("types: {text}"));
-        }
-        can_be(pg_type)
-    });
-    match impossible {
-        Some(text) if !is_possible => Err(Error::new(ErrorKind::Options(text))),
-        _ => Ok(()),
-    }
-}
-
-/// Whether this is so of any of the catalog's columns that take their type from this key, given whether it is their
-/// name alone, and what their type is called and is.
-fn any_column(
-    options: &DecoderBuilder,
-    key: &str,
-    data_type: &DataType,
-    mut is_so: impl FnMut(bool, &str, Option<&ColumnType>) -> bool,
-) -> bool {
-    let catalog = &options.catalog;
-    for table in &catalog.tables {
-        // Most tables have none: what follows takes longer.
-        let of_table = |before: &str| {
-            let schema = before.strip_suffix(&*table.name);
-            schema.is_some_and(|it| it.is_empty() || it.strip_suffix('.') == Some(&table.schema))
-        };
-        let names = |column: &str| {
-            let before = key.strip_suffix(column);
-            before.is_some_and(|it| it.is_empty() || it.strip_suffix('.').is_some_and(of_table))
-        };
-        if !table.columns.iter().any(|it| names(&it.name)) {
-            continue;
-        }
-        let relation = Relation::from(table);
-        for column in &relation.columns {
-            let chosen = DecoderBuilder::for_column(&options.types, &relation, &column.name);
-            if !chosen.is_some_and(|chosen| std::ptr::eq(chosen, data_type)) {
-                continue;
-            }
-            let (oid, type_modifier) = (column.type_oid, column.type_modifier);
-            let (_, type_name) = name_of(catalog, column);
-            let type_name = type_name.unwrap_or_else(|| oid.to_string());
-            let pg_type = catalog::told(catalog, oid, type_modifier);
-            if is_so(*column.name == *key, &type_name, pg_type.as_ref()) {
-                return true;
-            }
-        }
-    }
-    false
+    let Relation {
+        namespace, name, ..
+    } = relation;
+    map.get(&format!("{namespace}.{name}.{column}"))
+        .or_else(|| map.get(&format!("{name}.{column}")))
+        .or_else(|| map.get(column))
 }
 
 /// The type's schema, unless it is built in, and its name, if anything tells it.

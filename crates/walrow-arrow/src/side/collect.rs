@@ -5,9 +5,11 @@ use super::{
 };
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
-use crate::options::{DecoderBuilder, OnUnrepresentable, TableName};
+use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
-use crate::table::Current;
+use crate::rows::Current;
+use crate::table_name::TableName;
+use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use walrow_stream::{Message, Relation, Transaction};
 use walrow_wire::Lsn;
@@ -20,6 +22,8 @@ pub(crate) struct Sides {
     relations: Option<SideBuilder<RelationRow>>,
     truncates: Option<SideBuilder<TruncateRow>>,
     profile: Profile,
+    /// The side table that is read alone.
+    alone: Option<SideTable>,
     /// Whether an origin's LSN, which may be any number, becomes null where it does not fit.
     nulls: bool,
     batch_rows: usize,
@@ -27,7 +31,7 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    pub(crate) fn new(options: &DecoderBuilder) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         let alone = options.table.as_ref().and_then(TableName::side_table);
         let wants = |table| alone == Some(table) || options.side_tables.contains(&table);
         let profile = options.profile;
@@ -37,10 +41,16 @@ impl Sides {
             relations: wants(SideTable::Relations).then(|| SideBuilder::new(profile)),
             truncates: wants(SideTable::Truncates).then(|| SideBuilder::new(profile)),
             profile,
+            alone,
             nulls: options.unrepresentable == OnUnrepresentable::Null,
             batch_rows: options.batch_rows,
             batch_bytes: options.batch_bytes,
         }
+    }
+
+    /// The schema of the side table that is read alone.
+    pub(crate) fn schema_alone(&self) -> Option<SchemaRef> {
+        self.alone.map(|table| table.schema(self.profile))
     }
 
     /// Whether messages are handed out.
@@ -65,7 +75,7 @@ impl Sides {
         ];
         check_lsns(self.profile, SideTable::Transactions, lsns.into_iter())?;
         let mut origins = transaction.origins.iter().map(|origin| origin.commit_lsn.0);
-        if self.profile == Profile::Spark
+        if !self.profile.has_unsigned()
             && !self.nulls
             && origins.any(|lsn| i64::try_from(lsn).is_err())
         {
@@ -235,7 +245,7 @@ fn check_lsns(
     table: SideTable,
     mut lsns: impl Iterator<Item = u64>,
 ) -> Result<(), Error> {
-    if profile == Profile::Spark && lsns.any(|lsn| i64::try_from(lsn).is_err()) {
+    if !profile.has_unsigned() && lsns.any(|lsn| i64::try_from(lsn).is_err()) {
         return Err(beyond(
             table,
             "an LSN beyond 63 bits",

@@ -18,7 +18,8 @@ use truncates::TruncateRow;
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
 use crate::profile::Profile;
-use crate::table::Current;
+use crate::rows::{Current, Rows};
+use crate::table_name::SideTable;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{
     ArrayRef, Int64Array, ListArray, PrimitiveArray, RecordBatch, StructArray, UInt32Array,
@@ -30,48 +31,7 @@ use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::{Lsn, ReplicaIdentity};
 
-/// A table of what a stream tells besides rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum SideTable {
-    /// `walrow.transactions`: one row a committed transaction.
-    Transactions,
-    /// `walrow.messages`: what `pg_logical_emit_message` wrote.
-    Messages,
-    /// `walrow.relations`: one row a relation version.
-    Relations,
-    /// `walrow.truncates`: one row a TRUNCATE, with its options and all its tables.
-    Truncates,
-}
-
 impl SideTable {
-    /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::Transactions,
-        Self::Messages,
-        Self::Relations,
-        Self::Truncates,
-    ];
-
-    /// The schema that they stand in.
-    pub const SCHEMA: &'static str = "walrow";
-
-    /// Its name without the schema: `transactions`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Transactions => "transactions",
-            Self::Messages => "messages",
-            Self::Relations => "relations",
-            Self::Truncates => "truncates",
-        }
-    }
-
-    /// The table with this name, with the schema `walrow.` before it or without.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let name = name.strip_prefix("walrow.").unwrap_or(name);
-        Self::ALL.into_iter().find(|table| table.name() == name)
-    }
-
     /// Its columns in a profile.
     pub fn schema(self, profile: Profile) -> SchemaRef {
         let types = Types::new(profile);
@@ -106,7 +66,7 @@ struct Types {
 impl Types {
     fn new(profile: Profile) -> Self {
         Self {
-            spark: profile == Profile::Spark,
+            spark: !profile.has_unsigned(),
         }
     }
 
@@ -196,11 +156,7 @@ struct SideBuilder<R> {
     rows: Vec<R>,
     profile: Profile,
     bytes: usize,
-    /// Up to where everything was in earlier batches when the first row came.
-    floor: Lsn,
-    /// The transaction that the last rows are of, and how many rows there were before it.
-    transaction: u64,
-    before_transaction: usize,
+    counted: Rows,
 }
 
 impl<R: SideRow> SideBuilder<R> {
@@ -209,26 +165,19 @@ impl<R: SideRow> SideBuilder<R> {
             rows: Vec::new(),
             profile,
             bytes: 0,
-            floor: Lsn::INVALID,
-            transaction: 0,
-            before_transaction: 0,
+            counted: Rows::default(),
         }
     }
 
     pub(crate) fn append(&mut self, current: &Current, row: R) {
-        if self.rows.is_empty() {
-            self.floor = current.floor;
-        }
-        if self.transaction != current.ordinal {
-            self.transaction = current.ordinal;
-            self.before_transaction = self.rows.len();
-        }
+        self.counted.enter(current);
+        self.counted.push();
         self.bytes = self.bytes.saturating_add(row.size());
         self.rows.push(row);
     }
 
     pub(crate) fn floor(&self) -> Option<Lsn> {
-        (!self.rows.is_empty()).then_some(self.floor)
+        self.counted.floor()
     }
 
     pub(crate) const fn rows(&self) -> usize {
@@ -241,8 +190,9 @@ impl<R: SideRow> SideBuilder<R> {
 
     /// Takes back all rows of this transaction.
     pub(crate) fn take_back(&mut self, current: &Current) {
-        if self.transaction == current.ordinal {
-            self.rows.truncate(self.before_transaction);
+        if let Some(rows) = self.counted.without(current) {
+            self.rows.truncate(rows);
+            self.counted.truncate(rows);
         }
     }
 
@@ -250,7 +200,7 @@ impl<R: SideRow> SideBuilder<R> {
     pub(crate) fn finish(&mut self) -> Result<Batch, Error> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
-        self.before_transaction = 0;
+        self.counted.finish();
         let arrays = R::arrays(&rows, Types::new(self.profile));
         let records = RecordBatch::try_new(R::TABLE.schema(self.profile), arrays)
             .map_err(|error| Error::new(ErrorKind::Arrow(error.to_string())))?;

@@ -1,0 +1,365 @@
+//! Sets up a decoder.
+
+use crate::decoder::Decoder;
+use crate::envelope;
+use crate::error::{Error, ErrorKind};
+use crate::layout::Template;
+use crate::metadata::MetadataColumn;
+use crate::options::{OnUnrepresentable, Options};
+use crate::profile::Profile;
+use crate::selection::both_meant;
+use crate::table_name::{SideTable, TableName};
+use arrow_schema::{DataType, SchemaRef};
+use std::sync::Arc;
+use walrow_stream::{Catalog, Relation, Spool};
+use walrow_types::SessionSettings;
+use walrow_wire::{Framing, Lsn};
+
+/// Sets up a [`Decoder`].
+///
+/// ```
+/// use walrow_arrow::{DecoderBuilder, Profile};
+/// let decoder = DecoderBuilder::new().with_profile(Profile::Spark).with_batch_rows(10_000).build()?;
+/// # Ok::<(), walrow_arrow::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct DecoderBuilder {
+    options: Options,
+}
+
+/// Past this, two values of PostgreSQL's largest size would not fit a column's 2 GiB.
+const MAX_BATCH_BYTES: usize = 1 << 29;
+
+impl DecoderBuilder {
+    /// Creates a builder with the defaults: wire framing, Arrow profile, all metadata columns, errors
+    /// for values that Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, and 128 MiB for the
+    /// unfinished batches of all tables. With the feature `file-spool`, open transactions beyond 64 MiB
+    /// wait in a file in the system's directory for temporary files.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How the stream is passed: as the bytes of a connection ([`Decoder::decode`]), or in chunks
+    /// ([`Decoder::decode_chunk`]).
+    #[must_use]
+    pub fn with_framing(mut self, framing: Framing) -> Self {
+        self.options.framing = framing;
+        self
+    }
+
+    /// The Arrow types of columns.
+    #[must_use]
+    pub fn with_profile(mut self, profile: Profile) -> Self {
+        self.options.profile = profile;
+        self
+    }
+
+    /// Chooses the Arrow type of a column, or of all columns of a PostgreSQL type.
+    ///
+    /// `key` is a column (`total`, `orders.total`, `public.orders.total`) or the name of a type in
+    /// `pg_type` (`numeric`, `_int4`). The longest key that matches wins. A key such as `date` can be
+    /// both: it then means the column in tables that have one of this name, and the type elsewhere.
+    ///
+    /// [`DecoderBuilder::build`] refuses a type that the PostgreSQL type cannot become, for built-in
+    /// types, extensions' types and the catalog's types and columns. So name a column with its table if
+    /// its name is also a type's. Other columns are checked when they appear in the stream:
+    /// [`ErrorKind::Options`] if the key names a type, [`ErrorKind::Schema`] if it names a column.
+    ///
+    /// Values never change, except `numeric` as `Float64`, which is rounded to the nearest. A `time`
+    /// can have microseconds or nanoseconds, and in the Spark profile only nanoseconds.
+    #[must_use]
+    pub fn with_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
+        self.options.types.insert(key.into(), data_type);
+        self
+    }
+
+    /// The policy for values that their Arrow type cannot hold.
+    #[must_use]
+    pub fn with_unrepresentable(mut self, policy: OnUnrepresentable) -> Self {
+        self.options.unrepresentable = policy;
+        self
+    }
+
+    /// The policy for one column or one PostgreSQL type, with a key as in [`DecoderBuilder::with_type`].
+    #[must_use]
+    pub fn with_column_unrepresentable(
+        mut self,
+        key: impl Into<String>,
+        policy: OnUnrepresentable,
+    ) -> Self {
+        self.options
+            .column_unrepresentable
+            .insert(key.into(), policy);
+        self
+    }
+
+    /// The definitions of user-defined types.
+    #[must_use]
+    pub fn with_catalog(mut self, catalog: Arc<Catalog>) -> Self {
+        self.options.catalog = catalog;
+        self
+    }
+
+    /// The settings of the session that wrote the stream. Default: those that walrow pins.
+    #[must_use]
+    pub fn with_session(mut self, session: SessionSettings) -> Self {
+        self.options.session = session;
+        self
+    }
+
+    /// Removes the trailing blanks of `character(n)`, except in the text profile.
+    #[must_use]
+    pub fn with_trim_bpchar(mut self, trim: bool) -> Self {
+        self.options.trim_bpchar = trim;
+        self
+    }
+
+    /// The metadata columns that follow the table's own columns, in this order. Default: all.
+    #[must_use]
+    pub fn with_metadata(mut self, columns: impl Into<Vec<MetadataColumn>>) -> Self {
+        self.options.metadata = columns.into();
+        self
+    }
+
+    /// The prefix of the metadata columns' names. Default: `_`.
+    #[must_use]
+    pub fn with_metadata_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.options.prefix = prefix.into();
+        self
+    }
+
+    /// The maximum number of rows in a batch. The two images of an update are never split.
+    #[must_use]
+    pub fn with_batch_rows(mut self, rows: usize) -> Self {
+        self.options.batch_rows = rows;
+        self
+    }
+
+    /// The number of bytes of values after which a batch is full. At most 512 MiB.
+    #[must_use]
+    pub fn with_batch_bytes(mut self, bytes: usize) -> Self {
+        self.options.batch_bytes = bytes;
+        self
+    }
+
+    /// The number of bytes that the unfinished batches of all tables may take together. Beyond it, the
+    /// fullest batch is returned.
+    ///
+    /// This includes the memory of empty builders, which wide tables have. It is an estimate.
+    #[must_use]
+    pub fn with_batch_memory(mut self, bytes: usize) -> Self {
+        self.options.batch_memory = bytes;
+        self
+    }
+
+    /// Decodes one table only: `"public.orders"`, `"orders"` or `("public", "orders")`. All batches have
+    /// one schema.
+    ///
+    /// Without [`DecoderBuilder::with_schema`], this is the schema of the first version, and a change
+    /// of the names or Arrow types of columns is an error.
+    #[must_use]
+    pub fn with_table(mut self, table: impl Into<TableName>) -> Self {
+        self.options.table = Some(table.into());
+        self
+    }
+
+    /// Projects every version of the table onto the columns of this schema, by name.
+    ///
+    /// Columns that a version lacks are null and listed in `_unsent`, so only metadata columns may be
+    /// declared not nullable. The batches have the metadata columns that the schema names, with their
+    /// prefix.
+    #[must_use]
+    pub fn with_schema(mut self, schema: SchemaRef) -> Self {
+        self.options.schema = Some(schema);
+        self
+    }
+
+    /// Returns batches of these side tables with the others.
+    ///
+    /// For a single side table, use [`DecoderBuilder::with_table`] with its name:
+    /// `walrow.transactions`.
+    #[must_use]
+    pub fn with_side_tables(mut self, tables: impl Into<Vec<SideTable>>) -> Self {
+        self.options.side_tables = tables.into();
+        self
+    }
+
+    /// Returns all tables, or the chosen table, under one schema: `schema_name`, `table_name`, `key` and
+    /// `data` as maps of column names to PostgreSQL's own text, then the metadata columns.
+    #[must_use]
+    pub fn with_envelope(mut self, envelope: bool) -> Self {
+        self.options.envelope = envelope;
+        self
+    }
+
+    /// Skips what was delivered before: transactions that end at or before this LSN.
+    #[must_use]
+    pub fn with_start(mut self, lsn: Lsn) -> Self {
+        self.options.start = lsn;
+        self
+    }
+
+    /// Skips transactions whose beginning is before the stream. Otherwise they are errors.
+    #[must_use]
+    pub fn with_late_start(mut self, late: bool) -> Self {
+        self.options.late_start = late;
+        self
+    }
+
+    /// Where open transactions beyond [`DecoderBuilder::with_spool_memory`] wait. Default: with the
+    /// feature `file-spool`, a file in the system's directory for temporary files.
+    #[must_use]
+    pub fn with_spool(mut self, spool: Arc<dyn Spool>) -> Self {
+        self.options.spool = Some(spool);
+        self
+    }
+
+    /// The number of bytes of memory that open and prepared transactions take together. Default:
+    /// 64 MiB. Beyond it, they wait in the spool. Without a spool, this is an error.
+    #[must_use]
+    pub fn with_spool_memory(mut self, bytes: usize) -> Self {
+        self.options.spool_memory = bytes;
+        self
+    }
+
+    /// The maximum size of a message, in bytes. Default: 1 GiB, which PostgreSQL never exceeds.
+    #[must_use]
+    pub fn with_message_limit(mut self, bytes: usize) -> Self {
+        self.options.message_limit = bytes;
+        self
+    }
+
+    /// Whether all batches have one schema: with one table or the envelope, and without side tables.
+    pub fn has_one_schema(&self) -> bool {
+        let chosen = self.options.table.as_ref().and_then(TableName::side_table);
+        let others = self
+            .options
+            .side_tables
+            .iter()
+            .any(|side| Some(*side) != chosen);
+        (self.options.table.is_some() || self.options.envelope) && !others
+    }
+
+    /// Builds the decoder.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Options`] if options are invalid or contradict each other.
+    pub fn build(self) -> Result<Decoder, Error> {
+        let template = self.checked()?;
+        Ok(Decoder::new(self.options, template))
+    }
+
+    /// The schema of a table's batches under these options, from a table in the catalog.
+    ///
+    /// Its metadata lacks only `pg.replica_identity`, which only the stream contains.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Schema`] if the catalog does not contain the table, or has several of that name.
+    /// [`ErrorKind::Options`] as in [`DecoderBuilder::build`].
+    pub fn schema_of(&self, name: &TableName) -> Result<SchemaRef, Error> {
+        let template = self.checked()?;
+        if let Some(side) = name.side_table() {
+            return Ok(side.schema(self.options.profile));
+        }
+        if self.options.envelope {
+            return Ok(envelope::schema(&self.options));
+        }
+        let schema_error = |text: String| Error::new(ErrorKind::Schema(text));
+        let mut found = self
+            .options
+            .catalog
+            .tables
+            .iter()
+            .filter(|table| name.matches(&table.schema, &table.name));
+        let Some(table) = found.next() else {
+            return Err(schema_error(format!("no table {name} in the catalog")));
+        };
+        if let Some(other) = found.next() {
+            return Err(schema_error(both_meant(
+                (&table.schema, &table.name),
+                (&other.schema, &other.name),
+            )));
+        }
+        let mut schema = Arc::unwrap_or_clone(template.layout(&Relation::from(table))?.schema);
+        schema.metadata.remove("pg.replica_identity");
+        Ok(Arc::new(schema))
+    }
+
+    /// Checks the options, and prepares what layouts follow from them.
+    fn checked(&self) -> Result<Template, Error> {
+        self.check()?;
+        let template = Template::new(&self.options);
+        template.resolver().check()?;
+        Ok(template)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.options.batch_rows == 0
+            || self.options.batch_rows > i32::MAX.unsigned_abs() as usize
+        {
+            return Err(options("batch_rows must be from 1 to 2147483647"));
+        }
+        if self.options.batch_bytes == 0 || self.options.batch_bytes > MAX_BATCH_BYTES {
+            return Err(options("batch_bytes must be from 1 to 536870912 (512 MiB)"));
+        }
+        if self.options.batch_memory == 0 {
+            return Err(options("batch_memory must be at least 1"));
+        }
+        for (index, column) in self.options.metadata.iter().enumerate() {
+            if self
+                .options
+                .metadata
+                .iter()
+                .skip(index.saturating_add(1))
+                .any(|other| other == column)
+            {
+                let name = column.name();
+                return Err(options(&format!("metadata column {name} is chosen twice")));
+            }
+        }
+        if self.options.prefix.contains('\0') {
+            return Err(options("metadata_prefix has a zero byte"));
+        }
+        if self.options.message_limit == 0 {
+            return Err(options("message_limit must be at least 1"));
+        }
+        for (index, table) in self.options.side_tables.iter().enumerate() {
+            let rest = self.options.side_tables.get(index.saturating_add(1)..);
+            if rest.is_some_and(|rest| rest.contains(table)) {
+                let name = table.name();
+                return Err(options(&format!("side table {name} is chosen twice")));
+            }
+        }
+        let side = self.options.table.as_ref().and_then(TableName::side_table);
+        if self.options.envelope && !self.options.types.is_empty() {
+            return Err(options("an envelope holds text: types= is not for it"));
+        }
+        if self.options.schema.is_some() && (self.options.envelope || side.is_some()) {
+            let text = "envelopes and side tables have a schema of their own";
+            return Err(options(text));
+        }
+        if side.is_some() && (self.options.envelope || !self.options.side_tables.is_empty()) {
+            let text = "one side table alone is table=, several are side_tables=, without an \
+                        envelope";
+            return Err(options(text));
+        }
+        if self.options.schema.is_some() && self.options.table.is_none() {
+            return Err(options("a schema is for one table: say which"));
+        }
+        let sentinel = |policy: &OnUnrepresentable| *policy == OnUnrepresentable::Sentinel;
+        if !self.options.profile.has_sentinels()
+            && (sentinel(&self.options.unrepresentable)
+                || self.options.column_unrepresentable.values().any(sentinel))
+        {
+            return Err(options(
+                "unrepresentable \"sentinel\" is not for the spark profile: Spark knows no \
+                 infinite dates; choose \"null\" or a string type",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn options(text: &str) -> Error {
+    Error::new(ErrorKind::Options(text.to_owned()))
+}

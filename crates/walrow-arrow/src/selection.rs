@@ -1,0 +1,132 @@
+//! Which tables of the stream are read, and the one schema of their batches.
+
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::table_name::TableName;
+use arrow_schema::{FieldRef, SchemaRef};
+use std::sync::Arc;
+use walrow_stream::Relation;
+
+/// The table that is read, or all of them.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    name: Option<TableName>,
+    /// The schema that the options declare.
+    declared: Option<SchemaRef>,
+    /// The table, once it appeared.
+    found: Option<Found>,
+}
+
+/// The one table that is read, and the schema of all its batches.
+#[derive(Debug)]
+struct Found {
+    namespace: Box<str>,
+    name: Box<str>,
+    schema: SchemaRef,
+}
+
+impl Selection {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            name: options.table.clone(),
+            declared: options.schema.clone(),
+            found: None,
+        }
+    }
+
+    /// Whether rows of the relation are read.
+    pub(crate) fn has(&self, relation: &Relation) -> bool {
+        let name = self.name.as_ref();
+        name.is_none_or(|name| name.matches(&relation.namespace, &relation.name))
+    }
+
+    /// As [`Selection::has`].
+    ///
+    /// # Errors
+    /// The name also names a side table.
+    pub(crate) fn chooses(&self, relation: &Relation) -> Result<bool, Error> {
+        let is_chosen = self.has(relation);
+        if is_chosen && self.name.as_ref().and_then(TableName::side_table).is_some() {
+            let text = format!(
+                "{relation} is a table of the stream and one of walrow's own; read all tables, and \
+                 side_tables"
+            );
+            return Err(Error::new(ErrorKind::Schema(text)));
+        }
+        Ok(is_chosen)
+    }
+
+    /// Takes the relation for the one table that is read, or checks that it is this table. Returns
+    /// the schema of earlier batches, if there is one.
+    ///
+    /// # Errors
+    /// Another table has the same name in another schema.
+    pub(crate) fn select(
+        &mut self,
+        relation: &Relation,
+        schema: &SchemaRef,
+    ) -> Result<Option<SchemaRef>, Error> {
+        if self.name.is_none() {
+            return Ok(None);
+        }
+        let Some(found) = &self.found else {
+            self.found = Some(Found {
+                namespace: relation.namespace.clone(),
+                name: relation.name.clone(),
+                schema: Arc::clone(schema),
+            });
+            return Ok(None);
+        };
+        let (one, other) = (
+            (&*found.namespace, &*found.name),
+            (&*relation.namespace, &*relation.name),
+        );
+        if one != other {
+            return Err(Error::new(ErrorKind::Schema(both_meant(one, other))));
+        }
+        Ok(Some(Arc::clone(&found.schema)))
+    }
+
+    /// The one schema of all batches, once it is known.
+    pub(crate) fn schema(&self) -> Option<SchemaRef> {
+        let found = || Some(Arc::clone(&self.found.as_ref()?.schema));
+        self.declared.clone().or_else(found)
+    }
+
+    /// The table that was chosen and did not appear.
+    pub(crate) fn missing(&self) -> Option<&TableName> {
+        let name = self.name.as_ref()?;
+        (name.side_table().is_none() && self.found.is_none()).then_some(name)
+    }
+}
+
+/// Whether batches with one schema can have the other: field metadata, such as the type modifier
+/// of a varchar that got longer, is not part of the columns' types.
+pub(crate) fn has_same_columns(one: &SchemaRef, other: &SchemaRef) -> bool {
+    let (one, other) = (one.fields(), other.fields());
+    let is_same = |(one, other): (&FieldRef, &FieldRef)| {
+        one.name() == other.name()
+            && one.data_type() == other.data_type()
+            && one.is_nullable() == other.is_nullable()
+    };
+    one.len() == other.len() && one.iter().zip(other).all(is_same)
+}
+
+/// What is wrong with a name that two tables have.
+pub(crate) fn both_meant(one: (&str, &str), other: (&str, &str)) -> String {
+    let quote = [one.0, one.1, other.0, other.1]
+        .iter()
+        .any(|name| name.contains('.'));
+    let name = |(schema, name): (&str, &str)| {
+        if quote {
+            format!("\"{schema}\".\"{name}\"")
+        } else {
+            format!("{schema}.{name}")
+        }
+    };
+    format!(
+        "{} and {} are both meant; name one with its schema, as a pair",
+        name(one),
+        name(other)
+    )
+}

@@ -1,0 +1,117 @@
+//! The tables that can be asked for: those of the stream, and the side tables.
+
+/// One table of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TableName {
+    /// Schema and name.
+    Qualified(String, String),
+    /// `schema.name`, or a name that is unique without its schema.
+    Text(String),
+}
+
+impl TableName {
+    /// Whether this is the name of the table `namespace.name`.
+    pub fn matches(&self, namespace: &str, name: &str) -> bool {
+        match self {
+            Self::Qualified(schema, table) => schema == namespace && table == name,
+            Self::Text(text) => {
+                text == name
+                    || text
+                        .strip_prefix(namespace)
+                        .and_then(|rest| rest.strip_prefix('.'))
+                        .is_some_and(|rest| rest == name)
+            }
+        }
+    }
+}
+
+impl TableName {
+    /// The side table that is meant: `walrow.transactions`.
+    pub(crate) fn side_table(&self) -> Option<SideTable> {
+        let name = match self {
+            Self::Qualified(schema, name) if schema == SideTable::SCHEMA => name,
+            Self::Qualified(..) => return None,
+            Self::Text(text) => text.strip_prefix(SideTable::SCHEMA)?.strip_prefix('.')?,
+        };
+        SideTable::ALL
+            .into_iter()
+            .find(|table| table.name() == name)
+    }
+}
+
+impl std::fmt::Display for TableName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Qualified(schema, name) => write!(f, "{schema}.{name}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<&str> for TableName {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for TableName {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<(&str, &str)> for TableName {
+    fn from((schema, name): (&str, &str)) -> Self {
+        Self::Qualified(schema.to_owned(), name.to_owned())
+    }
+}
+
+impl From<(String, String)> for TableName {
+    fn from((schema, name): (String, String)) -> Self {
+        Self::Qualified(schema, name)
+    }
+}
+
+/// A table of what a stream tells besides rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SideTable {
+    /// `walrow.transactions`: one row a committed transaction.
+    Transactions,
+    /// `walrow.messages`: what `pg_logical_emit_message` wrote.
+    Messages,
+    /// `walrow.relations`: one row a relation version.
+    Relations,
+    /// `walrow.truncates`: one row a TRUNCATE, with its options and all its tables.
+    Truncates,
+}
+
+impl SideTable {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Transactions,
+        Self::Messages,
+        Self::Relations,
+        Self::Truncates,
+    ];
+
+    /// The schema that they stand in.
+    pub const SCHEMA: &'static str = "walrow";
+
+    /// Its name without the schema: `transactions`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transactions => "transactions",
+            Self::Messages => "messages",
+            Self::Relations => "relations",
+            Self::Truncates => "truncates",
+        }
+    }
+
+    /// The table with this name, with the schema `walrow.` before it or without.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = name.strip_prefix("walrow.").unwrap_or(name);
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+}
