@@ -114,10 +114,6 @@ impl Decoder {
             Some(Event::Message(message)) => self.tables.message(&message)?,
             Some(Event::Relation { relation, seq, .. }) => {
                 self.tables.relation(relation, seq)?;
-                let version = relation.version;
-                if !self.tables.wants(relation) {
-                    self.assembler.leave_out(version);
-                }
             }
             // What the server says of the session before is over.
             Some(Event::SessionStart) => self.tables.server_error = None,

@@ -214,8 +214,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Whether rows of the relation are read.
-    pub(crate) fn wants(&self, relation: &Relation) -> bool {
+    /// Whether rows of the relation are read. Faults in other tables' rows are errors all the same.
+    fn wants(&self, relation: &Relation) -> bool {
         let table = self.options.table.as_ref();
         table.is_none_or(|name| name.matches(&relation.namespace, &relation.name))
     }
