@@ -1,4 +1,10 @@
 //! Committed transactions that are taken out and read on other threads.
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::thread;

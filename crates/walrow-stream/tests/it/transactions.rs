@@ -3,7 +3,7 @@
 use crate::lines;
 
 use lines::{line, lines};
-use walrow_stream::{Assembler, ErrorKind};
+use walrow_stream::{Assembler, ErrorKind, Event};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
 use walrow_wire::{Framing, Lsn, ReplicaIdentity};
 
@@ -471,4 +471,44 @@ fn every_framing_tells_the_same_and_counts_the_users_bytes() {
         "{}",
         wire.1
     );
+}
+
+#[test]
+fn rows_that_are_left_out_are_counted_and_not_read() {
+    let bytes = Stream::new()
+        .relation(
+            1,
+            "public",
+            "one",
+            ReplicaIdentity::Default,
+            &[("id", 23, -1, true)],
+        )
+        .relation(
+            2,
+            "public",
+            "two",
+            ReplicaIdentity::Default,
+            &[("id", 23, -1, true)],
+        )
+        .begin(0x1000, 700)
+        .insert(1, &[text("1")])
+        // Of more cells than it has columns: nobody looks.
+        .insert(1, &[text("2"), text("2")])
+        .insert(2, &[text("3")])
+        .commit()
+        .bytes();
+    let (mut assembler, mut input) = (Assembler::default(), &*bytes);
+    let mut seqs = Vec::new();
+    while let Some(event) = assembler.next(&mut input).unwrap() {
+        match event {
+            Event::Relation { relation, .. } if *relation.name == *"one" => {
+                let version = relation.version;
+                assembler.leave_out(version);
+            }
+            Event::Change(change) => seqs.push(change.seq),
+            Event::Commit { changes, .. } => assert_eq!(changes, 3),
+            _ => {}
+        }
+    }
+    assert_eq!(seqs, [2]);
 }

@@ -75,8 +75,8 @@ pub(crate) fn line(item: &Event<'_>) -> String {
                 truncate.seq,
                 truncate.cascade,
                 truncate.restart_identity,
-                relations[0],
-                relations[0].version
+                relations.first().unwrap(),
+                relations.first().unwrap().version
             )
         }
         Event::Message(message) => format!(
@@ -124,7 +124,7 @@ pub(crate) fn rows_of<'a>(
                         RowChange::Insert { new } => format!("+{}", cell(*new)),
                         RowChange::Update { new, .. } => format!("={}", cell(*new)),
                         RowChange::Delete { old } => format!("-{}", cell(old.tuple())),
-                        other => panic!("{other:?}"),
+                        other => format!("{other:?}"),
                     };
                     let relation = change.relation;
                     let columns = relation.columns.len();
@@ -134,7 +134,7 @@ pub(crate) fn rows_of<'a>(
                     ));
                 }
                 Ok(Some(Event::Truncate(truncate))) => {
-                    let relation = &truncate.relations[0];
+                    let relation = truncate.relations.first().unwrap();
                     let columns = relation.columns.len();
                     rows.push(format!(
                         "  {} truncate {}/{columns}",

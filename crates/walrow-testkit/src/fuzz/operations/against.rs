@@ -18,7 +18,9 @@ pub(super) struct Assembled {
     pub(super) error: Option<walrow_stream::Error>,
 }
 
-pub(super) fn assembled(options: &Options, stream: &[u8]) -> Assembled {
+/// Reads the whole stream; `leave_out` as the decoder does, which passes over the rows of tables that
+/// nobody asked for.
+pub(super) fn assembled(options: &Options, stream: &[u8], leave_out: bool) -> Assembled {
     let mut assembler = Assembler::default()
         .with_start(Lsn(options.told.start.unwrap_or(0)))
         .with_late_start(options.told.late_start)
@@ -36,6 +38,10 @@ pub(super) fn assembled(options: &Options, stream: &[u8]) -> Assembled {
             }
         };
         match item {
+            Event::Relation { relation, .. } if leave_out && !options.reads(relation) => {
+                let version = relation.version;
+                assembler.leave_out(version);
+            }
             Event::Begin(it) => {
                 let expected = Expected {
                     xid: it.xid,

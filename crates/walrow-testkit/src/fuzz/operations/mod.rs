@@ -139,8 +139,8 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     }
     check::same(&options, &once, &pieces);
 
-    let assembled = against::assembled(&options, stream);
-    against::errors(&once, &assembled);
+    let assembled = against::assembled(&options, stream, false);
+    against::errors(&once, &against::assembled(&options, stream, true));
     let is_whole = refused.is_none();
     if let Some(Reason::Wire(_) | Reason::Impossible(_)) = refused {
         reached.stream_errors += 1;

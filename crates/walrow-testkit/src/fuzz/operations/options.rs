@@ -11,7 +11,7 @@ use walrow_arrow::{
     DecoderBuilder, MetadataColumn, OnUnrepresentable, Profile, SideTable, TableName,
 };
 use walrow_log::FileSpool;
-use walrow_stream::{Spool, SpoolFile};
+use walrow_stream::{Relation, Spool, SpoolFile};
 use walrow_wire::Lsn;
 
 /// What a run's decoders are told.
@@ -48,6 +48,16 @@ pub(super) struct Counted {
 impl Counted {
     pub(super) fn files(&self) -> usize {
         self.files.load(Ordering::Relaxed)
+    }
+}
+
+impl Options {
+    /// Whether rows of the relation are asked for.
+    pub(super) fn reads(&self, relation: &Relation) -> bool {
+        let is = |(namespace, name): &(String, String)| {
+            **namespace == *relation.namespace && **name == *relation.name
+        };
+        !self.side_alone && self.table.as_ref().is_none_or(is)
     }
 }
 
