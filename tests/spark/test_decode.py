@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType  # noqa: E402
 
 import walrow  # noqa: E402
 import walrow.spark  # noqa: E402
+from walrow.cli import jsonlines  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,20 +53,23 @@ def test_captures_are_read() -> None:
 
 def expected(path: Path, table: str, **options: Any) -> list[list[Any]]:
     return [
-        list(row.values())
+        list(row)
         for batch in walrow.read(path, table=table, profile="spark", **options)
-        for row in pa.record_batch(batch).to_pylist()
+        for row in zip(
+            *map(jsonlines.values, pa.record_batch(batch).columns), strict=True
+        )
     ]
 
 
 def collected(frame: DataFrame) -> list[list[Any]]:
-    """Rows as pyarrow has them; instants in UTC, whatever the session's zone is."""
+    """Rows as JSON has them; instants in UTC, whatever the session's zone is."""
     table = frame.toArrow()
-    for place, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            column = table.column(place).cast(pa.timestamp("us", "UTC"))
-            table = table.set_column(place, field.name, column)
-    return [list(row.values()) for row in table.to_pylist()]
+    columns = []
+    for column in table.columns:
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            column = column.cast(pa.timestamp("us", "UTC"))  # noqa: PLW2901
+        columns.append([v for chunk in column.chunks for v in jsonlines.values(chunk)])
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def same(found: list[list[Any]], wanted: list[list[Any]]) -> None:

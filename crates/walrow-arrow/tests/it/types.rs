@@ -171,7 +171,11 @@ fn both_forms_of_every_type_give_the_same_arrays() {
 /// The array as the server writes and sends it: a null after each element.
 fn array(of: &Type) -> (String, Vec<u8>) {
     let mut text = "{".to_owned();
-    let delimiter = if of.of.name == "box" { ';' } else { ',' };
+    let delimiter = match &*of.of.name {
+        "box" => ';',
+        name if name.starts_with("geo") => ':',
+        _ => ',',
+    };
     let count = i32::try_from(2 * of.values.len()).unwrap();
     let mut sent = Vec::new();
     for word in [1, 1, of.of.oid.cast_signed(), count, 1] {
