@@ -12,14 +12,17 @@ Error
 └── ReplicationError                the server reported an error, with its SQLSTATE
 ```
 
-No exception contains a user's data.
+No exception contains a user's data. If other options avoid the error, `remedies` has them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from walrow.lsn import Lsn
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "Error",
     "LogError",
     "OptionError",
+    "Remedy",
     "ReplicationError",
     "SchemaError",
     "SettingError",
@@ -35,21 +39,102 @@ __all__ = [
 ]
 
 
-def _rebuild(kind: type[Error], text: str, attributes: dict[str, Any]) -> Error:
-    return kind(text, **attributes)
+@dataclass(frozen=True)
+class Remedy:
+    """An option of `walrow.read` that avoids an error. Prints as a keyword argument.
+
+    Attributes:
+        option: The option's name.
+        key: The entry of the option, if it is a mapping: a column or a setting.
+        value: The value. None if you must choose another one yourself.
+    """
+
+    option: str
+    key: str | None = None
+    value: str | int | tuple[str, ...] | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Returns the remedy as keyword arguments. Empty without a value."""
+        if self.value is None:
+            return {}
+        return {self.option: self.value if self.key is None else {self.key: self.value}}
+
+    def __str__(self) -> str:
+        """Writes the keyword argument."""
+        if self.value is None:
+            return f"another {self.option}"
+        value = _literal(self.value)
+        if self.key is None:
+            return f"{self.option}={value}"
+        return f"{self.option}={{{_literal(self.key)}: {value}}}"
+
+
+def _literal(value: str | int | tuple[str, ...]) -> str:
+    """Writes a value in printable Python, with double quotes around text."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    if not isinstance(value, str):
+        return repr(value)
+    characters = [
+        character
+        if character.isprintable() and character not in '"\\'
+        else '\\"'
+        if character == '"'
+        else character.encode("unicode_escape").decode()
+        for character in value
+    ]
+    return f'"{"".join(characters)}"'
+
+
+def _rebuild(kind: type[Error], reason: str, attributes: dict[str, Any]) -> Error:
+    return kind(reason, **attributes)
 
 
 class Error(Exception):
-    """Base class of walrow's own errors."""
+    """Base class of walrow's own errors.
 
-    def __init__(self, text: str = "", **attributes: Any) -> None:
-        """Stores the text and the attributes of the class."""
-        super().__init__(text)
+    The text is the reason, then the remedies behind the advice, then the place.
+
+    Attributes:
+        reason: What is wrong, in which table and column.
+        remedies: Options that avoid the error, each by itself.
+        advice: The words that lead from the reason to the remedies.
+        place: The place in the stream, in words.
+    """
+
+    reason: str
+    remedies: tuple[Remedy, ...]
+    advice: str
+    place: str | None
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        remedies: tuple[Remedy, ...] = (),
+        advice: str = "; choose ",
+        place: str | None = None,
+        **attributes: Any,
+    ) -> None:
+        """Stores the parts of the text and the attributes of the class."""
+        self.reason = reason
+        self.remedies = remedies
+        self.advice = advice
+        self.place = place
         self.__dict__.update(attributes)
+        super().__init__(self.spelled(str))
+
+    def spelled(self, spell: Callable[[Remedy], str | None]) -> str:
+        """Returns the text with remedies in other words. None leaves one out."""
+        remedies = [found for each in self.remedies if (found := spell(each))]
+        advice = f"{self.advice}{' or '.join(remedies)}" if remedies else ""
+        place = f" ({self.place})" if self.place else ""
+        return f"{self.reason}{advice}{place}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles text and attributes."""
-        return _rebuild, (type(self), str(self), dict(self.__dict__))
+        """Pickles the parts of the text and the attributes."""
+        attributes = dict(self.__dict__)
+        return _rebuild, (type(self), attributes.pop("reason"), attributes)
 
 
 class DecodeError(Error, ValueError):
@@ -73,7 +158,7 @@ class DecodeError(Error, ValueError):
 
     def __init__(
         self,
-        text: str = "",
+        reason: str = "",
         *,
         offset: int | None = None,
         lsn: Lsn | None = None,
@@ -85,7 +170,7 @@ class DecodeError(Error, ValueError):
     ) -> None:
         """Stores the position of the error."""
         super().__init__(
-            text,
+            reason,
             offset=offset,
             lsn=lsn,
             message=message,
@@ -97,19 +182,7 @@ class DecodeError(Error, ValueError):
 
 
 class UnrepresentableError(DecodeError):
-    """A value that the column's Arrow type cannot hold.
-
-    Attributes:
-        option: The option that lets the value through.
-    """
-
-    option: str | None
-
-    def __init__(
-        self, text: str = "", *, option: str | None = None, **attributes: Any
-    ) -> None:
-        """Stores the option."""
-        super().__init__(text, option=option, **attributes)
+    """A value that the column's Arrow type cannot hold. Remedies let it through."""
 
 
 class SchemaError(Error, ValueError):
@@ -125,14 +198,14 @@ class SchemaError(Error, ValueError):
 
     def __init__(
         self,
-        text: str = "",
+        reason: str = "",
         *,
         table: str | None = None,
         column: str | None = None,
         **attributes: Any,
     ) -> None:
         """Stores the table and the column."""
-        super().__init__(text, table=table, column=column, **attributes)
+        super().__init__(reason, table=table, column=column, **attributes)
 
 
 class OptionError(Error, ValueError):
@@ -154,7 +227,7 @@ class SettingError(Error, ValueError):
 
     def __init__(
         self,
-        text: str = "",
+        reason: str = "",
         *,
         setting: str | None = None,
         value: str | None = None,
@@ -163,7 +236,7 @@ class SettingError(Error, ValueError):
     ) -> None:
         """Stores the setting and both values."""
         super().__init__(
-            text, setting=setting, value=value, wanted=wanted, **attributes
+            reason, setting=setting, value=value, wanted=wanted, **attributes
         )
 
 
@@ -180,10 +253,10 @@ class SpoolError(Error):
     errno: int | None
 
     def __init__(
-        self, text: str = "", *, errno: int | None = None, **attributes: Any
+        self, reason: str = "", *, errno: int | None = None, **attributes: Any
     ) -> None:
         """Stores the operating system's error number."""
-        super().__init__(text, errno=errno, **attributes)
+        super().__init__(reason, errno=errno, **attributes)
 
 
 class LogError(Error):
@@ -200,7 +273,7 @@ class ReplicationError(Error):
     sqlstate: str | None
 
     def __init__(
-        self, text: str = "", *, sqlstate: str | None = None, **attributes: Any
+        self, reason: str = "", *, sqlstate: str | None = None, **attributes: Any
     ) -> None:
         """Stores the server's error code."""
-        super().__init__(text, sqlstate=sqlstate, **attributes)
+        super().__init__(reason, sqlstate=sqlstate, **attributes)

@@ -291,7 +291,7 @@ def test_settings_are_handed_on(
     path = data / "types-time.text.wire"
     found = run("decode", "--session", "DateStyle=SQL, DMY", path)
     assert found.returncode == 1
-    assert b"DateStyle that session= names" in found.stderr
+    assert b"session's DateStyle" in found.stderr
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_captures_that_start_late_say_so(data: Path, tmp_path: Path, run: Any) -
     # Said to begin later than its slot, it lacks rows.
     refused = run("decode", late, "--start", "0/1")
     assert refused.returncode == 1
-    assert b"late_start" in refused.stderr
+    assert b"--late-start" in refused.stderr
     taken = run("decode", late, "--late-start", "--table", "walrow.transactions")
     assert taken.returncode == 0, taken.stderr
     # All but the one that was prepared first.

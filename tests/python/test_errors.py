@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import pickle
-import re
 from typing import Any
 
 import pytest
@@ -24,10 +24,11 @@ ATTRIBUTES = {
     "table": "public.t",
     "column": "c",
 }
+REMEDY = walrow.errors.Remedy("types", "public.t.c", "string")
 ALL: list[tuple[type[walrow.Error], dict[str, Any]]] = [
     (walrow.Error, {}),
     (walrow.DecodeError, ATTRIBUTES),
-    (walrow.UnrepresentableError, ATTRIBUTES | {"option": "types={}"}),
+    (walrow.UnrepresentableError, ATTRIBUTES | {"remedies": (REMEDY,)}),
     (walrow.SchemaError, {"table": "public.t", "column": "c"}),
     (walrow.OptionError, {}),
     (walrow.SettingError, {"setting": "DateStyle", "value": "SQL", "wanted": "ISO"}),
@@ -43,7 +44,8 @@ def test_errors_can_be_pickled(kind: type[walrow.Error], attributes: Any) -> Non
     error.add_note("where")
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(other) is kind
-        assert str(other) == "what is wrong"
+        assert str(other) == str(error)
+        assert other.reason == "what is wrong"
         for name, value in attributes.items():
             assert getattr(other, name) == value
         assert other.__notes__ == ["where"]
@@ -129,9 +131,54 @@ def test_unrepresentable_error_names_the_way_out(name: str) -> None:
     assert error.table is not None
     assert error.column is not None
     assert error.lsn is not None
-    assert error.option is not None
-    assert f'types={{"{error.table}.{error.column}": "string"}}' in error.option
-    assert error.option in str(error)
+    key = f"{error.table}.{error.column}"
+    assert error.remedies == (
+        walrow.errors.Remedy("types", key, "string"),
+        walrow.errors.Remedy("unrepresentable", key, "null"),
+    )
+    for remedy in error.remedies:
+        assert str(remedy) in str(error)
+
+
+@pytest.mark.parametrize(
+    ("remedy", "text"),
+    [
+        (
+            walrow.errors.Remedy("types", 'né"\\\n\x7f\x85\u202e名', "string"),
+            r"""types={"né\"\\\n\x7f\x85\u202e名": "string"}""",
+        ),
+        (walrow.errors.Remedy("unrepresentable", None, "null"), None),
+        (walrow.errors.Remedy("late_start", None, value=True), "late_start=True"),
+        (walrow.errors.Remedy("message_limit", None, 7), "message_limit=7"),
+        (walrow.errors.Remedy("metadata", None, ("xid", "seq")), None),
+        (walrow.errors.Remedy("metadata_prefix"), "another metadata_prefix"),
+    ],
+)
+def test_a_remedy_prints_as_the_arguments_that_it_is(
+    remedy: walrow.errors.Remedy, text: str | None
+) -> None:
+    if text is not None:
+        assert str(remedy) == text
+    assert str(remedy).isprintable()
+    assert set(remedy.options()) == ({remedy.option} if remedy.value else set())
+    if remedy.value is not None:
+        name, _, value = str(remedy).partition("=")
+        found = ast.literal_eval(value)
+        expected = remedy.options()[name]
+        assert found == (list(expected) if isinstance(expected, tuple) else expected)
+
+
+def test_a_transaction_without_its_beginning_names_late_start() -> None:
+    data = capture("streaming-abort").data
+    marks = [frame.offset for frame in walrow.messages(data)]
+    found = set()
+    for mark in marks:
+        try:
+            list(walrow.read(data[mark:]))
+        except walrow.DecodeError as error:
+            if error.remedies:
+                found.add((error.remedies, "late_start=True" in str(error)))
+    assert found == {((walrow.errors.Remedy("late_start", None, value=True),), True)}
 
 
 def test_batches_before_an_error_come_first_then_it_is_repeated() -> None:
@@ -184,10 +231,10 @@ def test_names_of_sql_ascii_are_read_byte_by_byte(
         list(walrow.read(data))
     error = caught.value
     assert error.field == field
-    told = re.search(r"session=(\{.*?\})", str(error))
-    assert told is not None
+    (remedy,) = error.remedies
+    assert 'session={"client_encoding": "LATIN1"}' in str(error)
     assert "SQL_ASCII" in str(error)
-    (batch,) = walrow.read(data, session=eval(told[1]), metadata=())  # noqa: S307
+    (batch,) = walrow.read(data, **remedy.options(), metadata=())
     records = pa.record_batch(batch)
     assert records.schema.names == [columns[0].name.replace("\udce9", "é")]
     assert records.column(0).to_pylist() == ["café"]

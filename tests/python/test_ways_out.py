@@ -319,11 +319,11 @@ def lead_out(oid: Any, cell: Cell, options: dict[str, Any]) -> int:
     try:
         read(oid, cell, **options)
     except walrow.UnrepresentableError as error:
-        ways = str(error.option).split(" or ")
+        ways = error.remedies
     else:
         return 0
     for way in ways:
-        given = eval(f"dict({way})")  # noqa: S307
+        given = way.options()
         merged = {key: options.get(key, {}) | given[key] for key in given}
         read(oid, cell, **options | merged)
     return len(ways)

@@ -2,12 +2,11 @@
 
 use crate::decoder::Decoder;
 use crate::envelope;
-use crate::error::{Error, ErrorKind};
+use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, SchemaError};
 use crate::layout::Template;
 use crate::metadata::MetadataColumn;
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
-use crate::selection::both_meant;
 use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
 use std::sync::Arc;
@@ -26,6 +25,9 @@ use walrow_wire::{Framing, Lsn};
 pub struct DecoderBuilder {
     options: Options,
 }
+
+/// Rows are counted by Arrow's offsets.
+const MAX_BATCH_ROWS: usize = i32::MAX.unsigned_abs() as usize;
 
 /// Past this, two values of PostgreSQL's largest size would not fit a column's 2 GiB.
 const MAX_BATCH_BYTES: usize = 1 << 29;
@@ -264,7 +266,7 @@ impl DecoderBuilder {
         if self.options.envelope {
             return Ok(envelope::schema(&self.options));
         }
-        let schema_error = |text: String| Error::new(ErrorKind::Schema(text));
+        let schema_error = |error| Error::new(ErrorKind::Schema(error));
         let mut found = self
             .options
             .catalog
@@ -272,10 +274,11 @@ impl DecoderBuilder {
             .iter()
             .filter(|table| name.matches(&table.schema, &table.name));
         let Some(table) = found.next() else {
-            return Err(schema_error(format!("no table {name} in the catalog")));
+            let table = name.to_string();
+            return Err(schema_error(SchemaError::NotInCatalog { table }));
         };
         if let Some(other) = found.next() {
-            return Err(schema_error(both_meant(
+            return Err(schema_error(SchemaError::ambiguous(
                 (&table.schema, &table.name),
                 (&other.schema, &other.name),
             )));
@@ -294,16 +297,17 @@ impl DecoderBuilder {
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.options.batch_rows == 0
-            || self.options.batch_rows > i32::MAX.unsigned_abs() as usize
-        {
-            return Err(options("batch_rows must be from 1 to 2147483647"));
+        if self.options.batch_rows == 0 || self.options.batch_rows > MAX_BATCH_ROWS {
+            return Err(out_of_range(DecoderOption::BatchRows, Some(MAX_BATCH_ROWS)));
         }
         if self.options.batch_bytes == 0 || self.options.batch_bytes > MAX_BATCH_BYTES {
-            return Err(options("batch_bytes must be from 1 to 536870912 (512 MiB)"));
+            return Err(out_of_range(
+                DecoderOption::BatchBytes,
+                Some(MAX_BATCH_BYTES),
+            ));
         }
         if self.options.batch_memory == 0 {
-            return Err(options("batch_memory must be at least 1"));
+            return Err(out_of_range(DecoderOption::BatchMemory, None));
         }
         for (index, column) in self.options.metadata.iter().enumerate() {
             if self
@@ -313,53 +317,56 @@ impl DecoderBuilder {
                 .skip(index.saturating_add(1))
                 .any(|other| other == column)
             {
-                let name = column.name();
-                return Err(options(&format!("metadata column {name} is chosen twice")));
+                return Err(options(OptionsError::Repeated {
+                    option: DecoderOption::Metadata,
+                    name: column.name(),
+                }));
             }
         }
         if self.options.prefix.contains('\0') {
-            return Err(options("metadata_prefix has a zero byte"));
+            let option = DecoderOption::MetadataPrefix;
+            return Err(options(OptionsError::ZeroByte { option }));
         }
         if self.options.message_limit == 0 {
-            return Err(options("message_limit must be at least 1"));
+            return Err(out_of_range(DecoderOption::MessageLimit, None));
         }
         for (index, table) in self.options.side_tables.iter().enumerate() {
             let rest = self.options.side_tables.get(index.saturating_add(1)..);
             if rest.is_some_and(|rest| rest.contains(table)) {
-                let name = table.name();
-                return Err(options(&format!("side table {name} is chosen twice")));
+                return Err(options(OptionsError::Repeated {
+                    option: DecoderOption::SideTables,
+                    name: table.name(),
+                }));
             }
         }
         let side = self.options.table.as_ref().and_then(TableName::side_table);
         if self.options.envelope && !self.options.types.is_empty() {
-            return Err(options("an envelope holds text: types= is not for it"));
+            return Err(options(OptionsError::EnvelopeTypes));
         }
         if self.options.schema.is_some() && (self.options.envelope || side.is_some()) {
-            let text = "envelopes and side tables have a schema of their own";
-            return Err(options(text));
+            return Err(options(OptionsError::OwnSchema));
         }
         if side.is_some() && (self.options.envelope || !self.options.side_tables.is_empty()) {
-            let text = "one side table alone is table=, several are side_tables=, without an \
-                        envelope";
-            return Err(options(text));
+            return Err(options(OptionsError::SideTableNotAlone));
         }
         if self.options.schema.is_some() && self.options.table.is_none() {
-            return Err(options("a schema is for one table: say which"));
+            return Err(options(OptionsError::SchemaWithoutTable));
         }
         let sentinel = |policy: &OnUnrepresentable| *policy == OnUnrepresentable::Sentinel;
         if !self.options.profile.has_sentinels()
             && (sentinel(&self.options.unrepresentable)
                 || self.options.column_unrepresentable.values().any(sentinel))
         {
-            return Err(options(
-                "unrepresentable \"sentinel\" is not for the spark profile: Spark knows no \
-                 infinite dates; choose \"null\" or a string type",
-            ));
+            return Err(options(OptionsError::SparkSentinel));
         }
         Ok(())
     }
 }
 
-fn options(text: &str) -> Error {
-    Error::new(ErrorKind::Options(text.to_owned()))
+fn options(error: OptionsError) -> Error {
+    Error::new(ErrorKind::Options(error))
+}
+
+fn out_of_range(option: DecoderOption, limit: Option<usize>) -> Error {
+    options(OptionsError::OutOfRange { option, limit })
 }

@@ -1,7 +1,7 @@
 //! Bytes in, batches out.
 
 use crate::batch::Batch;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, OptionsError, SchemaError};
 use crate::layout::Template;
 use crate::options::{Options, default_spool};
 use crate::tables::Tables;
@@ -254,7 +254,7 @@ impl Decoder {
 
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
-        if matches!(error.kind(), ErrorKind::Stream(_)) {
+        if matches!(error.kind(), ErrorKind::Stream(_) | ErrorKind::Spool(_)) {
             self.tables.take_back();
         }
         self.failure = Some(error.clone());
@@ -325,8 +325,10 @@ impl Decoder {
         self.tables.describe(self.assembler.relations())?;
         match self.tables.missing() {
             Some(name) if !self.tables.has_start() => {
-                let text = format!("no table {name} in the stream");
-                Err(Error::new(ErrorKind::Schema(text)))
+                let table = name.to_string();
+                Err(Error::new(ErrorKind::Schema(SchemaError::NotInStream {
+                    table,
+                })))
             }
             _ => Ok(()),
         }
@@ -349,7 +351,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`ErrorKind::Options`] if some rows were not returned yet: call [`Decoder::flush`], and take all
-    /// batches first. [`ErrorKind::Stream`] if `out` or the spool fails. The error that stopped the
+    /// batches first. [`ErrorKind::Spool`] if `out` or the spool fails. The error that stopped the
     /// decoder: use the last saved state, with its position.
     pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> Result<(), Error> {
         if let Some(error) = &self.failure {
@@ -357,9 +359,7 @@ impl Decoder {
             return Err(error.clone());
         }
         if !self.tables.is_empty() {
-            let text = "rows are not handed out yet: flush, and take all batches, before the \
-                        prepared transactions are saved";
-            return Err(Error::new(ErrorKind::Options(text.to_owned())));
+            return Err(Error::new(ErrorKind::Options(OptionsError::RowsNotTaken)));
         }
         self.assembler.save_prepared(out).map_err(|error| {
             let kind = walrow_stream::ErrorKind::from(error);

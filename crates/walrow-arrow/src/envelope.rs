@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::column::{Column, Maps, New, Store, append};
-use crate::error::{Error, ErrorKind, Way};
+use crate::error::{Error, Way};
 use crate::forms::Form as ColumnForm;
 use crate::metadata::{ChangeType, Metadata, MetadataColumn, UNSENT_BYTES};
 use crate::options::{OnUnrepresentable, Options};
@@ -342,7 +342,7 @@ impl Envelope {
 
     /// Hands out all rows so far.
     pub(crate) fn finish(&mut self) -> Result<Batch, Error> {
-        let arrow = |error: ArrowError| Error::new(ErrorKind::Arrow(error.to_string()));
+        let arrow = |error: ArrowError| Error::internal(error.to_string());
         let text = |column: &mut Box<dyn Column>| std::mem::replace(column, text_column()).finish();
         let maps = |column: &mut TextMaps| std::mem::replace(column, TextMaps::new()).finish();
         let mut arrays = vec![

@@ -1,7 +1,7 @@
 //! How the rows of one relation version lie in its batches.
 
 use crate::column::{Column, New};
-use crate::error::{Error, ErrorKind};
+use crate::error::{DecoderOption, Error, ErrorKind, Remedy, SchemaError};
 use crate::forms::Form;
 use crate::metadata::{MetadataColumn, UNSENT_BYTES};
 use crate::options::{OnUnrepresentable, Options};
@@ -170,9 +170,10 @@ impl Layout {
                     Source::Metadata(this.metadata.len().saturating_sub(1))
                 }
                 (None, Some(place)) => {
-                    let column = relation.columns.get(place).ok_or_else(|| {
-                        Error::new(ErrorKind::Schema("no such column".to_owned()))
-                    })?;
+                    let column = relation
+                        .columns
+                        .get(place)
+                        .ok_or_else(|| Error::internal("no such column"))?;
                     check_nullable(field).map_err(|error| error.in_table(&this.table))?;
                     let wanted = field.data_type();
                     let wanted = Some(wanted);
@@ -181,8 +182,9 @@ impl Layout {
                         .column(relation, column, wanted, &mut types)?;
                     if let Some(plan) = plans.get_mut(place) {
                         if plan.is_some() {
-                            let text = format!("the schema names {} twice", field.name());
-                            return Err(Error::new(ErrorKind::Schema(text)).in_table(&this.table));
+                            let kind = ErrorKind::Schema(SchemaError::RepeatedColumn);
+                            let error = Error::new(kind).in_column(field.name());
+                            return Err(error.in_table(&this.table));
                         }
                         *plan = Some(resolved.form);
                     }
@@ -325,8 +327,8 @@ fn field_bytes(field: &Field) -> usize {
 fn clash(template: &Template, relation: &Relation, name: &str) -> Result<(), Error> {
     let same = |own: &str| template.resolver.profile.is_same_name(own, name);
     if relation.columns.iter().any(|column| same(&column.name)) {
-        let text = "the table has a column of that name itself; choose another metadata_prefix";
-        return Err(Error::new(ErrorKind::Schema(text.to_owned()))
+        return Err(Error::new(ErrorKind::Schema(SchemaError::MetadataName))
+            .with_remedies([Remedy::another(DecoderOption::MetadataPrefix)])
             .in_table(&relation.to_string())
             .in_column(name));
     }
@@ -336,16 +338,14 @@ fn clash(template: &Template, relation: &Relation, name: &str) -> Result<(), Err
 /// Refuses what no batch can keep: a table's own columns may all be null, in old rows of which
 /// only the key was sent, in truncates and where a version lacks them.
 fn check_nullable(field: &Field) -> Result<(), Error> {
-    let text = if !field.is_nullable() {
-        "the schema says that it is never null, but changes leave columns null that are NOT NULL \
-         in the table; make it nullable"
+    let error = if !field.is_nullable() {
+        SchemaError::NotNullable
     } else if !resolve::has_nullable_items(field.data_type()) {
-        "the schema says that its items are never null, which PostgreSQL promises of no array; \
-         make them nullable"
+        SchemaError::ItemsNotNullable
     } else {
         return Ok(());
     };
-    Err(Error::new(ErrorKind::Schema(text.to_owned())).in_column(field.name()))
+    Err(Error::new(ErrorKind::Schema(error)).in_column(field.name()))
 }
 
 /// What a null takes in a column that the relation lacks, where others before it take so much.
@@ -371,20 +371,15 @@ fn missing_bytes(field: &Field, before: usize) -> Result<usize, Error> {
             other => other.primitive_width()?,
         })
     }
-    match bytes(field.data_type()) {
-        Some(bytes) if bytes.saturating_add(before) <= MOST_MISSING_BYTES => Ok(bytes),
-        Some(bytes) => {
-            let text = format!(
-                "the table has no such column, and a null of its type in the schema takes {bytes} \
-                 bytes; at most {MOST_MISSING_BYTES} are supported in a row"
-            );
-            Err(Error::new(ErrorKind::Schema(text)).in_column(field.name()))
-        }
-        None => {
-            let text = "no PostgreSQL column becomes its type in the schema";
-            Err(Error::new(ErrorKind::Schema(text.to_owned())).in_column(field.name()))
-        }
-    }
+    let error = match bytes(field.data_type()) {
+        Some(bytes) if bytes.saturating_add(before) <= MOST_MISSING_BYTES => return Ok(bytes),
+        Some(size) => SchemaError::MissingColumnSize {
+            size,
+            limit: MOST_MISSING_BYTES,
+        },
+        None => SchemaError::MissingColumnType,
+    };
+    Err(Error::new(ErrorKind::Schema(error)).in_column(field.name()))
 }
 
 /// A vector has 64,000 bytes, and a composite type could have some.
@@ -402,18 +397,17 @@ fn check_metadata(
         (ours, theirs) => ours == theirs,
     };
     if same && ours.is_nullable() && !field.is_nullable() {
-        let text = "is null where all columns were sent, the schema says never; make it nullable";
-        return Err(Error::new(ErrorKind::Schema(text.to_owned())).in_column(field.name()));
+        let kind = ErrorKind::Schema(SchemaError::MetadataNotNullable);
+        return Err(Error::new(kind).in_column(field.name()));
     }
     if same {
         return Ok(());
     }
-    let text = format!(
-        "is {}, the schema says {}",
-        ours.data_type(),
-        field.data_type()
-    );
-    Err(Error::new(ErrorKind::Schema(text)).in_column(field.name()))
+    let error = SchemaError::MetadataType {
+        expected: ours.data_type().clone(),
+        found: field.data_type().clone(),
+    };
+    Err(Error::new(ErrorKind::Schema(error)).in_column(field.name()))
 }
 
 fn schema_metadata(relation: &Relation) -> HashMap<String, String> {

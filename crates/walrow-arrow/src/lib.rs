@@ -31,10 +31,13 @@ pub use arrow_type::{ARROW_TYPE_NAMES, ArrowTypeName, MAX_TYPE_DEPTH, parse_arro
 pub use batch::Batch;
 pub use builder::DecoderBuilder;
 pub use decoder::Decoder;
-pub use error::{Error, ErrorKind};
+pub use error::{
+    Conversion, DecoderOption, Error, ErrorKind, OptionsError, Reason, Remedy, RemedyValue,
+    SchemaError, TypeLimit,
+};
 pub use metadata::MetadataColumn;
 pub use options::OnUnrepresentable;
 pub use profile::Profile;
 pub use reader::Reader;
 pub use table_name::{SideTable, TableName};
-pub use walrow_types::SessionSettings;
+pub use walrow_types::{SessionSettings, SettingError, Unrepresentable};

@@ -1,6 +1,6 @@
 //! Which tables of the stream are read, and the one schema of their batches.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, SchemaError};
 use crate::options::Options;
 use crate::table_name::TableName;
 use arrow_schema::{FieldRef, SchemaRef};
@@ -47,11 +47,10 @@ impl Selection {
     pub(crate) fn chooses(&self, relation: &Relation) -> Result<bool, Error> {
         let is_chosen = self.has(relation);
         if is_chosen && self.name.as_ref().and_then(TableName::side_table).is_some() {
-            let text = format!(
-                "{relation} is a table of the stream and one of walrow's own; read all tables, and \
-                 side_tables"
-            );
-            return Err(Error::new(ErrorKind::Schema(text)));
+            let table = relation.to_string();
+            return Err(Error::new(ErrorKind::Schema(SchemaError::SideTableName {
+                table,
+            })));
         }
         Ok(is_chosen)
     }
@@ -82,7 +81,9 @@ impl Selection {
             (&*relation.namespace, &*relation.name),
         );
         if one != other {
-            return Err(Error::new(ErrorKind::Schema(both_meant(one, other))));
+            return Err(Error::new(ErrorKind::Schema(SchemaError::ambiguous(
+                one, other,
+            ))));
         }
         Ok(Some(Arc::clone(&found.schema)))
     }
@@ -110,23 +111,4 @@ pub(crate) fn has_same_columns(one: &SchemaRef, other: &SchemaRef) -> bool {
             && one.is_nullable() == other.is_nullable()
     };
     one.len() == other.len() && one.iter().zip(other).all(is_same)
-}
-
-/// What is wrong with a name that two tables have.
-pub(crate) fn both_meant(one: (&str, &str), other: (&str, &str)) -> String {
-    let quote = [one.0, one.1, other.0, other.1]
-        .iter()
-        .any(|name| name.contains('.'));
-    let name = |(schema, name): (&str, &str)| {
-        if quote {
-            format!("\"{schema}\".\"{name}\"")
-        } else {
-            format!("{schema}.{name}")
-        }
-    };
-    format!(
-        "{} and {} are both meant; name one with its schema, as a pair",
-        name(one),
-        name(other)
-    )
 }

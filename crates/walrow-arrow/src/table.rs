@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::column::{Column, Losses};
-use crate::error::{Error, ErrorKind, Way};
+use crate::error::{Error, Way};
 use crate::layout::{Layout, Source};
 use crate::metadata::{ChangeType, Metadata, MetadataColumn, UNSENT_BYTES};
 use crate::rows::{Begins, Current, Rows};
@@ -394,7 +394,7 @@ impl Table {
         (self.base, self.reserved) = (0, 0);
         self.expected_rows = if full { rows } else { 0 };
         let Some(layout) = &self.layout else {
-            let error = Error::new(ErrorKind::Arrow("no layout".to_owned()));
+            let error = Error::internal("no layout");
             return Err(error.in_table(&self.relation.to_string()));
         };
 
@@ -417,7 +417,7 @@ impl Table {
             .map(|(column, kept)| kept.as_ref().map(|_| &*column.name))
             .collect();
         let arrow = |error: arrow_schema::ArrowError| {
-            Error::new(ErrorKind::Arrow(error.to_string())).in_table(&layout.table)
+            Error::internal(error.to_string()).in_table(&layout.table)
         };
         let metadata = metadata
             .finish(&layout.metadata, layout.profile, &layout.missing, &names)

@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::envelope::Envelope;
-use crate::error::{Error, ErrorKind};
+use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue, SchemaError};
 use crate::finished::Finished;
 use crate::layout::{Layout, Template};
 use crate::metadata::{ChangeType, Commit, MetadataColumn};
@@ -177,19 +177,16 @@ impl Tables {
     #[cold]
     fn unrepresentable_error(&self, column: MetadataColumn, relation: &Relation) -> Error {
         let others = self.template.metadata().iter().filter(|it| **it != column);
-        let others: Vec<_> = others.map(|it| format!("\"{}\"", it.name())).collect();
+        let others: Vec<_> = others.map(|it| it.name()).collect();
         let reason = match column {
-            MetadataColumn::CommitTimestamp => {
-                "a commit time beyond 64 bits of microseconds around 1970"
-            }
-            _ => "an LSN beyond 63 bits",
+            MetadataColumn::CommitTimestamp => Reason::CommitTime,
+            _ => Reason::Lsn,
         };
-        Error::new(ErrorKind::Unrepresentable {
-            reason: reason.to_owned(),
-            option: format!("metadata=[{}]", others.join(", ")),
-        })
-        .in_table(&relation.to_string())
-        .in_column(&format!("{}{}", self.template.prefix(), column.name()))
+        let others = RemedyValue::Names(others);
+        Error::new(ErrorKind::Unrepresentable(reason))
+            .with_remedies([Remedy::new(DecoderOption::Metadata, others)])
+            .in_table(&relation.to_string())
+            .in_column(&format!("{}{}", self.template.prefix(), column.name()))
     }
 
     pub(crate) fn commit(&mut self, transaction: &Transaction, changes: u64) -> Result<(), Error> {
@@ -576,9 +573,8 @@ impl Tables {
         let mut layout = self.template.layout(relation)?;
         if let Some(schema) = self.selection.select(relation, &layout.schema)? {
             if !has_same_columns(&schema, &layout.schema) {
-                let text = "the table's columns changed; give the schema that all its versions \
-                            shall have, or read all tables";
-                return Err(Error::new(ErrorKind::Schema(text.to_owned())).in_table(&layout.table));
+                let kind = ErrorKind::Schema(SchemaError::ColumnsChanged);
+                return Err(Error::new(kind).in_table(&layout.table));
             }
             // One schema for all, although the replica identity or a length may have changed.
             layout.share_schema(&schema);
@@ -645,7 +641,7 @@ fn refuse(change: &Change<'_, Unread<'_>>, refused: Refused, commit: Commit) -> 
     }
     let error = match refused {
         Refused::Error(error) => error,
-        Refused::Malformed => Error::new(ErrorKind::Arrow("a row was not read".to_owned())),
+        Refused::Malformed => Error::internal("a row was not read"),
     };
     place(error, change.offset, change.lsn, commit)
 }

@@ -3,8 +3,8 @@
 use crate::lsn;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use walrow::{Error, ErrorKind};
+use pyo3::types::{PyDict, PyTuple};
+use walrow::{DecoderOption, Error, ErrorKind, Remedy, RemedyValue};
 
 /// The exception for an error.
 #[cold]
@@ -25,39 +25,63 @@ pub(crate) fn schema_error(py: Python<'_>, text: &str) -> PyErr {
 }
 
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let class = match error.kind() {
+        ErrorKind::Spool(_) => "SpoolError",
+        ErrorKind::Stream(_) | ErrorKind::Malformed { .. } => "DecodeError",
+        ErrorKind::Unrepresentable(_) => "UnrepresentableError",
+        ErrorKind::Schema(_) => "SchemaError",
+        ErrorKind::Options(_) => "OptionError",
+        _ => "Error",
+    };
     let fields = PyDict::new(py);
-    let mut class = "DecodeError";
     match error.kind() {
-        ErrorKind::Stream(walrow::stream::Error {
-            kind: walrow::stream::ErrorKind::Spool { code, .. },
-            ..
-        }) => {
-            class = "SpoolError";
-            fields.set_item("errno", *code)?;
+        ErrorKind::Spool(stream) => {
+            if let walrow::stream::ErrorKind::Spool { code, .. } = stream.kind {
+                fields.set_item("errno", code)?;
+            }
         }
         ErrorKind::Stream(stream) => {
             fields.set_item("message", stream.message())?;
             fields.set_item("field", stream.field())?;
         }
-        ErrorKind::Malformed { .. } => {}
-        ErrorKind::Unrepresentable { option, .. } => {
-            class = "UnrepresentableError";
-            fields.set_item("option", option)?;
-        }
-        ErrorKind::Schema(_) => class = "SchemaError",
-        ErrorKind::Options(_) => class = "OptionError",
-        _ => class = "Error",
+        _ => {}
     }
-    if class == "DecodeError" || class == "UnrepresentableError" {
+    if matches!(class, "DecodeError" | "UnrepresentableError") {
         fields.set_item("offset", error.offset())?;
         let lsn = error.lsn().map(|lsn| lsn::new(py, lsn)).transpose()?;
         fields.set_item("lsn", lsn)?;
     }
-    if !matches!(class, "OptionError" | "Error" | "SpoolError") {
+    if matches!(
+        class,
+        "DecodeError" | "UnrepresentableError" | "SchemaError"
+    ) {
         fields.set_item("table", error.table())?;
         fields.set_item("column", error.column())?;
     }
-    exception(py, class, error.to_string(), &fields)
+    let remedies = error.remedies().iter().map(|it| remedy(py, it));
+    let remedies = remedies.collect::<PyResult<Vec<_>>>()?;
+    fields.set_item("remedies", PyTuple::new(py, remedies)?)?;
+    fields.set_item("advice", error.advice())?;
+    fields.set_item("place", error.location().map(|it| it.to_string()))?;
+    exception(py, class, error.reason().to_string(), &fields)
+}
+
+/// A `walrow.errors.Remedy`.
+fn remedy<'py>(py: Python<'py>, remedy: &Remedy) -> PyResult<Bound<'py, PyAny>> {
+    let option = match remedy.option {
+        DecoderOption::Spool => "spool_directory",
+        option => option.name(),
+    };
+    let value = match &remedy.value {
+        None => None,
+        Some(RemedyValue::Text(text)) => Some(text.into_bound_py_any(py)?),
+        Some(RemedyValue::Names(names)) => Some(PyTuple::new(py, names)?.into_any()),
+        Some(RemedyValue::Size(size)) => Some(size.into_bound_py_any(py)?),
+        Some(RemedyValue::Flag(flag)) => Some(flag.into_bound_py_any(py)?),
+        Some(other) => Some(other.to_string().into_bound_py_any(py)?),
+    };
+    let class = py.import("walrow.errors")?.getattr("Remedy")?;
+    class.call1((option, remedy.key.as_deref(), value))
 }
 
 fn exception<'py>(

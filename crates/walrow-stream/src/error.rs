@@ -139,6 +139,14 @@ impl From<std::io::Error> for ErrorKind {
 }
 
 impl Error {
+    /// Where the fault lies; none for a state, which is no stream.
+    pub const fn location(&self) -> Option<Location> {
+        match self.kind {
+            ErrorKind::NotPreparedState => None,
+            _ => Some(Location::new(self.offset, self.lsn)),
+        }
+    }
+
     /// The message at fault, by the manual's name.
     pub const fn message(&self) -> &'static str {
         match &self.kind {
@@ -274,38 +282,66 @@ pub(crate) const INSIDE: &str = "inside a transaction";
 pub(crate) const OUTSIDE: &str = "outside a transaction";
 pub(crate) const FROM_SERVER: &str = "in what the server sent";
 
+/// A place in a stream, in an error's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Location {
+    /// The number of bytes before it.
+    pub offset: u64,
+    /// The LSN of the message, or of its transaction's commit, where one is known.
+    pub lsn: Option<Lsn>,
+}
+
+impl Location {
+    /// A place in a stream.
+    pub const fn new(offset: u64, lsn: Option<Lsn>) -> Self {
+        Self { offset, lsn }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {} of the stream", self.offset)?;
+        match self.lsn {
+            Some(lsn) => write!(f, ", lsn {lsn}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)?;
+        match self.location() {
+            Some(location) => write!(f, " ({location})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Printable(Words(self)).fmt(f)
     }
 }
 
 /// The error with names as they are.
-struct Words<'a>(&'a Error);
+struct Words<'a>(&'a ErrorKind);
 
 impl fmt::Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Error { kind, offset, lsn } = self.0;
-        match kind {
-            // Its own offset counts from the frame; ours, below, from the stream's start.
-            ErrorKind::Wire(error) => {
-                let text = error.to_string();
-                let offset = format!(" (byte {})", error.offset);
-                f.write_str(text.strip_suffix(&offset).unwrap_or(&text))?;
-            }
-            ErrorKind::UnexpectedMessage { message, place } => write!(f, "{message} {place}")?,
-            ErrorKind::CommitMismatch { begin } => {
-                write!(
-                    f,
-                    "Commit: commit LSN is not {begin}, which Begin announced"
-                )?;
-            }
-            ErrorKind::UnknownRelation { message, oid } => {
-                write!(
-                    f,
-                    "{message}: no Relation message described relation {oid} before"
-                )?;
-            }
+        match self.0 {
+            // Its own offset counts from the frame.
+            ErrorKind::Wire(error) => error.reason().fmt(f),
+            ErrorKind::UnexpectedMessage { message, place } => write!(f, "{message} {place}"),
+            ErrorKind::CommitMismatch { begin } => write!(
+                f,
+                "Commit: commit LSN is not {begin}, which Begin announced"
+            ),
+            ErrorKind::UnknownRelation { message, oid } => write!(
+                f,
+                "{message}: no Relation message described relation {oid} before"
+            ),
             ErrorKind::ColumnCount {
                 message,
                 relation,
@@ -314,21 +350,12 @@ impl fmt::Display for Words<'_> {
             } => write!(
                 f,
                 "{message}: {found} cells for the {expected} columns of {relation}"
-            )?,
-            ErrorKind::InvalidUtf8 { message, field } => {
-                // Of other messages no encoding is asked.
-                let told = if matches!(*message, "Relation" | "Type") {
-                    "say session={\"client_encoding\": \"LATIN1\"}, which reads names and text byte \
-                     by byte, or "
-                } else {
-                    ""
-                };
-                write!(
-                    f,
-                    "{message}: {field} is not UTF-8: have the walsender's client_encoding be UTF8, \
-                     or, where the database is SQL_ASCII, {told}change the name"
-                )?;
-            }
+            ),
+            ErrorKind::InvalidUtf8 { message, field } => write!(
+                f,
+                "{message}: {field} is not UTF-8: have the walsender's client_encoding be UTF8, \
+                 or, where the database is SQL_ASCII, change the name"
+            ),
             ErrorKind::NameTooLong {
                 message,
                 field,
@@ -337,7 +364,7 @@ impl fmt::Display for Words<'_> {
             } => write!(
                 f,
                 "{message}: {field} of {size} bytes; no server has one of more than {limit}"
-            )?,
+            ),
             ErrorKind::TooManyColumns {
                 oid,
                 columns,
@@ -345,48 +372,42 @@ impl fmt::Display for Words<'_> {
             } => write!(
                 f,
                 "Relation: {columns} columns of relation {oid}; a table has at most {limit}"
-            )?,
+            ),
             ErrorKind::RepeatedRelation { oid } => {
-                write!(f, "Truncate: relation {oid} is named twice")?;
+                write!(f, "Truncate: relation {oid} is named twice")
             }
             ErrorKind::MissingBegin { message, xid } => write!(
                 f,
                 "{message}: transaction {xid} began before the stream does; read from where its \
-                 session begins, or say that the stream starts late (late_start)"
-            )?,
+                 session begins"
+            ),
             ErrorKind::StreamRestarted { xid } => write!(
                 f,
                 "Stream Start: transaction {xid} begins again while it is open; a new session's \
                  bytes must be announced (new_session)"
-            )?,
+            ),
             ErrorKind::PrepareMismatch { xid } => write!(
                 f,
                 "Prepare: not of transaction {xid}, which Begin Prepare announced"
-            )?,
+            ),
             ErrorKind::MissingPrepared { xid } => write!(
                 f,
                 "Commit Prepared: the rows of transaction {xid} are not in the stream, it was \
                  prepared before; restore the prepared transactions of the session before \
-                 (restore_prepared), or say that the stream starts late (late_start)"
-            )?,
+                 (restore_prepared)"
+            ),
             ErrorKind::TooLarge { size, limit } => write!(
                 f,
-                "a message of {size} bytes is larger than message_limit, {limit} bytes"
-            )?,
+                "a message of {size} bytes is larger than the limit, {limit} bytes"
+            ),
             ErrorKind::Spool { text, .. } => write!(
                 f,
-                "the bytes of open transactions cannot be spooled: {text}; choose another \
-                 spool_directory or more spool_memory"
-            )?,
+                "the bytes of open transactions cannot be spooled: {text}"
+            ),
             ErrorKind::NotPreparedState => {
-                return f.write_str("not a whole state of prepared transactions");
+                f.write_str("not a whole state of prepared transactions")
             }
         }
-        write!(f, " (byte {offset} of the stream")?;
-        if let Some(lsn) = lsn {
-            write!(f, ", lsn {lsn}")?;
-        }
-        f.write_str(")")
     }
 }
 

@@ -39,7 +39,7 @@ pub use catalog::{
     Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
 };
 pub use encoding::Encoding;
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, Location};
 pub use printable::Printable;
 pub use relation::{Column, Relation, TypeName};
 pub use spool::{Spool, SpoolFile};

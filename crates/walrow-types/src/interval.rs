@@ -380,7 +380,7 @@ const NEGATIVE_INFINITY: IntervalValue = IntervalValue {
     micros: i64::MIN,
 };
 const NOT_AN_INTERVAL: CellError = CellError::Malformed(
-    "an interval of IntervalStyle postgres or iso_8601 (or session= names the one it was)",
+    "an interval of IntervalStyle postgres or iso_8601 (name another style as the session's)",
 );
 
 #[cfg(test)]

@@ -170,7 +170,7 @@ fn sign(before: &[u8], after: &[u8]) -> Result<bool, CellError> {
 
 const NOT_MONEY: CellError = CellError::Malformed("an amount of money");
 const NOT_THE_SCALE: CellError =
-    CellError::Malformed("money with as many digits after its point as the scale given by types=");
+    CellError::Malformed("money with as many digits after its point as the scale of its decimals");
 
 #[cfg(test)]
 mod tests {

@@ -812,9 +812,9 @@ const TIME_SHAPE: u64 = u64::from_le_bytes(*b"00:00:00");
 const TIME_DIGITS: u64 = u64::from_le_bytes(*b"vv\x7fvv\x7fvv");
 
 const NOT_A_DATE: CellError =
-    CellError::Malformed("an ISO date (or session= names the DateStyle it was)");
+    CellError::Malformed("an ISO date (name another DateStyle as the session's)");
 const NOT_A_TIMESTAMP: CellError =
-    CellError::Malformed("an ISO timestamp (or session= names the DateStyle it was)");
+    CellError::Malformed("an ISO timestamp (name another DateStyle as the session's)");
 const NOT_A_TIME: CellError = CellError::Malformed("a time of day");
 const NOT_A_TIMETZ: CellError = CellError::Malformed("a time of day and an offset");
 const NOT_IN_RANGE: CellError = CellError::Malformed("a value within PostgreSQL's range");

@@ -414,9 +414,8 @@ const MONTH_NUMBERS: [&[u8]; 12] = [
 ];
 const MICROS_A_MINUTE: i64 = 60_000_000;
 const MICROS_AN_HOUR: i64 = 60 * MICROS_A_MINUTE;
-const NOT_A_DATE: CellError = CellError::Malformed("the DateStyle that session= names");
+const NOT_A_DATE: CellError = CellError::Malformed("the session's DateStyle");
 const NOT_A_MOMENT: CellError = CellError::Malformed(
-    "the DateStyle that session= names, and an offset in digits or, if session= names the TimeZone \
-     UTC, UTC",
+    "the session's DateStyle, and an offset in digits or, if the session's TimeZone is UTC, UTC",
 );
-const NOT_AN_INTERVAL: CellError = CellError::Malformed("the IntervalStyle that session= names");
+const NOT_AN_INTERVAL: CellError = CellError::Malformed("the session's IntervalStyle");

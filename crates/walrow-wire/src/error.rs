@@ -56,26 +56,35 @@ impl Error {
         self.offset = self.offset.saturating_add(base);
         self
     }
+
+    /// What is wrong, in which field of which message, without the offset.
+    pub fn reason(&self) -> impl fmt::Display + '_ {
+        fmt::from_fn(|f| write!(f, "{}: {} {}", self.message, self.field, self.kind))
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ", self.message, self.field)?;
-        match self.kind {
-            ErrorKind::UnexpectedEnd { needed, available } => {
-                write!(f, "needs {needed} bytes, {available} are left")?;
+        write!(f, "{} (byte {})", self.reason(), self.offset)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnexpectedEnd { needed, available } => {
+                write!(f, "needs {needed} bytes, {available} are left")
             }
-            ErrorKind::TrailingBytes { count } => write!(f, "is followed by {count} extra bytes")?,
-            ErrorKind::UnknownKind(byte) => write!(f, "0x{byte:02X} is not one of the protocol's")?,
-            ErrorKind::InvalidLength(length) => write!(f, "{length} is impossible")?,
-            ErrorKind::UnterminatedString => f.write_str("is not terminated")?,
-            ErrorKind::InvalidValue { expected } => write!(f, "is not {expected}")?,
-            ErrorKind::PhysicalStream => f.write_str(
+            Self::TrailingBytes { count } => write!(f, "is followed by {count} extra bytes"),
+            Self::UnknownKind(byte) => write!(f, "0x{byte:02X} is not one of the protocol's"),
+            Self::InvalidLength(length) => write!(f, "{length} is impossible"),
+            Self::UnterminatedString => f.write_str("is not terminated"),
+            Self::InvalidValue { expected } => write!(f, "is not {expected}"),
+            Self::PhysicalStream => f.write_str(
                 "is WAL of a physical replication stream; start it with SLOT … LOGICAL and the \
                  pgoutput plugin",
-            )?,
+            ),
         }
-        write!(f, " (byte {})", self.offset)
     }
 }
 

@@ -39,7 +39,7 @@ fn they_wait_in_a_file_by_default() {
 #[cfg(not(feature = "file-spool"))]
 fn they_are_an_error_without_a_spool() {
     let error = decoded().unwrap_err();
-    let walrow::ErrorKind::Stream(stream) = error.kind() else {
+    let walrow::ErrorKind::Spool(stream) = error.kind() else {
         panic!("{error}");
     };
     assert!(

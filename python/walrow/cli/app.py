@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import errno
 import io
 import os
-import re
 import shlex
 import signal
 import sys
@@ -19,7 +17,7 @@ from walrow.cli.catalog import catalog
 from walrow.cli.decode import decode
 from walrow.cli.inspect import inspect
 from walrow.cli.terminal import say
-from walrow.errors import Error, OptionError
+from walrow.errors import Error, OptionError, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,31 +114,23 @@ def _fail(error: Exception, code: int) -> int:
             file = "stdin or stdout: "
         text = f"{file}{error.strerror}"
     else:
-        text = "; ".join([_in_words(str(error)), *getattr(error, "__notes__", ())])
+        text = error.spelled(_spelled) if isinstance(error, Error) else str(error)
+        text = "; ".join([text, *getattr(error, "__notes__", ())])
     say(f"walrow: {text}")
     return code
 
 
-_TEXT = r'"(?:[^"\\]|\\.)*"'
-_PAIR = re.compile(rf"\b(types|unrepresentable|session)={{({_TEXT}): ({_TEXT})}}")
-_WORD = re.compile(rf"\b(profile|unrepresentable)=({_TEXT})")
-
-
-def _in_words(text: str) -> str:
-    """Rewrites options in an error of the library as command-line options."""
-
-    def pair(found: re.Match[str]) -> str:
-        try:
-            key, value = map(ast.literal_eval, found.group(2, 3))
-        except (ValueError, SyntaxError):
-            # It is part of a name.
-            return found[0]
-        return f"--{found[1]} {shlex.quote(f'{key}={value}')}"
-
-    def word(found: re.Match[str]) -> str:
-        return f"--{found[1]} {shlex.quote(ast.literal_eval(found[2]))}"
-
-    return _WORD.sub(word, _PAIR.sub(pair, text))
+def _spelled(remedy: Remedy) -> str | None:
+    """Writes a remedy as an option of `walrow decode`, if it has it."""
+    if remedy.option not in {parameter.name for parameter in decode.params}:
+        return None
+    name = "--" + remedy.option.replace("_", "-")
+    if remedy.value is None:
+        return f"another {name}"
+    if remedy.value is True:
+        return name
+    key = "" if remedy.key is None else f"{remedy.key}="
+    return f"{name} {shlex.quote(f'{key}{remedy.value}')}"
 
 
 def _flush() -> None:

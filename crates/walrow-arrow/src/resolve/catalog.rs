@@ -1,8 +1,8 @@
 //! Finds the type of a column: built in, in the catalog, or known by its name.
 
+use crate::error::TypeLimit;
 use crate::forms::{self, ArrowForms};
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::sync::Arc;
 use walrow_stream::{Catalog, CatalogType, Column, TypeKind, TypeName};
 use walrow_types::{
@@ -20,34 +20,6 @@ pub(super) const MAX_LEVELS: u8 = 64;
 /// How many types a table's columns may consist of. A catalog is whatever a file says: types may
 /// contain themselves, or each the next one twice.
 const MAX_TYPES: u32 = 65_536;
-
-/// A type that consists of more than is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beyond {
-    Types,
-    /// Not by itself.
-    TypesOfTable,
-    Levels,
-}
-
-impl fmt::Display for Beyond {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Types => {
-                "the column's type consists of more than 65,536 types in the catalog (one that \
-                 contains itself does)"
-            }
-            Self::TypesOfTable => {
-                "the column's type and those of the columns before it consist of more than 65,536 \
-                 types in the catalog"
-            }
-            Self::Levels => {
-                "the column's type consists of types within types of more than 64 levels in the \
-                 catalog (one that contains itself does)"
-            }
-        })
-    }
-}
 
 /// The types of one table's columns, as they are found.
 #[derive(Debug)]
@@ -80,7 +52,7 @@ impl<'a> Types<'a> {
     }
 
     /// The type of a column.
-    pub(super) fn find(&mut self, column: &Column) -> Result<ColumnType, Beyond> {
+    pub(super) fn find(&mut self, column: &Column) -> Result<ColumnType, TypeLimit> {
         let Column {
             type_oid,
             type_modifier,
@@ -105,23 +77,23 @@ impl<'a> Types<'a> {
         oid: Oid,
         type_modifier: i32,
         is_named: bool,
-    ) -> Result<ColumnType, Beyond> {
+    ) -> Result<ColumnType, TypeLimit> {
         // Measured before anything is made of it.
         let extent = self.extent(oid, MAX_LEVELS)?;
         let inner = self.inner.saturating_add(extent.types.saturating_sub(1));
         if inner > MAX_TYPES {
-            return Err(Beyond::TypesOfTable);
+            return Err(TypeLimit::TypesOfTable);
         }
         self.inner = inner;
         Ok(self.make(oid, type_modifier, is_named))
     }
 
     /// Measures a type that lies no deeper than so many levels.
-    fn extent(&mut self, oid: Oid, levels: u8) -> Result<Extent<'a>, Beyond> {
-        let below = levels.checked_sub(1).ok_or(Beyond::Levels)?;
+    fn extent(&mut self, oid: Oid, levels: u8) -> Result<Extent<'a>, TypeLimit> {
+        let below = levels.checked_sub(1).ok_or(TypeLimit::Levels)?;
         if let Some(extent) = self.seen.get(&oid) {
             let fits = extent.levels <= levels;
-            return fits.then_some(*extent).ok_or(Beyond::Levels);
+            return fits.then_some(*extent).ok_or(TypeLimit::Levels);
         }
         let entry = match BuiltIn::by_oid(oid) {
             Some(_) => None,
@@ -133,7 +105,7 @@ impl<'a> Types<'a> {
             types = types.saturating_add(part.types);
             deepest = deepest.max(part.levels);
             if types > MAX_TYPES {
-                return Err(Beyond::Types);
+                return Err(TypeLimit::Types);
             }
         }
         let extent = Extent {

@@ -5,14 +5,13 @@
 
 mod catalog;
 
-use crate::arrow_type::ArrowTypeName;
-use crate::error::{Error, ErrorKind, python};
+use crate::error::{Conversion, Error, ErrorKind, OptionsError, Remedy, SchemaError, TypeLimit};
 use crate::forms::{self, Extension, Form, Target};
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field};
-use catalog::{Beyond, ColumnType};
+use catalog::ColumnType;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -97,7 +96,7 @@ impl Resolver {
             Ok(pg_type) => pg_type,
             // As of a type that nothing tells of, the server's text is there.
             Err(_) if is_text(wanted, self.profile) => Arc::new(Unknown),
-            Err(beyond) => return Err(too_much(beyond, relation, column, requested.is_some())),
+            Err(limit) => return Err(too_much(limit, relation, column, requested.is_some())),
         };
         let form = match wanted {
             None => Arc::clone(&pg_type).default_form(target),
@@ -108,11 +107,14 @@ impl Resolver {
                     let pg = type_name
                         .clone()
                         .unwrap_or_else(|| column.type_oid.to_string());
-                    let text = cannot_become(&pg, data_type, &pg_type, self.profile);
+                    let conversion = cannot_become(&pg, data_type, &pg_type, self.profile);
                     // A key that names the type is no word on this column.
                     let kind = match of_column {
-                        Some(_) => ErrorKind::Schema(text),
-                        None => ErrorKind::Options(format!("types: {text}")),
+                        Some(_) => ErrorKind::Schema(SchemaError::Conversion(conversion)),
+                        None => ErrorKind::Options(OptionsError::Conversion {
+                            conversion,
+                            type_name: None,
+                        }),
                     };
                     Error::new(kind)
                         .in_table(&relation.to_string())
@@ -160,19 +162,19 @@ impl Resolver {
         let mut keys: Vec<_> = self.types.iter().collect();
         keys.sort_by_key(|(key, _)| *key);
         for (key, data_type) in keys {
-            let name = ArrowTypeName(data_type);
             if self.profile.has(data_type) {
                 self.check_pair(key, data_type)?;
                 continue;
             }
-            let text = if !self.profile.is_native() && Profile::Arrow.has(data_type) {
-                format!("types: {key} cannot become {name}, which Spark's schemas do not have")
-            } else if !has_nullable_items(data_type) {
-                format!("types: {key} cannot become {name}: a list's items may be null")
+            let (key, data_type) = (key.clone(), data_type.clone());
+            let error = if !self.profile.is_native() && Profile::Arrow.has(&data_type) {
+                OptionsError::NotInSpark { key, data_type }
+            } else if !has_nullable_items(&data_type) {
+                OptionsError::ItemsNotNullable { key, data_type }
             } else {
-                format!("types: {key} cannot become {name}, nor can any column")
+                OptionsError::NoColumnType { key, data_type }
             };
-            return Err(Error::new(ErrorKind::Options(text)));
+            return Err(Error::new(ErrorKind::Options(error)));
         }
         Ok(())
     }
@@ -200,21 +202,23 @@ impl Resolver {
             if can_be(pg_type.as_ref()) || types.any(|it| can_be(it.as_ref())) {
                 return Ok(());
             }
-            impossible = pg_type.map(|it| {
-                let text = cannot_become(key, data_type, &it, self.profile);
-                format!("types: {text}; for a column of that name say \"table.{key}\"")
+            impossible = pg_type.map(|it| OptionsError::Conversion {
+                conversion: cannot_become(key, data_type, &it, self.profile),
+                type_name: Some(key.to_owned()),
             });
         }
         let is_possible = self.any_column(key, data_type, |is_alone, type_name, pg_type| {
             if let (None, false, Some(pg_type)) = (&impossible, is_alone, pg_type) {
                 let of_type = format!("{key} ({type_name})");
-                let text = cannot_become(&of_type, data_type, pg_type, self.profile);
-                impossible = Some(format!("types: {text}"));
+                impossible = Some(OptionsError::Conversion {
+                    conversion: cannot_become(&of_type, data_type, pg_type, self.profile),
+                    type_name: None,
+                });
             }
             can_be(pg_type)
         });
         match impossible {
-            Some(text) if !is_possible => Err(Error::new(ErrorKind::Options(text))),
+            Some(error) if !is_possible => Err(Error::new(ErrorKind::Options(error))),
             _ => Ok(()),
         }
     }
@@ -269,18 +273,17 @@ fn is_text(wanted: Option<&DataType>, profile: Profile) -> bool {
     }
 }
 
-fn too_much(beyond: Beyond, relation: &Relation, column: &Column, in_schema: bool) -> Error {
+fn too_much(limit: TypeLimit, relation: &Relation, column: &Column, in_schema: bool) -> Error {
     let table = relation.to_string();
-    let way_out = if in_schema {
-        "a schema that says string for it".to_owned()
-    } else {
-        let column = python(&format!("{table}.{}", column.name));
-        format!("types={{\"{column}\": \"string\"}}")
-    };
-    let text = format!("{beyond}; {way_out} reads it as the server's text");
-    Error::new(ErrorKind::Schema(text))
-        .in_table(&table)
-        .in_column(&column.name)
+    let name = format!("{table}.{}", column.name);
+    let remedies = (!in_schema).then(|| Remedy::data_type(&name, &DataType::Utf8));
+    Error::new(ErrorKind::Schema(SchemaError::TypeLimit {
+        limit,
+        in_schema,
+    }))
+    .with_remedies(Vec::from_iter(remedies))
+    .in_table(&table)
+    .in_column(&column.name)
 }
 
 /// The longest of the keys that name this column.
@@ -393,7 +396,12 @@ pub(crate) fn has_nullable_items(data_type: &DataType) -> bool {
 }
 
 /// Says what a type can become instead.
-fn cannot_become(pg: &str, data_type: &DataType, pg_type: &ColumnType, profile: Profile) -> String {
+fn cannot_become(
+    subject: &str,
+    data_type: &DataType,
+    pg_type: &ColumnType,
+    profile: Profile,
+) -> Conversion {
     let own = match pg_type.alternatives(profile) {
         own if own.is_empty() => own,
         own => format!("{own}, "),
@@ -404,8 +412,9 @@ fn cannot_become(pg: &str, data_type: &DataType, pg_type: &ColumnType, profile: 
     } else {
         "string or binary"
     };
-    format!(
-        "{pg} cannot become {}; it can become {own}{always}",
-        ArrowTypeName(data_type)
-    )
+    Conversion {
+        subject: subject.to_owned(),
+        data_type: data_type.clone(),
+        alternatives: format!("{own}{always}"),
+    }
 }

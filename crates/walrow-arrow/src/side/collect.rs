@@ -4,7 +4,7 @@ use super::{
     MessageRow, RelationRow, SideBuilder, SideRow, SideTable, TransactionRow, TruncateRow,
 };
 use crate::batch::Batch;
-use crate::error::{Error, ErrorKind};
+use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue};
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::rows::Current;
@@ -53,6 +53,22 @@ impl Sides {
         self.alone.map(|table| table.schema(self.profile))
     }
 
+    /// The other side tables, unless this one is the only table that is read.
+    fn without(&self, table: SideTable) -> Vec<Remedy> {
+        if self.alone.is_some() {
+            return Vec::new();
+        }
+        let wanted = [
+            self.transactions.as_ref().map(|_| SideTable::Transactions),
+            self.messages.as_ref().map(|_| SideTable::Messages),
+            self.relations.as_ref().map(|_| SideTable::Relations),
+            self.truncates.as_ref().map(|_| SideTable::Truncates),
+        ];
+        let others = wanted.into_iter().flatten().filter(|it| *it != table);
+        let names = RemedyValue::Names(others.map(SideTable::name).collect());
+        vec![Remedy::new(DecoderOption::SideTables, names)]
+    }
+
     /// Whether messages are handed out.
     pub(crate) const fn has_messages(&self) -> bool {
         self.messages.is_some()
@@ -79,9 +95,9 @@ impl Sides {
             && !self.nulls
             && origins.any(|lsn| i64::try_from(lsn).is_err())
         {
-            let option = "unrepresentable=\"null\" or profile=\"arrow\"";
-            let reason = "an origin's LSN beyond 63 bits";
-            return Err(beyond(SideTable::Transactions, reason, Some(option)));
+            let null = Remedy::word(DecoderOption::Unrepresentable, "null");
+            let remedies = vec![null, Remedy::word(DecoderOption::Profile, "arrow")];
+            return Err(beyond(SideTable::Transactions, Reason::OriginLsn, remedies));
         }
         let times = [
             Some(transaction.commit_time),
@@ -92,7 +108,8 @@ impl Sides {
             .flatten()
             .any(|time| time.unix_micros().is_none())
         {
-            return Err(beyond(SideTable::Transactions, TIME, None));
+            let table = SideTable::Transactions;
+            return Err(beyond(table, Reason::Time, self.without(table)));
         }
         builder.append(current, TransactionRow::new(transaction, changes));
         Ok(())
@@ -237,8 +254,6 @@ impl<R: SideRow> SideBuilder<R> {
     }
 }
 
-const TIME: &str = "a time beyond 64 bits of microseconds around 1970";
-
 /// Spark has no unsigned numbers.
 fn check_lsns(
     profile: Profile,
@@ -246,22 +261,16 @@ fn check_lsns(
     mut lsns: impl Iterator<Item = u64>,
 ) -> Result<(), Error> {
     if !profile.has_unsigned() && lsns.any(|lsn| i64::try_from(lsn).is_err()) {
-        return Err(beyond(
-            table,
-            "an LSN beyond 63 bits",
-            Some("profile=\"arrow\""),
-        ));
+        let remedies = vec![Remedy::word(DecoderOption::Profile, "arrow")];
+        return Err(beyond(table, Reason::Lsn, remedies));
     }
     Ok(())
 }
 
 #[cold]
-fn beyond(table: SideTable, reason: &str, option: Option<&str>) -> Error {
+fn beyond(table: SideTable, reason: Reason, remedies: Vec<Remedy>) -> Error {
     let name = format!("{}.{}", SideTable::SCHEMA, table.name());
-    let without = format!("side_tables without {:?}", table.name());
-    Error::new(ErrorKind::Unrepresentable {
-        reason: reason.to_owned(),
-        option: option.map_or(without, str::to_owned),
-    })
-    .in_table(&name)
+    Error::new(ErrorKind::Unrepresentable(reason))
+        .with_remedies(remedies)
+        .in_table(&name)
 }

@@ -16,7 +16,7 @@ use transactions::TransactionRow;
 use truncates::TruncateRow;
 
 use crate::batch::Batch;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::profile::Profile;
 use crate::rows::{Current, Rows};
 use crate::table_name::SideTable;
@@ -203,7 +203,7 @@ impl<R: SideRow> SideBuilder<R> {
         self.counted.finish();
         let arrays = R::arrays(&rows, Types::new(self.profile));
         let records = RecordBatch::try_new(R::TABLE.schema(self.profile), arrays)
-            .map_err(|error| Error::new(ErrorKind::Arrow(error.to_string())))?;
+            .map_err(|error| Error::internal(error.to_string()))?;
         Ok(Batch {
             relation: Arc::new(R::TABLE.relation()),
             records,

@@ -1,0 +1,337 @@
+//! Errors of a decoder, and where they occurred.
+//!
+//! An error is data: a kind, the table and the column, the options that avoid it, and a place in the
+//! stream. Its text here spells options in neutral words. Python and the command line spell the same
+//! data in their own.
+
+mod options;
+mod remedy;
+mod schema;
+
+pub use options::OptionsError;
+pub use remedy::{DecoderOption, Remedy, RemedyValue};
+pub use schema::{Conversion, SchemaError, TypeLimit};
+
+pub(crate) use remedy::Way;
+
+use std::fmt;
+use walrow_stream::{Location, Printable};
+use walrow_types::{CellError, SettingError, Unrepresentable};
+use walrow_wire::Lsn;
+
+/// Why decoding stopped, at which byte, LSN, table and column.
+///
+/// Its text is the [reason](Error::reason), then the [remedies](Error::remedies) behind the
+/// [advice](Error::advice), then the [place](Error::location). It never contains a value. Its
+/// `Debug` form is its text too, so a `main` that returns it prints words. `{:#?}` prints the
+/// fields.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Fields>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fields {
+    kind: ErrorKind,
+    remedies: Vec<Remedy>,
+    location: Option<Location>,
+    table: Option<String>,
+    column: Option<String>,
+}
+
+/// Why decoding stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The bytes of the stream are invalid.
+    Stream(walrow_stream::Error),
+    /// A transaction cannot be stored until its commit.
+    Spool(walrow_stream::Error),
+    /// A cell is not a value of the column's type.
+    #[non_exhaustive]
+    Malformed {
+        /// What was expected.
+        expected: &'static str,
+        /// The size of the cell in bytes.
+        size: usize,
+    },
+    /// The column's Arrow type cannot hold a value.
+    Unrepresentable(Reason),
+    /// A table, its columns or their types do not match the request.
+    Schema(SchemaError),
+    /// The options are invalid or contradict each other.
+    Options(OptionsError),
+    /// The source ends inside a frame or a transaction. All rows before that were returned.
+    Unfinished,
+    /// The server ended the stream with an error. Open transactions are not returned.
+    #[non_exhaustive]
+    Server {
+        /// Its SQLSTATE.
+        sqlstate: String,
+    },
+    /// The source cannot be read.
+    #[non_exhaustive]
+    Source {
+        /// The kind of the source's error.
+        kind: std::io::ErrorKind,
+        /// The text of the source's error.
+        text: String,
+    },
+    /// A bug in walrow.
+    #[non_exhaustive]
+    Internal {
+        /// What did not work, or why Arrow refused a batch.
+        text: String,
+    },
+}
+
+/// Why an Arrow type cannot hold a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A value of a table's column.
+    Value(Unrepresentable),
+    /// The commit time of a change.
+    CommitTime,
+    /// A time in a side table.
+    Time,
+    /// An LSN, which has no sign.
+    Lsn,
+    /// The LSN of an origin, which may be any number.
+    OriginLsn,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Value(reason) => return reason.fmt(f),
+            Self::CommitTime => "a commit time beyond 64 bits of microseconds around 1970",
+            Self::Time => "a time beyond 64 bits of microseconds around 1970",
+            Self::Lsn => "an LSN beyond 63 bits",
+            Self::OriginLsn => "an origin's LSN beyond 63 bits",
+        })
+    }
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind) -> Self {
+        Self(Box::new(Fields {
+            kind,
+            remedies: Vec::new(),
+            location: None,
+            table: None,
+            column: None,
+        }))
+    }
+
+    /// What Arrow refused, or what cannot be.
+    #[cold]
+    pub(crate) fn internal(text: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal { text: text.into() })
+    }
+
+    /// A cell that did not become a value.
+    #[cold]
+    pub(crate) fn cell(error: CellError, size: usize, table: &str, column: &str, way: Way) -> Self {
+        let this = match error {
+            CellError::Malformed(expected) => Self::new(ErrorKind::Malformed { expected, size }),
+            CellError::Unrepresentable(reason) => {
+                let remedies = remedy::ways_out(reason, &format!("{table}.{column}"), way);
+                let kind = ErrorKind::Unrepresentable(Reason::Value(reason));
+                Self::new(kind).with_remedies(remedies)
+            }
+        };
+        this.in_table(table).in_column(column)
+    }
+
+    pub(crate) fn with_remedies(mut self, remedies: impl Into<Vec<Remedy>>) -> Self {
+        self.0.remedies = remedies.into();
+        self
+    }
+
+    pub(crate) fn in_table(mut self, table: &str) -> Self {
+        self.0.table = Some(table.to_owned());
+        self
+    }
+
+    pub(crate) fn in_column(mut self, column: &str) -> Self {
+        self.0.column = Some(column.to_owned());
+        self
+    }
+
+    pub(crate) fn at(mut self, offset: u64, lsn: Lsn) -> Self {
+        let lsn = Some(lsn).filter(|lsn| lsn.is_valid());
+        self.0.location = Some(Location::new(offset, lsn));
+        self
+    }
+
+    /// The kind of the error.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// What is wrong, with the table and the column, but without remedies and place.
+    pub fn reason(&self) -> impl fmt::Display + '_ {
+        Printable(fmt::from_fn(|f| {
+            match (&self.0.table, &self.0.column, &self.0.kind) {
+                // It names the table itself.
+                (_, _, ErrorKind::Stream(_)) | (None, _, _) => {}
+                (Some(table), Some(column), _) => write!(f, "{table}.{column}: ")?,
+                (Some(table), None, _) => write!(f, "{table}: ")?,
+            }
+            write!(f, "{}", self.0.kind)
+        }))
+    }
+
+    /// The options that avoid the error, each by itself.
+    pub fn remedies(&self) -> &[Remedy] {
+        &self.0.remedies
+    }
+
+    /// The words that lead from the reason to the remedies: `"; let it through by "`.
+    pub fn advice(&self) -> &'static str {
+        match &self.0.kind {
+            ErrorKind::Unrepresentable(_) => "; let it through by ",
+            ErrorKind::Stream(error) => match error.kind {
+                walrow_stream::ErrorKind::InvalidUtf8 { .. } => ", or read it byte by byte with ",
+                walrow_stream::ErrorKind::TooLarge { .. } => "; raise it with ",
+                _ => ", or skip the transaction with ",
+            },
+            ErrorKind::Schema(SchemaError::TypeLimit { .. }) => {
+                "; read it as the server's text with "
+            }
+            _ => "; choose ",
+        }
+    }
+
+    /// The place of the error in the stream, if it has one.
+    pub fn location(&self) -> Option<Location> {
+        match &self.0.kind {
+            ErrorKind::Stream(error) | ErrorKind::Spool(error) => error.location(),
+            _ => self.0.location,
+        }
+    }
+
+    /// The offset of the error in the stream, in bytes.
+    pub fn offset(&self) -> Option<u64> {
+        self.location().map(|it| it.offset)
+    }
+
+    /// The LSN of the change, or of its transaction's commit.
+    pub fn lsn(&self) -> Option<Lsn> {
+        self.location()?.lsn
+    }
+
+    /// The table, as `schema.name`.
+    pub fn table(&self) -> Option<&str> {
+        self.0.table.as_deref()
+    }
+
+    /// The column.
+    pub fn column(&self) -> Option<&str> {
+        self.0.column.as_deref()
+    }
+}
+
+impl From<SettingError> for Error {
+    fn from(error: SettingError) -> Self {
+        Self::new(ErrorKind::Options(OptionsError::Setting(error)))
+    }
+}
+
+impl From<walrow_stream::Error> for Error {
+    fn from(error: walrow_stream::Error) -> Self {
+        let table = match &error.kind {
+            walrow_stream::ErrorKind::ColumnCount { relation, .. } => Some(relation.clone()),
+            _ => None,
+        };
+        let remedies = stream_remedies(&error.kind);
+        let kind = match error.kind {
+            walrow_stream::ErrorKind::Spool { .. } => ErrorKind::Spool(error),
+            _ => ErrorKind::Stream(error),
+        };
+        let mut this = Self::new(kind).with_remedies(remedies);
+        this.0.table = table;
+        this
+    }
+}
+
+/// The options under which the stream could be read.
+fn stream_remedies(kind: &walrow_stream::ErrorKind) -> Vec<Remedy> {
+    match kind {
+        // Of other messages no encoding is asked.
+        walrow_stream::ErrorKind::InvalidUtf8 {
+            message: "Relation" | "Type",
+            ..
+        } => vec![Remedy::word(DecoderOption::Session, "LATIN1").for_key("client_encoding")],
+        walrow_stream::ErrorKind::MissingBegin { .. }
+        | walrow_stream::ErrorKind::MissingPrepared { .. } => {
+            let on = RemedyValue::Flag(true);
+            vec![Remedy::new(DecoderOption::LateStart, on)]
+        }
+        walrow_stream::ErrorKind::TooLarge { size, .. } => {
+            let size = RemedyValue::Size(*size);
+            vec![Remedy::new(DecoderOption::MessageLimit, size)]
+        }
+        walrow_stream::ErrorKind::Spool { .. } => vec![
+            Remedy::another(DecoderOption::Spool),
+            Remedy::another(DecoderOption::SpoolMemory),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(f)?;
+        for (place, remedy) in self.remedies().iter().enumerate() {
+            let before = if place == 0 { self.advice() } else { " or " };
+            write!(f, "{before}{}", Printable(remedy))?;
+        }
+        match self.location() {
+            Some(location) => write!(f, " ({location})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return self.0.fmt(f);
+        }
+        // It contains the text of its sources.
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stream(error) | Self::Spool(error) => error.kind.fmt(f),
+            Self::Malformed { expected, size } => {
+                write!(f, "expected {expected} in a cell of {size} bytes")
+            }
+            Self::Unrepresentable(reason) => {
+                write!(f, "the column's type cannot hold {reason}")
+            }
+            Self::Schema(error) => error.fmt(f),
+            Self::Options(error) => error.fmt(f),
+            Self::Unfinished => f.write_str("the stream ends inside a frame or transaction"),
+            Self::Server { sqlstate } => write!(
+                f,
+                "the server ended the stream with an error, SQLSTATE {sqlstate}"
+            ),
+            Self::Source { text, .. } => write!(f, "the source cannot be read: {text}"),
+            Self::Internal { text } => write!(f, "internal error: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.kind {
+            ErrorKind::Stream(error) | ErrorKind::Spool(error) => Some(error),
+            ErrorKind::Options(OptionsError::Setting(error)) => Some(error),
+            _ => None,
+        }
+    }
+}

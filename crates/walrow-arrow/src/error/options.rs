@@ -1,0 +1,145 @@
+//! What is wrong with options.
+
+use crate::arrow_type::ArrowTypeName;
+use crate::error::remedy::DecoderOption;
+use crate::error::schema::Conversion;
+use arrow_schema::DataType;
+use std::fmt;
+use walrow_types::SettingError;
+
+/// Why options are invalid or contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A number is too small or too large.
+    #[non_exhaustive]
+    OutOfRange {
+        /// The option.
+        option: DecoderOption,
+        /// The largest number, if there is one. The smallest is 1.
+        limit: Option<usize>,
+    },
+    /// A metadata column or a side table is chosen twice.
+    #[non_exhaustive]
+    Repeated {
+        /// The option.
+        option: DecoderOption,
+        /// The column or the table.
+        name: &'static str,
+    },
+    /// A text contains a zero byte, which names cannot.
+    #[non_exhaustive]
+    ZeroByte {
+        /// The option.
+        option: DecoderOption,
+    },
+    /// The entry of `types` is no Arrow type of Spark's schemas.
+    #[non_exhaustive]
+    NotInSpark {
+        /// The entry's key.
+        key: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// The entry of `types` has items that are never null.
+    #[non_exhaustive]
+    ItemsNotNullable {
+        /// The entry's key.
+        key: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// The entry of `types` is the type of no column.
+    #[non_exhaustive]
+    NoColumnType {
+        /// The entry's key.
+        key: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// The entry of `types` cannot be: what its key names cannot become this Arrow type.
+    #[non_exhaustive]
+    Conversion {
+        /// The key and the type.
+        conversion: Conversion,
+        /// The key, if it names a PostgreSQL type. With a table before it, it names a column.
+        type_name: Option<String>,
+    },
+    /// An envelope holds text: `types` do not apply to it.
+    EnvelopeTypes,
+    /// Envelopes and side tables have a schema of their own.
+    OwnSchema,
+    /// One side table is chosen as the table, together with others or an envelope.
+    SideTableNotAlone,
+    /// A schema without a table.
+    SchemaWithoutTable,
+    /// Spark's types have no sentinels.
+    SparkSentinel,
+    /// A session's setting, or its value, is not supported.
+    Setting(SettingError),
+    /// Prepared transactions cannot be saved while some rows were not taken.
+    RowsNotTaken,
+}
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types = |f: &mut fmt::Formatter<'_>, key: &str, data_type: &DataType, why: &str| {
+            let name = ArrowTypeName(data_type);
+            write!(f, "types: {key} cannot become {name}{why}")
+        };
+        f.write_str(match self {
+            Self::OutOfRange { option, limit } => {
+                let option = option.name();
+                return match limit {
+                    Some(limit) => write!(f, "{option} must be from 1 to {limit}"),
+                    None => write!(f, "{option} must be at least 1"),
+                };
+            }
+            Self::Repeated { option, name } => {
+                let what = match option {
+                    DecoderOption::Metadata => "metadata column",
+                    _ => "side table",
+                };
+                return write!(f, "{what} {name} is chosen twice");
+            }
+            Self::ZeroByte { option } => {
+                return write!(f, "{} has a zero byte", option.name());
+            }
+            Self::NotInSpark { key, data_type } => {
+                return types(f, key, data_type, ", which Spark's schemas do not have");
+            }
+            Self::ItemsNotNullable { key, data_type } => {
+                return types(f, key, data_type, ": a list's items may be null");
+            }
+            Self::NoColumnType { key, data_type } => {
+                return types(f, key, data_type, ", nor can any column");
+            }
+            Self::Conversion {
+                conversion,
+                type_name,
+            } => {
+                write!(f, "types: {conversion}")?;
+                return match type_name {
+                    Some(key) => write!(f, "; for a column of that name say \"table.{key}\""),
+                    None => Ok(()),
+                };
+            }
+            Self::EnvelopeTypes => "an envelope holds text: types do not apply to it",
+            Self::OwnSchema => "envelopes and side tables have a schema of their own",
+            Self::SideTableNotAlone => {
+                "a side table that is chosen as the table comes alone: without side_tables and \
+                 without an envelope"
+            }
+            Self::SchemaWithoutTable => "a schema is for one table: say which",
+            Self::SparkSentinel => {
+                "unrepresentable \"sentinel\" is not for the spark profile: Spark knows no \
+                 infinite dates; choose \"null\" or a string type"
+            }
+            Self::Setting(error) => return write!(f, "session: {error}"),
+            Self::RowsNotTaken => {
+                "rows are not handed out yet: flush, and take all batches, before the prepared \
+                 transactions are saved"
+            }
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! What can be set differently so that a stream is read on: data, which each face spells.
+
+use crate::arrow_type::ArrowTypeName;
+use arrow_schema::DataType;
+use std::fmt;
+use walrow_types::Unrepresentable;
+
+/// An option of a decoder, in errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DecoderOption {
+    /// [`crate::DecoderBuilder::with_batch_bytes`].
+    BatchBytes,
+    /// [`crate::DecoderBuilder::with_batch_memory`].
+    BatchMemory,
+    /// [`crate::DecoderBuilder::with_batch_rows`].
+    BatchRows,
+    /// [`crate::DecoderBuilder::with_late_start`].
+    LateStart,
+    /// [`crate::DecoderBuilder::with_message_limit`].
+    MessageLimit,
+    /// [`crate::DecoderBuilder::with_metadata`].
+    Metadata,
+    /// [`crate::DecoderBuilder::with_metadata_prefix`].
+    MetadataPrefix,
+    /// [`crate::DecoderBuilder::with_profile`].
+    Profile,
+    /// [`crate::DecoderBuilder::with_session`].
+    Session,
+    /// [`crate::DecoderBuilder::with_side_tables`].
+    SideTables,
+    /// [`crate::DecoderBuilder::with_spool`].
+    Spool,
+    /// [`crate::DecoderBuilder::with_spool_memory`].
+    SpoolMemory,
+    /// [`crate::DecoderBuilder::with_type`].
+    Types,
+    /// [`crate::DecoderBuilder::with_unrepresentable`], and with a key
+    /// [`crate::DecoderBuilder::with_column_unrepresentable`].
+    Unrepresentable,
+}
+
+impl DecoderOption {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BatchBytes => "batch_bytes",
+            Self::BatchMemory => "batch_memory",
+            Self::BatchRows => "batch_rows",
+            Self::LateStart => "late_start",
+            Self::MessageLimit => "message_limit",
+            Self::Metadata => "metadata",
+            Self::MetadataPrefix => "metadata_prefix",
+            Self::Profile => "profile",
+            Self::Session => "session",
+            Self::SideTables => "side_tables",
+            Self::Spool => "spool",
+            Self::SpoolMemory => "spool_memory",
+            Self::Types => "types",
+            Self::Unrepresentable => "unrepresentable",
+        }
+    }
+}
+
+/// An option that avoids an error, and its value.
+///
+/// It prints as `types = string for public.orders.total`. Names in it are printed as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Remedy {
+    /// The option.
+    pub option: DecoderOption,
+    /// The entry of the option, if it has entries: a column, or a session's setting.
+    pub key: Option<String>,
+    /// The value. None if any value other than the present one may do.
+    pub value: Option<RemedyValue>,
+}
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RemedyValue {
+    /// A word: a policy, a profile, a setting's value or the name of an Arrow type.
+    Text(String),
+    /// Names, in this order.
+    Names(Vec<&'static str>),
+    /// A number of bytes.
+    Size(usize),
+    /// Whether the option is on.
+    Flag(bool),
+}
+
+impl Remedy {
+    /// Another value, which the user must choose.
+    pub(crate) const fn another(option: DecoderOption) -> Self {
+        Self {
+            option,
+            key: None,
+            value: None,
+        }
+    }
+
+    pub(crate) const fn new(option: DecoderOption, value: RemedyValue) -> Self {
+        Self {
+            option,
+            key: None,
+            value: Some(value),
+        }
+    }
+
+    pub(crate) fn word(option: DecoderOption, value: &str) -> Self {
+        Self::new(option, RemedyValue::Text(value.to_owned()))
+    }
+
+    pub(crate) fn for_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Another Arrow type for a column.
+    pub(crate) fn data_type(column: &str, data_type: &DataType) -> Self {
+        let name = ArrowTypeName(data_type).to_string();
+        Self::new(DecoderOption::Types, RemedyValue::Text(name)).for_key(column)
+    }
+
+    /// Null for a column's values that its Arrow type cannot hold.
+    pub(crate) fn null(column: &str) -> Self {
+        Self::word(DecoderOption::Unrepresentable, "null").for_key(column)
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { option, key, value } = self;
+        let option = option.name();
+        match value {
+            Some(value) => write!(f, "{option} = {value}")?,
+            None => write!(f, "another {option}")?,
+        }
+        match key {
+            Some(key) => write!(f, " for {key}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for RemedyValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Names(names) => write!(f, "[{}]", names.join(", ")),
+            Self::Size(size) => size.fmt(f),
+            Self::Flag(flag) => flag.fmt(f),
+        }
+    }
+}
+
+/// What a column can become that holds any value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Text.
+    Text,
+    /// Bytes only: there is no text of the cell.
+    Bytes,
+    /// Nothing: its type is given.
+    Null,
+}
+
+/// The options that let such a value of a column through.
+pub(super) fn ways_out(reason: Unrepresentable, column: &str, way: Way) -> Vec<Remedy> {
+    let other = match way {
+        Way::Bytes => DataType::Binary,
+        Way::Text | Way::Null => DataType::Utf8,
+    };
+    let data_type = |data_type| vec![Remedy::data_type(column, &data_type)];
+    match reason {
+        _ if way == Way::Null => vec![Remedy::null(column)],
+        Unrepresentable::MoneyScale if way == Way::Bytes => data_type(DataType::Binary),
+        Unrepresentable::BinaryCell
+        | Unrepresentable::UnknownType
+        | Unrepresentable::InvalidUtf8
+        | Unrepresentable::Srid => data_type(DataType::Binary),
+        Unrepresentable::MoneyScale => data_type(DataType::Decimal128(19, 2)),
+        Unrepresentable::TooLarge => vec![Remedy::null(column)],
+        _ => vec![Remedy::data_type(column, &other), Remedy::null(column)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedies_print_in_words_of_no_language() {
+        let printed = [
+            Remedy::data_type("public.t.x", &DataType::Decimal128(19, 2)),
+            Remedy::null("x"),
+            Remedy::new(DecoderOption::LateStart, RemedyValue::Flag(true)),
+            Remedy::new(DecoderOption::MessageLimit, RemedyValue::Size(5)),
+            Remedy::new(
+                DecoderOption::Metadata,
+                RemedyValue::Names(vec!["xid", "seq"]),
+            ),
+            Remedy::another(DecoderOption::Spool),
+        ]
+        .map(|remedy| remedy.to_string());
+        assert_eq!(
+            printed,
+            [
+                "types = decimal128(19, 2) for public.t.x",
+                "unrepresentable = null for x",
+                "late_start = true",
+                "message_limit = 5",
+                "metadata = [xid, seq]",
+                "another spool",
+            ]
+        );
+    }
+}

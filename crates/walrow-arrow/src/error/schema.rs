@@ -1,0 +1,209 @@
+//! What is wrong with a table, its columns or their types.
+
+use crate::arrow_type::ArrowTypeName;
+use arrow_schema::DataType;
+use std::fmt;
+
+/// Why a table, its columns or their types do not match the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// The chosen table is not in the stream.
+    #[non_exhaustive]
+    NotInStream {
+        /// Its name as it was given.
+        table: String,
+    },
+    /// The chosen table is not in the catalog.
+    #[non_exhaustive]
+    NotInCatalog {
+        /// Its name as it was given.
+        table: String,
+    },
+    /// The name is that of two tables.
+    #[non_exhaustive]
+    Ambiguous {
+        /// Schema and name of both.
+        tables: [(String, String); 2],
+    },
+    /// A table of the stream has the name of a side table.
+    #[non_exhaustive]
+    SideTableName {
+        /// The table, as `schema.name`.
+        table: String,
+    },
+    /// The columns of the chosen table changed.
+    ColumnsChanged,
+    /// The table has a column with the name of a metadata column.
+    MetadataName,
+    /// The given schema has two columns of this name.
+    RepeatedColumn,
+    /// The given schema has a column that is never null.
+    NotNullable,
+    /// The given schema has a column whose items are never null.
+    ItemsNotNullable,
+    /// The given schema has another type for a metadata column.
+    #[non_exhaustive]
+    MetadataType {
+        /// The column's type.
+        expected: DataType,
+        /// The schema's.
+        found: DataType,
+    },
+    /// In the given schema, a metadata column is never null that is sometimes null.
+    MetadataNotNullable,
+    /// The table lacks a column of the given schema whose nulls are too large.
+    #[non_exhaustive]
+    MissingColumnSize {
+        /// The bytes of a null.
+        size: usize,
+        /// The supported bytes of all such columns.
+        limit: usize,
+    },
+    /// The table lacks a column of the given schema, and no PostgreSQL column has its type.
+    MissingColumnType,
+    /// The column's type cannot become the requested Arrow type.
+    Conversion(Conversion),
+    /// The column's type consists of too many types.
+    #[non_exhaustive]
+    TypeLimit {
+        /// What it has too much of.
+        limit: TypeLimit,
+        /// Whether its Arrow type is that of the given schema.
+        in_schema: bool,
+    },
+}
+
+impl SchemaError {
+    pub(crate) fn ambiguous(one: (&str, &str), other: (&str, &str)) -> Self {
+        let tables = [one, other].map(|(schema, name)| (schema.to_owned(), name.to_owned()));
+        Self::Ambiguous { tables }
+    }
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotInStream { table } => return write!(f, "no table {table} in the stream"),
+            Self::NotInCatalog { table } => return write!(f, "no table {table} in the catalog"),
+            Self::Ambiguous { tables } => return write_ambiguous(f, tables),
+            Self::SideTableName { table } => {
+                return write!(
+                    f,
+                    "{table} is a table of the stream and one of walrow's own; read all tables, \
+                     and side_tables"
+                );
+            }
+            Self::ColumnsChanged => {
+                "the table's columns changed; give the schema that all its versions shall have, or \
+                 read all tables"
+            }
+            Self::MetadataName => "the table has a column of that name itself",
+            Self::RepeatedColumn => "the schema names the column twice",
+            Self::NotNullable => {
+                "the schema says that it is never null, but changes leave columns null that are \
+                 NOT NULL in the table; make it nullable"
+            }
+            Self::ItemsNotNullable => {
+                "the schema says that its items are never null, which PostgreSQL promises of no \
+                 array; make them nullable"
+            }
+            Self::MetadataType { expected, found } => {
+                return write!(f, "is {expected}, the schema says {found}");
+            }
+            Self::MetadataNotNullable => {
+                "is null where all columns were sent, the schema says never; make it nullable"
+            }
+            Self::MissingColumnSize { size, limit } => {
+                return write!(
+                    f,
+                    "the table has no such column, and a null of its type in the schema takes \
+                     {size} bytes; at most {limit} are supported in a row"
+                );
+            }
+            Self::MissingColumnType => "no PostgreSQL column becomes its type in the schema",
+            Self::Conversion(conversion) => return conversion.fmt(f),
+            Self::TypeLimit { limit, in_schema } => {
+                let advice = if *in_schema {
+                    "; a schema that says string for it reads it as the server's text"
+                } else {
+                    ""
+                };
+                return write!(f, "{limit}{advice}");
+            }
+        })
+    }
+}
+
+/// Quotes names if one has a dot, which separates them.
+fn write_ambiguous(f: &mut fmt::Formatter<'_>, tables: &[(String, String); 2]) -> fmt::Result {
+    let quoted = tables
+        .iter()
+        .any(|(schema, name)| schema.contains('.') || name.contains('.'));
+    let quote = if quoted { "\"" } else { "" };
+    let [one, other] = tables
+        .each_ref()
+        .map(|(schema, name)| format!("{quote}{schema}{quote}.{quote}{name}{quote}"));
+    write!(
+        f,
+        "{one} and {other} are both meant; name one with its schema, as a pair"
+    )
+}
+
+/// An Arrow type that a PostgreSQL type cannot become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Conversion {
+    /// The PostgreSQL type, or the option's key that names it.
+    pub subject: String,
+    /// The Arrow type.
+    pub data_type: DataType,
+    /// The Arrow types that it can become, in words.
+    pub alternatives: String,
+}
+
+impl fmt::Display for Conversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            subject,
+            data_type,
+            alternatives,
+        } = self;
+        write!(
+            f,
+            "{subject} cannot become {}; it can become {alternatives}",
+            ArrowTypeName(data_type)
+        )
+    }
+}
+
+/// What a type has too much of. A catalog may contain types that consist of themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TypeLimit {
+    /// Types that it consists of.
+    Types,
+    /// Types that the table's columns up to this one consist of.
+    TypesOfTable,
+    /// Types within types.
+    Levels,
+}
+
+impl fmt::Display for TypeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Types => {
+                "the column's type consists of more than 65,536 types in the catalog (one that \
+                 contains itself does)"
+            }
+            Self::TypesOfTable => {
+                "the column's type and those of the columns before it consist of more than 65,536 \
+                 types in the catalog"
+            }
+            Self::Levels => {
+                "the column's type consists of types within types of more than 64 levels in the \
+                 catalog (one that contains itself does)"
+            }
+        })
+    }
+}
