@@ -137,7 +137,7 @@ use walrow_wire::Oid;
 """
 
 _TABLE = """
-/// Every built-in type; its array type stands beside it.
+/// Every built-in type, with the OID of its array type.
 pub(super) const BUILT_IN: &[BuiltIn] = &["""
 
 _SUBTYPE = """

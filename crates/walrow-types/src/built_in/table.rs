@@ -87,7 +87,7 @@ pub(crate) const PG_MCV_LIST: Oid = 5017;
 pub(crate) const PG_SNAPSHOT: Oid = 5038;
 pub(crate) const XID8: Oid = 5069;
 
-/// Every built-in type; its array type stands beside it.
+/// Every built-in type, with the OID of its array type.
 pub(super) const BUILT_IN: &[BuiltIn] = &[
     entry(BOOL, 1000, "bool", b','),
     entry(BYTEA, 1001, "bytea", b','),
