@@ -227,11 +227,11 @@ trait HasChoices: PgType + Copy {
 
 impl<T: HasChoices> ArrowForms for T {
     fn default_form(self: Arc<Self>, target: Target) -> Form {
-        self.choices(target).default_form(&*self)
+        self.choices(target).default_form(self)
     }
 
     fn form_as(self: Arc<Self>, data_type: &DataType, target: Target) -> Option<Form> {
-        self.choices(target).form_as(data_type, &*self)
+        self.choices(target).form_as(data_type, self)
     }
 
     fn alternatives(&self, profile: Profile) -> String {
