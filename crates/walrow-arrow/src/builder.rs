@@ -248,7 +248,7 @@ impl DecoderBuilder {
     /// [`ErrorKind::Options`] if options are invalid or contradict each other.
     pub fn build(self) -> Result<Decoder, Error> {
         let template = self.checked()?;
-        Ok(Decoder::new(self.options, template))
+        Ok(Decoder::new(&self.options, template))
     }
 
     /// The schema of a table's batches under these options, from a table in the catalog.

@@ -97,12 +97,12 @@ impl Chunks {
 }
 
 impl Decoder {
-    pub(crate) fn new(options: Options, template: Template) -> Self {
+    pub(crate) fn new(options: &Options, template: Template) -> Self {
         Self {
-            assembler: assembler(&options),
+            assembler: assembler(options),
             framing: options.framing,
             chunks: Chunks::default(),
-            tables: Tables::new(&options, template),
+            tables: Tables::new(options, template),
             failure: None,
         }
     }

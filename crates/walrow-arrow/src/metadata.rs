@@ -14,74 +14,99 @@ use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 use std::sync::Arc;
 use walrow_wire::Xid;
 
-/// A column that tells of the change, not of the row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MetadataColumn {
+/// Defines the metadata columns: for each its name without the prefix, its Arrow type in a profile,
+/// and its values in a batch.
+macro_rules! columns {
+    ($(
+        $(#[$doc:meta])*
+        $column:ident $name:literal: $data_type:expr, |$batch:pat_param| $values:expr;
+    )*) => {
+        /// A column that describes the change, not the row.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum MetadataColumn {
+            $($(#[$doc])* $column,)*
+        }
+
+        impl MetadataColumn {
+            /// All of them, in their usual order.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$column),*];
+
+            /// Its name without the prefix: `change_type`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$column => $name,)*
+                }
+            }
+
+            fn data_type(self, profile: Profile) -> DataType {
+                match self {
+                    $(Self::$column => $data_type(profile),)*
+                }
+            }
+
+            fn values(self, batch: &mut Finishing<'_>) -> Result<ArrayRef, ArrowError> {
+                match self {
+                    $(Self::$column => {
+                        let $batch = batch;
+                        $values
+                    })*
+                }
+            }
+        }
+    };
+}
+
+columns! {
     /// `_change_type`: `insert`, `update_preimage`, `update_postimage`, `delete` or `truncate`.
-    ChangeType,
+    ChangeType "change_type": |_| DataType::Utf8, |batch| batch.change_types();
     /// `_commit_lsn`: where the commit record starts; with `_seq` the total order.
-    CommitLsn,
-    /// `_seq`: ordinal of the change in its transaction; both images of an update share it.
-    Seq,
+    CommitLsn "commit_lsn": integer64, |batch| batch.integers64(|commit| commit.lsn);
+    /// `_seq`: number of the change in its transaction; both images of an update share it.
+    Seq "seq": integer64, |batch| batch.seqs();
     /// `_commit_timestamp`: not monotonic.
-    CommitTimestamp,
+    CommitTimestamp "commit_timestamp": |_| timestamp(), |batch| batch.timestamps(|commit| commit.time);
     /// `_xid`
-    Xid,
-    /// `_key_only`: an old image of which only the identity's columns were sent.
-    KeyOnly,
+    Xid "xid": integer32, |batch| batch.integers32(|commit| commit.xid);
+    /// `_key_only`: an old image of which only the columns of the replica identity were sent.
+    KeyOnly "key_only": |_| DataType::Boolean, |batch| batch.key_only();
     /// `_unsent`: columns that have no value here because the server sent none.
-    Unsent,
+    Unsent "unsent": |_| DataType::new_list(DataType::Utf8, true), |batch| batch.unsent();
 }
 
 impl MetadataColumn {
-    /// All of them, in their usual order.
-    pub const ALL: [Self; 7] = [
-        Self::ChangeType,
-        Self::CommitLsn,
-        Self::Seq,
-        Self::CommitTimestamp,
-        Self::Xid,
-        Self::KeyOnly,
-        Self::Unsent,
-    ];
-
-    /// Its name without the prefix: `change_type`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ChangeType => "change_type",
-            Self::CommitLsn => "commit_lsn",
-            Self::Seq => "seq",
-            Self::CommitTimestamp => "commit_timestamp",
-            Self::Xid => "xid",
-            Self::KeyOnly => "key_only",
-            Self::Unsent => "unsent",
-        }
-    }
-
     /// The column with this name, without the prefix.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|column| column.name() == name)
     }
 
     pub(crate) fn field(self, prefix: &str, profile: Profile) -> Field {
-        let spark = profile == Profile::Spark;
-        let data_type = match self {
-            Self::ChangeType => DataType::Utf8,
-            Self::CommitLsn | Self::Seq | Self::Xid if spark => DataType::Int64,
-            Self::CommitLsn | Self::Seq => DataType::UInt64,
-            Self::Xid => DataType::UInt32,
-            Self::CommitTimestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            Self::KeyOnly => DataType::Boolean,
-            Self::Unsent => DataType::new_list(DataType::Utf8, true),
-        };
+        let name = format!("{prefix}{}", self.name());
         // Only a list of unsent columns may be missing.
-        Field::new(
-            format!("{prefix}{}", self.name()),
-            data_type,
-            self == Self::Unsent,
-        )
+        Field::new(name, self.data_type(profile), self == Self::Unsent)
     }
+}
+
+/// 64 bits, without a sign if the profile has such integers.
+fn integer64(profile: Profile) -> DataType {
+    if profile.has_unsigned() {
+        DataType::UInt64
+    } else {
+        DataType::Int64
+    }
+}
+
+/// 32 bits without a sign, or more if the profile has no such integers.
+fn integer32(profile: Profile) -> DataType {
+    if profile.has_unsigned() {
+        DataType::UInt32
+    } else {
+        DataType::Int64
+    }
+}
+
+fn timestamp() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
 /// What happened to a row, in Delta's and Iceberg's words.
@@ -190,54 +215,20 @@ impl Metadata {
 
     /// The columns as arrays. `always` names columns that no row has, `names` the relation's.
     pub(crate) fn finish(
-        mut self,
+        self,
         columns: &[MetadataColumn],
         profile: Profile,
         always: &[String],
         names: &[Option<&str>],
     ) -> Result<Vec<ArrayRef>, ArrowError> {
-        let spark = profile == Profile::Spark;
-        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
-        for column in columns {
-            arrays.push(match column {
-                MetadataColumn::ChangeType => Arc::new(self.change_type()?),
-                MetadataColumn::CommitLsn if spark => {
-                    let lsns = self.expand(|commit| commit.lsn.cast_signed());
-                    Arc::new(Int64Array::from(lsns))
-                }
-                MetadataColumn::CommitLsn => {
-                    Arc::new(UInt64Array::from(self.expand(|commit| commit.lsn)))
-                }
-                MetadataColumn::Seq => {
-                    let seqs = std::mem::take(&mut self.seqs);
-                    if spark {
-                        let seqs = seqs.into_iter().map(u64::cast_signed);
-                        Arc::new(Int64Array::from_iter_values(seqs))
-                    } else {
-                        Arc::new(UInt64Array::from(seqs))
-                    }
-                }
-                MetadataColumn::CommitTimestamp => {
-                    let times = self.expand(|commit| commit.time);
-                    Arc::new(
-                        PrimitiveArray::<TimestampMicrosecondType>::from(times)
-                            .with_timezone("UTC"),
-                    )
-                }
-                MetadataColumn::Xid if spark => Arc::new(Int64Array::from(
-                    self.expand(|commit| i64::from(commit.xid)),
-                )),
-                MetadataColumn::Xid => {
-                    Arc::new(UInt32Array::from(self.expand(|commit| commit.xid)))
-                }
-                MetadataColumn::KeyOnly => {
-                    let key_only = self.change_types.iter().map(|kind| kind.key_only);
-                    Arc::new(BooleanArray::new(key_only.collect::<BooleanBuffer>(), None))
-                }
-                MetadataColumn::Unsent => Arc::new(self.unsent_lists(always, names)?),
-            });
-        }
-        Ok(arrays)
+        let mut batch = Finishing {
+            metadata: self,
+            profile,
+            always,
+            names,
+        };
+        let columns = columns.iter();
+        columns.map(|column| column.values(&mut batch)).collect()
     }
 
     /// A value of each row's transaction.
@@ -278,7 +269,74 @@ impl Metadata {
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         StringArray::try_new(offsets, Buffer::from_vec(bytes), None)
     }
+}
 
+/// The metadata of a batch that is finished.
+struct Finishing<'a> {
+    metadata: Metadata,
+    profile: Profile,
+    /// Columns that no row has.
+    always: &'a [String],
+    /// The relation's columns.
+    names: &'a [Option<&'a str>],
+}
+
+impl Finishing<'_> {
+    fn change_types(&self) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(self.metadata.change_type()?))
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the other columns")]
+    fn integers64(&self, value: impl Fn(&Commit) -> u64) -> Result<ArrayRef, ArrowError> {
+        Ok(if self.profile.has_unsigned() {
+            Arc::new(UInt64Array::from(self.metadata.expand(value)))
+        } else {
+            let values = self.metadata.expand(|commit| value(commit).cast_signed());
+            Arc::new(Int64Array::from(values))
+        })
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the other columns")]
+    fn integers32(&self, value: impl Fn(&Commit) -> u32) -> Result<ArrayRef, ArrowError> {
+        Ok(if self.profile.has_unsigned() {
+            Arc::new(UInt32Array::from(self.metadata.expand(value)))
+        } else {
+            let values = self.metadata.expand(|commit| i64::from(value(commit)));
+            Arc::new(Int64Array::from(values))
+        })
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the other columns")]
+    fn timestamps(&self, value: impl Fn(&Commit) -> i64) -> Result<ArrayRef, ArrowError> {
+        let values = PrimitiveArray::<TimestampMicrosecondType>::from(self.metadata.expand(value));
+        Ok(Arc::new(values.with_timezone("UTC")))
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the other columns")]
+    fn seqs(&mut self) -> Result<ArrayRef, ArrowError> {
+        let seqs = std::mem::take(&mut self.metadata.seqs);
+        Ok(if self.profile.has_unsigned() {
+            Arc::new(UInt64Array::from(seqs))
+        } else {
+            let seqs = seqs.into_iter().map(u64::cast_signed);
+            Arc::new(Int64Array::from_iter_values(seqs))
+        })
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the other columns")]
+    fn key_only(&self) -> Result<ArrayRef, ArrowError> {
+        let key_only = self.metadata.change_types.iter().map(|kind| kind.key_only);
+        let values = key_only.collect::<BooleanBuffer>();
+        Ok(Arc::new(BooleanArray::new(values, None)))
+    }
+
+    fn unsent(&self) -> Result<ArrayRef, ArrowError> {
+        let lists = self.metadata.unsent_lists(self.always, self.names)?;
+        Ok(Arc::new(lists))
+    }
+}
+
+impl Metadata {
     fn unsent_lists(
         &self,
         always: &[String],

@@ -1,4 +1,4 @@
-//! Arrays, taken apart into their elements' cells.
+//! Arrays of any type: “Arrays”.
 //!
 //! ```text
 //! text    [0:2]={a,NULL,"q\"x"}     the bounds only if the first is not 1; the delimiter is the element type's
@@ -7,15 +7,26 @@
 //!         per element:   i32 length, -1 for null | bytes
 //! ```
 //!
-//! Both readers hand out elements as they go, so what was handed out before an error counts for nothing.
+//! Both readers pass each element on as soon as they have read it. After an error, the caller discards them.
 
-use super::int::write_decimal;
-use crate::error::{CellError, Unrepresentable};
+mod binary;
+mod shape;
+mod text;
+
+pub use binary::BinaryArray;
+pub(crate) use binary::array_from_binary;
+use binary::{head, nested_from_binary};
+pub use shape::{ArrayShape, ArrayStep};
+use shape::{DEPTH, MAX_DIMENSIONS};
+use text::{NOT_AN_ARRAY, array_from_text, dimensions, nested_from_text, nested_text};
+
+use crate::digits::write_decimal;
+use crate::error::CellError;
 use crate::parts::Parts;
 use crate::pg_type::PgType;
 use crate::settings::SessionSettings;
 
-/// An array, or `list` of values of one type.
+/// An array of values of one type.
 #[derive(Debug)]
 pub struct Array<E: ?Sized> {
     /// The type of the elements.
@@ -122,491 +133,9 @@ impl<E: PgType + ?Sized> PgType for Array<E> {
     }
 }
 
-/// `int2vector` or `oidvector`: text without braces, and subscripts from 0 on.
-#[derive(Debug)]
-pub struct Vector<E: ?Sized> {
-    /// The type of the elements.
-    pub element: std::sync::Arc<E>,
-    /// Its OID.
-    pub element_oid: u32,
-}
-
-impl<E: ?Sized> Vector<E> {
-    /// Visits the elements of a text cell.
-    ///
-    /// # Errors
-    /// Those of `visit`.
-    pub fn visit_text(
-        &self,
-        cell: &[u8],
-        visit: impl FnMut(&[u8]) -> Result<(), CellError>,
-    ) -> Result<(), CellError> {
-        vector_from_text(cell, visit)
-    }
-
-    /// The elements of a binary cell.
-    ///
-    /// # Errors
-    /// The cell is malformed.
-    pub fn binary<'a>(&self, cell: &'a [u8]) -> Result<BinaryArray<'a>, CellError> {
-        vector_from_binary(cell, self.element_oid)
-    }
-}
-
-impl<E: PgType + ?Sized> PgType for Vector<E> {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        let start = out.len();
-        for element in self.binary(cell)? {
-            if out.len() > start {
-                out.push(b' ');
-            }
-            self.element
-                .text_from_binary(element?.unwrap_or_default(), settings, out)?;
-        }
-        Ok(())
-    }
-}
-
-/// What an array says besides its elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArrayShape {
-    /// How many elements it has.
-    pub len: usize,
-    /// The subscript of the first one; a list has no place for any other than 1.
-    pub lower_bound: i32,
-}
-
-impl ArrayShape {
-    const EMPTY: Self = Self {
-        len: 0,
-        lower_bound: 1,
-    };
-
-    /// Whether a list of the elements loses the array's subscripts.
-    pub const fn drops_lower_bound(self) -> bool {
-        self.lower_bound != 1
-    }
-}
-
-/// Visits the elements of an array's text, nulls as `None`. `scratch` holds the element whose escapes were taken out.
-pub(crate) fn array_from_text<E: From<CellError>>(
-    cell: &[u8],
-    delimiter: u8,
-    scratch: &mut Vec<u8>,
-    mut visit: impl FnMut(Option<&[u8]>) -> Result<(), E>,
-) -> Result<ArrayShape, E> {
-    let (bounds, body) = match cell {
-        [b'[', ..] => match split_bounds(cell) {
-            Ok((bounds, body)) => (Some(bounds), body),
-            Err(CellError::Unrepresentable(_)) => {
-                return Err(dimensions_of_text(cell, delimiter, scratch).into());
-            }
-            Err(error) => return Err(error.into()),
-        },
-        _ => (None, cell),
-    };
-    let mut rest = body.strip_prefix(b"{").ok_or(NOT_AN_ARRAY)?;
-    if rest == b"}" && bounds.is_none() {
-        return Ok(ArrayShape::EMPTY);
-    }
-    let mut len = 0_usize;
-    loop {
-        let after = match rest {
-            [b'"', quoted @ ..] => {
-                let (element, after) = split_quoted(quoted, scratch)?;
-                visit(Some(element))?;
-                after
-            }
-            [b'{', ..] => return Err(dimensions_of_text(cell, delimiter, scratch).into()),
-            _ => {
-                let (element, after) = split_unquoted(rest, delimiter)?;
-                visit(element)?;
-                after
-            }
-        };
-        len = len.saturating_add(1);
-        match after {
-            b"}" => break,
-            [byte, next @ ..] if *byte == delimiter => rest = next,
-            _ => return Err(NOT_AN_ARRAY.into()),
-        }
-    }
-    let lower_bound = match bounds {
-        Some((_, size)) if usize::try_from(size) != Ok(len) => {
-            return Err(CellError::Malformed("as many elements as the bounds say").into());
-        }
-        Some((lower_bound, _)) => lower_bound,
-        None => 1,
-    };
-    Ok(ArrayShape { len, lower_bound })
-}
-
-/// What comes next in an array of several dimensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "an array has nothing else")]
-pub enum ArrayStep<'a> {
-    /// An element, `None` for null.
-    Element(Option<&'a [u8]>),
-    /// The end of an array within another; that of arrays which are in the outermost itself has level 1.
-    Close(usize),
-}
-
-/// Visits the text of an array of `depth` dimensions, or of none; whether a list of lists loses its subscripts.
-/// `scratch` holds the element whose escapes were taken out.
-pub(crate) fn nested_from_text(
-    cell: &[u8],
-    delimiter: u8,
-    depth: usize,
-    scratch: &mut Vec<u8>,
-    mut visit: impl FnMut(ArrayStep<'_>) -> Result<(), CellError>,
-) -> Result<bool, CellError> {
-    match nested_text(cell, delimiter, depth, scratch, &mut visit) {
-        Err(DEPTH) => Err(dimensions_of_text(cell, delimiter, scratch)),
-        result => result,
-    }
-}
-
-/// How many dimensions an array's text has by its braces.
-fn dimensions(cell: &[u8]) -> Option<usize> {
-    let braces = match cell.iter().position(|byte| *byte == b'=') {
-        Some(place) if cell.first() == Some(&b'[') => cell.get(place.saturating_add(1)..),
-        _ => Some(cell),
-    };
-    let depth = braces
-        .unwrap_or_default()
-        .iter()
-        .take_while(|byte| **byte == b'{')
-        .count();
-    (1..=MAX_DIMENSIONS).contains(&depth).then_some(depth)
-}
-
-/// What is wrong with an array that has other dimensions than are wanted: that alone, if it is one.
-#[cold]
-fn dimensions_of_text(cell: &[u8], delimiter: u8, scratch: &mut Vec<u8>) -> CellError {
-    let Some(depth) = dimensions(cell) else {
-        return NOT_AN_ARRAY;
-    };
-    match nested_text(cell, delimiter, depth, scratch, &mut |_| Ok(())) {
-        Ok(_) => DEPTH,
-        Err(DEPTH) => NOT_AN_ARRAY,
-        Err(error) => error,
-    }
-}
-
-fn nested_text(
-    cell: &[u8],
-    delimiter: u8,
-    depth: usize,
-    scratch: &mut Vec<u8>,
-    visit: &mut impl FnMut(ArrayStep<'_>) -> Result<(), CellError>,
-) -> Result<bool, CellError> {
-    let mut bounds = Vec::new();
-    let mut rest = cell;
-    if let [b'[', ..] = cell {
-        let place = cell.iter().position(|byte| *byte == b'=');
-        let (before, braces) = place
-            .and_then(|place| cell.split_at_checked(place))
-            .ok_or(NOT_AN_ARRAY)?;
-        for bound in before
-            .strip_suffix(b"]")
-            .ok_or(NOT_AN_ARRAY)?
-            .split(|byte| *byte == b']')
-        {
-            let bound = bound.strip_prefix(b"[").and_then(dimension);
-            bounds.push(bound.ok_or(NOT_AN_ARRAY)?);
-        }
-        rest = braces.strip_prefix(b"=").ok_or(NOT_AN_ARRAY)?;
-    }
-    if rest == b"{}" && bounds.is_empty() {
-        return Ok(false);
-    }
-    // How many values each open array has, and how many those of its level before it had.
-    let mut counts = Vec::new();
-    let mut sizes: Vec<Option<usize>> = vec![None; depth];
-    loop {
-        while counts.len() < depth {
-            rest = match rest {
-                [b'{', rest @ ..] => rest,
-                _ => {
-                    return Err(if counts.is_empty() {
-                        NOT_AN_ARRAY
-                    } else {
-                        DEPTH
-                    });
-                }
-            };
-            counts.push(0_usize);
-        }
-        rest = match rest {
-            [b'"', quoted @ ..] => {
-                let (element, after) = split_quoted(quoted, scratch)?;
-                visit(ArrayStep::Element(Some(element)))?;
-                after
-            }
-            [b'{', ..] => return Err(DEPTH),
-            _ => {
-                let (element, after) = split_unquoted(rest, delimiter)?;
-                visit(ArrayStep::Element(element))?;
-                after
-            }
-        };
-        // The value ends, and with it perhaps the arrays that it is the last one of.
-        loop {
-            let open = counts.len();
-            let count = counts.last_mut().ok_or(NOT_AN_ARRAY)?;
-            *count = count.saturating_add(1);
-            let count = *count;
-            rest = match rest {
-                [byte, after @ ..] if *byte == delimiter => {
-                    rest = after;
-                    break;
-                }
-                [b'}', after @ ..] => after,
-                _ => return Err(NOT_AN_ARRAY),
-            };
-            counts.pop();
-            let level = open.saturating_sub(1);
-            if let Some(size) = sizes.get_mut(level)
-                && size.replace(count).is_some_and(|size| size != count)
-            {
-                return Err(CellError::Malformed("arrays of one size within an array"));
-            }
-            if level > 0 {
-                visit(ArrayStep::Close(level))?;
-                continue;
-            }
-            let as_said = |((_, said), size): (&(i32, i64), &Option<usize>)| {
-                usize::try_from(*said).ok() == *size
-            };
-            let agree = bounds.iter().zip(&sizes).all(as_said);
-            return if !rest.is_empty() {
-                Err(NOT_AN_ARRAY)
-            } else if !agree || (!bounds.is_empty() && bounds.len() != depth) {
-                Err(CellError::Malformed("as many elements as the bounds say"))
-            } else {
-                Ok(bounds.iter().any(|(lower, _)| *lower != 1))
-            };
-        }
-    }
-}
-
-/// As [`nested_from_text`], of a binary array.
-pub(crate) fn nested_from_binary(
-    cell: &[u8],
-    element_oid: u32,
-    depth: usize,
-    mut visit: impl FnMut(ArrayStep<'_>) -> Result<(), CellError>,
-) -> Result<bool, CellError> {
-    let (dimensions, array) = head(cell)?;
-    array.check_element(element_oid)?;
-    let dimensions = dimensions.as_slice();
-    if dimensions.is_empty() || array.left == 0 {
-        array
-            .into_iter()
-            .try_for_each(|element| element.map(drop))?;
-        return Ok(false);
-    }
-    if dimensions.len() != depth {
-        return Err(array.dimensions());
-    }
-    let mut at = [0_usize; MAX_DIMENSIONS];
-    for element in array {
-        visit(ArrayStep::Element(element?))?;
-        for (level, (place, shape)) in at.iter_mut().zip(dimensions).enumerate().rev() {
-            *place = place.saturating_add(1);
-            if *place < shape.len {
-                break;
-            }
-            *place = 0;
-            if level > 0 {
-                visit(ArrayStep::Close(level))?;
-            }
-        }
-    }
-    Ok(dimensions.iter().any(|shape| shape.lower_bound != 1))
-}
-
-/// The lower bound and the size in front of the equals sign, and the braces after it.
-#[cold]
-fn split_bounds(cell: &[u8]) -> Result<((i32, i64), &[u8]), CellError> {
-    let place = cell
-        .iter()
-        .position(|byte| *byte == b'=')
-        .ok_or(NOT_AN_ARRAY)?;
-    let (bounds, body) = cell.split_at_checked(place).ok_or(NOT_AN_ARRAY)?;
-    let [b'[', bounds @ .., b']'] = bounds else {
-        return Err(NOT_AN_ARRAY);
-    };
-    let mut dimensions = bounds.split(|byte| *byte == b']');
-    let first = dimensions.next().and_then(dimension).ok_or(NOT_AN_ARRAY)?;
-    let mut more = false;
-    for next in dimensions {
-        next.strip_prefix(b"[")
-            .and_then(dimension)
-            .ok_or(NOT_AN_ARRAY)?;
-        more = true;
-    }
-    match body {
-        _ if more => Err(Unrepresentable::MultiDimensional.into()),
-        [b'=', braces @ ..] => Ok((first, braces)),
-        _ => Err(NOT_AN_ARRAY),
-    }
-}
-
-/// `lower:upper` as the lower bound and the size.
-fn dimension(text: &[u8]) -> Option<(i32, i64)> {
-    let (lower, upper) = text.split_at_checked(text.iter().position(|byte| *byte == b':')?)?;
-    let lower = super::int::i32_from_text(lower).ok()?;
-    let upper = super::int::i32_from_text(upper.strip_prefix(b":")?).ok()?;
-    let size = i64::from(upper)
-        .checked_sub(i64::from(lower))?
-        .checked_add(1)?;
-    (size > 0).then_some((lower, size))
-}
-
-/// The element up to the closing quote, and what follows it.
-#[inline]
-fn split_quoted<'s, 'a: 's>(
-    quoted: &'a [u8],
-    scratch: &'s mut Vec<u8>,
-) -> Result<(&'s [u8], &'a [u8]), CellError> {
-    let place = quoted
-        .iter()
-        .position(|byte| matches!(byte, b'"' | b'\\'))
-        .ok_or(NOT_AN_ARRAY)?;
-    let (plain, mut rest) = quoted.split_at_checked(place).ok_or(NOT_AN_ARRAY)?;
-    if let [b'"', after @ ..] = rest {
-        return Ok((plain, after));
-    }
-    scratch.clear();
-    scratch.extend_from_slice(plain);
-    loop {
-        rest = match rest {
-            [b'"', after @ ..] => return Ok((scratch, after)),
-            [b'\\', escaped, after @ ..] => {
-                scratch.push(*escaped);
-                let plain = after
-                    .iter()
-                    .position(|byte| matches!(byte, b'"' | b'\\'))
-                    .ok_or(NOT_AN_ARRAY)?;
-                let (plain, after) = after.split_at_checked(plain).ok_or(NOT_AN_ARRAY)?;
-                scratch.extend_from_slice(plain);
-                after
-            }
-            _ => return Err(NOT_AN_ARRAY),
-        };
-    }
-}
-
-/// The element up to the delimiter or the closing brace, and what follows from there.
-#[inline]
-fn split_unquoted(rest: &[u8], delimiter: u8) -> Result<(Option<&[u8]>, &[u8]), CellError> {
-    let mut special = false;
-    let mut length = 0_usize;
-    for byte in rest {
-        if *byte == delimiter || *byte == b'}' {
-            break;
-        }
-        special |= matches!(byte, b'"' | b'\\' | b'{' | b' ' | b'\t'..=b'\r');
-        length = length.saturating_add(1);
-    }
-    let (element, after) = rest.split_at_checked(length).ok_or(NOT_AN_ARRAY)?;
-    if element.len() == 4 && element == b"NULL" {
-        return Ok((None, after));
-    }
-    // All of these are quoted by the server, in whatever case null is written.
-    if special || element.is_empty() || after.is_empty() || element.eq_ignore_ascii_case(b"NULL") {
-        return Err(NOT_AN_ARRAY);
-    }
-    Ok((Some(element), after))
-}
-
-/// The elements of a binary array, nulls as `None`; the last item is an error if the bytes do not end with the array.
-#[derive(Clone, Debug)]
-pub struct BinaryArray<'a> {
-    shape: ArrayShape,
-    element_oid: u32,
-    nulls: bool,
-    left: usize,
-    rest: &'a [u8],
-}
-
-/// Reads the head of a binary array.
-#[inline]
-pub(crate) fn array_from_binary(
-    cell: &[u8],
-    element_oid: u32,
-) -> Result<BinaryArray<'_>, CellError> {
-    let (dimensions, mut array) = head(cell)?;
-    array.check_element(element_oid)?;
-    match dimensions.as_slice() {
-        [] => array.shape = ArrayShape::EMPTY,
-        [shape] => array.shape = *shape,
-        _ => return Err(array.dimensions()),
-    }
-    Ok(array)
-}
-
-/// The shape of each dimension, the outermost first.
-struct Dimensions {
-    shapes: [ArrayShape; MAX_DIMENSIONS],
-    count: usize,
-}
-
-impl Dimensions {
-    fn as_slice(&self) -> &[ArrayShape] {
-        self.shapes.get(..self.count).unwrap_or_default()
-    }
-}
-
-#[inline]
-fn head(cell: &[u8]) -> Result<(Dimensions, BinaryArray<'_>), CellError> {
-    let head = CellError::Malformed("an array header");
-    let (count, rest) = split_i32(cell).ok_or(head)?;
-    let (nulls, rest) = split_i32(rest).ok_or(head)?;
-    let (element_oid, mut rest) = rest.split_first_chunk::<4>().ok_or(head)?;
-    let count = usize::try_from(count).map_err(|_| head)?;
-    if !(0..=1).contains(&nulls) {
-        return Err(head);
-    }
-    let mut dimensions = Dimensions {
-        shapes: [ArrayShape::EMPTY; MAX_DIMENSIONS],
-        count,
-    };
-    let mut elements = usize::from(count > 0);
-    for shape in dimensions.shapes.get_mut(..count).ok_or(head)? {
-        let (size, after) = split_i32(rest).ok_or(head)?;
-        let (lower_bound, after) = split_i32(after).ok_or(head)?;
-        lower_bound.checked_add(size).ok_or(head)?;
-        let len = usize::try_from(size).map_err(|_| head)?;
-        elements = elements.checked_mul(len).ok_or(head)?;
-        *shape = ArrayShape { len, lower_bound };
-        rest = after;
-    }
-    // Each element takes the four bytes of its length at least.
-    if elements > rest.len() / 4 {
-        return Err(CellError::Malformed(
-            "as many elements as the dimensions say",
-        ));
-    }
-    let array = BinaryArray {
-        shape: ArrayShape::EMPTY,
-        element_oid: u32::from_be_bytes(*element_oid),
-        nulls: nulls == 1,
-        left: elements,
-        rest,
-    };
-    Ok((dimensions, array))
-}
-
-/// Appends the text of a binary array of any dimensions. `render` appends that of an element, whose type must be
-/// `element_oid` unless that is 0.
-pub(crate) fn array_text_from_binary(
+/// Appends the text of a binary array of any dimensions. `render` appends the text of an element; its type must be
+/// `element_oid`, unless that is 0.
+fn array_text_from_binary(
     cell: &[u8],
     element_oid: u32,
     delimiter: u8,
@@ -617,7 +146,7 @@ pub(crate) fn array_text_from_binary(
     array.check_element(element_oid)?;
     let dimensions = dimensions.as_slice();
     if array.left == 0 {
-        // Bytes after the last element are none of an array.
+        // Bytes after the last element are an error.
         array.try_for_each(|element| element.map(drop))?;
         out.extend_from_slice(b"{}");
         return Ok(());
@@ -636,7 +165,7 @@ pub(crate) fn array_text_from_binary(
         out.push(b'=');
     }
     let mut at = [0_usize; MAX_DIMENSIONS];
-    // How many dimensions begin with the next element, and end with it.
+    // The number of dimensions that begin with the next element, then of those that end with it.
     let mut begin = dimensions.len();
     for element in array {
         let element = element?;
@@ -659,9 +188,9 @@ pub(crate) fn array_text_from_binary(
     Ok(())
 }
 
-/// Appends the text of an array of any dimensions with its elements' written anew: `render` appends that of one, given
-/// its text.
-pub(crate) fn array_text_from_text(
+/// Appends an array of any dimensions with new texts of its elements: `render` gets the old text of one and appends
+/// the new text.
+fn array_text_from_text(
     cell: &[u8],
     delimiter: u8,
     out: &mut Vec<u8>,
@@ -716,7 +245,7 @@ fn write_element(
     Ok(())
 }
 
-/// Quotes the text from `start` on if an array's text needs that.
+/// Quotes the text from `start` on if it needs quotes within an array.
 fn quote(start: usize, delimiter: u8, out: &mut Vec<u8>) {
     let text = out.get(start..).unwrap_or_default();
     let special = |byte: &u8| {
@@ -732,7 +261,7 @@ fn quote(start: usize, delimiter: u8, out: &mut Vec<u8>) {
         .filter(|byte| escaped(byte))
         .count()
         .saturating_add(2);
-    // From the end on, so that nothing is written over before it was read.
+    // Backwards, so that every byte is read before its place is overwritten.
     out.resize(read.saturating_add(added), b'"');
     let mut write = out.len().saturating_sub(1);
     while read > start {
@@ -753,102 +282,6 @@ fn quote(start: usize, delimiter: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Visits the elements of the text of an `int2vector` or an `oidvector`.
-pub(crate) fn vector_from_text(
-    cell: &[u8],
-    mut visit: impl FnMut(&[u8]) -> Result<(), CellError>,
-) -> Result<(), CellError> {
-    if cell.is_empty() {
-        return Ok(());
-    }
-    cell.split(|byte| *byte == b' ').try_for_each(&mut visit)
-}
-
-/// Reads the head of a binary `int2vector` or `oidvector`: an array whose first subscript is 0.
-pub(crate) fn vector_from_binary(
-    cell: &[u8],
-    element_oid: u32,
-) -> Result<BinaryArray<'_>, CellError> {
-    let array = array_from_binary(cell, element_oid).map_err(|_| NOT_A_VECTOR)?;
-    if array.nulls || (array.shape.len > 0 && array.shape.lower_bound != 0) {
-        return Err(NOT_A_VECTOR);
-    }
-    Ok(array)
-}
-
-impl BinaryArray<'_> {
-    /// How many elements there are, and the subscript of the first.
-    pub const fn shape(&self) -> ArrayShape {
-        self.shape
-    }
-
-    /// Checks the type of the elements, unless 0 stands for any.
-    #[inline]
-    pub(crate) const fn check_element(&self, oid: u32) -> Result<(), CellError> {
-        if oid == 0 || oid == self.element_oid {
-            return Ok(());
-        }
-        Err(CellError::Malformed(
-            "elements of the array type's element type",
-        ))
-    }
-}
-
-impl<'a> Iterator for BinaryArray<'a> {
-    type Item = Result<Option<&'a [u8]>, CellError>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let Some(left) = self.left.checked_sub(1) else {
-            let surplus = !std::mem::take(&mut self.rest).is_empty();
-            return surplus.then_some(Err(CellError::Malformed("nothing after the last element")));
-        };
-        self.left = left;
-        let (element, rest) = match split_i32(self.rest) {
-            Some((-1, rest)) if self.nulls => (None, rest),
-            Some((length, rest)) => {
-                let split = usize::try_from(length)
-                    .ok()
-                    .and_then(|length| rest.split_at_checked(length));
-                let Some((element, rest)) = split else {
-                    return Some(Err(self.cut()));
-                };
-                (Some(element), rest)
-            }
-            None => return Some(Err(self.cut())),
-        };
-        self.rest = rest;
-        Some(Ok(element))
-    }
-}
-
-impl BinaryArray<'_> {
-    /// What is wrong with an array that has other dimensions than are wanted: that alone, if its
-    /// elements are there.
-    #[cold]
-    fn dimensions(mut self) -> CellError {
-        let whole = self.try_for_each(|element| element.map(drop));
-        whole.err().unwrap_or(DEPTH)
-    }
-
-    /// Ends the iteration.
-    fn cut(&mut self) -> CellError {
-        (self.left, self.rest) = (0, &[]);
-        CellError::Malformed("an element's length and its bytes")
-    }
-}
-
-#[inline]
-fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
-    let (value, rest) = bytes.split_first_chunk::<4>()?;
-    Some((i32::from_be_bytes(*value), rest))
-}
-
-const MAX_DIMENSIONS: usize = 6;
-const DEPTH: CellError = CellError::Unrepresentable(Unrepresentable::MultiDimensional);
-const NOT_A_VECTOR: CellError = CellError::Malformed("an array from 0 on, without nulls");
-const NOT_AN_ARRAY: CellError = CellError::Malformed("elements between braces");
-
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod oracle;
@@ -859,6 +292,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::Unrepresentable;
 
     type Elements = Vec<Option<Vec<u8>>>;
 

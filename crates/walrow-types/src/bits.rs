@@ -1,4 +1,4 @@
-//! `bit(n)` and `varbit`.
+//! `bit(n)` and `varbit`: “Bit String Types”.
 //!
 //! ```text
 //! text    10101
@@ -11,7 +11,7 @@ use crate::pg_type::{AppendBytes, Known, PgType, known, scalar, text_from_binary
 /// `bit(n)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bit {
-    /// The number of bits, if the type modifier has it.
+    /// The number of bits, if the type modifier gives it.
     pub length: Option<i32>,
 }
 
@@ -66,7 +66,7 @@ impl AppendBytes for Bits {
 }
 
 /// Appends the text of a binary bit string.
-pub(crate) fn bits_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn bits_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     let (mut left, bytes) = split(cell)?;
     for byte in bytes {
         let shown = left.min(8);
@@ -78,7 +78,7 @@ pub(crate) fn bits_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<()
 }
 
 /// Appends the bits of a bit string's text, eight to a byte, zeros after the last.
-pub(crate) fn bits_from_text(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn bits_from_text(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     for eight in cell.chunks(8) {
         let mut byte = 0;
         for (place, digit) in (0..8_u32).rev().zip(eight) {
@@ -90,12 +90,12 @@ pub(crate) fn bits_from_text(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellE
 }
 
 /// The bits of a binary bit string, eight to a byte, zeros after the last.
-pub(crate) fn bits_from_binary(cell: &[u8]) -> Result<&[u8], CellError> {
+fn bits_from_binary(cell: &[u8]) -> Result<&[u8], CellError> {
     split(cell).map(|(_, bytes)| bytes)
 }
 
 /// Parses the text of a `bit(1)`.
-pub(crate) fn bit_from_text(cell: &[u8]) -> Result<bool, CellError> {
+fn bit_from_text(cell: &[u8]) -> Result<bool, CellError> {
     match cell {
         b"1" => Ok(true),
         b"0" => Ok(false),
@@ -104,7 +104,7 @@ pub(crate) fn bit_from_text(cell: &[u8]) -> Result<bool, CellError> {
 }
 
 /// Parses the binary form of a `bit(1)`.
-pub(crate) fn bit_from_binary(cell: &[u8]) -> Result<bool, CellError> {
+fn bit_from_binary(cell: &[u8]) -> Result<bool, CellError> {
     match cell {
         [0, 0, 0, 1, 0x80] => Ok(true),
         [0, 0, 0, 1, 0] => Ok(false),
@@ -112,7 +112,7 @@ pub(crate) fn bit_from_binary(cell: &[u8]) -> Result<bool, CellError> {
     }
 }
 
-/// How many bits there are, and their bytes.
+/// The number of bits, and their bytes.
 fn split(cell: &[u8]) -> Result<(usize, &[u8]), CellError> {
     let (count, bytes) = cell.split_first_chunk::<4>().ok_or(NOT_BITS)?;
     let count = i32::from_be_bytes(*count);

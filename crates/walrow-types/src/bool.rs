@@ -1,4 +1,9 @@
-//! `boolean`: `t` or `f`, or one byte of 1 or 0.
+//! `boolean`: “Boolean Type”.
+//!
+//! ```text
+//! text    t, f
+//! binary  u8 1 or 0
+//! ```
 
 use crate::error::CellError;
 use crate::pg_type::{PgType, known, scalar, text_from_binary};
@@ -19,7 +24,7 @@ impl PgType for Bool {
 
 /// Parses `t` or `f`.
 #[inline]
-pub(crate) fn bool_from_text(cell: &[u8]) -> Result<bool, CellError> {
+fn bool_from_text(cell: &[u8]) -> Result<bool, CellError> {
     match cell {
         b"t" => Ok(true),
         b"f" => Ok(false),
@@ -29,7 +34,7 @@ pub(crate) fn bool_from_text(cell: &[u8]) -> Result<bool, CellError> {
 
 /// Parses one byte, 1 or 0.
 #[inline]
-pub(crate) fn bool_from_binary(cell: &[u8]) -> Result<bool, CellError> {
+fn bool_from_binary(cell: &[u8]) -> Result<bool, CellError> {
     match cell {
         [1] => Ok(true),
         [0] => Ok(false),

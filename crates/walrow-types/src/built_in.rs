@@ -1,26 +1,14 @@
 //! PostgreSQL's built-in types: OIDs that are the same on every server.
 
+mod entry;
 mod table;
 
+pub use entry::BuiltIn;
 pub(crate) use table::*;
 use walrow_wire::Oid;
 
-/// A built-in type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BuiltIn {
-    /// `pg_type.oid`.
-    pub oid: Oid,
-    /// Its array type, 0 for none.
-    pub array: Oid,
-    /// `pg_type.typname`; the array type's is the same after an underscore.
-    pub name: &'static str,
-    /// What stands between the elements of an array's text.
-    pub delimiter: u8,
-}
-
 impl BuiltIn {
-    /// Finds the type with this OID, or whose array type has it; whether it is the array type.
+    /// Finds the type with this OID, or whose array type has it. Returns whether it is the array type.
     pub fn by_oid(oid: Oid) -> Option<(Self, bool)> {
         by_oid(oid)
     }
@@ -58,13 +46,13 @@ pub enum Part {
 /// OIDs below this one are assigned by hand and stay the same on every server and version.
 pub const FIRST_UNPINNED_OID: Oid = 10_000;
 
-/// A built-in type, and whether the OID or name asked for was its array type's.
+/// A built-in type, and whether the OID or name is that of its array type.
 fn by_oid(oid: Oid) -> Option<(BuiltIn, bool)> {
     find(|entry| {
         if entry.oid == oid {
             Some(false)
         } else {
-            // 0 stands for none.
+            // 0 is no type.
             (entry.array == oid && oid != 0).then_some(true)
         }
     })
@@ -84,13 +72,4 @@ fn find(matches: impl Fn(&BuiltIn) -> Option<bool>) -> Option<(BuiltIn, bool)> {
     BUILT_IN
         .iter()
         .find_map(|entry| matches(entry).map(|is_array| (*entry, is_array)))
-}
-
-const fn entry(oid: Oid, array: Oid, name: &'static str, delimiter: u8) -> BuiltIn {
-    BuiltIn {
-        oid,
-        array,
-        name,
-        delimiter,
-    }
 }

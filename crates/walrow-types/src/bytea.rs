@@ -1,4 +1,4 @@
-//! `bytea`, and hexadecimal digits wherever a type writes them.
+//! `bytea`: “Binary Data Types”; and hexadecimal digits for all types that write them.
 //!
 //! ```text
 //! hex     \x6162ff        the pinned setting
@@ -59,9 +59,9 @@ impl PgType for Bytea {
     }
 }
 
-/// Appends the bytes of a `bytea`, of either form. Appends nothing if they are malformed.
+/// Appends the bytes of a `bytea` in either text form; nothing if it is malformed.
 #[inline]
-pub(crate) fn bytea_from_text(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn bytea_from_text(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     match cell {
         [b'\\', b'x', digits @ ..] => bytes_from_hex(digits, out),
         _ => bytes_from_escapes(cell, out),
@@ -70,12 +70,12 @@ pub(crate) fn bytea_from_text(cell: &[u8], out: &mut Vec<u8>) -> Result<(), Cell
 
 /// Appends the hex form of a binary `bytea`, which is its bytes.
 #[inline]
-pub(crate) fn bytea_text_from_binary(cell: &[u8], out: &mut Vec<u8>) {
+fn bytea_text_from_binary(cell: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\\x");
     out.extend(cell.iter().flat_map(|byte| hex_from_byte(*byte)));
 }
 
-/// Appends the bytes that pairs of hexadecimal digits stand for. Appends nothing if they are malformed.
+/// Appends the bytes of pairs of hexadecimal digits; nothing if they are malformed.
 #[inline]
 pub(crate) fn bytes_from_hex(digits: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     let (pairs, rest) = digits.as_chunks::<2>();
@@ -103,7 +103,7 @@ pub(crate) fn bytes_from_hex(digits: &[u8], out: &mut Vec<u8>) -> Result<(), Cel
     }
 }
 
-/// Sixteen bytes from their digits; written without branches, so that the compiler does it for all at once.
+/// Sixteen bytes from their digits, without branches, so that the compiler vectorizes it.
 #[inline]
 pub(crate) fn sixteen_from_hex(digits: &[u8; 32], bytes: &mut [u8; 16]) -> bool {
     let nibbles = digits.map(nibble);

@@ -1,4 +1,4 @@
-//! Composite values, taken apart into their fields' cells; and the quotes that they share with ranges.
+//! Composite values: “Composite Types”.
 //!
 //! ```text
 //! text    (1,,"b c")      nothing is null, "" is the empty text; in quotes, both " and \ are doubled
@@ -6,13 +6,13 @@
 //!         per field: u32 type OID | i32 length, -1 for null | bytes
 //! ```
 //!
-//! Both readers hand out fields as they go, so what was handed out before an error counts for nothing.
-
-use std::ops::Range;
+//! Both readers pass each field on as soon as they have read it. After an error, the caller discards them.
 
 use crate::error::CellError;
+use crate::lengths::{split_cell, split_count};
 use crate::parts::Parts;
 use crate::pg_type::PgType;
+use crate::quotes::{Quotes, split_plain, split_quoted, write_quoted};
 use crate::settings::SessionSettings;
 
 /// A composite type.
@@ -120,15 +120,14 @@ impl<E: PgType + ?Sized> PgType for Composite<E> {
     }
 }
 
-/// Visits the fields of a composite's text with their places, nulls as `None`. `scratch` holds the field whose quotes
-/// were taken out. The type has `width` fields, which the text alone does not tell: one null and none at all are both
-/// written `()`.
-pub(crate) fn record_from_text<E: From<CellError>>(
+/// Visits the fields of a composite's text with their places, nulls as `None`. `scratch` holds a field without its
+/// quotes. `width` is the number of fields: the text of one null field and of no fields is the same, `()`.
+fn record_from_text(
     cell: &[u8],
     width: usize,
     scratch: &mut Vec<u8>,
-    mut visit: impl FnMut(usize, Option<&[u8]>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut visit: impl FnMut(usize, Option<&[u8]>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
     let mut rest = cell.strip_prefix(b"(").ok_or(NOT_A_RECORD)?;
     for place in 0..width {
         if place > 0 {
@@ -150,18 +149,18 @@ pub(crate) fn record_from_text<E: From<CellError>>(
     }
     match rest {
         b")" => Ok(()),
-        [b',', ..] => Err(FIELDS.into()),
-        _ => Err(NOT_A_RECORD.into()),
+        [b',', ..] => Err(FIELDS),
+        _ => Err(NOT_A_RECORD),
     }
 }
 
-/// The fields of a binary composite of these types, 0 for any, nulls as `None`; the last item is an error if the bytes
-/// do not end with the composite.
-pub(crate) fn record_from_binary(
+/// The fields of a binary composite of these types, 0 for any; nulls are `None`. Bytes after the composite give an
+/// error as the last item.
+fn record_from_binary(
     cell: &[u8],
     types: impl ExactSizeIterator<Item = u32>,
 ) -> Result<impl Iterator<Item = Result<Option<&[u8]>, CellError>>, CellError> {
-    // Each field takes the eight bytes of its type and its length at least.
+    // Each field takes at least the eight bytes of its type and its length.
     let (left, rest) = split_count(cell, 8).ok_or(FIELD_COUNT)?;
     if left != types.len() {
         return Err(FIELDS);
@@ -208,13 +207,13 @@ impl<'a> Iterator for BinaryRecord<'a> {
 
 /// Appends the text of a binary composite of these types. `field` appends the text of one field, given its place and
 /// its binary form; `scratch` holds that text until it is quoted.
-pub(crate) fn record_text_from_binary<E: From<CellError>>(
+fn record_text_from_binary(
     cell: &[u8],
     types: impl ExactSizeIterator<Item = u32>,
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
-    mut field: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut field: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
     out.push(b'(');
     for (place, next) in record_from_binary(cell, types)?.enumerate() {
         write_field(place, next?, scratch, out, &mut field)?;
@@ -223,8 +222,9 @@ pub(crate) fn record_text_from_binary<E: From<CellError>>(
     Ok(())
 }
 
-/// Appends a composite's text with its fields' written anew: `field` appends one, given its place and its text.
-pub(crate) fn record_text_from_text(
+/// Appends a composite with new texts of its fields: `field` gets the place and the old text of one and appends the
+/// new text.
+fn record_text_from_text(
     cell: &[u8],
     width: usize,
     out: &mut Vec<u8>,
@@ -239,14 +239,14 @@ pub(crate) fn record_text_from_text(
     Ok(())
 }
 
-/// Appends a field behind those before it; `field` appends its text to the scratch.
-fn write_field<E>(
+/// Appends a field, after a comma unless it is the first; `field` appends its text to the scratch.
+fn write_field(
     place: usize,
     value: Option<&[u8]>,
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
-    mut field: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut field: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
     if place > 0 {
         out.push(b',');
     }
@@ -258,8 +258,8 @@ fn write_field<E>(
     Ok(())
 }
 
-/// Whether this is the text of a composite of another number of fields.
-pub(crate) fn has_other_width(cell: &[u8], width: usize) -> bool {
+/// Whether this is the text of a composite with another number of fields.
+fn has_other_width(cell: &[u8], width: usize) -> bool {
     let mut fields = 0_usize;
     let counted = record_from_text(cell, usize::MAX, &mut Vec::new(), |_, _| {
         fields = fields.saturating_add(1);
@@ -268,7 +268,7 @@ pub(crate) fn has_other_width(cell: &[u8], width: usize) -> bool {
     counted == Err(FIELDS) && fields != width
 }
 
-/// What the server quotes in a field.
+/// The bytes that the server quotes in a field.
 fn is_special(byte: u8) -> bool {
     matches!(
         byte,
@@ -276,113 +276,10 @@ fn is_special(byte: u8) -> bool {
     )
 }
 
-/// How a quote is written within quotes; a backslash takes the place of either.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Quotes {
-    /// Twice, or behind a backslash.
-    Doubled,
-    /// Behind a backslash only.
-    Escaped,
-}
-
-/// Text that was in quotes: a part of the cell, or a part of the scratch if it had escapes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unquoted<'a> {
-    Plain(&'a [u8]),
-    Scratch(Range<usize>),
-}
-
-impl<'a> Unquoted<'a> {
-    pub(crate) fn bytes<'s>(&self, scratch: &'s [u8]) -> &'s [u8]
-    where
-        'a: 's,
-    {
-        match self {
-            Self::Plain(bytes) => bytes,
-            Self::Scratch(range) => scratch.get(range.clone()).unwrap_or_default(),
-        }
-    }
-}
-
-/// The text up to the closing quote, and what follows it. Text with escapes is appended to the scratch.
-pub(crate) fn split_quoted<'a>(
-    quoted: &'a [u8],
-    quotes: Quotes,
-    scratch: &mut Vec<u8>,
-) -> Result<(Unquoted<'a>, &'a [u8]), CellError> {
-    let start = scratch.len();
-    let mut escapes = false;
-    let mut rest = quoted;
-    loop {
-        let place = rest
-            .iter()
-            .position(|byte| matches!(byte, b'"' | b'\\'))
-            .ok_or(UNCLOSED)?;
-        let (plain, special) = rest.split_at_checked(place).ok_or(UNCLOSED)?;
-        let (escaped, after) = match *special {
-            [b'\\', escaped, ref after @ ..] => (escaped, after),
-            [b'"', b'"', ref after @ ..] if quotes == Quotes::Doubled => (b'"', after),
-            [b'"', ref after @ ..] if escapes => {
-                scratch.extend_from_slice(plain);
-                return Ok((Unquoted::Scratch(start..scratch.len()), after));
-            }
-            [b'"', ref after @ ..] => return Ok((Unquoted::Plain(plain), after)),
-            _ => return Err(UNCLOSED),
-        };
-        scratch.extend_from_slice(plain);
-        scratch.push(escaped);
-        (escapes, rest) = (true, after);
-    }
-}
-
-/// The text up to the first special byte, and what follows from there.
-pub(crate) fn split_plain(rest: &[u8], special: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
-    let place = rest.iter().position(|byte| special(*byte));
-    place
-        .and_then(|place| rest.split_at_checked(place))
-        .unwrap_or((rest, &[]))
-}
-
-/// Appends text, in quotes if it is empty or has special bytes.
-pub(crate) fn write_quoted(text: &[u8], special: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
-    if !text.is_empty() && !text.iter().any(|byte| special(*byte)) {
-        out.extend_from_slice(text);
-        return;
-    }
-    out.push(b'"');
-    for byte in text {
-        if matches!(byte, b'"' | b'\\') {
-            out.push(*byte);
-        }
-        out.push(*byte);
-    }
-    out.push(b'"');
-}
-
-/// A count of things that take so many bytes each at least, if as many bytes follow.
-pub(crate) fn split_count(bytes: &[u8], least: usize) -> Option<(usize, &[u8])> {
-    let (count, rest) = bytes.split_first_chunk::<4>()?;
-    let count = usize::try_from(i32::from_be_bytes(*count)).ok()?;
-    (count.checked_mul(least)? <= rest.len()).then_some((count, rest))
-}
-
-/// Bytes behind their length, which is -1 for null, and what follows them.
-pub(crate) fn split_cell(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    match i32::from_be_bytes(*length) {
-        -1 => Some((None, rest)),
-        length => {
-            let (cell, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-            Some((Some(cell), rest))
-        }
-    }
-}
-
 const NOT_A_RECORD: CellError = CellError::Malformed("fields between parentheses");
 const FIELDS: CellError = CellError::Malformed("as many fields as the catalog says");
 const FIELD_TYPES: CellError = CellError::Malformed("fields of the types that the catalog says");
 const FIELD_COUNT: CellError = CellError::Malformed("a count of fields and as many fields");
-const UNCLOSED: CellError = CellError::Malformed("a closing quote");
 
 #[cfg(test)]
 mod oracle;
@@ -392,6 +289,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::quotes::UNCLOSED;
 
     type Fields = Vec<Option<Vec<u8>>>;
 
@@ -401,7 +299,7 @@ mod tests {
         record_from_text(cell, width, &mut scratch, |place, field| {
             assert_eq!(place, fields.len());
             fields.push(field.map(<[u8]>::to_vec));
-            Ok::<_, CellError>(())
+            Ok(())
         })?;
         assert_eq!(fields.len(), width);
         Ok(fields)
@@ -446,7 +344,7 @@ mod tests {
             &mut out,
             |_, field, out| {
                 out.extend_from_slice(field);
-                Ok::<_, CellError>(())
+                Ok(())
             },
         )?;
         Ok(out)
@@ -631,7 +529,7 @@ mod tests {
             for cell in [&cell[..], near.as_bytes(), &headed] {
                 let _ = (binary(cell), rendered(cell));
                 if let Ok(fields) = text(cell, width) {
-                    // Whatever is taken is one of the ways to write it.
+                    // Accepted text may differ from what the server writes, but has the same fields.
                     prop_assert_eq!(text(&rendered(&sent(&fields)).unwrap(), width), Ok(fields));
                 }
             }

@@ -1,12 +1,12 @@
-//! `cube`, an extension's boxes of any dimensions.
+//! `cube`, the type of the extension “cube”.
 //!
 //! ```text
 //! (1, 2),(3, 4)                           one corner if both are the same
 //! binary      u32 1 << 31 if one corner, dimensions | f64 of each
 //! ```
 
-use super::float::f64_text_from_binary;
 use crate::error::CellError;
+use crate::float::f64_text_from_binary;
 use crate::pg_type::{PgType, known, text_from_binary};
 
 /// The extension `cube`'s type.
@@ -20,7 +20,7 @@ impl PgType for Cube {
 }
 
 /// Appends the text of a binary `cube`.
-pub(crate) fn cube_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn cube_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     const EXPECTED: CellError = CellError::Malformed("a count of dimensions and as many numbers");
     let (head, rest) = cell.split_first_chunk::<4>().ok_or(EXPECTED)?;
     let head = u32::from_be_bytes(*head);

@@ -1,4 +1,4 @@
-//! `numeric` of 39 to 76 digits, which must be asked for: most readers of Arrow take no more than 38.
+//! `numeric` of 39 to 76 digits: “Numeric Types”. Not the default, since most readers of Arrow stop at 38 digits.
 
 use crate::error::{CellError, Unrepresentable};
 use crate::numeric::numeric_text_from_binary;
@@ -33,12 +33,12 @@ impl Decimal256 {
         Some(Self { precision, scale })
     }
 
-    /// How many digits fit, 1 to 76.
+    /// The number of digits, 1 to 76.
     pub const fn precision(self) -> u8 {
         self.precision
     }
 
-    /// How many of them follow the point.
+    /// The number of digits after the point.
     pub const fn scale(self) -> u8 {
         self.scale
     }
@@ -68,7 +68,7 @@ impl fmt::Display for WideDecimal {
 
 /// The most digits of a 256-bit decimal.
 const MAX_PRECISION: u8 = 76;
-/// How many digits each half of a [`WideDecimal`] has.
+/// The number of digits in each half of a [`WideDecimal`].
 const HALF: usize = 38;
 
 /// Parses the text of a `numeric` into units of the last digit after the point.

@@ -1,24 +1,24 @@
-//! What can be wrong with one cell.
+//! The errors of one cell.
 
 use std::fmt;
 
-/// Bytes that one value may become, however few its cell has. PostgreSQL's own values are never larger.
+/// The most bytes of one value, however few its cell has. PostgreSQL's own values are never larger.
 pub(crate) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 /// Why a cell did not become a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "a cell is malformed, or legal and without a place"
+    reason = "a cell is malformed, or legal and not representable"
 )]
 pub enum CellError {
-    /// Bytes that PostgreSQL never writes for this type under the pinned settings; says what was expected.
+    /// Bytes that PostgreSQL never writes for this type under the pinned settings. Contains what was expected.
     Malformed(&'static str),
-    /// A legal PostgreSQL value for which the Arrow type has no place.
+    /// A legal PostgreSQL value that the Arrow type cannot represent.
     Unrepresentable(Unrepresentable),
 }
 
-/// The reason why a legal value has no place in the column's Arrow type.
+/// The reason why the column's Arrow type cannot represent a legal value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepresentable {
@@ -28,11 +28,11 @@ pub enum Unrepresentable {
     NegativeInfinity,
     /// `NaN` of a numeric.
     NotANumber,
-    /// A moment further from 1970 than 64 bits of microseconds.
+    /// A timestamp further from 1970 than 64 bits of microseconds.
     OutOfRange,
     /// `24:00:00`, which is not a time within a day.
     EndOfDay,
-    /// Digits other than zero after the last one that the column's scale keeps.
+    /// Digits other than zero beyond the column's scale.
     Scale,
     /// More digits than the column's precision.
     Precision,
@@ -42,13 +42,13 @@ pub enum Unrepresentable {
     InvalidUtf8,
     /// The binary form of a type whose text form the column holds.
     BinaryCell,
-    /// The binary form of a type that nothing tells of.
+    /// The binary form of an unknown type.
     UnknownType,
-    /// More than [`MAX_VALUE`], or than the 2 GiB that a batch can hold of a column.
+    /// A value of more than 1 GiB, or more than 2 GiB of one column in one batch.
     TooLarge,
     /// A number too large or too small for a floating-point number.
     FloatRange,
-    /// A number that is too large for 64 bits with a sign.
+    /// A number too large for 64 bits with a sign.
     SignedRange,
     /// An interval with more microseconds than 64 bits of nanoseconds.
     IntervalRange,
@@ -59,7 +59,7 @@ pub enum Unrepresentable {
 }
 
 impl CellError {
-    /// Passes malformed cells on, and accepts values that are merely not representable.
+    /// An error only if the cell is malformed: a value that is not representable is legal.
     pub(crate) fn malformed(self) -> Result<(), Self> {
         match self {
             Self::Malformed(_) => Err(self),

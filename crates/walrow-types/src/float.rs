@@ -1,15 +1,19 @@
-//! `real` and `double precision`.
+//! `real` and `double precision`: “Numeric Types”.
 //!
-//! The server writes the shortest decimal that reads back as the same value, so the text of a `real` is read as 32 bits
-//! at once: by way of 64 bits it would be rounded twice.
+//! ```text
+//! text    1.5, -1e-07, NaN, Infinity, -Infinity     the shortest decimal that reads back as the same value
+//! binary  f32 or f64
+//! ```
+//!
+//! The text of a `real` is read as 32 bits directly: by way of 64 bits it would be rounded twice.
 
 use std::fmt::LowerExp;
 use std::io::Write as _;
 use std::str::FromStr;
 
-use super::int::decimal_digits;
-use super::numeric::numeric_text_from_binary;
+use crate::digits::decimal_digits;
 use crate::error::{CellError, Unrepresentable};
+use crate::numeric::numeric_text_from_binary;
 use crate::pg_type::{PgType, known, scalar, text_from_binary};
 
 /// `real`.
@@ -68,8 +72,8 @@ pub(crate) fn f64_from_text(cell: &[u8]) -> Result<f64, CellError> {
     }
 }
 
-/// Parses a `numeric` into the nearest number, which is why it must be asked for. What is nearest to none, such as
-/// 1e-400 with all its digits, does not fit; a zero may have any number of digits behind its point.
+/// Parses a `numeric` into the nearest number; not the default, since it rounds. Numbers beyond the range of floats, such
+/// as 1e-400, are not representable; a zero may have any number of digits after its point.
 pub(crate) fn f64_from_numeric_text(cell: &[u8]) -> Result<f64, CellError> {
     let negative = cell.starts_with(b"-");
     if cell.contains(&b'e') {
@@ -96,7 +100,7 @@ pub(crate) fn f64_from_numeric_binary(cell: &[u8]) -> Result<f64, CellError> {
 
 /// Parses the binary form of a `real`. As in text, there is one NaN: it has no sign.
 #[inline]
-pub(crate) fn f32_from_binary(cell: &[u8]) -> Result<f32, CellError> {
+fn f32_from_binary(cell: &[u8]) -> Result<f32, CellError> {
     let bytes = cell.try_into();
     let value = f32::from_be_bytes(bytes.map_err(|_| CellError::Malformed("4 bytes"))?);
     Ok(if value.is_nan() { f32::NAN } else { value })
@@ -104,7 +108,7 @@ pub(crate) fn f32_from_binary(cell: &[u8]) -> Result<f32, CellError> {
 
 /// Parses the binary form of a `double precision`. As in text, there is one NaN: it has no sign.
 #[inline]
-pub(crate) fn f64_from_binary(cell: &[u8]) -> Result<f64, CellError> {
+fn f64_from_binary(cell: &[u8]) -> Result<f64, CellError> {
     let bytes = cell.try_into();
     let value = f64::from_be_bytes(bytes.map_err(|_| CellError::Malformed("8 bytes"))?);
     Ok(if value.is_nan() { f64::NAN } else { value })
@@ -142,7 +146,7 @@ pub(crate) fn f64_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Writes what is no digits: the whole of a value that has none, or its sign. Whether digits are to follow.
+/// Appends the whole of a value without digits, or the sign. Returns whether digits follow.
 fn write_special(value: f64, out: &mut Vec<u8>) -> bool {
     if value.is_nan() {
         out.extend_from_slice(b"NaN");
@@ -172,8 +176,8 @@ struct Binary {
 }
 
 impl Binary {
-    /// Whether the decimal lies halfway to a neighbour: that reads back as the even one of the two, and still the
-    /// server does not write it.
+    /// Whether the decimal lies halfway to a neighbour. It reads back as the even one of the two, but the server does
+    /// not write it.
     fn is_halfway(self, decimal: Decimal) -> bool {
         let odd = self.mantissa & 1 == 1;
         let above = self.mantissa.wrapping_mul(2).wrapping_add(1);
@@ -259,14 +263,14 @@ impl Decimal {
     }
 }
 
-/// Appends the fewest digits that lie nearer to the number than to any other. From `fixed` digits before the point on,
-/// and with more than three zeros behind it, they have an exponent.
+/// Appends the fewest digits that are nearer to the number than to any other. Numbers of more than `fixed` digits before
+/// the point, or with more than three zeros after it, have an exponent.
 fn write_shortest<T>(value: T, binary: Binary, fixed: i32, out: &mut Vec<u8>)
 where
     T: LowerExp + FromStr + PartialEq + Copy,
 {
     let start = out.len();
-    // A vector takes everything.
+    // Writing to a vector cannot fail.
     let _ = write!(out, "{value:e}");
     let decimal = |out: &[u8]| out.get(start..).and_then(Decimal::of);
     if decimal(out).is_some_and(|decimal| binary.is_halfway(decimal)) {
@@ -287,7 +291,7 @@ where
         return;
     };
     out.truncate(start);
-    // Of two that are as near the server takes the even one.
+    // Of two that are equally near, the server takes the even one.
     let even = digits & !1;
     if even != digits && binary.is_half_less_than(Decimal { digits, exponent }) {
         let _ = write!(out, "{even}e{exponent}");
@@ -349,7 +353,7 @@ fn lay_out(digits: u64, exponent: i32, fixed: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// A decimal as the server writes it: `-?d+(.d+)?(e[+-]dd+)?`, without needless zeros in front.
+/// A decimal as the server writes it: `-?d+(.d+)?(e[+-]dd+)?`, without leading zeros.
 #[inline]
 fn finite<T: FromStr>(cell: &[u8]) -> Option<T> {
     let number = cell.strip_prefix(b"-").unwrap_or(cell);
@@ -386,7 +390,7 @@ fn after_digits(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether the text is a zero, not a number too small to tell from one.
+/// Whether the text is exactly zero, not a number that is rounded to zero.
 fn is_zero(cell: &[u8]) -> bool {
     matches!(cell, b"0" | b"-0")
 }

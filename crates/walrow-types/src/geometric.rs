@@ -1,5 +1,5 @@
-//! `point`, `lseg`, `box`, `line` and `circle`, which have a fixed count of numbers; `path` and `polygon`, which have
-//! any count of points.
+//! `point`, `lseg`, `box`, `line` and `circle`, which have a fixed number of coordinates; `path` and `polygon`, which have
+//! any number of points: “Geometric Types”.
 //!
 //! ```text
 //! point     (x,y)
@@ -14,10 +14,10 @@
 //!           and a polygon i32 points
 //! ```
 
-use super::composite::split_count;
-use super::float::{f64_from_text, f64_text_from_binary};
 use crate::built_in;
 use crate::error::CellError;
+use crate::float::{f64_from_text, f64_text_from_binary};
+use crate::lengths::split_count;
 use crate::pg_type::{Known, PgType, known, text_from_binary};
 use crate::settings::SessionSettings;
 
@@ -107,7 +107,7 @@ impl Polygon {
     }
 }
 
-/// A geometric type with a fixed count of numbers.
+/// A geometric type with a fixed number of coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shape {
@@ -124,7 +124,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// What the numbers are called, in the order of both forms.
+    /// The names of the numbers, in the order of both forms.
     pub const fn names(self) -> &'static [&'static str] {
         match self {
             Self::Point => &["x", "y"],
@@ -163,11 +163,7 @@ impl Shape {
 }
 
 /// Parses a shape's text into its numbers, in place of what `numbers` held.
-pub(crate) fn shape_from_text(
-    shape: Shape,
-    cell: &[u8],
-    numbers: &mut Vec<f64>,
-) -> Result<(), CellError> {
+fn shape_from_text(shape: Shape, cell: &[u8], numbers: &mut Vec<f64>) -> Result<(), CellError> {
     numbers.clear();
     let (first, marks) = shape.marks().split_first().ok_or(NOT_A_SHAPE)?;
     let mut rest = cell.strip_prefix(*first).ok_or(NOT_A_SHAPE)?;
@@ -184,11 +180,7 @@ pub(crate) fn shape_from_text(
 }
 
 /// Parses a shape's binary form into its numbers, in place of what `numbers` held.
-pub(crate) fn shape_from_binary(
-    shape: Shape,
-    cell: &[u8],
-    numbers: &mut Vec<f64>,
-) -> Result<(), CellError> {
+fn shape_from_binary(shape: Shape, cell: &[u8], numbers: &mut Vec<f64>) -> Result<(), CellError> {
     numbers.clear();
     let words = shape_words(shape, cell)?;
     numbers.extend(words.iter().map(|word| f64::from_be_bytes(*word)));
@@ -196,11 +188,7 @@ pub(crate) fn shape_from_binary(
 }
 
 /// Appends the text of a binary shape.
-pub(crate) fn shape_text_from_binary(
-    shape: Shape,
-    cell: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<(), CellError> {
+fn shape_text_from_binary(shape: Shape, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     let mut words = shape_words(shape, cell)?.iter();
     for mark in shape.marks() {
         out.extend_from_slice(mark);
@@ -219,8 +207,8 @@ fn shape_words(shape: Shape, cell: &[u8]) -> Result<&[[u8; 8]], CellError> {
     }
 }
 
-/// Parses a path's text into its points, in place of what `points` held; whether the path is closed.
-pub(crate) fn path_from_text(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Result<bool, CellError> {
+/// Parses a path's text into its points, in place of what `points` held. Returns whether the path is closed.
+fn path_from_text(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Result<bool, CellError> {
     points.clear();
     match cell {
         [b'(', inside @ .., b')'] => points_from_text(inside, points).map(|()| true),
@@ -230,7 +218,7 @@ pub(crate) fn path_from_text(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Result<
 }
 
 /// Parses a polygon's text into its points, in place of what `points` held.
-pub(crate) fn polygon_from_text(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Result<(), CellError> {
+fn polygon_from_text(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Result<(), CellError> {
     points.clear();
     match cell {
         [b'(', inside @ .., b')'] => points_from_text(inside, points),
@@ -238,7 +226,7 @@ pub(crate) fn polygon_from_text(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Resu
     }
 }
 
-/// Points between commas, one at least.
+/// At least one point, with commas between them.
 fn points_from_text(inside: &[u8], points: &mut Vec<[f64; 2]>) -> Result<(), CellError> {
     let mut rest = inside;
     loop {
@@ -253,8 +241,8 @@ fn points_from_text(inside: &[u8], points: &mut Vec<[f64; 2]>) -> Result<(), Cel
     }
 }
 
-/// Parses a binary path into its points, in place of what `points` held; whether the path is closed.
-pub(crate) fn path_from_binary(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Result<bool, CellError> {
+/// Parses a binary path into its points, in place of what `points` held. Returns whether the path is closed.
+fn path_from_binary(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Result<bool, CellError> {
     points.clear();
     let (closed, words) = path_words(cell)?;
     points.extend(words.iter().map(point_from_words));
@@ -262,17 +250,14 @@ pub(crate) fn path_from_binary(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Resul
 }
 
 /// Parses a binary polygon into its points, in place of what `points` held.
-pub(crate) fn polygon_from_binary(
-    cell: &[u8],
-    points: &mut Vec<[f64; 2]>,
-) -> Result<(), CellError> {
+fn polygon_from_binary(cell: &[u8], points: &mut Vec<[f64; 2]>) -> Result<(), CellError> {
     points.clear();
     points.extend(polygon_words(cell)?.iter().map(point_from_words));
     Ok(())
 }
 
 /// Appends the text of a binary path.
-pub(crate) fn path_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn path_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     let (closed, words) = path_words(cell)?;
     let [open, close] = if closed { *b"()" } else { *b"[]" };
     out.push(open);
@@ -282,7 +267,7 @@ pub(crate) fn path_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<()
 }
 
 /// Appends the text of a binary polygon.
-pub(crate) fn polygon_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn polygon_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     let words = polygon_words(cell)?;
     out.push(b'(');
     write_points(words, out)?;
@@ -312,7 +297,7 @@ fn path_words(cell: &[u8]) -> Result<(bool, &[PointWords]), CellError> {
     }
 }
 
-/// The numbers of the points of a binary polygon, one at least.
+/// The numbers of the points of a binary polygon, which has at least one.
 fn polygon_words(cell: &[u8]) -> Result<&[PointWords], CellError> {
     const EXPECTED: CellError = CellError::Malformed("a count of points and as many points");
     let (count, rest) = split_count(cell, 16).ok_or(EXPECTED)?;
@@ -652,7 +637,7 @@ mod tests {
 
     fn number() -> impl Strategy<Value = u64> {
         prop_oneof![
-            // Of the NaNs there is one, since text tells no more.
+            // Text has only one NaN.
             any::<u64>().prop_map(|bits| match f64::from_bits(bits) {
                 value if value.is_nan() => f64::NAN.to_bits(),
                 _ => bits,

@@ -1,14 +1,15 @@
-//! `hstore`, an extension's pairs of texts.
+//! `hstore`, the type of the extension “hstore”.
 //!
 //! ```text
-//! "k"=>"v", "k"=>NULL                     a backslash before " and \
-//! binary      i32 pairs
-//!             per pair: i32 length | key | i32 length, -1 for null | value
+//! text    "k"=>"v", "k"=>NULL     a backslash before " and \
+//! binary  i32 pairs
+//!         per pair: i32 length | key | i32 length, -1 for null | value
 //! ```
 
-use super::composite::{Quotes, split_cell, split_count, split_quoted};
 use crate::error::CellError;
+use crate::lengths::{split_cell, split_count};
 use crate::pg_type::{PgType, known};
+use crate::quotes::{Quotes, split_quoted};
 use crate::settings::SessionSettings;
 
 /// The extension `hstore`'s type: text keys, and text values that may be null.
@@ -53,13 +54,13 @@ impl PgType for Hstore {
     }
 }
 
-/// Visits the pairs of an hstore's text, null values as `None`; how many there are. `scratch` holds keys and values
-/// whose escapes were taken out.
-pub(crate) fn hstore_from_text<E: From<CellError>>(
+/// Visits the pairs of an hstore's text, null values as `None`. Returns their number. `scratch` holds a key and a value
+/// without their escapes.
+fn hstore_from_text(
     cell: &[u8],
     scratch: &mut Vec<u8>,
-    mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
-) -> Result<usize, E> {
+    mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), CellError>,
+) -> Result<usize, CellError> {
     let mut pairs = 0_usize;
     let mut rest = cell;
     while !rest.is_empty() {
@@ -72,21 +73,20 @@ pub(crate) fn hstore_from_text<E: From<CellError>>(
                 (Some(value), after)
             }
             [b'=', b'>', b'N', b'U', b'L', b'L', after @ ..] => (None, after),
-            _ => return Err(NOT_AN_HSTORE.into()),
+            _ => return Err(NOT_AN_HSTORE),
         };
         let value = value.as_ref().map(|value| value.bytes(scratch));
         visit(key.bytes(scratch), value)?;
         pairs = pairs.saturating_add(1);
         rest = match after {
             [] | [b',', b' ', b'"', ..] => after.get(2..).unwrap_or_default(),
-            _ => return Err(NOT_AN_HSTORE.into()),
+            _ => return Err(NOT_AN_HSTORE),
         };
     }
     Ok(pairs)
 }
 
-/// The pairs of a binary hstore, null values as `None`; the last item is an error if the bytes do not end with the
-/// hstore.
+/// The pairs of a binary hstore, null values as `None`. Bytes after the hstore give an error as the last item.
 #[derive(Clone, Debug)]
 pub struct BinaryHstore<'a> {
     left: usize,
@@ -94,8 +94,8 @@ pub struct BinaryHstore<'a> {
 }
 
 /// Reads the head of a binary hstore.
-pub(crate) fn hstore_from_binary(cell: &[u8]) -> Result<BinaryHstore<'_>, CellError> {
-    // Each pair takes the eight bytes of its lengths at least.
+fn hstore_from_binary(cell: &[u8]) -> Result<BinaryHstore<'_>, CellError> {
+    // Each pair takes at least the eight bytes of its lengths.
     let (left, rest) =
         split_count(cell, 8).ok_or(CellError::Malformed("a count of pairs and as many pairs"))?;
     Ok(BinaryHstore { left, rest })
@@ -123,7 +123,7 @@ impl<'a> Iterator for BinaryHstore<'a> {
 }
 
 /// Appends the text of a binary hstore.
-pub(crate) fn hstore_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn hstore_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     for (place, pair) in hstore_from_binary(cell)?.enumerate() {
         let (key, value) = pair?;
         if place > 0 {
@@ -169,7 +169,7 @@ mod tests {
         let mut scratch = b"left over".to_vec();
         let count = hstore_from_text(cell, &mut scratch, |key, value| {
             pairs.push((key.to_vec(), value.map(<[u8]>::to_vec)));
-            Ok::<_, CellError>(())
+            Ok(())
         })?;
         assert_eq!(count, pairs.len());
         Ok(pairs)
@@ -326,7 +326,7 @@ mod tests {
             for cell in [&cell[..], near.as_bytes(), &headed] {
                 let _ = (hstore_binary(cell), hstore_rendered(cell));
                 if let Ok(pairs) = hstore_text(cell) {
-                    // Whatever is taken is one of the ways to write it.
+                    // Accepted text may differ from what the server writes, but has the same pairs.
                     prop_assert_eq!(hstore_text(&hstore_rendered(&hstore_sent(&pairs)).unwrap()), Ok(pairs));
                 }
             }

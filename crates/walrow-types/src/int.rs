@@ -1,9 +1,12 @@
-//! `smallint`, `integer`, `bigint`, and the unsigned `oid`, `xid`, `cid` and `xid8`.
+//! `smallint`, `integer`, `bigint`, and the unsigned `oid`, `xid`, `cid` and `xid8`: “Numeric Types”,
+//! “Object Identifier Types”.
 //!
-//! Text is read eight digits at a time: the digits are the bytes of one word, and three multiplications add them up.
+//! ```text
+//! text    -32768     digits without leading zeros, after a minus if negative
+//! binary  2, 4 or 8 bytes
+//! ```
 
-use std::io::Write as _;
-
+use crate::digits::{decimal_digits, write_decimal};
 use crate::error::CellError;
 use crate::pg_type::{PgType, known, scalar, text_from_binary};
 
@@ -75,7 +78,7 @@ impl PgType for Xid8 {
 
 /// Parses a `smallint`.
 #[inline]
-pub(crate) fn i16_from_text(cell: &[u8]) -> Result<i16, CellError> {
+fn i16_from_text(cell: &[u8]) -> Result<i16, CellError> {
     signed(cell)
         .and_then(|value| i16::try_from(value).ok())
         .ok_or(CellError::Malformed("an integer of 16 bits"))
@@ -91,13 +94,13 @@ pub(crate) fn i32_from_text(cell: &[u8]) -> Result<i32, CellError> {
 
 /// Parses a `bigint`.
 #[inline]
-pub(crate) fn i64_from_text(cell: &[u8]) -> Result<i64, CellError> {
+fn i64_from_text(cell: &[u8]) -> Result<i64, CellError> {
     signed(cell).ok_or(CellError::Malformed("an integer of 64 bits"))
 }
 
 /// Parses an `oid`, `xid` or `cid`.
 #[inline]
-pub(crate) fn u32_from_text(cell: &[u8]) -> Result<u32, CellError> {
+fn u32_from_text(cell: &[u8]) -> Result<u32, CellError> {
     unsigned(cell)
         .and_then(|value| u32::try_from(value).ok())
         .ok_or(CellError::Malformed("an unsigned integer of 32 bits"))
@@ -113,13 +116,13 @@ pub(crate) fn u16_from_text(cell: &[u8]) -> Result<u16, CellError> {
 
 /// Parses an `xid8`.
 #[inline]
-pub(crate) fn u64_from_text(cell: &[u8]) -> Result<u64, CellError> {
+fn u64_from_text(cell: &[u8]) -> Result<u64, CellError> {
     unsigned(cell).ok_or(CellError::Malformed("an unsigned integer of 64 bits"))
 }
 
 /// Parses the binary form of a `smallint`.
 #[inline]
-pub(crate) fn i16_from_binary(cell: &[u8]) -> Result<i16, CellError> {
+fn i16_from_binary(cell: &[u8]) -> Result<i16, CellError> {
     Ok(i16::from_be_bytes(
         cell.try_into()
             .map_err(|_| CellError::Malformed("2 bytes"))?,
@@ -171,31 +174,6 @@ pub(crate) fn u64_from_binary(cell: &[u8]) -> Result<u64, CellError> {
     ))
 }
 
-/// Appends a number's digits, without the ways of formatting that std has to ask for.
-#[inline]
-pub(crate) fn write_decimal(number: impl Into<i128>, out: &mut Vec<u8>) {
-    let number = number.into();
-    if number < 0 {
-        out.push(b'-');
-    }
-    let Ok(mut left) = u64::try_from(number.unsigned_abs()) else {
-        // A vector takes everything.
-        let _ = write!(out, "{}", number.unsigned_abs());
-        return;
-    };
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    for place in digits.iter_mut().rev() {
-        *place = b'0' | (left % 10).to_le_bytes()[0];
-        left /= 10;
-        start = start.saturating_sub(1);
-        if left == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(digits.get(start..).unwrap_or_default());
-}
-
 /// An optional minus, then a number without leading zeros; zero has no sign.
 #[inline]
 fn signed(cell: &[u8]) -> Option<i64> {
@@ -225,78 +203,6 @@ fn unsigned(cell: &[u8]) -> Option<u64> {
         _ => decimal_digits(cell),
     }
 }
-
-/// The value of 1 to 19 digits, leading zeros among them or not.
-#[inline]
-#[expect(
-    clippy::arithmetic_side_effects,
-    reason = "19 digits are less than 2^64"
-)]
-pub(crate) fn decimal_digits(digits: &[u8]) -> Option<u64> {
-    match digits.as_chunks::<8>() {
-        ([], []) => None,
-        ([], tail) => up_to_seven_digits(tail),
-        ([a], []) => eight_digits(*a),
-        ([a], tail) => {
-            Some(eight_digits(*a)? * power_of_ten(tail.len())? + up_to_seven_digits(tail)?)
-        }
-        ([a, b], []) => Some(eight_digits(*a)? * 100_000_000 + eight_digits(*b)?),
-        ([a, b], tail) if tail.len() <= 3 => {
-            let head = eight_digits(*a)? * 100_000_000 + eight_digits(*b)?;
-            Some(head * power_of_ten(tail.len())? + up_to_seven_digits(tail)?)
-        }
-        _ => None,
-    }
-}
-
-/// The value of eight digits.
-#[inline]
-#[expect(
-    clippy::arithmetic_side_effects,
-    reason = "each lane holds what its digits can reach"
-)]
-pub(crate) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
-    let lanes = u64::from_le_bytes(digits) ^ ZEROS;
-    // A digit leaves 0 to 9 in its lane, and 0x76 more than 9 reaches the top bit.
-    if (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080 != 0 {
-        return None;
-    }
-    let pairs = (lanes * 10 + (lanes >> 8)) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
-}
-
-#[inline]
-#[expect(
-    clippy::arithmetic_side_effects,
-    reason = "at most 7 digits, shifts of at most 56 bits"
-)]
-fn up_to_seven_digits(digits: &[u8]) -> Option<u64> {
-    if let (Some(first), Some(last)) = (digits.first_chunk::<4>(), digits.last_chunk::<4>()) {
-        // Both loads see the digits in the middle; or-ing the same bits twice changes nothing.
-        let bits = u32::try_from(digits.len()).ok()? * 8;
-        let head = u64::from(u32::from_le_bytes(*first));
-        let tail = u64::from(u32::from_le_bytes(*last)) << (bits - 32);
-        return eight_digits(((head | tail) << (64 - bits) | ZEROS >> bits).to_le_bytes());
-    }
-    let mut value = 0_u64;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value * 10 + u64::from(digit);
-    }
-    Some(value)
-}
-
-#[inline]
-fn power_of_ten(exponent: usize) -> Option<u64> {
-    const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
-    POWERS.get(exponent).copied()
-}
-
-const ZEROS: u64 = u64::from_le_bytes(*b"00000000");
 
 #[cfg(test)]
 mod tests {
@@ -368,26 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_std_writes_them() {
-        fn check(number: i128) {
-            let mut out = b"before".to_vec();
-            write_decimal(number, &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), format!("before{number}"));
+    fn binary_of_another_length_is_refused() {
+        for length in (0..=9).filter(|length| *length != 8) {
+            let cell = vec![0; length];
+            assert_eq!(i64_from_binary(&cell), Err(CellError::Malformed("8 bytes")));
+            assert_eq!(u64_from_binary(&cell), Err(CellError::Malformed("8 bytes")));
+            assert_eq!(i32_from_binary(&cell).is_ok(), length == 4);
+            assert_eq!(u32_from_binary(&cell).is_ok(), length == 4);
+            assert_eq!(i16_from_binary(&cell).is_ok(), length == 2);
         }
-        for exponent in 0..=38 {
-            let power = 10_i128.pow(exponent);
-            for number in [power - 1, power, power + 1] {
-                check(number);
-                check(-number);
-            }
-        }
-        for bits in 0..127 {
-            check(1 << bits);
-            check((1 << bits) - 1);
-            check(-1 << bits);
-        }
-        check(i128::MIN);
-        check(i128::MAX);
     }
 
     #[test]
@@ -402,18 +297,6 @@ mod tests {
                     assert_eq!(u64_from_text(&digits).is_ok(), expected, "{digits:?}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn binary_of_another_length_is_refused() {
-        for length in (0..=9).filter(|length| *length != 8) {
-            let cell = vec![0; length];
-            assert_eq!(i64_from_binary(&cell), Err(CellError::Malformed("8 bytes")));
-            assert_eq!(u64_from_binary(&cell), Err(CellError::Malformed("8 bytes")));
-            assert_eq!(i32_from_binary(&cell).is_ok(), length == 4);
-            assert_eq!(u32_from_binary(&cell).is_ok(), length == 4);
-            assert_eq!(i16_from_binary(&cell).is_ok(), length == 2);
         }
     }
 

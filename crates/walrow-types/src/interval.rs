@@ -1,4 +1,4 @@
-//! `interval`: months, days and microseconds, none of which is ever carried into another.
+//! `interval`: “Date/Time Types”. Months, days and microseconds are never carried into each other.
 //!
 //! ```text
 //! text    1 year 2 mons -3 days +04:05:06.789     IntervalStyle postgres, the pinned setting
@@ -6,14 +6,14 @@
 //! binary  i64 microseconds | i32 days | i32 months, all at their limits being the infinities of PostgreSQL 17
 //! ```
 //!
-//! The two other styles are refused: how far a sign of theirs reaches is not always told.
+//! Text of the two other styles is read only if the session's settings name them.
 
-use super::int::{decimal_digits, write_decimal};
-use super::temporal::{MICROS_A_SECOND, split_fraction, write_padded};
+use crate::clock::{MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR, split_fraction};
+use crate::digits::decimal_digits;
 use crate::error::{CellError, Unrepresentable};
-use crate::pg_type::{PgType, known, scalar, text_from_binary};
+use crate::interval_value::{IntervalValue, interval_to_text};
+use crate::pg_type::{PgType, known, scalar, text_from_binary, translated_cell};
 use crate::settings::SessionSettings;
-use crate::translation::Translation;
 
 /// `interval`.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl PgType for Interval {
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
         let mut translated = Vec::new();
-        let cell = Translation::translated(self.translation(settings), cell, &mut translated)?;
+        let cell = translated_cell(self, cell, settings, &mut translated)?;
         if cell.starts_with(b"P") {
             interval_to_text(interval_from_text(cell)?, out);
             return Ok(());
@@ -46,24 +46,25 @@ impl PgType for Interval {
         true
     }
 
-    fn translation(&self, settings: SessionSettings) -> Option<Translation> {
-        settings.interval_style.map(Translation::Interval)
+    fn is_translated(&self, settings: SessionSettings) -> bool {
+        settings.interval_style.is_some()
+    }
+
+    fn translate(
+        &self,
+        cell: &[u8],
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        match settings.interval_style {
+            Some(style) => style.interval(cell, out),
+            None => settings.copy_text(cell, out),
+        }
     }
 }
 
-/// A finite interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IntervalValue {
-    /// Months.
-    pub months: i32,
-    /// Days.
-    pub days: i32,
-    /// Microseconds.
-    pub micros: i64,
-}
-
 /// Parses an `interval` of the styles `postgres` and `iso_8601`.
-pub(crate) fn interval_from_text(cell: &[u8]) -> Result<IntervalValue, CellError> {
+fn interval_from_text(cell: &[u8]) -> Result<IntervalValue, CellError> {
     match cell {
         [b'P', parts @ ..] => iso_8601(parts).ok_or(NOT_AN_INTERVAL),
         b"infinity" => Err(Unrepresentable::PositiveInfinity.into()),
@@ -73,7 +74,7 @@ pub(crate) fn interval_from_text(cell: &[u8]) -> Result<IntervalValue, CellError
 }
 
 /// Parses the binary form of an `interval`.
-pub(crate) fn interval_from_binary(cell: &[u8]) -> Result<IntervalValue, CellError> {
+fn interval_from_binary(cell: &[u8]) -> Result<IntervalValue, CellError> {
     match read(cell)? {
         POSITIVE_INFINITY => Err(Unrepresentable::PositiveInfinity.into()),
         NEGATIVE_INFINITY => Err(Unrepresentable::NegativeInfinity.into()),
@@ -82,7 +83,7 @@ pub(crate) fn interval_from_binary(cell: &[u8]) -> Result<IntervalValue, CellErr
 }
 
 /// Appends the text of a binary `interval` in the style `postgres`.
-pub(crate) fn interval_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn interval_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     match read(cell)? {
         POSITIVE_INFINITY => out.extend_from_slice(b"infinity"),
         NEGATIVE_INFINITY => out.extend_from_slice(b"-infinity"),
@@ -120,7 +121,7 @@ fn read(cell: &[u8]) -> Result<IntervalValue, CellError> {
     })
 }
 
-/// What a style has written so far, checked as it grows.
+/// The sum of the parts read so far, checked as it grows.
 #[derive(Default)]
 struct Sum {
     years: i64,
@@ -130,7 +131,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// A part's value without its sign, up to 19 digits, in so many microseconds.
+    /// Adds a part of `unit` microseconds; `count` has no sign.
     fn add_micros(&mut self, negative: bool, count: u64, unit: i64) -> Option<()> {
         let count = signed(negative, count)?;
         self.micros = self.micros.checked_add(count.checked_mul(unit)?)?;
@@ -161,7 +162,7 @@ fn split_digits(text: &[u8]) -> Option<(&[u8], &[u8])> {
     text.split_at_checked(length)
 }
 
-/// `[N year[s]] [N mon[s]] [N day[s]] [HH:MM:SS[.f]]`, each with a sign of its own: a plus only after a minus.
+/// `[N year[s]] [N mon[s]] [N day[s]] [HH:MM:SS[.f]]`, each with its own sign; a plus only after a minus.
 fn postgres(cell: &[u8]) -> Option<IntervalValue> {
     let mut sum = Sum::default();
     let mut rest = cell;
@@ -223,7 +224,7 @@ fn postgres(cell: &[u8]) -> Option<IntervalValue> {
     }
 }
 
-/// `:MM:SS[.f]` after the hours; whether all of it was zero.
+/// Adds the hours and `:MM:SS[.f]`. Returns whether all of it is zero.
 fn clock(sum: &mut Sum, negative: bool, hours: u64, rest: &[u8]) -> Option<bool> {
     let (&[b':', m1, m0, b':', s1, s0], fraction) = rest.split_first_chunk::<6>()? else {
         return None;
@@ -250,7 +251,7 @@ fn fraction_micros(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// `[NY][NM][ND][T[NH][NM][N[.f]S]]` after the P, each with a sign of its own.
+/// `[NY][NM][ND][T[NH][NM][N[.f]S]]` after the P, each with its own sign.
 fn iso_8601(parts: &[u8]) -> Option<IntervalValue> {
     if parts == b"T0S" {
         return Some(IntervalValue::default());
@@ -320,65 +321,18 @@ fn iso_8601(parts: &[u8]) -> Option<IntervalValue> {
     }
 }
 
-/// Appends the text of an interval in the style `postgres`.
-pub(crate) fn interval_to_text(interval: IntervalValue, out: &mut Vec<u8>) {
-    let start = out.len();
-    let mut after_minus = false;
-    let parts = [
-        (interval.months / 12, &b" year"[..]),
-        (interval.months % 12, b" mon"),
-        (interval.days, b" day"),
-    ];
-    for (value, unit) in parts {
-        if value == 0 {
-            continue;
-        }
-        if out.len() > start {
-            out.push(b' ');
-        }
-        if after_minus && value > 0 {
-            out.push(b'+');
-        }
-        after_minus = value < 0;
-        write_decimal(value, out);
-        out.extend_from_slice(unit);
-        if value != 1 {
-            out.push(b's');
-        }
-    }
-    if interval.micros == 0 && out.len() > start {
-        return;
-    }
-    if out.len() > start {
-        out.push(b' ');
-    }
-    if interval.micros < 0 {
-        out.push(b'-');
-    } else if after_minus {
-        out.push(b'+');
-    }
-    let micros = interval.micros.unsigned_abs();
-    let seconds = i64::try_from(micros / 1_000_000).unwrap_or(i64::MAX);
-    write_padded(seconds / 3600, 2, out);
-    out.push(b':');
-    write_padded(seconds / 60 % 60, 2, out);
-    out.push(b':');
-    write_padded(seconds % 60, 2, out);
-    super::temporal::write_fraction(i64::try_from(micros % 1_000_000).unwrap_or(0), out);
-}
-
-const MICROS_A_MINUTE: i64 = 60 * MICROS_A_SECOND;
-const MICROS_AN_HOUR: i64 = 60 * MICROS_A_MINUTE;
 const POSITIVE_INFINITY: IntervalValue = IntervalValue {
     months: i32::MAX,
     days: i32::MAX,
     micros: i64::MAX,
 };
+
 const NEGATIVE_INFINITY: IntervalValue = IntervalValue {
     months: i32::MIN,
     days: i32::MIN,
     micros: i64::MIN,
 };
+
 const NOT_AN_INTERVAL: CellError = CellError::Malformed(
     "an interval of IntervalStyle postgres or iso_8601 (name another style as the session's)",
 );
@@ -584,7 +538,7 @@ mod tests {
         ) {
             if let Ok(value) = interval_from_text(near.as_bytes()) {
                 let shown = text(&sent(value)).unwrap();
-                // Of years and months with unlike signs the server writes only the sum.
+                // The server writes the sum of years and months, which have the same sign.
                 let mixed = near.contains("year") && near.contains("mon");
                 prop_assert!(mixed || shown == near);
             }

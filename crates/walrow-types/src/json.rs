@@ -1,6 +1,9 @@
-//! `json` and `jsonb`; `jsonpath` and `ltree` likewise.
+//! `json`, `jsonb`, `jsonpath`: “JSON Types”; and the types of the extension “ltree”.
 //!
-//! All text forms, and the binary form of `json`, are the text itself. The other binary forms put a version before it.
+//! ```text
+//! text    the text itself
+//! binary  the text itself; of all but json: u8 version 1 | the text
+//! ```
 
 use crate::error::CellError;
 use crate::pg_type::{PgType, known};
@@ -15,7 +18,7 @@ pub struct Json;
 #[derive(Clone, Copy, Debug)]
 pub struct Jsonb;
 
-/// Text whose binary form has a version in front: `jsonpath`, and the types of `ltree`.
+/// `jsonpath` and the types of `ltree`: text whose binary form begins with a version.
 #[derive(Clone, Copy, Debug)]
 pub struct Versioned;
 
@@ -66,7 +69,7 @@ impl PgType for Versioned {
 
 /// The text within the binary form of a `jsonb`, a `jsonpath` or an `ltree`.
 #[inline]
-pub(crate) fn versioned_from_binary(cell: &[u8]) -> Result<&[u8], CellError> {
+fn versioned_from_binary(cell: &[u8]) -> Result<&[u8], CellError> {
     match cell {
         [1, text @ ..] => Ok(text),
         _ => Err(CellError::Malformed("version 1 and text")),

@@ -1,13 +1,13 @@
-//! `money`: an amount whose text is the locale's, and whose binary form says nothing of its scale.
+//! `money`: “Monetary Types”. The text depends on the locale, and the binary form does not contain the scale.
 //!
 //! ```text
-//! text    -$1,234.56, $-1, ($1.00), 1.234,56 €      as the server's lc_monetary says
+//! text    -$1,234.56, $-1, ($1.00), 1.234,56 €      in the format of the server's lc_monetary
 //! binary  i64 of the smallest unit
 //! ```
 
-use super::numeric::Decimal128;
 use crate::error::{CellError, Unrepresentable};
 use crate::int;
+use crate::numeric::Decimal128;
 use crate::pg_type::{PgType, Scalar, known};
 use crate::settings::SessionSettings;
 
@@ -32,13 +32,13 @@ impl PgType for Money {
         true
     }
 
-    // Alone, it can be read as a decimal.
+    // A value that is not a part of another can be read as a decimal.
     fn lacks_text_alone(&self) -> bool {
         false
     }
 }
 
-/// A `money` as a decimal whose scale is that of the server's locale.
+/// A `money` as a decimal with the scale of the server's locale.
 #[derive(Clone, Copy, Debug)]
 pub struct MoneyDecimal(pub Decimal128);
 
@@ -58,8 +58,8 @@ impl Scalar for MoneyDecimal {
     }
 }
 
-/// Parses the text of a `money` whose locale shows as many digits after the point as the target's scale.
-pub(crate) fn money_from_text(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
+/// Parses the text of a `money` whose locale has as many digits after the point as the target's scale.
+fn money_from_text(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
     let first = cell.iter().position(u8::is_ascii_digit).ok_or(NOT_MONEY)?;
     let last = cell.iter().rposition(u8::is_ascii_digit).ok_or(NOT_MONEY)?;
     let (number, after) = cell
@@ -73,7 +73,7 @@ pub(crate) fn money_from_text(cell: &[u8], target: Decimal128) -> Result<i128, C
         .rev()
         .take_while(|byte| byte.is_ascii_digit())
         .count();
-    // Without digits after the point the last separator, if there is one, stands between thousands.
+    // Without digits after the point, the last separator, if any, separates thousands.
     if scale > 0 && (fraction != scale || fraction == number.len()) {
         return Err(NOT_THE_SCALE);
     }
@@ -137,7 +137,7 @@ fn check_groups(number: &[u8], fraction: usize, scale: usize) -> Result<(), Cell
 }
 
 /// Parses the binary form of a `money` whose smallest unit is the target's.
-pub(crate) fn money_from_binary(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
+fn money_from_binary(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
     fitting(int::i64_from_binary(cell)?, target)
 }
 
@@ -150,11 +150,11 @@ fn fitting(units: i64, target: Decimal128) -> Result<i128, CellError> {
     }
 }
 
-/// Whether an amount with this before and behind its digits is negative: one minus, or parentheses around all of it.
+/// Whether an amount with these texts before and after its digits is negative: one minus, or parentheses around it.
 fn sign(before: &[u8], after: &[u8]) -> Result<bool, CellError> {
     let count =
         |part: &[u8], sign: &[u8]| part.windows(sign.len()).filter(|it| *it == sign).count();
-    // U+2212 is the minus of some locales.
+    // Some locales use U+2212 as the minus.
     let minuses = |part: &[u8]| count(part, b"-").saturating_add(count(part, "−".as_bytes()));
     let (opened, closed) = (count(before, b"("), count(after, b")"));
     match (

@@ -1,14 +1,14 @@
-//! `inet` and `cidr`, `macaddr` and `macaddr8`.
+//! `inet`, `cidr`, `macaddr` and `macaddr8`: “Network Address Types”.
 //!
 //! ```text
-//! text    192.168.0.1/24, 2001:db8::1, ::ffff:1.2.3.4      an inet shows no /32 and no /128, a cidr always does
+//! text    192.168.0.1/24, 2001:db8::1, ::ffff:1.2.3.4      inet leaves out /32 and /128, cidr does not
 //! binary  u8 family, 2 or 3 | u8 bits | u8 is cidr | u8 length, 4 or 16 | address
 //! text    08:00:2b:01:02:03
 //! binary  6 or 8 bytes
 //! ```
 
-use super::bytea::hex_from_byte;
-use super::int::write_decimal;
+use crate::bytea::hex_from_byte;
+use crate::digits::write_decimal;
 use crate::error::CellError;
 use crate::pg_type::{PgType, known, text_from_binary};
 
@@ -50,7 +50,7 @@ impl PgType for Macaddr8 {
 }
 
 /// Appends the text of a binary `inet`, or of a `cidr`.
-pub(crate) fn network_text_from_binary(
+fn network_text_from_binary(
     cell: &[u8],
     is_cidr: bool,
     out: &mut Vec<u8>,
@@ -80,12 +80,8 @@ pub(crate) fn network_text_from_binary(
     Ok(())
 }
 
-/// Appends the text of a binary `macaddr` or `macaddr8`, of so many bytes.
-pub(crate) fn mac_text_from_binary(
-    cell: &[u8],
-    size: MacSize,
-    out: &mut Vec<u8>,
-) -> Result<(), CellError> {
+/// Appends the text of a binary `macaddr` or `macaddr8`.
+fn mac_text_from_binary(cell: &[u8], size: MacSize, out: &mut Vec<u8>) -> Result<(), CellError> {
     let (length, expected) = match size {
         MacSize::Six => (6, CellError::Malformed("6 bytes")),
         MacSize::Eight => (8, CellError::Malformed("8 bytes")),
@@ -102,9 +98,9 @@ pub(crate) fn mac_text_from_binary(
     Ok(())
 }
 
-/// How many bytes a MAC address has.
+/// The number of bytes of a MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MacSize {
+enum MacSize {
     Six,
     Eight,
 }
@@ -118,8 +114,8 @@ fn write_v4(address: [u8; 4], out: &mut Vec<u8>) {
     }
 }
 
-/// The longest run of two or more zero words, the first of several, is `::`; an address behind 96 bits of zeros, or of
-/// zeros and `ffff`, ends as one of version 4.
+/// The longest run of two or more zero words, or the first of several, is `::`. An address after 96 bits of zeros, or of
+/// zeros and `ffff`, ends like one of version 4.
 fn write_v6(address: [u8; 16], out: &mut Vec<u8>) {
     let (words, _) = address.as_chunks::<2>();
     let mut longest = (0, 0);

@@ -1,4 +1,4 @@
-//! `numeric`, exactly: into 128 bits at the column's scale, or into PostgreSQL's own text.
+//! `numeric`: “Numeric Types”. Read exactly, into 128 bits at the column's scale or into PostgreSQL's own text.
 //!
 //! ```text
 //! text    -12345.60 | NaN | Infinity | -Infinity           never an exponent
@@ -6,14 +6,14 @@
 //!         2 1 4000 2  0001 2345 1770 =  -(1 * 10000^1 + 2345 * 10000^0 + 6000 * 10000^-1), two digits shown
 //! ```
 
-use super::int::decimal_digits;
+use crate::digits::decimal_digits;
 use crate::error::{CellError, Unrepresentable};
 use crate::pg_type::{Known, PgType, Scalar, text_from_binary};
 
 /// `numeric`.
 #[derive(Clone, Copy, Debug)]
 pub struct Numeric {
-    /// Its precision and scale, if the type modifier has them.
+    /// Its precision and scale, if the type modifier gives them.
     pub typmod: Option<NumericTypmod>,
 }
 
@@ -45,17 +45,17 @@ impl Scalar for Decimal128 {
     }
 }
 
-/// What the type modifier of a `numeric` column says.
+/// The type modifier of a `numeric` column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumericTypmod {
-    /// How many digits are kept, 1 to 1000.
+    /// The number of digits, 1 to 1000.
     pub precision: u16,
-    /// How many of them stand after the point, -1000 to 1000; fewer than none means that the last ones are zeros.
+    /// The number of digits after the point, -1000 to 1000; a negative scale means zeros before the point.
     pub scale: i16,
 }
 
 impl NumericTypmod {
-    /// Reads a type modifier; none for an unconstrained column, or for a modifier that PostgreSQL does not make.
+    /// Reads a type modifier; `None` for an unconstrained column, or for a modifier that PostgreSQL does not make.
     pub fn from_typmod(typmod: i32) -> Option<Self> {
         let bits = u32::try_from(typmod.checked_sub(4)?).ok()?;
         let precision = u16::try_from(bits >> 16).ok()?;
@@ -66,8 +66,8 @@ impl NumericTypmod {
         legal.then_some(Self { precision, scale })
     }
 
-    /// The 128-bit decimal that holds every finite value of the column, its scale never negative; none if 38 digits are
-    /// too few.
+    /// The 128-bit decimal for every finite value of the column, with a scale that is not negative; `None` if 38 digits
+    /// are too few.
     pub fn decimal128(self) -> Option<Decimal128> {
         let scale = u16::try_from(self.scale).unwrap_or(0);
         let zeros = self.scale.min(0).unsigned_abs();
@@ -76,7 +76,7 @@ impl NumericTypmod {
     }
 }
 
-/// The precision and scale of a 128-bit decimal: `scale <= precision <= 38`, as Arrow's readers want it.
+/// The precision and scale of a 128-bit decimal: `scale <= precision <= 38`, which readers of Arrow expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal128 {
     precision: u8,
@@ -92,12 +92,12 @@ impl Decimal128 {
         Some(Self { precision, scale })
     }
 
-    /// How many digits fit, 1 to 38.
+    /// The number of digits, 1 to 38.
     pub const fn precision(self) -> u8 {
         self.precision
     }
 
-    /// How many of them stand after the point.
+    /// The number of digits after the point.
     pub const fn scale(self) -> u8 {
         self.scale
     }
@@ -124,7 +124,7 @@ impl Decimal128 {
 
 /// Parses the text of a `numeric` into units of the last digit after the point.
 #[inline]
-pub(crate) fn decimal128_from_text(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
+fn decimal128_from_text(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
     match fixed_decimal(cell, target) {
         Some(value) => Ok(value),
         None => any_decimal(cell, target),
@@ -133,7 +133,7 @@ pub(crate) fn decimal128_from_text(cell: &[u8], target: Decimal128) -> Result<i1
 
 /// Parses the binary form of a `numeric` into units of the last digit after the point.
 #[inline]
-pub(crate) fn decimal128_from_binary(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
+fn decimal128_from_binary(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
     let number = match Binary::from_binary(cell)? {
         Binary::Finite(number) => number,
         Binary::NaN => return Err(Unrepresentable::NotANumber.into()),
@@ -161,8 +161,8 @@ pub(crate) fn numeric_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// A column's own scale is what its values show, so the point stands where it is expected. Whatever is unusual, and
-/// whatever is wrong, is left to [`any_decimal`].
+/// The common case: values have the scale of their column, so the place of the point is known. [`any_decimal`] handles
+/// all other text, and errors.
 #[inline]
 fn fixed_decimal(cell: &[u8], target: Decimal128) -> Option<i128> {
     let scale = usize::from(target.scale);
@@ -188,7 +188,7 @@ fn fixed_decimal(cell: &[u8], target: Decimal128) -> Option<i128> {
     target.value(negative, magnitude)
 }
 
-/// Any number, with more or fewer digits after the point than the target keeps.
+/// Any number, with more or fewer digits after the point than the target has.
 #[cold]
 fn any_decimal(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
     let (negative, number) = split_sign(cell);
@@ -258,7 +258,7 @@ fn power_of_ten(exponent: usize) -> Option<u128> {
     POWERS_OF_TEN.get(exponent).copied()
 }
 
-/// The binary form, taken apart and checked.
+/// The parts of the binary form, checked.
 enum Binary<'a> {
     NaN,
     PositiveInfinity,
@@ -270,7 +270,7 @@ enum Binary<'a> {
 struct Finite<'a> {
     negative: bool,
     weight: i32,
-    /// How many digits after the point are shown, 0 to 16383; no group reaches further.
+    /// The number of digits after the point in the text, 0 to 16383; no group goes further.
     display_scale: u16,
     /// Each less than 10000, neither the first nor the last of them zero.
     groups: &'a [[u8; 2]],
@@ -294,7 +294,7 @@ impl<'a> Binary<'a> {
         let negative = match u16::from_be_bytes([s0, s1]) {
             0x0000 => false,
             0x4000 => true,
-            // The display scale of these is whatever the server left there.
+            // The display scale of these is arbitrary.
             special => {
                 return match (special, groups) {
                     (0xc000, []) => Ok(Self::NaN),
@@ -336,7 +336,7 @@ impl<'a> Binary<'a> {
 }
 
 impl Finite<'_> {
-    /// How many digits after the point are needed; fewer than none if there are zeros before the point.
+    /// The number of digits after the point that are needed; negative if there are zeros before the point.
     #[inline]
     #[expect(
         clippy::arithmetic_side_effects,
@@ -357,7 +357,7 @@ impl Finite<'_> {
         4 * self.places_of_last() - zeros
     }
 
-    /// How many groups after the point there are, up to and with the last one.
+    /// The number of groups after the point, up to the last one.
     #[inline]
     #[expect(
         clippy::arithmetic_side_effects,
@@ -367,7 +367,7 @@ impl Finite<'_> {
         i32::try_from(self.groups.len()).unwrap_or(i32::MAX) - 1 - self.weight
     }
 
-    /// The number without its sign, in units of the given scale, which shows all of it; none if that is beyond 128 bits.
+    /// The number without its sign, in units of the given scale, which is enough for all its digits; `None` beyond 128 bits.
     #[inline]
     fn magnitude(&self, scale: u8) -> Option<u128> {
         let Some((last, groups)) = self.groups.split_last() else {
@@ -389,7 +389,7 @@ impl Finite<'_> {
         join(groups, u64::from(kept), unit)
     }
 
-    /// The group that stands for 10000 to the power of `exponent`, as four digits.
+    /// The group of 10000 to the power of `exponent`, as four digits.
     fn digits(&self, exponent: i32) -> [u8; 4] {
         let place = self
             .weight
@@ -437,7 +437,7 @@ impl Finite<'_> {
     }
 }
 
-/// The value of groups of four digits and what follows them, which is less than `unit`; none if that is beyond 128 bits.
+/// The value of groups of four digits and what follows them, which is less than `unit`; `None` beyond 128 bits.
 #[inline]
 #[expect(
     clippy::arithmetic_side_effects,
@@ -491,9 +491,9 @@ mod tests {
     use num_bigint::BigInt;
     use proptest::prelude::*;
 
-    use super::super::decimal256::{Decimal256, decimal256_from_binary, decimal256_from_text};
-    use super::super::float::{f64_from_numeric_binary, f64_from_numeric_text};
     use super::*;
+    use crate::decimal256::{Decimal256, decimal256_from_binary, decimal256_from_text};
+    use crate::float::{f64_from_numeric_binary, f64_from_numeric_text};
 
     const SCALE: CellError = CellError::Unrepresentable(Unrepresentable::Scale);
     const PRECISION: CellError = CellError::Unrepresentable(Unrepresentable::Precision);

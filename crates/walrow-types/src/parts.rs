@@ -1,13 +1,13 @@
-//! The texts of a value's parts, which are bounded together.
+//! The texts of a value's parts, which share one limit of size.
 
 use crate::error::{CellError, MAX_VALUE, Unrepresentable};
 use crate::pg_type::PgType;
 use crate::settings::SessionSettings;
 
-/// The texts of one value's parts, which are then quoted.
+/// Writes the texts of one value's parts, and limits their total size.
 pub(crate) struct Parts {
     settings: SessionSettings,
-    /// The length of all texts: a few bytes can stand for a text that is thousands of times longer.
+    /// The length of all texts. The text of a few bytes can be thousands of times longer.
     bytes: usize,
 }
 
@@ -16,8 +16,8 @@ impl Parts {
         Self { settings, bytes: 0 }
     }
 
-    /// Appends the text of a part. Each level of quotes doubles the quotes inside it, so a few
-    /// bytes can become any number.
+    /// Appends the text of a part, which the caller then quotes. Each level of quotes doubles the
+    /// quotes inside it, so the text of a few bytes has no limit of its own.
     pub(crate) fn render<E: PgType + ?Sized>(
         &mut self,
         pg_type: &E,

@@ -1,9 +1,8 @@
 //! What each type implements: how its cells are read, and how PostgreSQL writes them.
 
+use crate::encoding::{check_utf8, latin1_to_utf8};
 use crate::error::CellError;
 use crate::settings::SessionSettings;
-use crate::text::check_utf8;
-use crate::translation::Translation;
 use std::fmt::Debug;
 use walrow_wire::Oid;
 
@@ -57,13 +56,27 @@ pub trait PgType: Debug + Send + Sync + 'static {
 
     /// Whether the text depends on a setting that differs from the pinned one.
     fn is_foreign(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.translation(settings).is_some()
+        settings.latin1 || self.is_translated(settings)
     }
 
-    /// How the text of a single value is translated to the pinned settings.
-    fn translation(&self, settings: SessionSettings) -> Option<Translation> {
+    /// Whether the text of a single value depends on a setting that differs from the pinned one,
+    /// the encoding aside.
+    fn is_translated(&self, settings: SessionSettings) -> bool {
         let _ = settings;
-        None
+        false
+    }
+
+    /// Appends a text cell as it is under the pinned settings.
+    ///
+    /// # Errors
+    /// The cell does not have the shape that the settings give it.
+    fn translate(
+        &self,
+        cell: &[u8],
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        settings.copy_text(cell, out)
     }
 
     /// Whether the text can be much longer than the cell.
@@ -81,7 +94,7 @@ pub trait PgType: Debug + Send + Sync + 'static {
         false
     }
 
-    /// Whether the text of a binary cell cannot be derived, at least of some part of it.
+    /// Whether the text of a binary cell, or of a part of it, cannot be derived.
     fn lacks_text(&self) -> bool {
         false
     }
@@ -91,12 +104,12 @@ pub trait PgType: Debug + Send + Sync + 'static {
         self.lacks_text()
     }
 
-    /// Whether nothing is known of the type.
+    /// Whether the type is unknown.
     fn is_unknown(&self) -> bool {
         false
     }
 
-    /// Whether it is an array, so that an array of it stays text.
+    /// Whether it is an array. An array of arrays stays text.
     fn is_array(&self) -> bool {
         false
     }
@@ -133,9 +146,23 @@ pub fn write_text_of_binary(
     pg_type.text_from_binary(cell, settings, out)?;
     if settings.latin1 {
         let text = out.split_off(start);
-        Translation::Latin1.apply(&text, out)?;
+        latin1_to_utf8(&text, out);
     }
     Ok(())
+}
+
+/// A text cell under the pinned settings: itself, or its translation in `out`.
+pub(crate) fn translated_cell<'a>(
+    pg_type: &dyn PgType,
+    cell: &'a [u8],
+    settings: SessionSettings,
+    out: &'a mut Vec<u8>,
+) -> Result<&'a [u8], CellError> {
+    if !pg_type.is_translated(settings) {
+        return Ok(cell);
+    }
+    pg_type.translate(cell, settings, out)?;
+    Ok(out)
 }
 
 /// A reader of cells that each become one value.
@@ -256,3 +283,25 @@ macro_rules! text_from_binary {
 }
 
 pub(crate) use {known, scalar, text_from_binary};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::CellError;
+
+    type Write = fn(&[u8], &mut Vec<u8>) -> Result<(), CellError>;
+
+    /// The text that a function appends; nothing after an error.
+    pub(crate) fn rendered(write: Write, cell: &[u8]) -> Result<String, CellError> {
+        let mut out = b"before".to_vec();
+        let result = write(cell, &mut out);
+        let text = String::from_utf8(out)
+            .unwrap()
+            .strip_prefix("before")
+            .unwrap()
+            .to_owned();
+        if result.is_err() {
+            assert_eq!(text, "");
+        }
+        result.map(|()| text)
+    }
+}

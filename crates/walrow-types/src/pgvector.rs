@@ -8,16 +8,17 @@
 //! binary      i32 dimensions | i32 elements | i32 0 | i32 of each index, from 0 | f32 of each element
 //! ```
 
-use super::composite::split_count;
-use super::float::{f32_from_text, f32_text_from_binary};
-use super::int::{i32_from_text, write_decimal};
+use crate::digits::write_decimal;
 use crate::error::CellError;
+use crate::float::{f32_from_text, f32_text_from_binary};
+use crate::int::i32_from_text;
+use crate::lengths::split_count;
 use crate::pg_type::{Known, PgType, known, text_from_binary};
 
 /// pgvector's `vector`.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberVector {
-    /// How many numbers each value has, if the type modifier has it.
+    /// The number of dimensions of each value, if the type modifier gives it.
     pub dimensions: Option<i32>,
 }
 
@@ -30,7 +31,7 @@ pub struct Halfvec;
 pub struct Sparsevec;
 
 impl NumberVector {
-    /// The most numbers of a column's type.
+    /// The most dimensions of a column.
     pub const MAX_DIMENSIONS: i32 = 16_000;
 
     /// A vector of any length.
@@ -126,8 +127,8 @@ impl PgType for Sparsevec {
     text_from_binary!(sparsevec_text_from_binary);
 }
 
-/// Parses the text of a `vector` or of a `halfvec`, in place of what `numbers` held. The text of 16 bits is that of
-/// the same value in 32.
+/// Parses the text of a `vector` or of a `halfvec`, in place of what `numbers` held. A value of 16 bits has the same text
+/// in 32 bits.
 pub(crate) fn vector_from_text(cell: &[u8], numbers: &mut Vec<f32>) -> Result<(), CellError> {
     numbers.clear();
     let [b'[', inside @ .., b']'] = cell else {
@@ -149,7 +150,7 @@ pub(crate) fn vector_from_binary(cell: &[u8], numbers: &mut Vec<f32>) -> Result<
 }
 
 /// Parses a binary `halfvec`, in place of what `numbers` held.
-pub(crate) fn halfvec_from_binary(cell: &[u8], numbers: &mut Vec<f32>) -> Result<(), CellError> {
+fn halfvec_from_binary(cell: &[u8], numbers: &mut Vec<f32>) -> Result<(), CellError> {
     numbers.clear();
     for word in vector_words(cell)? {
         numbers.push(finite(f32_from_half(u16::from_be_bytes(*word)))?);
@@ -158,7 +159,7 @@ pub(crate) fn halfvec_from_binary(cell: &[u8], numbers: &mut Vec<f32>) -> Result
 }
 
 /// Appends the text of a binary `vector`.
-pub(crate) fn vector_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn vector_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     write_vector(
         vector_words(cell)?
             .iter()
@@ -168,7 +169,7 @@ pub(crate) fn vector_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<
 }
 
 /// Appends the text of a binary `halfvec`.
-pub(crate) fn halfvec_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn halfvec_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     write_vector(
         vector_words(cell)?
             .iter()
@@ -189,7 +190,7 @@ fn write_vector(numbers: impl Iterator<Item = f32>, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// The numbers of a binary vector, one at least.
+/// The numbers of a binary vector, which has at least one.
 fn vector_words<const N: usize>(cell: &[u8]) -> Result<&[[u8; N]], CellError> {
     const EXPECTED: CellError = CellError::Malformed("a count of dimensions and as many numbers");
     let [high, low, 0, 0, numbers @ ..] = cell else {
@@ -202,7 +203,7 @@ fn vector_words<const N: usize>(cell: &[u8]) -> Result<&[[u8; N]], CellError> {
     }
 }
 
-/// The same value with 32 bits, which hold every one that 16 bits hold.
+/// The same value in 32 bits, which can represent every value of 16 bits.
 fn f32_from_half(half: u16) -> f32 {
     let sign = u32::from(half & 0x8000) << 16;
     let (exponent, fraction) = (u32::from(half) >> 10 & 0x1f, u32::from(half & 0x3ff));
@@ -215,7 +216,7 @@ fn f32_from_half(half: u16) -> f32 {
     f32::from_bits(sign | bits)
 }
 
-/// pgvector takes neither infinity nor NaN.
+/// pgvector accepts neither infinity nor NaN.
 fn finite(number: f32) -> Result<f32, CellError> {
     if number.is_finite() {
         Ok(number)
@@ -224,8 +225,8 @@ fn finite(number: f32) -> Result<f32, CellError> {
     }
 }
 
-/// Parses the text of a `sparsevec`, in place of what `indices`, from 0, and `numbers` held; the dimensions.
-pub(crate) fn sparsevec_from_text(
+/// Parses the text of a `sparsevec`, in place of what `indices`, from 0, and `numbers` held. Returns the dimensions.
+fn sparsevec_from_text(
     cell: &[u8],
     indices: &mut Vec<i32>,
     numbers: &mut Vec<f32>,
@@ -249,8 +250,8 @@ pub(crate) fn sparsevec_from_text(
     Ok(dimensions)
 }
 
-/// Parses a binary `sparsevec`, in place of what `indices`, from 0, and `numbers` held; the dimensions.
-pub(crate) fn sparsevec_from_binary(
+/// Parses a binary `sparsevec`, in place of what `indices`, from 0, and `numbers` held. Returns the dimensions.
+fn sparsevec_from_binary(
     cell: &[u8],
     indices: &mut Vec<i32>,
     numbers: &mut Vec<f32>,
@@ -266,14 +267,14 @@ pub(crate) fn sparsevec_from_binary(
 }
 
 /// Appends the text of a binary `sparsevec`.
-pub(crate) fn sparsevec_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn sparsevec_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     let words = SparseWords::new(cell)?;
     out.push(b'{');
     for (place, (index, number)) in words.indices.iter().zip(words.numbers).enumerate() {
         if place > 0 {
             out.push(b',');
         }
-        // No index is the largest number, since it is below the dimensions.
+        // Cannot overflow: an index is below the dimensions.
         write_decimal(i32::from_be_bytes(*index).saturating_add(1), out);
         out.push(b':');
         f32_text_from_binary(&finite(f32::from_be_bytes(*number))?.to_be_bytes(), out)?;
@@ -312,7 +313,7 @@ impl<'a> SparseWords<'a> {
     }
 }
 
-/// Indices ascend from 0 and stay below the dimensions, of which there is one at least.
+/// Checks that indices ascend from 0 and are below the dimensions, of which there is at least one.
 fn check_indices(dimensions: i32, mut indices: impl Iterator<Item = i32>) -> Result<(), CellError> {
     let ascend = indices.try_fold(-1, |last, index| (index > last).then_some(index));
     match ascend {
@@ -323,7 +324,7 @@ fn check_indices(dimensions: i32, mut indices: impl Iterator<Item = i32>) -> Res
     }
 }
 
-/// What stands before and after the first such byte.
+/// The text before and after the first such byte.
 fn split_at_byte(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     let place = bytes.iter().position(|byte| *byte == wanted)?;
     let (before, rest) = bytes.split_at_checked(place)?;

@@ -1,11 +1,11 @@
-//! `geometry` and `geography` of `PostGIS`.
+//! `geometry` and `geography` of the extension `PostGIS`.
 //!
 //! ```text
-//! EWKB as digits in upper case
-//! binary      EWKB: u8 1 for little endian | u32 type and flags | u32 SRID, if flagged | coordinates
+//! text    EWKB in hexadecimal digits in upper case
+//! binary  EWKB: u8 1 for little endian | u32 type and flags | u32 SRID, if flagged | coordinates
 //! ```
 
-use super::bytea::{bytes_from_hex, hex_from_byte};
+use crate::bytea::{bytes_from_hex, hex_from_byte};
 use crate::error::{CellError, Unrepresentable};
 use crate::pg_type::{AppendBytes, Known, PgType, text_from_binary};
 
@@ -23,7 +23,7 @@ impl Known for Geometry {
 
     fn new(name: &str, type_modifier: i32) -> Self {
         let is_geography = name == "geography";
-        // A geography's SRID where its type names none.
+        // The SRID of a geography whose type names none.
         let srid = if is_geography { 4326 } else { 0 };
         Self {
             srid: srid_of_typmod(type_modifier).unwrap_or(srid),
@@ -116,9 +116,9 @@ fn srid_of_typmod(type_modifier: i32) -> Option<u32> {
     Some(bits >> 8 & 0xf_ffff).filter(|srid| *srid != 0)
 }
 
-/// Appends the ISO WKB of a geometry's text; its SRID, if it has one. `scratch` holds the EWKB. Appends nothing if it
-/// is malformed.
-pub(crate) fn wkb_from_text(
+/// Appends the ISO WKB of a geometry's text; nothing if it is malformed. Returns the SRID, if it has one. `scratch` holds
+/// the EWKB.
+fn wkb_from_text(
     cell: &[u8],
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
@@ -128,9 +128,8 @@ pub(crate) fn wkb_from_text(
     wkb_from_binary(scratch, out)
 }
 
-/// Appends the ISO WKB of a binary geometry, which is EWKB; its SRID, if it has one. Appends nothing if it is
-/// malformed.
-pub(crate) fn wkb_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<Option<u32>, CellError> {
+/// Appends the ISO WKB of a binary geometry, which is EWKB; nothing if it is malformed. Returns the SRID, if it has one.
+fn wkb_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<Option<u32>, CellError> {
     let start = out.len();
     let mut walk = WkbWalk { srid: None, out };
     let walked = walk.geometry(cell, None, 0).and_then(|rest| match rest {
@@ -145,15 +144,15 @@ pub(crate) fn wkb_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<Option<u
 }
 
 /// Appends the text of a binary geometry.
-pub(crate) fn geometry_text_from_binary(cell: &[u8], out: &mut Vec<u8>) {
+fn geometry_text_from_binary(cell: &[u8], out: &mut Vec<u8>) {
     out.extend(
         cell.iter()
             .flat_map(|byte| hex_from_byte(*byte).map(|digit| digit.to_ascii_uppercase())),
     );
 }
 
-/// A walk through EWKB that writes ISO WKB in the same byte order: the flags become a part of the type's number, the
-/// SRID is taken out, and all else is the same.
+/// Converts EWKB to ISO WKB in the same byte order: the flags become a part of the type's number, and the SRID is
+/// removed.
 struct WkbWalk<'o> {
     srid: Option<u32>,
     out: &'o mut Vec<u8>,
@@ -167,7 +166,7 @@ struct WkbType {
 }
 
 impl WkbWalk<'_> {
-    /// Writes the geometry in front; what follows it.
+    /// Writes the geometry in front. Returns what follows it.
     fn geometry<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -229,7 +228,7 @@ impl WkbWalk<'_> {
                 if depth >= MAX_DEPTH {
                     return Err(CellError::Malformed("geometries at most 200 deep"));
                 }
-                // Each takes the byte order, the type and a count at least.
+                // Each takes at least the byte order, the type and a count.
                 let (geometries, mut rest) = self.count(rest, little, 9)?;
                 for _ in 0..geometries {
                     rest = self.geometry(rest, Some(this), depth.saturating_add(1))?;
@@ -251,7 +250,7 @@ impl WkbWalk<'_> {
         self.copy(rest, u64::from(points).saturating_mul(size))
     }
 
-    /// Writes a count of things that take so many bytes each at least.
+    /// Writes a count of parts that take at least so many bytes each.
     fn count<'a>(
         &mut self,
         rest: &'a [u8],
@@ -278,7 +277,7 @@ impl WkbWalk<'_> {
 }
 
 impl WkbType {
-    /// Whether a geometry of this type consists of such ones.
+    /// Whether a geometry of this type can contain one of the other.
     const fn takes(self, inner: Self) -> bool {
         let kind = match self.kind {
             MULTIPOINT => inner.kind == POINT,
@@ -321,7 +320,7 @@ const POLYHEDRALSURFACE: u32 = 15;
 const TIN: u32 = 16;
 const TRIANGLE: u32 = 17;
 
-/// How deep `PostGIS` reads collections within collections.
+/// The deepest nesting of collections that `PostGIS` reads.
 const MAX_DEPTH: u32 = 200;
 
 #[cfg(test)]

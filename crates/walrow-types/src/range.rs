@@ -1,4 +1,4 @@
-//! Ranges and multiranges, taken apart into their bounds' cells.
+//! Ranges and multiranges: “Range Types”.
 //!
 //! ```text
 //! text    empty, [a,b), (,"b c"]      no bound is unbounded, "" is the empty text; in quotes, both " and \ are doubled
@@ -10,12 +10,11 @@
 //!         per range: i32 length | range
 //! ```
 
-use super::composite::{
-    Quotes, Unquoted, split_cell, split_count, split_plain, split_quoted, write_quoted,
-};
 use crate::error::CellError;
+use crate::lengths::{split_cell, split_count};
 use crate::parts::Parts;
 use crate::pg_type::PgType;
+use crate::quotes::{Quotes, Unquoted, split_plain, split_quoted, write_quoted};
 use crate::settings::SessionSettings;
 
 /// A range of values of one type.
@@ -160,13 +159,13 @@ impl<E: PgType + ?Sized> PgType for Multirange<E> {
 
 /// A range whose bounds are cells of its subtype.
 ///
-/// Without a bound the range goes on forever, which differs from a bound that is infinity. A side without a bound does
-/// not include it. An empty range has neither bounds nor sides that include them.
+/// A range without a bound is unbounded on that side, which differs from a bound of infinity; the bound then is not
+/// inclusive. An empty range has no bounds, and neither is inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeParts<'a> {
-    /// The lower bound, none if unbounded.
+    /// The lower bound; `None` if unbounded.
     pub lower: Option<&'a [u8]>,
-    /// The upper bound, none if unbounded.
+    /// The upper bound; `None` if unbounded.
     pub upper: Option<&'a [u8]>,
     /// Whether the lower bound is inclusive.
     pub lower_inc: bool,
@@ -186,8 +185,8 @@ impl RangeParts<'_> {
     };
 }
 
-/// Takes a range's text apart. `scratch` holds the bounds whose quotes were taken out.
-pub(crate) fn range_from_text<'s, 'a: 's>(
+/// Reads the parts of a range's text. `scratch` holds bounds without their quotes.
+fn range_from_text<'s, 'a: 's>(
     cell: &'a [u8],
     scratch: &'s mut Vec<u8>,
 ) -> Result<RangeParts<'s>, CellError> {
@@ -234,8 +233,8 @@ fn split_bound<'a>(
     Ok(((!bound.is_empty()).then_some(Unquoted::Plain(bound)), after))
 }
 
-/// Takes a binary range apart.
-pub(crate) fn range_from_binary(cell: &[u8]) -> Result<RangeParts<'_>, CellError> {
+/// Reads the parts of a binary range.
+fn range_from_binary(cell: &[u8]) -> Result<RangeParts<'_>, CellError> {
     let (flags, rest) = cell.split_first().ok_or(FLAGS)?;
     if *flags == EMPTY {
         return if rest.is_empty() {
@@ -276,7 +275,7 @@ fn split_binary_bound(rest: &[u8], infinite: bool) -> Result<(Option<&[u8]>, &[u
 }
 
 /// Appends the text of a range whose bounds are text.
-pub(crate) fn range_to_text(range: RangeParts<'_>, out: &mut Vec<u8>) {
+fn range_to_text(range: RangeParts<'_>, out: &mut Vec<u8>) {
     if range.empty {
         out.extend_from_slice(b"empty");
         return;
@@ -294,17 +293,17 @@ pub(crate) fn range_to_text(range: RangeParts<'_>, out: &mut Vec<u8>) {
 
 /// Appends the text of a binary range. `bound` appends the text of a bound's binary form; `scratch` holds it until it
 /// is quoted.
-pub(crate) fn range_text_from_binary<E: From<CellError>>(
+fn range_text_from_binary(
     cell: &[u8],
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
-    bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
-) -> Result<(), E> {
+    bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
     write_range(range_from_binary(cell)?, scratch, out, bound)
 }
 
-/// Appends a range's text with its bounds' written anew: `bound` appends that of a bound, given its text.
-pub(crate) fn range_text_from_text(
+/// Appends a range with new texts of its bounds: `bound` gets the old text of one and appends the new text.
+fn range_text_from_text(
     cell: &[u8],
     out: &mut Vec<u8>,
     bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
@@ -314,12 +313,12 @@ pub(crate) fn range_text_from_text(
     write_range(range, &mut Vec::new(), out, bound)
 }
 
-fn write_range<E>(
+fn write_range(
     range: RangeParts<'_>,
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
-    mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
     scratch.clear();
     if let Some(lower) = range.lower {
         bound(lower, scratch)?;
@@ -338,15 +337,15 @@ fn write_range<E>(
     Ok(())
 }
 
-/// The texts of a multirange's ranges; the last item is an error if there is more than ranges and commas.
+/// The texts of a multirange's ranges. Anything but ranges and commas gives an error as the last item.
 #[derive(Clone, Debug)]
-pub(crate) struct TextMultirange<'a> {
+struct TextMultirange<'a> {
     /// The next range and everything after it, without the closing brace.
     rest: Option<&'a [u8]>,
 }
 
-/// Takes the braces off a multirange's text.
-pub(crate) fn multirange_from_text(cell: &[u8]) -> Result<TextMultirange<'_>, CellError> {
+/// Removes the braces of a multirange's text.
+fn multirange_from_text(cell: &[u8]) -> Result<TextMultirange<'_>, CellError> {
     match cell {
         b"{}" => Ok(TextMultirange { rest: None }),
         [b'{', rest @ .., b'}'] => Ok(TextMultirange { rest: Some(rest) }),
@@ -372,7 +371,7 @@ impl<'a> Iterator for TextMultirange<'a> {
     }
 }
 
-/// How long the range's text in front is, its brackets included.
+/// The length of the range in front, with its brackets.
 fn range_length(rest: &[u8]) -> Option<usize> {
     let [b'[' | b'(', inside @ ..] = rest else {
         return None;
@@ -393,16 +392,16 @@ fn range_length(rest: &[u8]) -> Option<usize> {
     None
 }
 
-/// The binary forms of a multirange's ranges; the last item is an error if the bytes do not end with the multirange.
+/// The binary forms of a multirange's ranges. Bytes after the multirange give an error as the last item.
 #[derive(Clone, Debug)]
-pub(crate) struct BinaryMultirange<'a> {
+struct BinaryMultirange<'a> {
     left: usize,
     rest: &'a [u8],
 }
 
 /// Reads the head of a binary multirange.
-pub(crate) fn multirange_from_binary(cell: &[u8]) -> Result<BinaryMultirange<'_>, CellError> {
-    // Each range takes the four bytes of its length and its flags at least.
+fn multirange_from_binary(cell: &[u8]) -> Result<BinaryMultirange<'_>, CellError> {
+    // Each range takes at least the four bytes of its length and its flags.
     let (left, rest) =
         split_count(cell, 5).ok_or(CellError::Malformed("a count of ranges and as many ranges"))?;
     Ok(BinaryMultirange { left, rest })
@@ -416,7 +415,7 @@ impl<'a> Iterator for BinaryMultirange<'a> {
             let surplus = !std::mem::take(&mut self.rest).is_empty();
             return surplus.then_some(Err(CellError::Malformed("nothing after the last range")));
         };
-        // An empty range is no part of any multirange.
+        // A multirange never contains an empty range.
         match split_cell(self.rest) {
             Some((Some(range), rest)) if range != [EMPTY] => {
                 (self.left, self.rest) = (left, rest);
@@ -430,20 +429,20 @@ impl<'a> Iterator for BinaryMultirange<'a> {
     }
 }
 
-/// Appends the text of a binary multirange, as `range_text_from_binary` does that of a range.
-pub(crate) fn multirange_text_from_binary<E: From<CellError>>(
+/// As [`range_text_from_binary`], of a multirange.
+fn multirange_text_from_binary(
     cell: &[u8],
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
-    mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
     write_multirange(multirange_from_binary(cell)?, out, |range, out| {
         range_text_from_binary(range, scratch, out, &mut bound)
     })
 }
 
-/// As `range_text_from_text`, of a multirange.
-pub(crate) fn multirange_text_from_text(
+/// As [`range_text_from_text`], of a multirange.
+fn multirange_text_from_text(
     cell: &[u8],
     out: &mut Vec<u8>,
     mut bound: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), CellError>,
@@ -453,12 +452,12 @@ pub(crate) fn multirange_text_from_text(
     })
 }
 
-/// Appends ranges between braces: `write` appends one, given its cell.
-fn write_multirange<'a, E: From<CellError>>(
+/// Appends ranges between braces: `write` gets the cell of one and appends its text.
+fn write_multirange<'a>(
     ranges: impl Iterator<Item = Result<&'a [u8], CellError>>,
     out: &mut Vec<u8>,
-    mut write: impl FnMut(&'a [u8], &mut Vec<u8>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut write: impl FnMut(&'a [u8], &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
     out.push(b'{');
     for (place, range) in ranges.enumerate() {
         if place > 0 {
@@ -470,7 +469,7 @@ fn write_multirange<'a, E: From<CellError>>(
     Ok(())
 }
 
-/// What the server quotes in a bound.
+/// The bytes that the server quotes in a bound.
 fn is_special(byte: u8) -> bool {
     matches!(
         byte,
@@ -529,7 +528,7 @@ mod tests {
         let mut out = Vec::new();
         range_text_from_binary(cell, &mut b"left over".to_vec(), &mut out, |bound, text| {
             text.extend_from_slice(bound);
-            Ok::<_, CellError>(())
+            Ok(())
         })?;
         Ok(out)
     }
@@ -550,7 +549,7 @@ mod tests {
         let mut out = Vec::new();
         multirange_text_from_binary(cell, &mut Vec::new(), &mut out, |bound, text| {
             text.extend_from_slice(bound);
-            Ok::<_, CellError>(())
+            Ok(())
         })?;
         Ok(out)
     }
@@ -867,7 +866,7 @@ mod tests {
                 let _ = (binary(cell), rendered(cell), multi_text(cell));
                 let _ = (multi_binary(cell), multi_rendered(cell));
                 if let Ok(range) = text(cell) {
-                    // Whatever is taken is one of the ways to write it.
+                    // Accepted text may differ from what the server writes, but has the same bounds.
                     prop_assert_eq!(text(&rendered(&sent(&range)).unwrap()), Ok(range));
                 }
             }

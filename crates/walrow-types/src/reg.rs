@@ -1,7 +1,12 @@
-//! `regclass`, `regtype` and the like: a name in text, an OID in binary, whose name is not looked
-//! up.
+//! `regclass`, `regtype` and the other `reg` types: “Object Identifier Types”.
+//!
+//! ```text
+//! text    pg_type     the name
+//! binary  u32 OID     its text is the number: the name is unknown
+//! ```
 
-use crate::int::{u32_from_binary, write_decimal};
+use crate::digits::write_decimal;
+use crate::int::u32_from_binary;
 use crate::pg_type::{PgType, known, text_from_binary};
 
 /// `regclass` and the other types that name an object of the catalog.

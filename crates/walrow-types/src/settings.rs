@@ -1,14 +1,15 @@
-//! The settings that a stream was written under.
+//! The settings of the session that wrote a stream.
 
+use crate::date_style::{DateFormat, DateStyle};
+use crate::encoding::{check_utf8, latin1_to_utf8};
 use crate::error::CellError;
-use crate::text::check_utf8;
-use crate::translation::{DateFormat, DateStyle, IntervalStyle, Translation};
+use crate::interval_style::IntervalStyle;
 use std::fmt;
 
-/// The settings of the session that a stream comes from, as far as values are told by them.
+/// The settings of the session that wrote a stream, as far as they affect the text of values.
 ///
-/// By default those that walrow pins: ISO dates, intervals of style `postgres`, UTF-8. A stream
-/// of other settings is malformed where its values show that, never guessed at.
+/// The default is the settings that walrow pins: ISO dates, intervals of style `postgres`, UTF-8.
+/// Values of another style than the settings name are malformed; walrow never guesses a style.
 ///
 /// ```
 /// use walrow_types::SessionSettings;
@@ -19,12 +20,12 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionSettings {
-    /// None for ISO.
+    /// `None` for ISO.
     pub(crate) date_style: Option<DateStyle>,
-    /// None for `postgres` and for `iso_8601`, which its own shape tells.
+    /// `None` for `postgres` and for `iso_8601`, which differ in shape.
     pub(crate) interval_style: Option<IntervalStyle>,
     pub(crate) latin1: bool,
-    /// Whether `UTC` behind a time means that.
+    /// Whether `TimeZone` is UTC, so that `UTC` after a time means it.
     pub(crate) is_utc: bool,
 }
 
@@ -42,11 +43,12 @@ impl SessionSettings {
         self.latin1
     }
 
-    /// Appends text in UTF-8.
+    /// Appends text of the session's encoding in UTF-8.
     #[inline]
     pub(crate) fn copy_text(self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         if self.latin1 {
-            return Translation::Latin1.apply(cell, out);
+            latin1_to_utf8(cell, out);
+            return Ok(());
         }
         check_utf8(cell)?;
         out.extend_from_slice(cell);
@@ -62,14 +64,12 @@ impl SessionSettings {
         check_utf8(text)
     }
 
-    /// Says what a setting was, by its name and as `SHOW` tells it.
+    /// Sets a setting to a value, both as `SHOW` prints them.
     ///
-    /// Settings that values show by themselves or that walrow does not need, such as
-    /// `bytea_output`, are checked for what they can be and change nothing.
+    /// Settings that walrow does not need, such as `bytea_output`, are checked and change nothing.
     ///
     /// # Errors
-    /// A value that the setting does not have or that cannot be read; a setting that says nothing
-    /// about values.
+    /// The value is unknown or not supported, or the setting does not affect values.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
         let word = value.trim().to_ascii_lowercase();
         match &*name.to_ascii_lowercase() {
@@ -91,7 +91,7 @@ impl SessionSettings {
                 };
             }
             "timezone" => {
-                // Any other text may be a zone's name.
+                // Any other text can be the name of a zone.
                 if word.is_empty() || value.contains(char::is_control) {
                     return Err(bad(name, value));
                 }
@@ -117,8 +117,8 @@ impl SessionSettings {
     }
 }
 
-/// A style, none for ISO; or an error for what is no style, or not all of it. As for PostgreSQL, words may say the
-/// same twice, but not one thing and another.
+/// The style, `None` for ISO; an error for an unknown or incomplete style. As in PostgreSQL, words may repeat each other
+/// but not contradict.
 fn date_style(value: &str) -> Result<Option<DateStyle>, ()> {
     let (mut format, mut order) = (None, None);
     for word in value.split(',').map(str::trim) {
@@ -140,7 +140,7 @@ fn date_style(value: &str) -> Result<Option<DateStyle>, ()> {
     }
     let format = format.ok_or(())?;
     if let (Some(DateFormat::Sql | DateFormat::Postgres), None) = (format, order) {
-        // 03/02/2024 may be either.
+        // 03/02/2024 is ambiguous.
         return Err(());
     }
     // Years never come first in formats other than ISO.
@@ -148,7 +148,7 @@ fn date_style(value: &str) -> Result<Option<DateStyle>, ()> {
     Ok(format.map(|format| DateStyle { format, day_first }))
 }
 
-/// How days, months and years follow each other.
+/// The order of day, month and year.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Dmy,
@@ -181,7 +181,7 @@ fn bad(name: &str, value: &str) -> SettingError {
 pub struct SettingError {
     /// The setting.
     pub name: String,
-    /// Its value, or none if the setting itself is unknown.
+    /// Its value; `None` if the setting itself is unknown.
     pub value: Option<String>,
     /// The supported values, or settings.
     pub choices: &'static str,

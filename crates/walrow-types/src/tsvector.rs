@@ -1,13 +1,13 @@
-//! `tsvector`.
+//! `tsvector`: “Text Search Types”.
 //!
 //! ```text
 //! text    'cat':3 'it''s':1A,2B          sorted; quotes and backslashes doubled
 //! binary  i32 lexemes; of each: text and NUL | u16 count | u16 positions, two bits of weight before 14
 //! ```
 //!
-//! The binary form of a `tsquery` is a tree whose text needs more than this: it has none here.
+//! `tsquery` is in `unread.rs`: walrow does not read its binary form, which is a tree.
 
-use super::int::write_decimal;
+use crate::digits::write_decimal;
 use crate::error::CellError;
 use crate::pg_type::{PgType, known};
 use crate::settings::SessionSettings;
@@ -32,13 +32,13 @@ impl PgType for TsVector {
 }
 
 /// Appends the text of a binary `tsvector`.
-pub(crate) fn tsvector_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+fn tsvector_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     let (count, mut rest) = cell.split_first_chunk::<4>().ok_or(NOT_A_TSVECTOR)?;
     let count = i32::from_be_bytes(*count);
     if count < 0 {
         return Err(NOT_A_TSVECTOR);
     }
-    // Whatever the count says, each lexeme takes bytes.
+    // Each lexeme takes bytes, which limits the count.
     for place in 0..count {
         let end = rest.iter().position(|byte| *byte == 0);
         let (lexeme, after) = end

@@ -1,10 +1,10 @@
-//! Types of which only the text is read, and types of which nothing is known.
+//! Types of which walrow reads only the text form, and unknown types.
 
 use crate::error::{CellError, Unrepresentable};
 use crate::pg_type::{PgType, known};
 use crate::settings::SessionSettings;
 
-/// A built-in type whose binary form does not exist or is not read: `tsquery`, `gtsvector`,
+/// A built-in type whose binary form does not exist or is not supported: `tsquery`, `gtsvector`,
 /// `aclitem`.
 #[derive(Clone, Copy, Debug)]
 pub struct Unread;
@@ -26,7 +26,7 @@ impl PgType for Unread {
     }
 }
 
-/// A type of which nothing is known.
+/// An unknown type, such as one of an unsupported extension.
 #[derive(Clone, Copy, Debug)]
 pub struct Unknown;
 

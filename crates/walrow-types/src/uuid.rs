@@ -1,6 +1,11 @@
-//! `uuid`: `8-4-4-4-12` hexadecimal digits, or 16 bytes.
+//! `uuid`: “UUID Type”.
+//!
+//! ```text
+//! text    a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11
+//! binary  16 bytes
+//! ```
 
-use super::bytea::{hex_from_byte, sixteen_from_hex};
+use crate::bytea::{hex_from_byte, sixteen_from_hex};
 use crate::error::CellError;
 use crate::pg_type::{PgType, known, scalar, text_from_binary};
 
@@ -20,7 +25,7 @@ impl PgType for Uuid {
 
 /// Parses the text of a `uuid`.
 #[inline]
-pub(crate) fn uuid_from_text(cell: &[u8]) -> Result<[u8; 16], CellError> {
+fn uuid_from_text(cell: &[u8]) -> Result<[u8; 16], CellError> {
     digits(cell)
         .and_then(|digits| {
             let mut bytes = [0; 16];
@@ -31,14 +36,14 @@ pub(crate) fn uuid_from_text(cell: &[u8]) -> Result<[u8; 16], CellError> {
 
 /// Parses the binary form of a `uuid`.
 #[inline]
-pub(crate) fn uuid_from_binary(cell: &[u8]) -> Result<[u8; 16], CellError> {
+fn uuid_from_binary(cell: &[u8]) -> Result<[u8; 16], CellError> {
     cell.try_into()
         .map_err(|_| CellError::Malformed("16 bytes"))
 }
 
 /// Writes a `uuid` as the server does, in lower case.
 #[inline]
-pub(crate) fn uuid_to_text(uuid: [u8; 16]) -> [u8; 36] {
+fn uuid_to_text(uuid: [u8; 16]) -> [u8; 36] {
     let mut digits = [0; 32];
     for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(uuid) {
         *pair = hex_from_byte(byte);

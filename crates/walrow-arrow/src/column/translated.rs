@@ -3,22 +3,29 @@
 use super::{Column, Losses, Refused};
 use arrow_array::ArrayRef;
 use arrow_schema::ArrowError;
-use walrow_types::{CellError, Translation};
+use std::sync::Arc;
+use walrow_types::{CellError, PgType, SessionSettings};
 
 /// A column whose text cells are translated before they are read.
 #[derive(Debug)]
 pub(crate) struct Translated {
     column: Box<dyn Column>,
-    translation: Translation,
+    pg_type: Arc<dyn PgType>,
+    settings: SessionSettings,
     /// The translated cell.
     text: Vec<u8>,
 }
 
 impl Translated {
-    pub(crate) fn boxed(column: Box<dyn Column>, translation: Translation) -> Box<dyn Column> {
+    pub(crate) fn boxed(
+        column: Box<dyn Column>,
+        pg_type: Arc<dyn PgType>,
+        settings: SessionSettings,
+    ) -> Box<dyn Column> {
         Box::new(Self {
             column,
-            translation,
+            pg_type,
+            settings,
             text: Vec::new(),
         })
     }
@@ -27,7 +34,8 @@ impl Translated {
 impl Column for Translated {
     fn append_text(&mut self, cell: &[u8]) -> Result<(), Refused> {
         self.text.clear();
-        match self.translation.apply(cell, &mut self.text) {
+        let translated = self.pg_type.translate(cell, self.settings, &mut self.text);
+        match translated {
             Ok(()) => self.column.append_text(&self.text),
             Err(error) => self.column.reject(error),
         }

@@ -140,7 +140,7 @@ impl Choices {
     }
 
     /// The form that the profile chooses.
-    pub(super) fn default_form(&self, pg_type: &dyn PgType) -> Form {
+    pub(super) fn default_form(&self, pg_type: Arc<dyn PgType>) -> Form {
         let Target {
             profile, settings, ..
         } = self.target;
@@ -154,13 +154,13 @@ impl Choices {
             _ => None,
         });
         match choice {
-            Some(form) => form.translated(pg_type.translation(settings)),
+            Some(form) => form.translated(pg_type, settings),
             None => self.as_text(&DataType::Utf8),
         }
     }
 
     /// The form with this Arrow type.
-    pub(super) fn form_as(&self, data_type: &DataType, pg_type: &dyn PgType) -> Option<Form> {
+    pub(super) fn form_as(&self, data_type: &DataType, pg_type: Arc<dyn PgType>) -> Option<Form> {
         if is_text(data_type) {
             return Some(self.as_text(data_type));
         }
@@ -175,7 +175,7 @@ impl Choices {
             Kind::Family(form) => form(data_type),
         })?;
         let form = form.with_data_type(data_type);
-        Some(form.translated(pg_type.translation(self.target.settings)))
+        Some(form.translated(pg_type, self.target.settings))
     }
 
     /// The names of the forms that the profile has.

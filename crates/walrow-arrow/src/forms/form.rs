@@ -11,9 +11,7 @@ use arrow_array::types::TimestampMicrosecondType;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use std::fmt;
 use std::sync::Arc;
-use walrow_types::{
-    AppendBytes, Micros, PgType, PlainText, Scalar, SessionSettings, Text, Translation,
-};
+use walrow_types::{AppendBytes, Micros, PgType, PlainText, Scalar, SessionSettings, Text};
 
 type Build = dyn Fn(&DataType, New) -> Box<dyn Column> + Send + Sync;
 
@@ -261,12 +259,16 @@ impl Form {
         self
     }
 
-    /// The form for cells that were written under other settings.
-    pub(crate) fn translated(mut self, translation: Option<Translation>) -> Self {
-        if let Some(translation) = translation {
+    /// The form for cells that were written under these settings.
+    pub(crate) fn translated(
+        mut self,
+        pg_type: Arc<dyn PgType>,
+        settings: SessionSettings,
+    ) -> Self {
+        if pg_type.is_translated(settings) {
             let build = Arc::clone(&self.build);
             self.build = Arc::new(move |data_type, new| {
-                Translated::boxed(build(data_type, new), translation)
+                Translated::boxed(build(data_type, new), Arc::clone(&pg_type), settings)
             });
             self.expands = true;
         }

@@ -2,7 +2,7 @@
 //!
 //! To add a type, write its file in `walrow-types` and its line here. The line lists its Arrow
 //! forms, best first: a profile chooses the first `or` form whose Arrow type it has, and a string of
-//! PostgreSQL's text if it has none. `types=` can ask for every form, a string and bytes.
+//! PostgreSQL's text if it has none. The option `types` can ask for every form, a string and bytes.
 
 use super::choices::Choices;
 use super::form::{Extension, Form};
@@ -227,11 +227,11 @@ trait HasChoices: PgType + Copy {
 
 impl<T: HasChoices> ArrowForms for T {
     fn default_form(self: Arc<Self>, target: Target) -> Form {
-        self.choices(target).default_form(&*self)
+        self.choices(target).default_form(self)
     }
 
     fn form_as(self: Arc<Self>, data_type: &DataType, target: Target) -> Option<Form> {
-        self.choices(target).form_as(data_type, &*self)
+        self.choices(target).form_as(data_type, self)
     }
 
     fn alternatives(&self, profile: Profile) -> String {

@@ -91,7 +91,7 @@ fn fast(cell: &[u8], delimiter: u8) -> Option<(i32, Elements)> {
     let mut scratch = b"left over".to_vec();
     let shape = array_from_text(cell, delimiter, &mut scratch, |element| {
         elements.push(element.map(<[u8]>::to_vec));
-        Ok::<_, CellError>(())
+        Ok(())
     });
     let shape = shape.ok()?;
     assert_eq!(shape.len, elements.len());

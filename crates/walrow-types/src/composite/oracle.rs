@@ -45,7 +45,7 @@ fn fast(cell: &[u8], width: usize) -> Option<Fields> {
     let read = record_from_text(cell, width, &mut Vec::new(), |place, field| {
         assert_eq!(place, fields.len());
         fields.push(field.map(<[u8]>::to_vec));
-        Ok::<_, CellError>(())
+        Ok(())
     });
     read.ok().map(|()| fields)
 }

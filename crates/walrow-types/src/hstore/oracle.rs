@@ -48,7 +48,7 @@ fn fast(cell: &[u8]) -> Option<Pairs> {
     let mut pairs = Pairs::new();
     let read = hstore_from_text(cell, &mut b"left over".to_vec(), |key, value| {
         pairs.push((key.to_vec(), value.map(<[u8]>::to_vec)));
-        Ok::<_, CellError>(())
+        Ok(())
     });
     assert!(read.is_err() || read == Ok(pairs.len()));
     read.ok().map(|_| pairs)
