@@ -398,7 +398,7 @@ impl fmt::Display for Words<'_> {
             ),
             ErrorKind::TooLarge { size, limit } => write!(
                 f,
-                "a message of {size} bytes is larger than the limit, {limit} bytes"
+                "a message of {size} bytes is larger than the message limit, {limit} bytes"
             ),
             ErrorKind::Spool { text, .. } => write!(
                 f,

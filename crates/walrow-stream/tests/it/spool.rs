@@ -235,7 +235,7 @@ fn a_message_past_the_limit_is_refused_wherever_it_lies() {
             let limit = 1_000;
             assert_eq!(error.kind, ErrorKind::TooLarge { size, limit });
             assert_eq!(error.offset, offset as u64);
-            assert!(error.to_string().contains("message_limit"), "{error}");
+            assert!(error.to_string().contains("message limit"), "{error}");
         }
         let mut exact = Assembler::default().with_message_limit(size);
         assert_eq!(rows_of(&mut exact, [&*bytes]).1, None);
