@@ -5,7 +5,7 @@
 //! PostgreSQL's text if it has none. The option `types` can ask for every form, a string and bytes.
 
 use super::choices::Choices;
-use super::form::{Extension, Form};
+use super::form::{Extension, Form, is_same_shape};
 use super::{ArrowForms, Target};
 use crate::column::{
     Fixed, FixedLists, Geometries, Halves, Intervals, Numbers, Paths, Points, Push, Shapes, Sparse,
@@ -172,9 +172,20 @@ types! {
         ]),
     );
     Shape(it, to) => to.or_split(shape(it));
-    Path(_, to) => to.or_split(Form::structs(Paths::default, [("closed", Form::bits(Bool)), ("points", polygon())]),
-    );
-    Polygon(_, to) => to.or_split(polygon());
+    Path(_, to) => {
+        let target = to.target;
+        to.or_split(path(polygon())).family("", move |data_type| {
+            let DataType::Struct(fields) = data_type else {
+                return None;
+            };
+            let form = path(polygon_as(fields.get(1)?.data_type(), target)?);
+            Some(form).filter(|form| is_same_shape(form.data_type(), data_type))
+        });
+    };
+    Polygon(_, to) => {
+        let target = to.target;
+        to.or_split(polygon()).family("", move |data_type| polygon_as(data_type, target));
+    };
     Unread(_, to) => to.bytes_are(Extension::Opaque);
     Hstore(_, to) => to.or(Form::map(to.target.settings));
     Cube(_, to) => to.text_is(Extension::Opaque).bytes_are(Extension::Opaque);
@@ -278,6 +289,23 @@ pub(super) fn shape(shape: Shape) -> Form {
     let number = || Form::fixed::<Float64Type, _>(Float8);
     let fields = shape.names().iter().map(|name| (*name, number()));
     Form::structs(move || Shapes::new(shape), fields)
+}
+
+/// Whether a path is closed, and its points.
+fn path(points: Form) -> Form {
+    Form::structs(
+        Paths::default,
+        [("closed", Form::bits(Bool)), ("points", points)],
+    )
+}
+
+/// The points of a polygon, each in another form of a point.
+fn polygon_as(data_type: &DataType, target: Target) -> Option<Form> {
+    let (DataType::List(item) | DataType::LargeList(item)) = data_type else {
+        return None;
+    };
+    let point = Arc::new(Shape::Point).form_as(item.data_type(), target)?;
+    Some(Form::list(Points::default, &point, 1).with_data_type(data_type))
 }
 
 /// The points of a polygon.
