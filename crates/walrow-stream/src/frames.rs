@@ -232,3 +232,11 @@ impl Frames {
         self.skip(self.fed(size));
     }
 }
+
+impl Fault {
+    /// The fault of the frame at `offset`.
+    #[cold]
+    pub(crate) fn at(self, frames: &Frames, offset: u64) -> Error {
+        self.at_frame(frames.header(), offset)
+    }
+}

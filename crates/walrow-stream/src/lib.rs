@@ -26,7 +26,6 @@ mod catalog;
 mod encoding;
 mod error;
 mod frames;
-mod prepared;
 mod printable;
 mod relation;
 mod spool;

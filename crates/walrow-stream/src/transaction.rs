@@ -214,6 +214,29 @@ impl<'a> Change<'a, Unread<'a>> {
     }
 }
 
+impl<'a> Event<'a, Unread<'a>> {
+    /// The same with its row read.
+    pub(crate) fn read(self) -> Result<Event<'a>, Error> {
+        Ok(match self {
+            Event::Change(change) => Event::Change(change.read()?),
+            Event::Begin(transaction) => Event::Begin(transaction),
+            Event::Relation { relation, seq } => Event::Relation { relation, seq },
+            Event::Truncate(truncate) => Event::Truncate(truncate),
+            Event::Message(message) => Event::Message(message),
+            Event::Commit {
+                transaction,
+                changes,
+            } => Event::Commit {
+                transaction,
+                changes,
+            },
+            Event::Skipped => Event::Skipped,
+            Event::SessionStart => Event::SessionStart,
+            Event::ServerError { sqlstate } => Event::ServerError { sqlstate },
+        })
+    }
+}
+
 fn row_change<'a>(
     peek: &Peek<'a>,
     in_stream: bool,

@@ -14,8 +14,10 @@
 //! So the value is an assembler that has just found this one transaction, and reads it in no other
 //! way.
 
-use super::read::{Reading, Source, Spooling};
-use super::{Assembler, Core, Phase, Session};
+use super::Assembler;
+use super::core::{Core, Phase};
+use super::reading::{Reading, Source, Spooling};
+use super::session::Session;
 use crate::error::Error;
 use crate::frames::{Frames, Span};
 use crate::spool::{SpoolReader, Spooled};

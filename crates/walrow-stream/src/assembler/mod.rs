@@ -16,20 +16,24 @@
 //! read elsewhere.
 
 mod committed;
+mod core;
+mod prepared;
 mod read;
+mod reading;
 mod search;
+mod session;
 
+use self::core::{Core, Phase};
+use self::search::Search;
+use self::session::Start;
 use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::frames::Frames;
-use crate::prepared;
-use crate::relation::{Relation, Relations};
-use crate::spool::{Spool, SpoolId};
-use crate::transaction::{Context, Event, Prepared, Transaction, Unread};
-use crate::undecided::{Earlier, Open, Undecided};
+use crate::relation::Relation;
+use crate::spool::Spool;
+use crate::transaction::{Event, Prepared, Unread};
+use crate::undecided::Earlier;
 pub use committed::Committed;
-use read::Reading;
-use std::io;
 use std::sync::Arc;
 use walrow_wire::{Framing, Lsn, Xid};
 
@@ -46,69 +50,6 @@ use walrow_wire::{Framing, Lsn, Xid};
 pub struct Assembler {
     core: Core,
     failure: Option<Error>,
-}
-
-/// All but the error that stopped it.
-#[derive(Debug, Default)]
-struct Core {
-    frames: Frames,
-    phase: Phase,
-    session: Session,
-    /// The version that was handed out last.
-    announced: Option<Arc<Relation>>,
-    /// The seq of the transaction's next change.
-    seq: u64,
-    /// What is the same for all of its rows.
-    context: Context,
-}
-
-/// What is done with the next frame.
-#[derive(Debug)]
-enum Phase {
-    /// A committed transaction is looked for.
-    Search(Search),
-    /// A transaction was committed: it is read.
-    Reading(Reading),
-}
-
-impl Default for Phase {
-    fn default() -> Self {
-        Self::Search(Search::default())
-    }
-}
-
-/// Where a search is.
-#[derive(Debug, Default)]
-enum Search {
-    /// Outside transactions.
-    #[default]
-    Between,
-    /// A Begin was read, its Commit was not. What came before this input lies in the spool.
-    Plain(Option<SpoolId>),
-    /// Between Stream Start and Stream Stop, or between Begin Prepare and Prepare.
-    Block(Box<Open>),
-}
-
-/// What is known of the server's session, and of transactions that outlive it.
-#[derive(Debug, Default)]
-struct Session {
-    undecided: Undecided,
-    /// The plain transaction that is open, or the one that is read or was read last.
-    transaction: Transaction,
-    relations: Relations,
-    start: Start,
-    sqlstate: String,
-}
-
-/// Up to where everything was delivered before; 0/0 for nothing.
-#[derive(Clone, Copy, Debug, Default)]
-struct Start(Lsn);
-
-impl Start {
-    /// Whether what ends there was delivered before.
-    fn has_delivered(self, end: Lsn) -> bool {
-        self.0.is_valid() && end <= self.0
-    }
 }
 
 impl Assembler {
@@ -231,74 +172,6 @@ impl Assembler {
             })
     }
 
-    /// Writes the prepared transactions, for [`Assembler::restore_prepared`] of another assembler:
-    /// after a restart the server does not send them again, only how they ended.
-    ///
-    /// What is written is their messages, each transaction with the relations it uses: a stream of
-    /// its own, in wire frames.
-    ///
-    /// # Errors
-    /// Those of `out` and of the spool. A committed transaction was not handed out to its end: it is
-    /// prepared no more, and nobody has its rows.
-    pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        if self.failure.is_some() || self.is_reading() {
-            let text = "a transaction was committed and not handed out to its end";
-            return Err(io::Error::other(text));
-        }
-        let Session {
-            undecided,
-            relations,
-            ..
-        } = &mut self.core.session;
-        prepared::save(undecided, relations.encoding, out)
-    }
-
-    /// Takes in what [`Assembler::save_prepared`] wrote.
-    ///
-    /// # Errors
-    /// Bytes that are no such state, or cut short; nothing of it is taken in.
-    pub fn restore_prepared(&mut self, state: &mut dyn io::Read) -> Result<(), Error> {
-        let mut inner = Self::default();
-        inner.core.session.undecided.spools = self.core.session.undecided.spools.like();
-        inner.core.session.relations.encoding = self.core.session.relations.encoding;
-        // What a stream that starts late lacks may be in the state of one.
-        inner.core.session.undecided.late_start = true;
-        let restored = prepared::restore(inner, state)?;
-        let moved = restored
-            .core
-            .session
-            .undecided
-            .move_prepared(&mut self.core.session.undecided);
-        moved.map_err(|error| Error {
-            kind: error.into(),
-            offset: self.core.frames.offset(),
-            lsn: None,
-        })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Open> {
-        self.core
-            .session
-            .undecided
-            .prepared
-            .values()
-            .map(|open| &**open)
-    }
-
-    /// Whether its state has all that was prepared.
-    pub(crate) fn set_complete(&mut self, complete: bool) {
-        self.core.session.undecided.earlier = if complete {
-            Earlier::Restored
-        } else {
-            Earlier::Unknown
-        };
-    }
-
-    pub(crate) fn has_streamed(&self) -> bool {
-        self.core.session.undecided.has_streamed()
-    }
-
     /// Takes bytes from the front of `input` and hands out the next event; `None` asks for more,
     /// when all of `input` was taken.
     ///
@@ -340,40 +213,6 @@ impl Assembler {
         match self.core.next(input) {
             Err(error) => Err(self.failure.insert(error).clone()),
             event => event,
-        }
-    }
-}
-
-impl Core {
-    fn drop_session(&mut self) {
-        self.drop_open();
-        self.session.relations.clear();
-    }
-
-    /// What was open begins again, or is not needed any more.
-    fn drop_open(&mut self) {
-        match std::mem::take(&mut self.phase) {
-            Phase::Search(mut search) => self.session.drop_open(&mut search),
-            Phase::Reading(reading) => {
-                self.session.leave(reading);
-                self.session.undecided.drop_open();
-            }
-        }
-    }
-}
-
-impl Session {
-    fn drop_all(&mut self, search: &mut Search) {
-        self.drop_open(search);
-        self.relations.clear();
-    }
-
-    fn drop_open(&mut self, search: &mut Search) {
-        self.undecided.drop_open();
-        match std::mem::take(search) {
-            Search::Between | Search::Plain(None) => {}
-            Search::Plain(Some(id)) => self.undecided.spools.remove(id),
-            Search::Block(open) => self.undecided.spools.remove(open.spool),
         }
     }
 }

@@ -37,14 +37,26 @@
 //! - at the Commit of a transaction that has a spool: the same, and it is read from there.
 //! - where a session starts or the server gives up: the run is dropped.
 
-use super::read::{Reading, Spooling};
-use super::{Search, Session};
+use super::reading::{Reading, Spooling};
+use super::session::Session;
 use crate::error::{Error, ErrorKind, FROM_SERVER, Fault, INSIDE, OUTSIDE};
 use crate::frames::{Frames, Place, Span};
 use crate::relation::Announce;
-use crate::spool::{SpoolReader, Spooled};
+use crate::spool::{SpoolId, SpoolReader, Spooled};
 use crate::undecided::{Open, read_origin};
 use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Lsn, Message, Peek, PgString};
+
+/// Where a search is.
+#[derive(Debug, Default)]
+pub(super) enum Search {
+    /// Outside transactions.
+    #[default]
+    Between,
+    /// A Begin was read, its Commit was not. What came before this input lies in the spool.
+    Plain(Option<SpoolId>),
+    /// Between Stream Start and Stream Stop, or between Begin Prepare and Prepare.
+    Block(Box<Open>),
+}
 
 /// What ends the search.
 pub(super) enum Found<'i> {
@@ -275,6 +287,22 @@ impl Search {
     /// Whether the frame ends the block.
     fn ends_with(&self, frame: &[u8]) -> bool {
         matches!(self, Self::Block(_)) && Peek::new(frame).is_some_and(|it| it.kind().ends_block())
+    }
+}
+
+impl Session {
+    fn drop_all(&mut self, search: &mut Search) {
+        self.drop_open(search);
+        self.relations.clear();
+    }
+
+    pub(super) fn drop_open(&mut self, search: &mut Search) {
+        self.undecided.drop_open();
+        match std::mem::take(search) {
+            Search::Between | Search::Plain(None) => {}
+            Search::Plain(Some(id)) => self.undecided.spools.remove(id),
+            Search::Block(open) => self.undecided.spools.remove(open.spool),
+        }
     }
 }
 

@@ -4,13 +4,14 @@
 //! `S`, its messages, `E` and `p`, with the relations it uses in front of its rows. A message of
 //! walrow's own ends it.
 
-use crate::assembler::Assembler;
+use super::Assembler;
+use super::session::Session;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
 use crate::relation::Relation;
 use crate::spool::SpoolReader;
 use crate::transaction::{Event, Prepared};
-use crate::undecided::{Open, Undecided};
+use crate::undecided::{Earlier, Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
     BackendMessage, BeginPrepare, Columns, CopyBothResponse, CopyData, LogicalMessage, Lsn,
@@ -20,11 +21,77 @@ use walrow_wire::{
 /// Bytes of messages that are put together before they are written.
 const BLOCK: usize = 256 << 10;
 
-pub(crate) fn save(
-    undecided: &mut Undecided,
-    encoding: Encoding,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+impl Assembler {
+    /// Writes the prepared transactions, for [`Assembler::restore_prepared`] of another assembler:
+    /// after a restart the server does not send them again, only how they ended.
+    ///
+    /// What is written is their messages, each transaction with the relations it uses: a stream of
+    /// its own, in wire frames.
+    ///
+    /// # Errors
+    /// Those of `out` and of the spool. A committed transaction was not handed out to its end: it is
+    /// prepared no more, and nobody has its rows.
+    pub fn save_prepared(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.failure.is_some() || self.is_reading() {
+            let text = "a transaction was committed and not handed out to its end";
+            return Err(io::Error::other(text));
+        }
+        let Session {
+            undecided,
+            relations,
+            ..
+        } = &mut self.core.session;
+        save(undecided, relations.encoding, out)
+    }
+
+    /// Takes in what [`Assembler::save_prepared`] wrote.
+    ///
+    /// # Errors
+    /// Bytes that are no such state, or cut short; nothing of it is taken in.
+    pub fn restore_prepared(&mut self, state: &mut dyn Read) -> Result<(), Error> {
+        let mut inner = Self::default();
+        inner.core.session.undecided.spools = self.core.session.undecided.spools.like();
+        inner.core.session.relations.encoding = self.core.session.relations.encoding;
+        // What a stream that starts late lacks may be in the state of one.
+        inner.core.session.undecided.late_start = true;
+        let restored = restore(inner, state)?;
+        let moved = restored
+            .core
+            .session
+            .undecided
+            .move_prepared(&mut self.core.session.undecided);
+        moved.map_err(|error| Error {
+            kind: error.into(),
+            offset: self.core.frames.offset(),
+            lsn: None,
+        })
+    }
+
+    #[cfg(test)]
+    fn held(&self) -> impl Iterator<Item = &Open> {
+        self.core
+            .session
+            .undecided
+            .prepared
+            .values()
+            .map(|open| &**open)
+    }
+
+    /// Whether its state has all that was prepared.
+    fn set_complete(&mut self, complete: bool) {
+        self.core.session.undecided.earlier = if complete {
+            Earlier::Restored
+        } else {
+            Earlier::Unknown
+        };
+    }
+
+    fn has_streamed(&self) -> bool {
+        self.core.session.undecided.has_streamed()
+    }
+}
+
+fn save(undecided: &mut Undecided, encoding: Encoding, out: &mut dyn Write) -> io::Result<()> {
     let complete = undecided.knows_prepared();
     let Undecided {
         spools, prepared, ..
@@ -82,7 +149,7 @@ fn put_frames(
 }
 
 /// Reads a state into an assembler that has read nothing else.
-pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<Assembler, Error> {
+fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<Assembler, Error> {
     let fault = |kind| Error {
         kind,
         offset: 0,
