@@ -1,6 +1,6 @@
 //! Arbitrary bytes as a stream, and arbitrary cells in columns of every type, into Arrow.
 
-use super::cuts::decode;
+use super::decoding::{decode, options};
 use crate::{Stream, binary, text};
 use arrow_array::cast::AsArray;
 use std::sync::{Arc, LazyLock};
@@ -83,25 +83,6 @@ fn catalog() -> Arc<Catalog> {
     static PARSED: LazyLock<Arc<Catalog>> =
         LazyLock::new(|| Arc::new(Catalog::from_json(CATALOG).expect("it is written here")));
     Arc::clone(&PARSED)
-}
-
-/// Options by a byte's low bits.
-pub(super) fn options(choice: u8) -> DecoderBuilder {
-    let profile = match choice & 3 {
-        0 => Profile::Spark,
-        1 => Profile::Text,
-        _ => Profile::Arrow,
-    };
-    let policy = if choice & 4 == 0 {
-        OnUnrepresentable::Error
-    } else {
-        OnUnrepresentable::Null
-    };
-    let rows = if choice & 8 == 0 { 3 } else { 1_000 };
-    DecoderBuilder::new()
-        .with_profile(profile)
-        .with_unrepresentable(policy)
-        .with_batch_rows(rows)
 }
 
 /// Every built-in type and its array, the types of the catalog, and one that nobody knows. Seeds name the first ones by

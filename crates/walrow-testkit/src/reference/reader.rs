@@ -1,12 +1,17 @@
 //! Message after message.
 
+use super::outcome::{Committed, Described, Reason, Told};
 use super::transaction::{Own, Row, Transaction};
-use super::{Committed, Described, LONGEST_NAME, LONGEST_ORIGIN, MOST_COLUMNS, Reason, Told};
 use crate::history::{Expected, ExpectedChange};
 use crate::{OwnedMessage, PgText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use walrow_wire::{BackendMessage, CopyData};
+
+/// Names are longer in no server, and are refused.
+const LONGEST_NAME: usize = 256;
+const LONGEST_ORIGIN: usize = 8192;
+const MOST_COLUMNS: usize = 1600;
 
 /// What the session knows of a relation.
 struct Known {

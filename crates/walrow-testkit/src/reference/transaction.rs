@@ -1,6 +1,6 @@
 //! What a transaction is until it ends.
 
-use super::{Described, Reason};
+use super::outcome::{Described, Reason};
 use crate::{OwnedMessage, PgText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

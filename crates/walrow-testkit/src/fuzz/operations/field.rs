@@ -1,6 +1,6 @@
 //! Another value of one field of one message, of those that are likely to matter.
 
-use super::mutation::{in_stream, read};
+use super::frame::{in_stream, read};
 use crate::{OwnedCell, OwnedColumn, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld, PgText};
 use arbitrary::{Result, Unstructured};
 

@@ -8,6 +8,7 @@
 mod against;
 mod check;
 mod field;
+mod frame;
 mod mutation;
 mod options;
 mod retype;

@@ -1,10 +1,9 @@
 //! One change of a stream: of its frames, of a field of a message, or of raw bytes.
 
 use super::field::field;
-use super::source::swell;
+use super::frame::kind_of;
 use crate::OwnedFrame;
 use arbitrary::{Result, Unstructured};
-use walrow_wire::{BackendMessage, Frame};
 
 /// Changes the stream in one place; whether there was one.
 pub(super) fn mutate(
@@ -68,34 +67,6 @@ pub(super) fn mutate(
     Ok(true)
 }
 
-/// The kind of the message in a frame.
-pub(super) fn kind_of(frame: &[u8]) -> Option<u8> {
-    match (frame.first()?, frame.get(5)?) {
-        (b'd', b'w') => frame.get(30).copied(),
-        _ => None,
-    }
-}
-
-/// Whether what follows these frames stands in a stream block.
-pub(super) fn in_stream(frames: &[Vec<u8>]) -> bool {
-    let mut blocks =
-        frames
-            .iter()
-            .rev()
-            .filter_map(|frame| match (frame.first()?, kind_of(frame)) {
-                (_, Some(b'S')) => Some(true),
-                (_, Some(b'E')) | (b'W' | b'E', _) => Some(false),
-                _ => None,
-            });
-    blocks.next().unwrap_or(false)
-}
-
-/// A frame that can be changed by its fields.
-pub(super) fn read(frame: &[u8], in_stream: bool) -> Option<OwnedFrame> {
-    let (frame, _) = Frame::parse(frame).ok()??;
-    OwnedFrame::read(&BackendMessage::parse(frame).ok()?, in_stream).ok()
-}
-
 /// Removes what begins a prepared transaction, and its Prepare too or not.
 fn unannounce(frames: &mut Vec<Vec<u8>>, place: usize, all: bool) -> bool {
     let is = |frame: &Vec<u8>, kind| kind_of(frame) == Some(kind);
@@ -109,6 +80,27 @@ fn unannounce(frames: &mut Vec<Vec<u8>>, place: usize, all: bool) -> bool {
     let end = end.map_or(begin, |end| end + usize::from(all));
     frames.drain(begin..end);
     true
+}
+
+/// Repeats rows where they stand, which any transaction may have sent: up to some hundred KiB.
+pub(super) fn swell(frames: &mut Vec<Vec<u8>>, choice: u8) {
+    let is_row = |frame: &Vec<u8>| {
+        frame.len() > 30
+            && frame[0] == b'd'
+            && frame[5] == b'w'
+            && matches!(frame[30], b'I' | b'U' | b'D' | b'T' | b'M')
+    };
+    let rows: Vec<_> = (0..frames.len())
+        .filter(|at| is_row(&frames[*at]))
+        .collect();
+    let Some(last) = rows.len().checked_sub(1) else {
+        return;
+    };
+    let place = rows[usize::from(choice) % (last + 1)];
+    let most = (300 << 10) / frames[place].len();
+    let count = [10, 100, 1000, 4000][usize::from(choice >> 6)].min(most);
+    let repeated = vec![frames[place].clone(); count];
+    frames.splice(place..place, repeated);
 }
 
 /// Changes a length, a kind or any other byte.

@@ -1,6 +1,6 @@
 //! Changes of a whole stream: its tables' names, and their columns' types with their values.
 
-use super::mutation::{in_stream, read};
+use super::frame::{in_stream, read};
 use crate::{OwnedCell, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld};
 
 const DATES: [&[u8]; 8] = [

@@ -1,6 +1,6 @@
 //! The stream of an input: a history's, a capture's, or of two of them.
 
-use super::mutation::mutate;
+use super::mutation::{mutate, swell};
 use super::retype::{rename, retype};
 use crate::{History, captures};
 use arbitrary::{Result, Unstructured};
@@ -152,25 +152,4 @@ fn interleaved(first: Frames, second: Frames, choice: u8) -> Frames {
             return frames;
         }
     }
-}
-
-/// Repeats rows where they stand, which any transaction may have sent: up to some hundred KiB.
-pub(super) fn swell(frames: &mut Frames, choice: u8) {
-    let is_row = |frame: &Vec<u8>| {
-        frame.len() > 30
-            && frame[0] == b'd'
-            && frame[5] == b'w'
-            && matches!(frame[30], b'I' | b'U' | b'D' | b'T' | b'M')
-    };
-    let rows: Vec<_> = (0..frames.len())
-        .filter(|at| is_row(&frames[*at]))
-        .collect();
-    let Some(last) = rows.len().checked_sub(1) else {
-        return;
-    };
-    let place = rows[usize::from(choice) % (last + 1)];
-    let most = (300 << 10) / frames[place].len();
-    let count = [10, 100, 1000, 4000][usize::from(choice >> 6)].min(most);
-    let repeated = vec![frames[place].clone(); count];
-    frames.splice(place..place, repeated);
 }
