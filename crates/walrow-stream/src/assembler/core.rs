@@ -1,4 +1,5 @@
-//! The assembler without its error: it searches, reads what it found, and lends the events.
+//! The assembler without its error: it searches for transactions, reads them and returns the
+//! events.
 
 use super::read::{At, Next, Reader, Where, peek};
 use super::reading::{Reading, Source};
@@ -11,26 +12,26 @@ use crate::transaction::{Change, Context, Event, Message, Unread};
 use std::sync::Arc;
 use walrow_wire::{self as wire, LogicalMessage, Peek};
 
-/// All but the error that stopped it.
+/// The assembler's state, except the error that stopped it.
 #[derive(Debug, Default)]
 pub(super) struct Core {
     pub(super) frames: Frames,
     pub(super) phase: Phase,
     pub(super) session: Session,
-    /// The version that was handed out last.
+    /// The relation version of the last [`Event::Relation`].
     pub(super) announced: Option<Arc<Relation>>,
     /// The seq of the transaction's next change.
     pub(super) seq: u64,
-    /// What is the same for all of its rows.
+    /// Values that are the same for all rows of the transaction.
     pub(super) context: Context,
 }
 
-/// What is done with the next frame.
+/// How the next frame is used.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// A committed transaction is looked for.
+    /// The assembler searches for a committed transaction.
     Search(Search),
-    /// A transaction was committed: it is read.
+    /// A transaction was committed, and is being read.
     Reading(Reading),
 }
 
@@ -46,7 +47,7 @@ impl Core {
         self.session.relations.clear();
     }
 
-    /// What was open begins again, or is not needed any more.
+    /// Drops open transactions: the server sends them again, or they are no longer needed.
     fn drop_open(&mut self) {
         match std::mem::take(&mut self.phase) {
             Phase::Search(mut search) => self.session.drop_open(&mut search),
@@ -57,7 +58,7 @@ impl Core {
         }
     }
 
-    /// The next event, its row unread.
+    /// The next event, with its row unread.
     #[inline]
     pub(super) fn next<'t, 'i: 't>(
         &'t mut self,
@@ -75,7 +76,7 @@ impl Core {
                     match reader.next(input) {
                         Ok(Some(Next::End)) => {
                             let skipped = self.end_reading();
-                            // Nothing is handed out of it, and its relations count.
+                            // It returns no events, but its relations count.
                             if skipped {
                                 continue;
                             }
@@ -99,7 +100,8 @@ impl Core {
         self.event(next)
     }
 
-    /// Passes over the next of the transaction that is read; whether there was more.
+    /// Skips the next event of the current transaction. Returns whether there was one before its
+    /// end.
     pub(super) fn pass(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
         let Phase::Reading(reading) = &mut self.phase else {
             return Ok(false);
@@ -113,12 +115,12 @@ impl Core {
         Ok(!matches!(reader.next(input)?, None | Some(Next::End)))
     }
 
-    /// Whether the transaction that is read is left out.
+    /// Whether the current transaction is skipped.
     const fn is_skipped(&self) -> bool {
         matches!(&self.phase, Phase::Reading(reading) if reading.skipped)
     }
 
-    /// The transaction was read; whether nothing of it was handed out.
+    /// Ends the current transaction. Returns whether it was skipped.
     #[inline]
     pub(super) fn end_reading(&mut self) -> bool {
         match std::mem::take(&mut self.phase) {
@@ -131,7 +133,7 @@ impl Core {
         }
     }
 
-    /// Looks for the next committed transaction, or for what lies between transactions.
+    /// Finds the next committed transaction, or the next event between transactions.
     fn find<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         let Phase::Search(search) = &mut self.phase else {
             return Ok(None);
@@ -166,7 +168,7 @@ impl Core {
         }))
     }
 
-    /// Lends what comes next.
+    /// Makes the event, which borrows from the assembler and the input.
     #[inline]
     fn event<'t, 'i: 't>(
         &'t mut self,
@@ -225,14 +227,14 @@ impl Core {
         }))
     }
 
-    /// A frame that was there a moment ago: no stream comes to this.
+    /// The frame is no longer there. No stream can cause this.
     #[cold]
     fn lost(&self, at: At<'_>) -> Error {
         Fault::unexpected("frame", INSIDE).at(&self.frames, at.offset)
     }
 }
 
-/// Parses a logical message that lies inside or outside a transaction.
+/// Parses a logical message. `place` says whether it is inside or outside a transaction.
 fn logical_message<'a>(
     peek: &Peek<'a>,
     in_stream: bool,

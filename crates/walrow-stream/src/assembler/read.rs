@@ -1,8 +1,8 @@
 //! The events of one committed transaction, from its messages.
 //!
-//! A row's way is short: its relation is looked up, its frame is taken, and both go to the caller
-//! with nothing read of its cells. A frame is taken only when what it holds is handed out or passed
-//! over, so that a row waits in its place while the relation version that it uses goes out before it.
+//! A row's path is short: look up its relation, take its frame, and return both without reading any
+//! cell. A frame is taken only when its message is returned or skipped. So a row stays in place
+//! while the relation version that it uses is returned first.
 
 use super::reading::{Reading, Source};
 use super::session::Session;
@@ -16,10 +16,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use walrow_wire::{self as wire, Kind, Peek};
 
-/// So many frames are read past before the caller may look around.
+/// After this many skipped frames, the caller gets [`Event::Skipped`](crate::Event::Skipped).
 const PASSED: usize = 1 << 14;
 
-/// What comes next, and borrows nothing of the assembler's yet.
+/// The next event, before it borrows from the assembler.
 pub(super) enum Next<'i> {
     /// A row of the relation at this place.
     Row(At<'i>, usize),
@@ -30,8 +30,8 @@ pub(super) enum Next<'i> {
     Begin,
     /// The transaction's end.
     End,
-    /// Many frames were read that nothing is handed out of: definitions, rows that were rolled back
-    /// or are left out.
+    /// Many frames were read without an event: definitions, rows that were rolled back or are
+    /// skipped.
     Skipped,
     SessionStart,
     ServerError,
@@ -54,7 +54,7 @@ pub(super) enum Where<'i> {
     Spool(Spot),
 }
 
-/// What reading changes.
+/// The state that reading changes.
 pub(super) struct Reader<'s> {
     pub(super) frames: &'s mut Frames,
     pub(super) session: &'s mut Session,
@@ -70,7 +70,7 @@ impl Reader<'_> {
             if let Some(relation) = self.session.relations.next_new() {
                 return Ok(Some(Next::Relation(relation)));
             }
-            // Nearly always the frame lies in front of the input.
+            // Nearly always the frame is at the front of the input.
             let at_hand = match &self.reading.source {
                 Source::Input if self.frames.is_clear() => Peek::split(input),
                 _ => None,
@@ -114,7 +114,7 @@ impl Reader<'_> {
         Ok(Some(Next::Skipped))
     }
 
-    /// Takes a message that is no row to be handed out.
+    /// Takes a message that is not a row to return.
     #[inline(never)]
     fn other<'i>(&mut self, at: At<'i>, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
@@ -138,7 +138,7 @@ impl Reader<'_> {
                         *self.seq = self.seq.saturating_add(1);
                         Some(Next::Truncate(Box::new(truncate)))
                     }
-                    // It waits for the versions that it uses.
+                    // The relation versions that it uses are returned first.
                     Ok(None) => return Ok(None),
                     Err(fault) => return Err(self.fault(fault, &peek, at.offset)),
                 }
@@ -169,7 +169,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The next frame, wherever it lies.
+    /// The next frame, from the input or the spool.
     fn front<'i>(&mut self, input: &mut &'i [u8]) -> Result<Front<'i>, Error> {
         let (frame, offset) = match &mut self.reading.source {
             Source::Input => {
@@ -194,7 +194,7 @@ impl Reader<'_> {
                     // A transaction ends where its spool does.
                     return Ok(Front::End);
                 };
-                // What was restored from a saved state is told of at its commit.
+                // Errors in a restored transaction are reported at its commit.
                 let restored = it.reader.is_restored();
                 let offset = if restored { end } else { spot.offset };
                 if Peek::new(it.reader.frame(spot)).is_none() {
@@ -211,7 +211,7 @@ impl Reader<'_> {
         peek(frame, self.frames, &self.reading.source).is_some()
     }
 
-    /// What is wrong with a row of an unknown relation, or of none.
+    /// The error of a row with an unknown relation, or without one.
     #[cold]
     fn refuse(&self, peek: &Peek<'_>, offset: u64) -> Error {
         let message = peek.kind().name();
@@ -239,11 +239,11 @@ impl Reader<'_> {
 /// What the next frame is.
 enum Front<'i> {
     At(At<'i>),
-    /// One without a message, which was taken.
+    /// A frame without a message. It was taken.
     Other,
-    /// There is none: the spool is at its end.
+    /// The spool is at its end.
     End,
-    /// The input is at its end.
+    /// The input ends inside the frame.
     Cut,
 }
 
@@ -276,7 +276,7 @@ fn define(
     }
 }
 
-/// A truncate; `None` while versions that it uses are to be handed out.
+/// Parses a Truncate. `None` while relation versions that it uses must be returned first.
 fn truncate(
     peek: &Peek<'_>,
     in_stream: bool,

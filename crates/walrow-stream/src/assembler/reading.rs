@@ -1,4 +1,4 @@
-//! Where the frames of a committed transaction are, from its commit until it was read.
+//! The committed transaction that is being read, and where its frames are.
 
 use super::session::Session;
 use crate::relation::Promotions;
@@ -7,24 +7,24 @@ use crate::undecided::Open;
 use std::collections::HashSet;
 use walrow_wire::Xid;
 
-/// How the committed transaction is read.
+/// The committed transaction that is being read.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) source: Source,
-    /// Whether nothing of it is handed out: it was delivered before, or its begin is missing.
+    /// Whether it is skipped: it was delivered before, or its begin is missing.
     pub(super) skipped: bool,
 }
 
 /// Where its frames are.
 #[derive(Debug, Default)]
 pub(super) enum Source {
-    /// In front of the input; its Commit is the last one.
+    /// At the front of the input. Its Commit is the last frame.
     #[default]
     Input,
     Spool(Box<Spooling>),
 }
 
-/// What is read from the spool.
+/// A transaction in the spool.
 #[derive(Debug, Default)]
 pub(super) struct Spooling {
     pub(super) reader: SpoolReader,
@@ -32,7 +32,7 @@ pub(super) struct Spooling {
     pub(super) streamed: bool,
     /// Subtransactions that were rolled back.
     pub(super) aborted: HashSet<Xid>,
-    /// What of its own definitions the session takes over.
+    /// Its definitions that become the session's.
     pub(super) promotions: Promotions,
 }
 
@@ -54,11 +54,11 @@ impl Reading {
 }
 
 impl Session {
-    /// A streamed or prepared transaction was committed.
+    /// Starts to read a streamed or prepared transaction that was committed.
     pub(super) fn enter(&mut self, open: Open, header: usize) -> Reading {
         let spooled = self.undecided.spools.take(open.spool);
         self.relations.enter(open.inherited);
-        // What was prepared is the session's already, or was never meant to be.
+        // Definitions of a prepared transaction are already the session's, or never will be.
         let promotions = match open.transaction.prepared {
             None => open.promotions,
             Some(_) => Promotions::default(),
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// A transaction was read.
+    /// Ends the transaction.
     #[inline]
     pub(super) fn leave(&mut self, reading: Reading) {
         if let Source::Spool(spooling) = reading.source {
