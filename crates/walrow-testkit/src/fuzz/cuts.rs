@@ -1,4 +1,4 @@
-//! The same stream in other pieces.
+//! The same stream in different pieces.
 
 use super::decoding::{decode, options};
 use crate::in_chunks;

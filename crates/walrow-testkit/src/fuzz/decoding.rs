@@ -1,4 +1,4 @@
-//! A stream in pieces through a decoder whose options a byte chooses.
+//! Decodes a stream in pieces, with options that a byte chooses.
 
 use walrow_arrow::{Batch, DecoderBuilder, Error, OnUnrepresentable, Profile};
 
@@ -21,7 +21,7 @@ pub(super) fn options(choice: u8) -> DecoderBuilder {
         .with_batch_rows(rows)
 }
 
-/// All batches of a stream in these pieces, and what ended it.
+/// All batches of a stream in these pieces, and the error that ended it.
 pub(super) fn decode<'a>(
     options: DecoderBuilder,
     pieces: impl IntoIterator<Item = &'a [u8]>,

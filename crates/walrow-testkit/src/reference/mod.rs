@@ -1,28 +1,28 @@
-//! The committed transactions of a stream, assembled slowly and plainly: everything is kept in
-//! memory, owned, and looked through again whenever something has to be found.
+//! Assembles the committed transactions of a stream slowly and plainly: everything is owned, kept
+//! in memory, and searched in full for every lookup.
 
 mod outcome;
 mod reader;
 mod transaction;
 
 use crate::{OwnedMessage, walk};
-pub use outcome::{Committed, Described, Reason, Refused, Told};
+pub use outcome::{Committed, Described, ReadOptions, Reason, Refused};
 use reader::Reader;
 use walrow_wire::Frame;
 
 /// Reads a stream of any protocol version to its last whole frame.
 ///
 /// # Errors
-/// Bytes that are not the protocol, and messages that come where they cannot: also those of
-/// transactions that are rolled back later.
+/// Bytes that do not follow the protocol, and messages in wrong places, even in transactions that
+/// are rolled back later.
 pub fn committed(bytes: &[u8]) -> Result<Committed, Box<Refused>> {
-    committed_as(bytes, Told::default())
+    committed_with(bytes, ReadOptions::default())
 }
 
-/// As [`committed`], told these things.
-pub fn committed_as(bytes: &[u8], told: Told) -> Result<Committed, Box<Refused>> {
-    let mut reader = Reader::new(told);
-    let limit = told.message_limit.saturating_add(30);
+/// As [`committed`], with these options.
+pub fn committed_with(bytes: &[u8], options: ReadOptions) -> Result<Committed, Box<Refused>> {
+    let mut reader = Reader::new(options);
+    let limit = options.message_limit.saturating_add(30);
     let mut refused = None;
     let walked = walk(bytes, |step| {
         if refused.is_some() {

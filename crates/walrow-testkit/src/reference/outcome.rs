@@ -1,25 +1,24 @@
-//! What a stream comes to, or why it is refused.
+//! What the reference reads: its options, its result, and why it rejects a stream.
 
 use crate::history::Expected;
 use crate::{OwnedColumn, PgText};
 use std::sync::Arc;
 use walrow_wire::{Error, ReplicaIdentity};
 
-/// What a stream comes to.
+/// The result of reading a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
     /// The committed transactions, in commit order.
     pub transactions: Vec<Expected>,
-    /// Of each of them, of each change: its relations as they were described then.
+    /// For each change of each transaction: its relations, as they were described at that time.
     pub relations: Vec<Vec<Vec<Arc<Described>>>>,
     /// The non-transactional messages in order: LSN and prefix.
     pub notes: Vec<(u64, PgText)>,
-    /// Where those end and these lie, in the order in which they came.
+    /// The end LSNs of the transactions and the LSNs of those messages, in order of arrival.
     pub ends: Vec<u64>,
-    /// What is prepared at the end: ID and name.
+    /// The prepared transactions at the end: ID and GID.
     pub prepared: Vec<(u32, PgText)>,
-    /// How many prepared transactions were told of without what began them, as servers tell of
-    /// empty ones.
+    /// How many prepared transactions came without their begin, as servers send empty ones.
     pub unannounced: usize,
 }
 
@@ -34,10 +33,10 @@ pub struct Described {
     pub columns: Vec<OwnedColumn>,
 }
 
-/// What a reader was told besides the stream.
+/// The options of a reader.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
-    /// What ends here or before was delivered before.
+pub struct ReadOptions {
+    /// Transactions that end here or before were already delivered.
     pub start: Option<u64>,
     /// Whether transactions may lack their begin.
     pub late_start: bool,
@@ -45,7 +44,7 @@ pub struct Told {
     pub message_limit: usize,
 }
 
-impl Default for Told {
+impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             start: None,
@@ -55,28 +54,28 @@ impl Default for Told {
     }
 }
 
-/// A stream that is read no further, and what it came to before.
+/// A rejected stream, and its transactions up to there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What was committed before.
+    /// The transactions that were committed before.
     pub committed: Committed,
-    /// Why.
+    /// Why it is rejected.
     pub reason: Reason,
 }
 
-/// Why a stream is read no further.
+/// Why a stream is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Bytes that are not the protocol.
+    /// Bytes that do not follow the protocol.
     Wire(Error),
-    /// A message that comes where it cannot.
+    /// A message in a wrong place.
     Impossible(&'static str),
-    /// A name that is longer than any server's.
+    /// A name that is longer than any name of a server.
     LongName,
-    /// A relation of more columns than a table can have.
+    /// A relation with more columns than a table can have.
     TooWide,
     /// A Truncate that names a relation twice.
     TruncatedTwice,
-    /// What no server sends and nobody promises to read in one way.
+    /// Something that no server sends, and whose meaning is not defined.
     Unclear(&'static str),
 }

@@ -11,7 +11,7 @@ pub(super) fn kind_of(frame: &[u8]) -> Option<u8> {
     }
 }
 
-/// Whether what follows these frames stands in a stream block.
+/// Whether the next frame is in a stream block.
 pub(super) fn in_stream(frames: &[Vec<u8>]) -> bool {
     let mut blocks =
         frames
@@ -25,7 +25,7 @@ pub(super) fn in_stream(frames: &[Vec<u8>]) -> bool {
     blocks.next().unwrap_or(false)
 }
 
-/// A frame that can be changed by its fields.
+/// The frame as fields that can be changed.
 pub(super) fn read(frame: &[u8], in_stream: bool) -> Option<OwnedFrame> {
     let (frame, _) = Frame::parse(frame).ok()??;
     OwnedFrame::read(&BackendMessage::parse(frame).ok()?, in_stream).ok()

@@ -1,11 +1,11 @@
-//! One change of a stream: of its frames, of a field of a message, or of raw bytes.
+//! Changes a stream in one place: its frames, a field of a message, or raw bytes.
 
 use super::field::field;
 use super::frame::kind_of;
 use crate::OwnedFrame;
 use arbitrary::{Result, Unstructured};
 
-/// Changes the stream in one place; whether there was one.
+/// Changes the stream in one place. Returns whether it found one.
 pub(super) fn mutate(
     frames: &mut Vec<Vec<u8>>,
     other: &[Vec<u8>],
@@ -57,7 +57,7 @@ pub(super) fn mutate(
         12 => swell(frames, u.arbitrary()?),
         13 | 14 => raw(&mut frames[place], u)?,
         15 => {
-            // A run of frames that is lost, as where a file was cut in the middle.
+            // Removes a run of frames, as if a file lost its middle part.
             let end = (place + u.int_in_range(2..=20)?).min(last + 1);
             frames.drain(place..end);
         }
@@ -67,7 +67,7 @@ pub(super) fn mutate(
     Ok(true)
 }
 
-/// Removes what begins a prepared transaction, and its Prepare too or not.
+/// Removes the begin of a prepared transaction, and its Prepare if `all`.
 fn unannounce(frames: &mut Vec<Vec<u8>>, place: usize, all: bool) -> bool {
     let is = |frame: &Vec<u8>, kind| kind_of(frame) == Some(kind);
     let begin = (place..frames.len())
@@ -82,7 +82,7 @@ fn unannounce(frames: &mut Vec<Vec<u8>>, place: usize, all: bool) -> bool {
     true
 }
 
-/// Repeats rows where they stand, which any transaction may have sent: up to some hundred KiB.
+/// Repeats a row in place, up to some hundred KiB. Any transaction may send such rows.
 pub(super) fn swell(frames: &mut Vec<Vec<u8>>, choice: u8) {
     let is_row = |frame: &Vec<u8>| {
         frame.len() > 30
@@ -125,7 +125,7 @@ fn raw(frame: &mut [u8], u: &mut Unstructured<'_>) -> Result<()> {
             frame[at] = *u.choose(b"BCOUIDTRYMSEcAbPKrpwkWdNhrZ")?;
         }
         2 if frame.len() >= 34 => {
-            // Most likely a length, a count or a number of 32 bits.
+            // Most likely a length, a count or a 32-bit number.
             let at = u.int_in_range(30..=frame.len() - 4)?;
             let value = *u.choose(&[0, 1, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, u32::MAX])?;
             frame[at..at + 4].copy_from_slice(&value.to_be_bytes());
