@@ -1,6 +1,6 @@
 //! The bodies of the fuzz targets: ordinary functions that panic on a fault.
 //!
-//! One file per body. [`decoding`] runs the decoder for two of them. A target in `fuzz/` only calls
+//! One file per body. `decoding` runs the decoder for two of them. A target in `fuzz/` only calls
 //! its body, and `tests/seeds.rs` replays the seeds through the bodies without a fuzzer.
 
 mod arrow;
