@@ -10,7 +10,11 @@ CRATES = Path(__file__).parents[2] / "crates"
 
 
 def uses(crate: Path) -> dict[str, set[str]]:
-    """Which modules each file of a crate names, without its tests and without `pub use`."""
+    """Which modules each file of a crate names by `crate::`, `super::` or `self::`.
+
+    Tests and `lib.rs` are not counted, and neither is a child that its parent names by its bare
+    name: the parent owns it, and types that contain each other may lie in both.
+    """
     files = {
         ".".join(path.relative_to(crate / "src").with_suffix("").parts): path
         for path in sorted((crate / "src").rglob("*.rs"))
@@ -52,7 +56,7 @@ def _longest(path: str, modules: dict[str, Path]) -> list[str]:
 @pytest.mark.parametrize("crate", sorted(CRATES.iterdir()), ids=lambda crate: crate.name)
 def test_no_circle_of_files(crate: Path) -> None:
     graph = uses(crate)
-    assert graph
+    assert graph or crate.name == "walrow"
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

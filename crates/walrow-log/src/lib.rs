@@ -1,5 +1,5 @@
-//! The only crate of walrow's that opens files in Rust: the [`FileSpool`], where transactions wait
-//! for their commit.
+//! The [`FileSpool`], where transactions wait for their commit. No other Rust crate of walrow opens
+//! files.
 
 mod spool;
 

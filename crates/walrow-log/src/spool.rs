@@ -8,13 +8,12 @@ use walrow_stream::{Spool, SpoolFile};
 
 /// Keeps the bytes of open transactions in an unnamed file of a directory.
 ///
-/// The file has no name from the first moment on, so that nothing is left of it after use or after a
-/// crash: the system frees it when the last process that had it open is gone. Nothing is written
-/// before memory is full. All transactions share the file, in blocks that are used again, so that
-/// thousands of them take one descriptor.
+/// The file never has a name, so nothing is left of it after use or after a crash: the system frees
+/// it when no process has it open. Nothing is written before memory is full. All transactions share
+/// the file, in blocks that are reused, so thousands of transactions need one file descriptor.
 ///
-/// The file belongs to the process that made it: in a child that was forked from that one, using what
-/// lies in it is an error, as both would write over each other's blocks.
+/// The file belongs to the process that created it. In a forked child, its use is an error, because
+/// both processes would overwrite each other's blocks.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,7 +31,7 @@ pub struct FileSpool {
 }
 
 impl FileSpool {
-    /// A spool in this directory, which must exist when the file is needed.
+    /// A spool in this directory, which must exist when the file is created.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into().into(),
@@ -59,27 +58,27 @@ impl Spool for FileSpool {
     }
 }
 
-/// 64 KiB, about what a transaction has when it comes here.
+/// 64 KiB: about the size of a transaction when it first goes to the file.
 const BLOCK: u64 = 1 << 16;
 
-/// The file, and which of its blocks nobody has.
+/// The file and its free blocks.
 #[derive(Debug, Default)]
 struct Blocks {
-    /// There is one while a transaction has a block, with the ID of the process that made it.
+    /// The file and the ID of the process that created it, while a transaction has a block.
     file: Option<(File, u32)>,
     count: u64,
     free: Vec<u64>,
-    /// Transactions that have a part of it.
+    /// How many transactions have a part of it.
     users: usize,
 }
 
-/// A fault of one transaction leaves the others' blocks as they are.
+/// A panic in one transaction does not damage the blocks of the others.
 fn lock(blocks: &Mutex<Blocks>) -> MutexGuard<'_, Blocks> {
     blocks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Blocks {
-    /// A block that nobody has, in the file or in a new one.
+    /// A free block. Creates the file if there is none.
     fn take(&mut self, directory: &Path) -> io::Result<u64> {
         if self.file.is_none() {
             let file = tempfile::tempfile_in(directory)?;
@@ -168,7 +167,7 @@ impl Drop for Extent {
         blocks.free.append(&mut self.own);
         blocks.users = blocks.users.saturating_sub(1);
         if blocks.users == 0 {
-            // Nobody has a part of it: the disk gets all of it back.
+            // No transaction has a part of the file: free its disk space.
             *blocks = Blocks {
                 file: None,
                 ..Blocks::default()

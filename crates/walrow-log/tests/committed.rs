@@ -1,4 +1,4 @@
-//! Committed transactions that are taken out and read on other threads.
+//! Committed transactions that are taken out, and read on other threads.
 #![expect(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use walrow_stream::{Assembler, Committed, Error, Event};
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{History, captures, in_chunks, seeds};
 
-/// What is handed out, a line an event, up to the first error.
+/// All events, one line each, up to the first error.
 type Lines = (Vec<String>, Option<Error>);
 
 fn in_place(mut assembler: Assembler, pieces: &[&[u8]]) -> Lines {
@@ -22,7 +22,7 @@ fn in_place(mut assembler: Assembler, pieces: &[&[u8]]) -> Lines {
         let mut input = *piece;
         loop {
             match assembler.next(&mut input) {
-                // It only says that there is more.
+                // It only means that more events follow.
                 Ok(Some(Event::Skipped)) => {}
                 Ok(Some(event)) => lines.push(format!("{event:?}")),
                 Ok(None) => break,
@@ -33,7 +33,7 @@ fn in_place(mut assembler: Assembler, pieces: &[&[u8]]) -> Lines {
     (lines, None)
 }
 
-/// The same, each transaction taken out where it begins, and read on a thread of its own once all
+/// The same, but each transaction is taken out at its begin, and read on its own thread after all
 /// input was read.
 fn taken_out(mut assembler: Assembler, pieces: &[&[u8]]) -> Lines {
     enum Part {
@@ -93,7 +93,7 @@ fn read(mut taken: Committed) -> Lines {
     }
 }
 
-/// In memory, and with nearly all of it in files.
+/// In memory, and with nearly all bytes in files.
 fn assemblers() -> [fn() -> Assembler; 2] {
     [Assembler::default, || {
         Assembler::default()

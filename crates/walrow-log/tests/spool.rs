@@ -99,7 +99,7 @@ fn blocks_are_used_again_and_hold_what_was_written() {
     let sizes = [1, 65_536, 65_537, 300_000, 70_000, 10];
     for round in 0..3 {
         let mut files: Vec<_> = sizes.iter().map(|_| spool.create().unwrap()).collect();
-        // Written in turns, so that the blocks of all lie between each other.
+        // Written in turns, so that their blocks interleave.
         for start in (0..300_000).step_by(10_007) {
             for (number, (file, size)) in files.iter_mut().zip(sizes).enumerate() {
                 let part = start..(start + 10_007).min(size);

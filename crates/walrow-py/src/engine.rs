@@ -4,7 +4,7 @@
 //! iterator over batches is dropped half way.
 
 use crate::errors;
-use crate::lsn;
+use crate::options::read_lsn;
 use crate::signals::{self, SLICE, set_interrupt};
 use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -470,10 +470,7 @@ pub(crate) fn append(
 ) -> PyResult<()> {
     let (lsn, data) = if framing == Framing::Message && is_change(chunk)? {
         let change = chunk.cast::<PyTuple>()?;
-        (
-            lsn::option(&change.get_item(0)?, "lsn")?,
-            change.get_item(2)?,
-        )
+        (read_lsn(&change.get_item(0)?, "lsn")?, change.get_item(2)?)
     } else {
         (Lsn::INVALID, chunk.clone())
     };

@@ -1,10 +1,9 @@
-//! LSNs as `walrow.Lsn`, and from it, an int or a text.
+//! LSNs as `walrow.Lsn`.
 
-use crate::errors;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyInt, PyString, PyType};
+use pyo3::types::{PyInt, PyType};
 use walrow::Lsn;
 
 /// Parses the text of an LSN: two hexadecimal numbers with a slash between them.
@@ -28,31 +27,4 @@ pub(crate) fn new(py: Python<'_>, lsn: Lsn) -> PyResult<Bound<'_, PyAny>> {
         Ok::<_, PyErr>((make.unbind(), class.cast_into::<PyType>()?.unbind()))
     })?;
     make.bind(py).call1((class, lsn.0))
-}
-
-/// The LSN of an option or a tuple: an `Lsn`, another integer, or a text.
-pub(crate) fn option(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
-    let wrong_type = || {
-        PyTypeError::new_err(format!(
-            "{name} must be an LSN: a walrow.Lsn, an int, or a text such as \"16/B374D848\""
-        ))
-    };
-    if value.is_instance_of::<PyBool>() {
-        return Err(wrong_type());
-    }
-    if let Ok(number) = value.extract::<u64>() {
-        return Ok(Lsn(number));
-    }
-    let refuse = |reason: &str| errors::option_error(value.py(), format!("{name}: {reason}"));
-    if value.is_instance_of::<PyInt>() {
-        return Err(refuse("an LSN is a number from 0 to 2**64 - 1"));
-    }
-    // Drivers may have a class of their own that prints like PostgreSQL.
-    match value.str()?.to_string().parse() {
-        Ok(lsn) => Ok(lsn),
-        Err::<_, walrow::wire::ParseLsnError>(error) if value.is_instance_of::<PyString>() => {
-            Err(refuse(&error.to_string()))
-        }
-        Err(_) => Err(wrong_type()),
-    }
 }

@@ -3,15 +3,14 @@
 use crate::catalog::Catalog;
 use crate::errors;
 use crate::export;
-use crate::lsn;
 use arrow_schema::DataType;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyInt, PyIterator, PyString, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
-    ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, MetadataColumn,
+    ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
     OnUnrepresentable, Profile, SessionSettings, SideTable, TableName,
 };
 
@@ -152,7 +151,7 @@ impl Options {
             "batch_memory" => builder.with_batch_memory(size(value, name)?),
             "side_tables" => builder.with_side_tables(side_tables(value)?),
             "envelope" => builder.with_envelope(flag(value, name)?),
-            "start" => builder.with_start(lsn::option(value, name)?),
+            "start" => builder.with_start(read_lsn(value, name)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
             "spool_memory" => {
                 builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
@@ -302,6 +301,33 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
     value
         .extract()
         .map_err(|_| PyTypeError::new_err(format!("{name} must be an integer")))
+}
+
+/// The LSN of an option or a tuple: an `Lsn`, another integer, or a text.
+pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
+    let wrong_type = || {
+        PyTypeError::new_err(format!(
+            "{name} must be an LSN: a walrow.Lsn, an int, or a text such as \"16/B374D848\""
+        ))
+    };
+    if value.is_instance_of::<PyBool>() {
+        return Err(wrong_type());
+    }
+    if let Ok(number) = value.extract::<u64>() {
+        return Ok(Lsn(number));
+    }
+    let refuse = |reason: &str| errors::option_error(value.py(), format!("{name}: {reason}"));
+    if value.is_instance_of::<PyInt>() {
+        return Err(refuse("an LSN is a number from 0 to 2**64 - 1"));
+    }
+    // Drivers may have a class of their own that prints like PostgreSQL.
+    match value.str()?.to_string().parse() {
+        Ok(lsn) => Ok(lsn),
+        Err::<_, walrow::wire::ParseLsnError>(error) if value.is_instance_of::<PyString>() => {
+            Err(refuse(&error.to_string()))
+        }
+        Err(_) => Err(wrong_type()),
+    }
 }
 
 /// A size. Negative sizes become 0, which the builder refuses.

@@ -1,12 +1,12 @@
-//! What the stream does not say of types and tables: an immutable value, read once from a server
-//! or kept in a file beside a capture.
+//! Facts about types and tables that the stream does not contain: an immutable value, read once
+//! from a server or kept in a file beside a capture.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 use walrow_wire::Oid;
 
-/// User-defined types, and tables whose schema is wanted before a stream is there.
+/// User-defined types, and tables whose schema is needed before there is a stream.
 ///
 /// ```
 /// use walrow_stream::Catalog;
@@ -92,7 +92,7 @@ pub enum TypeKind {
 pub struct Attribute {
     /// `pg_attribute.attname`
     pub name: String,
-    /// `pg_attribute.atttypid`; 0 if nothing told.
+    /// `pg_attribute.atttypid`; 0 if unknown.
     #[serde(rename = "type")]
     pub type_oid: Oid,
     /// `pg_attribute.atttypmod`; -1 for none.
@@ -127,10 +127,11 @@ pub struct CatalogColumn {
     pub key: bool,
 }
 
-/// Keys that an entry has no place for: one that is misspelt must not go for one left out.
-type Surplus = serde_json::Map<String, serde_json::Value>;
+/// Unknown keys of an entry. They are errors, so that a misspelt key does not count as a missing
+/// one.
+type UnknownKeys = serde_json::Map<String, serde_json::Value>;
 
-/// A catalog as a text has it.
+/// A catalog as it is in JSON.
 #[derive(Deserialize)]
 #[serde(expecting = "a catalog's object")]
 struct CatalogEntry {
@@ -139,7 +140,7 @@ struct CatalogEntry {
     #[serde(default)]
     tables: Vec<CatalogTable>,
     #[serde(flatten)]
-    surplus: Surplus,
+    unknown: UnknownKeys,
 }
 
 #[derive(Deserialize)]
@@ -149,24 +150,24 @@ struct TypeEntry {
     schema: String,
     name: String,
     kind: String,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     element: Option<Oid>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     delimiter: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     base: Option<Oid>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     type_modifier: Option<i32>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     labels: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     attributes: Option<Vec<ColumnEntry>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     subtype: Option<Oid>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     range: Option<Oid>,
     #[serde(flatten)]
-    surplus: Surplus,
+    unknown: UnknownKeys,
 }
 
 /// A column, or an attribute, which has no `key`.
@@ -178,10 +179,10 @@ struct ColumnEntry {
     type_oid: Oid,
     #[serde(default = "no_modifier")]
     type_modifier: i32,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "required")]
     key: Option<bool>,
     #[serde(flatten)]
-    surplus: Surplus,
+    unknown: UnknownKeys,
 }
 
 #[derive(Deserialize)]
@@ -192,27 +193,29 @@ struct TableEntry {
     oid: Oid,
     columns: Vec<ColumnEntry>,
     #[serde(flatten)]
-    surplus: Surplus,
+    unknown: UnknownKeys,
 }
 
 const fn no_modifier() -> i32 {
     -1
 }
 
-/// A value that is there: null is none.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+/// A required, non-null value.
+fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
-fn no_surplus(entry: impl fmt::Display, surplus: &Surplus) -> Result<(), String> {
-    match surplus.keys().next() {
+fn reject_unknown_keys(entry: impl fmt::Display, unknown: &UnknownKeys) -> Result<(), String> {
+    match unknown.keys().next() {
         Some(key) => Err(format!("{entry} has no key {key:?}")),
         None => Ok(()),
     }
 }
 
-/// The first OID that was there before.
-fn twice(mut oids: impl Iterator<Item = Oid>) -> Option<Oid> {
+/// The first duplicate OID.
+fn first_duplicate(mut oids: impl Iterator<Item = Oid>) -> Option<Oid> {
     let mut seen = HashSet::new();
     oids.find(|oid| !seen.insert(*oid))
 }
@@ -224,13 +227,13 @@ impl TryFrom<CatalogEntry> for Catalog {
         let CatalogEntry {
             types,
             tables,
-            surplus,
+            unknown,
         } = entry;
-        no_surplus("a catalog", &surplus)?;
-        if let Some(oid) = twice(types.iter().map(|it| it.oid)) {
+        reject_unknown_keys("a catalog", &unknown)?;
+        if let Some(oid) = first_duplicate(types.iter().map(|it| it.oid)) {
             return Err(format!("types: two have the oid {oid}"));
         }
-        if let Some(oid) = twice(tables.iter().map(|it| it.oid)) {
+        if let Some(oid) = first_duplicate(tables.iter().map(|it| it.oid)) {
             return Err(format!("tables: two have the oid {oid}"));
         }
         Ok(Self { types, tables })
@@ -254,7 +257,7 @@ impl TryFrom<TypeEntry> for CatalogType {
             mut attributes,
             mut subtype,
             mut range,
-            surplus,
+            unknown,
         } = entry;
         let of_kind = format!("type {oid}, of kind {kind:?},");
         let lacks = |key: &str| format!("{of_kind} lacks the key {key:?}");
@@ -280,7 +283,7 @@ impl TryFrom<TypeEntry> for CatalogType {
                 let entries = attributes.take().ok_or_else(|| lacks("attributes"))?;
                 let attributes = entries.into_iter().map(|entry| {
                     let attribute = format!("type {oid}: the attribute {:?}", entry.name);
-                    no_surplus(&attribute, &entry.surplus)?;
+                    reject_unknown_keys(&attribute, &entry.unknown)?;
                     if entry.key.is_some() {
                         return Err(format!("{attribute} has no key \"key\""));
                     }
@@ -319,7 +322,7 @@ impl TryFrom<TypeEntry> for CatalogType {
         if let Some((key, _)) = of_other_kinds.iter().find(|(_, is_left)| *is_left) {
             return Err(format!("{of_kind} has no key {key:?}"));
         }
-        no_surplus(&of_kind, &surplus)?;
+        reject_unknown_keys(&of_kind, &unknown)?;
         Ok(Self {
             oid,
             schema,
@@ -329,8 +332,7 @@ impl TryFrom<TypeEntry> for CatalogType {
     }
 }
 
-/// What can stand between the elements of an array and be told from them: one byte, and none that
-/// arrays are written with.
+/// The delimiter of an array, if it is one byte that array syntax does not use.
 fn delimiter_of(text: &str) -> Option<char> {
     let mut chars = text.chars();
     let delimiter = chars.next().filter(char::is_ascii)?;
@@ -347,12 +349,12 @@ impl TryFrom<TableEntry> for CatalogTable {
             name,
             oid,
             columns,
-            surplus,
+            unknown,
         } = entry;
-        no_surplus(format_args!("table {oid}"), &surplus)?;
+        reject_unknown_keys(format_args!("table {oid}"), &unknown)?;
         let columns = columns.into_iter().map(|entry| {
             let column = format!("table {oid}: the column {:?}", entry.name);
-            no_surplus(column, &entry.surplus)?;
+            reject_unknown_keys(column, &entry.unknown)?;
             Ok(CatalogColumn {
                 name: entry.name,
                 type_oid: entry.type_oid,
@@ -393,7 +395,7 @@ impl Catalog {
 
     /// Writes the catalog as JSON.
     pub fn to_json(&self) -> String {
-        // Strings, numbers and lists only: nothing that JSON cannot hold.
+        // Only strings, numbers and lists, which JSON can always represent.
         serde_json::to_string(self).unwrap_or_default()
     }
 
@@ -402,7 +404,7 @@ impl Catalog {
         self.types.iter().find(|entry| entry.oid == oid)
     }
 
-    /// The type of this name, unless there are several: OIDs are one database's own.
+    /// The type of this name, or `None` if there are several. OIDs differ between databases.
     pub fn type_named(&self, schema: &str, name: &str) -> Option<&CatalogType> {
         let same = |entry: &&CatalogType| entry.name == name && entry.schema == schema;
         let mut found = self.types.iter().filter(same);
@@ -572,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delimiter_can_be_told_from_elements() {
+    fn a_delimiter_is_not_part_of_array_syntax() {
         for text in [
             "", "{", "}", r#"\""#, r"\\", " ", r"\t", r"\n", r"\u000b", r"\f", r"\r", r"\u0000",
             "é", ",,", "::",

@@ -1,4 +1,4 @@
-//! What the server encodes names in: the session's `client_encoding`.
+//! The encoding of names: the session's `client_encoding`.
 
 use std::borrow::Cow;
 use walrow_wire::PgString;
@@ -7,7 +7,7 @@ use walrow_wire::PgString;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encoding {
-    /// UTF-8, which whoever starts replication should ask for.
+    /// UTF-8. Clients that start replication should ask for it.
     #[default]
     Utf8,
     /// LATIN1, in which each byte is the character of its number.
@@ -15,7 +15,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The string, unless its bytes are none of this encoding.
+    /// The string, or `None` if its bytes are not valid in this encoding.
     pub(crate) fn decode(self, string: PgString<'_>) -> Option<Cow<'_, str>> {
         match self {
             Self::Utf8 => string.to_str().ok().map(Cow::Borrowed),
@@ -23,11 +23,11 @@ impl Encoding {
         }
     }
 
-    /// The bytes that [`Encoding::decode`] makes this text of.
+    /// The inverse of [`Encoding::decode`].
     pub(crate) fn encode(self, text: &str) -> Cow<'_, [u8]> {
         match self {
             Self::Utf8 => Cow::Borrowed(text.as_bytes()),
-            // No other characters come out of LATIN1.
+            // LATIN1 decodes to no other characters.
             Self::Latin1 => text
                 .chars()
                 .map(|it| u8::try_from(it).unwrap_or(b'?'))

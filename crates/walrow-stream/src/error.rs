@@ -1,6 +1,5 @@
 //! What is wrong with a stream, and where.
 
-use crate::frames::Frames;
 use crate::printable::Printable;
 use std::fmt;
 use walrow_wire::{Lsn, Oid, Xid};
@@ -254,12 +253,6 @@ impl Fault {
             Some(_) => self,
             None => self.near(lsn),
         }
-    }
-
-    /// The fault of the frame at `offset`.
-    #[cold]
-    pub(crate) fn at(self, frames: &Frames, offset: u64) -> Error {
-        self.at_frame(frames.header(), offset)
     }
 
     /// The fault of the frame at `offset`, of which `header` bytes were not in the stream.

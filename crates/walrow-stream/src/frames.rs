@@ -3,37 +3,37 @@
 use crate::error::{Error, ErrorKind, Fault};
 use walrow_wire::{Frame, Framing, XLogData};
 
-/// Takes frames from the front of the input and holds the one that its end cut.
+/// Takes frames from the front of the input, and holds a frame that the end of the input cut.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     framing: Framing,
-    /// Bytes taken, by the user's count.
+    /// Bytes taken, as the user counts them.
     offset: u64,
-    /// A frame that the end of the input cut, or what there is of it so far.
+    /// The bytes of a cut frame so far, or all of it.
     held: Vec<u8>,
     state: Held,
-    /// The largest frame that is taken.
+    /// The size limit of a frame.
     limit: Limit,
 }
 
-/// What is held.
+/// The state of the held frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Held {
-    /// The first bytes of a frame, or none.
+    /// The first bytes of a frame, or no bytes.
     #[default]
     Part,
-    /// A frame, which was not taken yet.
+    /// A whole frame that was not taken yet.
     Whole,
-    /// A frame that was taken: it stays until the next one is looked for.
+    /// A frame that was taken. It stays until the next frame is read.
     Spent,
 }
 
-/// Where bytes of the stream lie, by the user's count.
+/// The position of bytes in the stream, as the user counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     /// Bytes before them.
     pub(crate) offset: u64,
-    /// How many of them the user fed: the header of a framing is not among them.
+    /// How many of them the user fed, without headers that the framing added.
     pub(crate) fed: u64,
 }
 
@@ -43,10 +43,10 @@ impl Span {
     }
 }
 
-/// What lies in front of a pgoutput message.
+/// Bytes before a pgoutput message.
 const HEADERS: usize = Frame::HEADER.saturating_add(XLogData::HEADER);
 
-/// Bytes of a frame, the protocol's own limit unless a smaller one is set.
+/// Bytes of a frame. By default, only the protocol's own limit applies.
 #[derive(Clone, Copy, Debug)]
 struct Limit(usize);
 
@@ -56,10 +56,10 @@ impl Default for Limit {
     }
 }
 
-/// Where the next frame lies.
+/// Where the next frame is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// In front of the input.
+    /// At the front of the input.
     Input(&'a [u8]),
     /// In [`Frames::completed`].
     Completed,
@@ -73,7 +73,7 @@ impl Frames {
         }
     }
 
-    /// Refuses pgoutput messages of more bytes than these.
+    /// Rejects larger pgoutput messages.
     pub(crate) fn set_limit(&mut self, bytes: usize) {
         self.limit = Limit(bytes.saturating_add(HEADERS));
     }
@@ -82,7 +82,7 @@ impl Frames {
         self.limit.0
     }
 
-    /// Bytes of each frame that were not in the stream.
+    /// Bytes of each frame that the framing added.
     pub(crate) const fn header(&self) -> usize {
         self.framing.header()
     }
@@ -108,7 +108,7 @@ impl Frames {
         self.held.is_empty()
     }
 
-    /// Forgets the frame that the end of the input cut.
+    /// Drops the frame that the end of the input cut.
     pub(crate) fn drop_partial(&mut self) {
         if self.state != Held::Spent {
             // Its bytes were fed all the same.
@@ -127,7 +127,7 @@ impl Frames {
         &self.held
     }
 
-    /// An assembler's frames that come from elsewhere than the input, after what these took.
+    /// The frames of an assembler that reads from elsewhere, at the same offset.
     pub(crate) fn behind(&self) -> Self {
         Self {
             framing: self.framing,
@@ -137,19 +137,19 @@ impl Frames {
         }
     }
 
-    /// Takes bytes that were looked at as frames already.
+    /// Counts bytes that were already read as frames.
     pub(crate) fn skip(&mut self, fed: u64) {
         self.offset = self.offset.saturating_add(fed);
     }
 
-    /// Takes all of the input, the first bytes of a frame.
+    /// Takes all of the input: the first bytes of a frame.
     fn hold(&mut self, input: &mut &[u8]) {
         self.held.extend_from_slice(input);
         *input = &[];
     }
 
-    /// The size of the first frame of `input`, which begins at `offset` in the stream, if all of
-    /// it is there.
+    /// The size of the first frame of `input`, if it is complete. It begins at `offset` in the
+    /// stream.
     #[inline]
     pub(crate) fn size(&self, input: &[u8], offset: u64) -> Result<Option<usize>, Error> {
         match Frame::size(input) {
@@ -170,8 +170,8 @@ impl Frames {
         }
     }
 
-    /// The next frame, which is not taken yet; `None` where all of the input was taken, and ended
-    /// inside it.
+    /// The next frame, without taking it. `None` if the input ended inside it; then all of the
+    /// input was taken.
     #[inline]
     pub(crate) fn front<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Place<'a>>, Error> {
         if !self.is_clear() {
@@ -209,7 +209,7 @@ impl Frames {
             if input.is_empty() {
                 return Ok(None);
             }
-            // Never more than there is, whatever size the frame claims.
+            // Never more than the input has, whatever size the frame claims.
             let (head, rest) = input.split_at(wanted.min(input.len()));
             self.held.extend_from_slice(head);
             *input = rest;
@@ -230,5 +230,13 @@ impl Frames {
             }
         };
         self.skip(self.fed(size));
+    }
+}
+
+impl Fault {
+    /// The fault of the frame at `offset`.
+    #[cold]
+    pub(crate) fn at(self, frames: &Frames, offset: u64) -> Error {
+        self.at_frame(frames.header(), offset)
     }
 }

@@ -1,6 +1,6 @@
 //! What PostgreSQL's replication messages mean: committed transactions in commit order.
 //!
-//! The [`Assembler`] takes the bytes of a stream, cut anywhere, and hands out the [`Event`]s of
+//! The [`Assembler`] takes the bytes of a stream, cut anywhere, and returns the [`Event`]s of
 //! committed transactions: never a row of one that is open, cut off or rolled back. It keeps the
 //! relation versions that rows arrived under ([`Relation`]).
 //!
@@ -26,7 +26,6 @@ mod catalog;
 mod encoding;
 mod error;
 mod frames;
-mod prepared;
 mod printable;
 mod relation;
 mod spool;

@@ -1,9 +1,9 @@
-//! Text that may end on a terminal.
+//! Text that is safe to print on a terminal.
 
 use std::fmt::{self, Write};
 
-/// Shows text with every character escaped that a terminal could act on: names in a stream are
-/// whatever the server's users chose.
+/// Shows text, and escapes every character that a terminal could act on. The server's users choose
+/// the names in a stream.
 ///
 /// ```
 /// use walrow_stream::Printable;

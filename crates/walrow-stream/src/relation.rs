@@ -1,19 +1,19 @@
-//! The relation versions of a session: what its tables look like, and looked like.
+//! The relation versions of a session: the current and earlier definitions of its tables.
 //!
 //! # Promotion
 //!
 //! A server describes a relation once for each session and streamed transaction that uses it, and
-//! again when its cache of the relation was invalidated. What is described inside a stream block
-//! holds for that transaction alone, since it may roll back. When the transaction commits, the server
-//! takes the relation for described to the whole session, and describes it no more. So its
+//! again when its cache entry of the relation was invalidated. A definition inside a stream block
+//! applies only to that transaction, which may roll back. When the transaction commits, the server
+//! considers the relation described for the whole session, and does not send it again. So its
 //! definition is promoted: it becomes the session's.
 //!
-//! Blocks of several transactions take turns, so by the time of the commit there may be newer
-//! definitions than the transaction's own. One that arrived outside stream blocks always wins. For
-//! those that arrived inside, the order of arrival is not enough. A transaction that runs beside an
-//! ALTER SCHEMA … RENAME may describe a table by its old name long after the rename has described it
-//! by its new name. And on servers 14 and 15 the rename invalidates no relation: no later description
-//! mends what the session has then.
+//! Blocks of several transactions interleave, so at the commit there may be newer definitions than
+//! the transaction's own. One that arrived outside stream blocks always wins. For those that
+//! arrived inside, the order of arrival is not enough. A transaction that runs concurrently with an
+//! ALTER SCHEMA … RENAME may describe a table by its old name long after the renaming transaction
+//! described it by its new name. And on servers 14 and 15 the rename invalidates no relation, so no
+//! later description corrects the session.
 //!
 //! ```text
 //!            session    stream of 700                        stream of 701
@@ -27,16 +27,17 @@
 //!            I  (of new.t)                                         what 700 has changed since
 //! ```
 //!
-//! A definition that says nothing new is no sign that the table looks so again. Hence each one is
-//! noted with whether it is a *change*, another than the session's when it arrived, and
+//! A definition that repeats the session's does not prove that the table has that definition again.
+//! So for each definition it is recorded whether it is a *change*: different from the session's
+//! when it arrived. Then
 //!
-//! - a change is promoted unless one arrived after it from outside, or a later change of another
-//!   transaction was promoted already;
-//! - a repetition is promoted unless anything at all has come to the session since it arrived.
+//! - a change is promoted unless a definition arrived after it outside stream blocks, or a later
+//!   change of another transaction was already promoted;
+//! - a repetition is promoted unless the session received any definition after it arrived.
 //!
-//! Definitions of a subtransaction that was rolled back are forgotten, and those of a prepared
-//! transaction are never promoted: in `b` … `P` they counted at once, and a server that streams
-//! describes relations again after Stream Prepare.
+//! Definitions of a subtransaction that was rolled back are dropped. Those of a prepared
+//! transaction are never promoted: in `b` … `P` they applied at once, and after a Stream Prepare
+//! the server describes relations again.
 
 use crate::catalog::CatalogTable;
 use crate::encoding::Encoding;
@@ -47,21 +48,21 @@ use std::fmt;
 use std::sync::Arc;
 use walrow_wire::{Oid, PgString, ReplicaIdentity, Xid};
 
-/// One version of a table, as rows arrived under it.
+/// One version of a table: the definition under which rows arrived.
 ///
-/// An identical Relation message sent again is the same version; changed columns, names, types or
-/// replica identity make a new one.
+/// An identical Relation message that is sent again is the same version. Changed columns, names,
+/// types or replica identity make a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// Numbers the versions of one assembler from 0, in the order in which they appeared.
     pub version: u32,
     /// The relation.
     pub oid: Oid,
-    /// Its schema; `pg_catalog` is spelt out.
+    /// Its schema. `pg_catalog` is written out.
     pub namespace: Box<str>,
     /// Its name.
     pub name: Box<str>,
-    /// What identifies a row in old tuples.
+    /// The replica identity: which columns old tuples contain.
     pub replica_identity: ReplicaIdentity,
     /// The published columns, in attribute order.
     pub columns: Box<[Column]>,
@@ -78,20 +79,20 @@ pub struct Column {
     pub type_modifier: i32,
     /// Whether it is part of the replica identity.
     pub is_key: bool,
-    /// What a Type message said of its type; `None` for built-in types.
+    /// The type's name from a Type message; `None` for built-in types.
     pub type_name: Option<TypeName>,
 }
 
 /// A type's name from a Type message. **For a domain it is the base type's.**
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeName {
-    /// The schema; `pg_catalog` is spelt out.
+    /// The schema. `pg_catalog` is written out.
     pub namespace: Arc<str>,
     /// The name.
     pub name: Arc<str>,
 }
 
-/// What a Relation message would say of a catalog's table.
+/// The Relation message that a server would send for a catalog's table.
 impl From<&CatalogTable> for Relation {
     fn from(table: &CatalogTable) -> Self {
         let columns = table.columns.iter().map(|column| Column {
@@ -113,12 +114,12 @@ impl From<&CatalogTable> for Relation {
 }
 
 impl Relation {
-    /// Whether the message says nothing else.
+    /// Whether the message has the same definition.
     fn is_like(&self, message: &walrow_wire::Relation<'_>, encoding: Encoding) -> bool {
         let same = |one: &str, other| encoding.decode(other).is_some_and(|other| other == one);
         let columns = self.columns.iter().zip(message.columns.iter());
         same(&self.name, message.name)
-            && same(&self.namespace, spelt_out(message.namespace))
+            && same(&self.namespace, written_out(message.namespace))
             && self.replica_identity == message.replica_identity
             && self.columns.len() == message.columns.len()
             && columns.into_iter().all(|(one, other)| {
@@ -136,34 +137,34 @@ impl fmt::Display for Relation {
     }
 }
 
-/// What Relation and Type messages defined, and in which order they arrived.
+/// The definitions from Relation and Type messages, with the order of their arrival.
 #[derive(Debug, Default)]
 struct Definitions {
     relations: HashMap<Oid, Defined<Arc<Relation>>>,
     types: HashMap<Oid, Defined<TypeName>>,
 }
 
-/// Whether a definition is a committed transaction's, so that it is handed out.
+/// Whether a definition belongs to a committed transaction, so that it is returned as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announce {
     Yes,
     No,
 }
 
-/// A definition, and when it came to be.
+/// A definition, and when it arrived.
 #[derive(Debug)]
 struct Defined<T> {
     value: T,
-    /// When it arrived, or was taken over from a streamed transaction.
+    /// When it arrived, or was promoted from a streamed transaction.
     arrival: u64,
-    /// When the last definition arrived outside streams.
+    /// When the last definition arrived outside stream blocks.
     outside: u64,
-    /// When the last one arrived that a streamed transaction changed.
+    /// When the last change of a streamed transaction arrived.
     changed: u64,
 }
 
 impl<T> Defined<T> {
-    /// One that arrives now.
+    /// A definition that arrives now.
     const fn now(value: T, arrival: u64) -> Self {
         Self {
             value,
@@ -176,80 +177,83 @@ impl<T> Defined<T> {
 
 /// The definitions that hold at one point of a session.
 ///
-/// While a transaction is read that arrived in stream blocks or was prepared, its own definitions
-/// lie over those of the session.
+/// While a streamed or prepared transaction is read, its own definitions override those of the
+/// session.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     session: Definitions,
     overlay: Option<Definitions>,
-    /// The last version of each relation, whoever defined it: one that comes again is the same.
+    /// The last version of each relation, from any transaction: the same definition again is the
+    /// same version.
     last: HashMap<Oid, Arc<Relation>>,
     /// Counts Relation and Type messages as they arrive.
     arrivals: u64,
     /// The number of the next version.
     next_version: u32,
-    /// What is to be known of some versions.
+    /// The states of versions that are unannounced or skipped.
     states: HashMap<u32, State>,
-    /// Versions that are to be handed out now.
+    /// Versions to return as events now.
     new: VecDeque<Arc<Relation>>,
-    /// The relations looked up last, by the low bits of their OID, each with whether its rows are
-    /// handed out: a transaction alternates between few tables, and a run of rows is of one.
+    /// A cache of the last relations looked up, by the low bits of their OID, each with whether its
+    /// rows are returned. A transaction alternates between few tables, and most runs of rows belong
+    /// to one table.
     recent: [Option<(Arc<Relation>, bool)>; RECENT],
-    /// What the next definitions come to, where that is known: in a transaction that was taken out.
+    /// The versions of the next definitions, in a transaction that was taken out.
     known: VecDeque<Arc<Relation>>,
-    /// What is noted of a transaction that is being taken out.
+    /// The lookups of a transaction that is being taken out.
     record: Option<Record>,
-    /// What names are encoded in.
+    /// The encoding of names.
     pub(crate) encoding: Encoding,
 }
 
 const RECENT: usize = 8;
 
-/// What a transaction looks up.
+/// The lookups of a transaction.
 #[derive(Debug, Default)]
 struct Record {
-    /// The versions of relations at their first use, but for those that it defined before.
+    /// The version of each relation at its first use, except relations that the transaction defined
+    /// before.
     used: HashMap<Oid, Arc<Relation>>,
-    /// What its definitions came to, and of which relations they were.
+    /// The versions that its definitions made, and the OIDs of their relations.
     defined: VecDeque<Arc<Relation>>,
     oids: HashSet<Oid>,
-    /// What was to be known of these versions before it.
+    /// The states of these versions before it.
     states: HashMap<u32, State>,
-    /// Versions that were to be handed out when it began.
+    /// Versions that were waiting to be returned when it began.
     new: VecDeque<Arc<Relation>>,
 }
 
-/// What is to be known of a version.
+/// The state of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It was not handed out.
+    /// It was not returned as an event yet.
     Unannounced,
-    /// Nobody asks for its rows.
+    /// Its rows are skipped.
     LeftOut,
 }
 
-/// What a row's relation is to who reads the row.
+/// The result of looking up a row's relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
-    /// A version, at this place of those that were looked up last.
+    /// A version, at this place of the cache.
     Known(usize),
-    /// A version that nobody asks for.
+    /// A version whose rows are skipped.
     LeftOut,
-    /// A version that is to be handed out first.
+    /// A version that must be returned as an event first.
     New,
     Unknown,
 }
 
-/// Bytes that a name may have as it was sent. PostgreSQL's have 63; a server that was compiled with
-/// longer ones, or converts them from another encoding, sends more. A name is repeated in every
-/// field, row and error that names its column, so that a long one would multiply.
+/// The most bytes of a name on the wire. PostgreSQL's names have 63; a server that was compiled
+/// with a larger limit, or converts from another encoding, sends more. A name is repeated in every
+/// field, row and error that names its column, so a long name would multiply.
 const MAX_NAME: usize = 256;
 
-/// Columns that a table may have. Each takes some hundred times the bytes that a message has for it.
+/// The most columns of a table. Each takes about a hundred times its bytes in the message.
 const MAX_COLUMNS: usize = 1600;
 
 impl Relations {
-    /// Forgets all definitions: a new session sends them again. Version numbers go on.
+    /// Drops all definitions: a new session sends them again. Version numbers continue.
     pub(crate) fn clear(&mut self) {
         self.session = Definitions::default();
         self.overlay = None;
@@ -260,14 +264,14 @@ impl Relations {
         self.recent = [const { None }; RECENT];
     }
 
-    /// The version that holds now.
+    /// The current version.
     pub(crate) fn get(&self, oid: Oid) -> Option<&Arc<Relation>> {
         let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
         let defined = overlay.or_else(|| self.session.relations.get(&oid))?;
         Some(&defined.value)
     }
 
-    /// What the relation of a row is. A new version is ready to be handed out then.
+    /// Looks up the relation of a row. A new version is queued as an event.
     #[inline]
     pub(crate) fn look_up(&mut self, oid: Oid) -> Lookup {
         let place = oid as usize % RECENT;
@@ -278,7 +282,7 @@ impl Relations {
         }
     }
 
-    /// The version at a place of those that were looked up last.
+    /// The version at a place of the cache.
     #[inline]
     pub(crate) fn recent(&self, place: usize) -> Option<&Arc<Relation>> {
         let (relation, _) = self.recent.get(place)?.as_ref()?;
@@ -313,7 +317,7 @@ impl Relations {
         }
     }
 
-    /// Notes from now on what is looked up.
+    /// Starts to record lookups.
     pub(crate) fn record(&mut self) {
         self.forget_recent();
         self.record = Some(Record {
@@ -322,7 +326,7 @@ impl Relations {
         });
     }
 
-    /// Relations in which the same reading looks up the same.
+    /// Ends the record, and returns relations that give the same results for the same lookups.
     pub(crate) fn recorded(&mut self) -> Self {
         let record = self.record.take().unwrap_or_default();
         self.new.clear();
@@ -341,18 +345,18 @@ impl Relations {
         }
     }
 
-    /// Rows of this version are not asked for.
+    /// Skips the rows of this version.
     pub(crate) fn leave_out(&mut self, version: u32) {
         self.states.insert(version, State::LeftOut);
         self.forget_recent();
     }
 
-    /// The session's relations, in no order.
+    /// The session's relations, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.session.relations.values().map(|known| &known.value)
     }
 
-    /// Makes ready to hand out a version that was not; whether it was not.
+    /// Queues a version that was not yet returned as an event. Returns whether it did.
     pub(crate) fn announce(&mut self, relation: &Arc<Relation>) -> bool {
         if self.states.get(&relation.version) != Some(&State::Unannounced) {
             return false;
@@ -365,7 +369,7 @@ impl Relations {
         true
     }
 
-    /// A version that is to be handed out now.
+    /// The next version to return as an event.
     #[inline]
     pub(crate) fn next_new(&mut self) -> Option<Arc<Relation>> {
         self.new.pop_front()
@@ -377,7 +381,7 @@ impl Relations {
         self.arrivals
     }
 
-    /// Definitions from now on are one transaction's own; it begins with these.
+    /// From now on, definitions belong to one transaction, which begins with these.
     pub(crate) fn enter(&mut self, inherited: BTreeMap<Oid, Arc<Relation>>) {
         let relations = inherited
             .into_iter()
@@ -389,8 +393,8 @@ impl Relations {
         self.forget_recent();
     }
 
-    /// Definitions from now on are the session's again, with those of the transaction that are to be
-    /// promoted, unless the session knows better.
+    /// From now on, definitions belong to the session again. Promotes those of the transaction that
+    /// are not out of date.
     pub(crate) fn leave(&mut self, promotions: &Promotions) {
         let Some(mut overlay) = self.overlay.take() else {
             return;
@@ -418,7 +422,7 @@ impl Relations {
         self.forget_recent();
     }
 
-    /// How a streamed definition of a relation that arrives now is to be promoted.
+    /// How to promote a streamed definition of a relation that arrives now.
     pub(crate) fn relation_promotion(
         &mut self,
         message: &walrow_wire::Relation<'_>,
@@ -429,7 +433,7 @@ impl Relations {
         self.promotion(xid, is_change)
     }
 
-    /// How a streamed definition of a type that arrives now is to be promoted.
+    /// How to promote a streamed definition of a type that arrives now.
     pub(crate) fn type_promotion(
         &mut self,
         message: &walrow_wire::Type<'_>,
@@ -438,7 +442,7 @@ impl Relations {
         let known = self.session.types.get(&message.oid);
         let is_change = known.is_none_or(|known| {
             let name = self.encoding.decode(message.name);
-            let namespace = self.encoding.decode(spelt_out(message.namespace));
+            let namespace = self.encoding.decode(written_out(message.namespace));
             name.is_none_or(|name| *known.value.name != *name)
                 || namespace.is_none_or(|namespace| *known.value.namespace != *namespace)
         });
@@ -484,7 +488,7 @@ impl Relations {
         string: PgString<'a>,
         message: &'static str,
     ) -> Result<Cow<'a, str>, ErrorKind> {
-        self.text(spelt_out(string), message, "namespace")
+        self.text(written_out(string), message, "namespace")
     }
 
     fn type_name(&self, oid: Oid) -> Option<&TypeName> {
@@ -550,7 +554,7 @@ impl Relations {
         Ok(())
     }
 
-    /// A version that says the same, or a new one.
+    /// The known version with this definition, or a new one.
     fn version_of(&mut self, mut relation: Relation) -> Arc<Relation> {
         let oid = relation.oid;
         let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));
@@ -569,7 +573,8 @@ impl Relations {
     }
 }
 
-/// Takes a transaction's definition over into the session, if it is not out of date: see above.
+/// Moves a transaction's definition to the session, unless it is out of date: see the rules at the
+/// top of this file.
 fn promote<T>(
     session: &mut HashMap<Oid, Defined<T>>,
     overlay: &mut HashMap<Oid, Defined<T>>,
@@ -605,32 +610,32 @@ fn promote<T>(
     }
 }
 
-/// What a streamed transaction defined, and the session takes over at its commit.
+/// The definitions of a streamed transaction, which its commit may promote.
 #[derive(Debug, Default)]
 pub(crate) struct Promotions {
     pub(crate) relations: BTreeMap<Oid, Promotion>,
     pub(crate) types: BTreeMap<Oid, Promotion>,
 }
 
-/// One definition of it.
+/// One definition of a streamed transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promotion {
     arrival: u64,
-    /// The (sub)transaction that it came with.
+    /// The (sub)transaction that sent it.
     xid: Xid,
-    /// Whether it is another than the session's when it arrived.
+    /// Whether it differed from the session's definition when it arrived.
     is_change: bool,
 }
 
 impl Promotions {
-    /// The subtransaction was rolled back.
+    /// Drops the definitions of a subtransaction that was rolled back.
     pub(crate) fn forget(&mut self, subxid: Xid) {
         self.relations.retain(|_, it| it.xid != subxid);
         self.types.retain(|_, it| it.xid != subxid);
     }
 }
 
-/// Refuses a name that no server can have.
+/// Rejects a name that is longer than any server's.
 pub(crate) fn bounded(
     name: PgString<'_>,
     limit: usize,
@@ -649,8 +654,8 @@ pub(crate) fn bounded(
     })
 }
 
-/// The wire leaves `pg_catalog` empty.
-fn spelt_out(namespace: PgString<'_>) -> PgString<'_> {
+/// `pg_catalog` is empty on the wire.
+fn written_out(namespace: PgString<'_>) -> PgString<'_> {
     if namespace.is_empty() {
         PgString(b"pg_catalog")
     } else {

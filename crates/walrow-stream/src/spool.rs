@@ -8,12 +8,12 @@ use std::io;
 use std::sync::Arc;
 use walrow_wire::Frame;
 
-/// Where the bytes of open transactions go that have no place in memory.
+/// Stores open transactions that do not fit in memory.
 ///
-/// [`Assembler::with_spool`](crate::Assembler::with_spool) takes one; `walrow_log::FileSpool`
-/// keeps them in files.
+/// Pass it to [`Assembler::with_spool`](crate::Assembler::with_spool). `walrow_log::FileSpool` uses
+/// files.
 pub trait Spool: Send + Sync + fmt::Debug {
-    /// An empty file for one transaction. Dropping it deletes it.
+    /// Creates an empty file for one transaction. Dropping it deletes it.
     fn create(&self) -> io::Result<Box<dyn SpoolFile>>;
 }
 
@@ -22,18 +22,17 @@ pub trait SpoolFile: Send + Sync + fmt::Debug {
     /// Appends all of `bytes`.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Fills all of `buffer` with the bytes from `at` on, which were appended before.
+    /// Fills `buffer` with bytes that were appended before, from offset `at` on.
     fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
-/// The name of one transaction's bytes.
+/// Identifies the bytes of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SpoolId(u64);
 
-/// Whole frames of one transaction: the first ones in a file, if they had to, the rest in memory.
+/// Whole frames of one transaction: the first ones may be in a file, the rest is in memory.
 ///
-/// Where frames do not follow one another in the stream, a mark between them tells the offset of
-/// the next one.
+/// If the next frame is not adjacent in the stream, a mark before it contains its offset.
 #[derive(Debug, Default)]
 pub(crate) struct Spooled {
     file: Option<Box<dyn SpoolFile>>,
@@ -41,7 +40,7 @@ pub(crate) struct Spooled {
     memory: Vec<u8>,
     /// Where in the stream the last frame ends.
     end: Option<u64>,
-    /// Whether its offsets are those of the stream that it was saved from.
+    /// Whether it was restored: its offsets are those of the stream that it was saved from.
     restored: bool,
 }
 
@@ -54,15 +53,15 @@ pub(crate) struct Spools {
     used: usize,
     entries: HashMap<SpoolId, Spooled>,
     next: u64,
-    /// Memory of an entry that is gone, for the next one.
+    /// Memory of a removed entry, for the next one.
     spare: Vec<u8>,
 }
 
 /// 64 MiB.
 const DEFAULT_LIMIT: usize = 64 << 20;
-/// Memory of this size is kept for the next transaction; more of it is given back.
+/// The most memory that is kept for the next transaction.
 const SPARE: usize = 1 << 20;
-/// How much is read from a file at a time.
+/// Bytes that are read from a file at a time.
 const BLOCK: usize = 1 << 20;
 
 /// A mark's first byte: no server's message has this tag.
@@ -108,7 +107,7 @@ impl Spools {
         })
     }
 
-    /// Takes in what was taken out of others.
+    /// Adds bytes that were taken out before.
     pub(crate) fn adopt(&mut self, spooled: Spooled) -> SpoolId {
         let id = SpoolId(self.next);
         self.next = self.next.wrapping_add(1);
@@ -117,7 +116,7 @@ impl Spools {
         id
     }
 
-    /// Takes in what a saved state had, whose offsets are none of this stream.
+    /// Adds bytes from a saved state. Their offsets are not those of this stream.
     pub(crate) fn adopt_restored(&mut self, mut spooled: Spooled) -> io::Result<SpoolId> {
         spooled.restored = true;
         let id = self.adopt(spooled);
@@ -127,13 +126,13 @@ impl Spools {
         Ok(id)
     }
 
-    /// Appends whole frames that lie there in the stream.
+    /// Appends whole frames, which are at `span` in the stream.
     pub(crate) fn append(&mut self, id: SpoolId, frames: &[u8], span: Span) -> io::Result<()> {
         if frames.is_empty() {
             return Ok(());
         }
         let wanted = frames.len().saturating_add(MARK_SIZE);
-        // What would fill all memory alone goes straight to its file.
+        // Frames that exceed all memory alone go straight to the file.
         let direct = self.spool.clone().filter(|_| wanted > self.limit);
         if direct.is_none() && self.used.saturating_add(wanted) > self.limit {
             self.make_room(id, wanted)?;
@@ -159,7 +158,7 @@ impl Spools {
         Ok(())
     }
 
-    /// Moves the largest of what lies in memory to files until `wanted` bytes more fit.
+    /// Moves the largest transactions from memory to files, until `wanted` more bytes fit.
     #[cold]
     fn make_room(&mut self, id: SpoolId, wanted: usize) -> io::Result<()> {
         let Some(spool) = self.spool.clone() else {
@@ -168,11 +167,11 @@ impl Spools {
                 "open transactions need more than spool_memory, and there is no spool directory",
             ));
         };
-        // An eighth more than is wanted: each look at all of them takes a while.
+        // Frees an eighth more, because sorting all entries takes time.
         let limit = self.limit.saturating_sub(self.limit >> 3);
         let sizes = self.entries.iter().filter_map(|(key, entry)| {
             let size = entry.memory.capacity();
-            // Of equals the one that grows, then the oldest: the same on every run.
+            // Among equal sizes, first the one that grows, then the oldest: the same in every run.
             (size > 0).then_some((size, *key == id, Reverse(key.0)))
         });
         let mut sizes: Vec<_> = sizes.collect();
@@ -195,7 +194,7 @@ impl Spools {
         spooled
     }
 
-    /// Forgets the transaction's bytes.
+    /// Removes the transaction's bytes.
     pub(crate) fn remove(&mut self, id: SpoolId) {
         let memory = self.take(id).memory;
         self.give_back(memory);
@@ -210,8 +209,8 @@ impl Spools {
     }
 }
 
-/// Makes room for so many bytes more: doubling at first, by an eighth where doubling would waste
-/// much.
+/// Reserves `wanted` more bytes. Small memory doubles; large memory grows by an eighth, to waste
+/// less.
 fn reserve(memory: &mut Vec<u8>, wanted: usize) {
     let free = memory.capacity().saturating_sub(memory.len());
     if free >= wanted {
@@ -233,7 +232,7 @@ impl Spooled {
         spooled
     }
 
-    /// Says where the frames that follow lie in the stream.
+    /// Writes the offset of the frames that follow, unless they are adjacent.
     fn mark(&mut self, span: Span) {
         if self.end != Some(span.offset) {
             self.memory.push(MARK);
@@ -242,7 +241,7 @@ impl Spooled {
         self.end = Some(span.end());
     }
 
-    /// Moves what lies in memory to the file and gives the memory up.
+    /// Moves the bytes from memory to the file, and frees the memory.
     fn spill(&mut self, spool: &dyn Spool) -> io::Result<()> {
         let memory = std::mem::take(&mut self.memory);
         self.append_to_file(&memory, spool)
@@ -266,16 +265,16 @@ impl Spooled {
 #[derive(Debug, Default)]
 pub(crate) struct SpoolReader {
     spooled: Spooled,
-    /// Bytes of the file that were read.
+    /// How many bytes of the file were read.
     file_at: u64,
-    /// The frames at hand; the next one begins at `at`.
+    /// The current frames. The next one begins at `at`.
     buffer: Vec<u8>,
     at: usize,
-    /// Where the next frame begins in the stream.
+    /// The offset of the next frame in the stream.
     offset: u64,
     /// Bytes of each frame that were not in the stream.
     header: usize,
-    /// Whether the buffer is what lay in memory, after the file's end.
+    /// Whether the buffer is the part that was in memory, which follows the file.
     at_memory: bool,
 }
 
@@ -284,7 +283,7 @@ pub(crate) struct SpoolReader {
 pub(crate) struct Spot {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Where it begins in the stream.
+    /// Its offset in the stream.
     pub(crate) offset: u64,
 }
 
@@ -313,7 +312,7 @@ impl SpoolReader {
         self.buffer.get(spot.start..spot.end).unwrap_or_default()
     }
 
-    /// The next frame, which is not taken yet.
+    /// The next frame, without taking it.
     #[inline]
     pub(crate) fn front(&mut self) -> io::Result<Option<Spot>> {
         loop {
@@ -355,7 +354,7 @@ impl SpoolReader {
         self.offset = self.offset.saturating_add(fed);
     }
 
-    /// Brings more frames to hand; whether there were more.
+    /// Loads more frames. Returns whether there were more.
     #[cold]
     fn refill(&mut self) -> io::Result<bool> {
         let left = self.spooled.file_size.saturating_sub(self.file_at);
@@ -384,7 +383,7 @@ impl SpoolReader {
         Ok(true)
     }
 
-    /// All that was to be read, once it was read or not at all.
+    /// All bytes again, if all or none of them were read.
     pub(crate) fn into_spooled(self) -> Spooled {
         let mut spooled = self.spooled;
         if self.at_memory {
@@ -393,7 +392,7 @@ impl SpoolReader {
         spooled
     }
 
-    /// Gives up the memory at hand.
+    /// Returns the buffer's memory.
     pub(crate) fn into_memory(self) -> Vec<u8> {
         self.buffer
     }

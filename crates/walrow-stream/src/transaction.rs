@@ -1,25 +1,26 @@
-//! What an assembler hands out.
+//! What an assembler returns: events, transactions and changes.
 
 use crate::error::{Error, ErrorKind, Fault, INSIDE};
 use crate::relation::Relation;
 use std::sync::Arc;
 use walrow_wire::{self as wire, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow, Xid};
 
-/// A committed transaction's head.
+/// The properties of a committed transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transaction {
-    /// Its ID; 32 bits that wrap around.
+    /// Its transaction ID: 32 bits that wrap around.
     pub xid: Xid,
     /// Where its commit record starts. With a change's `seq` it is the change's identity.
     pub commit_lsn: Lsn,
-    /// Where its commit record ends: what a client confirms once all of it is durable.
+    /// Where its commit record ends: the LSN that a client confirms when the whole transaction is
+    /// durable.
     pub end_lsn: Lsn,
     /// When it was committed, by the server's clock; not monotonic.
     pub commit_time: Timestamp,
-    /// Where it came from, if it was replicated itself. The last one counts.
+    /// Its origins, if it was itself replicated. The last one counts.
     pub origins: Vec<Origin>,
-    /// How it was prepared, if the stream brought it at its prepare (`two_phase`).
+    /// How it was prepared, if the stream contained its prepare (`two_phase`).
     pub prepared: Option<Prepared>,
 }
 
@@ -36,14 +37,14 @@ impl Transaction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prepared {
-    /// The name that PREPARE TRANSACTION gave it; used again by others, in time.
+    /// The GID from PREPARE TRANSACTION. Later transactions may reuse it.
     pub gid: String,
-    /// Where the prepare record starts; 0/0 where the stream has nothing of an empty transaction
-    /// but its commit, as up to PostgreSQL 17.
+    /// Where the prepare record starts. 0/0 if the stream contains only the commit of an empty
+    /// transaction, as up to PostgreSQL 17.
     pub prepare_lsn: Lsn,
     /// Where it ends; 0/0 likewise.
     pub prepare_end_lsn: Lsn,
-    /// When it was prepared; meaningless where there is no `prepare_lsn`.
+    /// When it was prepared. Meaningless if `prepare_lsn` is 0/0.
     pub prepare_time: Timestamp,
 }
 
@@ -53,11 +54,11 @@ pub struct Prepared {
 pub struct Origin {
     /// The origin's name.
     pub name: String,
-    /// The commit's LSN there; 0/0 where the writer set none.
+    /// The commit LSN on the origin server; 0/0 if the writer set none.
     pub commit_lsn: Lsn,
 }
 
-/// What an assembler hands out. Changes, truncates, transactional messages and relation versions lie
+/// What an assembler returns. Changes, truncates, transactional messages and relation versions come
 /// between their transaction's Begin and Commit, in order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -72,26 +73,26 @@ pub enum Event<'a, R = RowChange<'a>> {
         /// The seq of the change that follows.
         seq: u64,
     },
-    /// A row change of it.
+    /// A row change of the transaction.
     Change(Change<'a, R>),
-    /// A truncate of it.
+    /// A truncate of the transaction.
     Truncate(Truncate),
-    /// A logical message; a non-transactional one lies outside transactions.
+    /// A logical message. A non-transactional one comes between transactions.
     Message(Message<'a>),
     /// The transaction is complete.
     #[non_exhaustive]
     Commit {
         /// The transaction.
         transaction: &'a Transaction,
-        /// How many changes it has, those included that were left out.
+        /// How many changes it has, including skipped ones.
         changes: u64,
     },
-    /// Many messages were read that nothing comes of: of a transaction or a relation that is left
-    /// out, of a subtransaction that was rolled back. There are more: a caller may look around.
+    /// Many messages were read without an event: of a skipped transaction or relation, or of a
+    /// subtransaction that was rolled back. More follow: the caller may check for interrupts here.
     Skipped,
-    /// A new server session begins: relations are sent again.
+    /// A new server session begins. The server sends relations again.
     SessionStart,
-    /// The server ended the stream with an error; what was open is dropped.
+    /// The server ended the stream with an error. Open transactions were dropped.
     #[non_exhaustive]
     ServerError {
         /// The SQLSTATE.
@@ -105,33 +106,33 @@ pub enum Event<'a, R = RowChange<'a>> {
 pub struct Change<'a, R = RowChange<'a>> {
     /// Counts the transaction's changes from 0, the same for every protocol version.
     pub seq: u64,
-    /// The change's own LSN, 0/0 where the server sent none.
+    /// The change's own LSN; 0/0 if the server sent none.
     pub lsn: Lsn,
     /// Bytes fed to the assembler before the change's message.
     pub offset: u64,
     /// The relation version it arrived under.
     pub relation: &'a Arc<Relation>,
-    /// What happened.
+    /// The change.
     pub row: R,
 }
 
-/// What happened to a row. Tuples have as many cells as the relation has columns.
+/// A change of a row. Tuples have as many cells as the relation has columns.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum RowChange<'a> {
-    /// A row came to be.
+    /// A row was inserted.
     Insert {
         /// The row.
         new: Tuple<'a>,
     },
-    /// A row was changed.
+    /// A row was updated.
     Update {
         /// The old row or its key, if the replica identity calls for one.
         old: Option<OldTuple<'a>>,
         /// The new row.
         new: Tuple<'a>,
     },
-    /// A row is gone.
+    /// A row was deleted.
     Delete {
         /// The old row or its key.
         old: OldTuple<'a>,
@@ -144,11 +145,11 @@ pub enum RowChange<'a> {
 pub struct Truncate {
     /// Its place among the transaction's changes: [`Change::seq`].
     pub seq: u64,
-    /// Its own LSN, 0/0 where the server sent none.
+    /// Its own LSN; 0/0 if the server sent none.
     pub lsn: Lsn,
     /// Bytes fed to the assembler before its message.
     pub offset: u64,
-    /// The tables, those that CASCADE took included.
+    /// The tables, including those that CASCADE truncated.
     pub relations: Vec<Arc<Relation>>,
     /// Whether CASCADE was given.
     pub cascade: bool,
@@ -163,12 +164,12 @@ pub struct Unread<'a> {
     context: &'a Context,
 }
 
-/// What is the same for all rows of a transaction.
+/// Values that are the same for all rows of a transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Context {
     /// Whether its messages carry a transaction ID.
     pub(crate) in_stream: bool,
-    /// Bytes of each frame that were not in the stream.
+    /// Bytes of each frame that the framing added.
     pub(crate) header: usize,
     pub(crate) commit_lsn: Lsn,
 }
@@ -179,7 +180,8 @@ impl<'a> Unread<'a> {
         Self { peek, context }
     }
 
-    /// The row, whose cells are checked as they are read; `None` where it is not the protocol.
+    /// The row. Its cells are checked while they are read. `None` if it does not follow the
+    /// protocol.
     #[inline]
     pub fn row(&self) -> Option<UnreadRow<'a>> {
         self.peek.row(self.context.in_stream)
@@ -187,10 +189,11 @@ impl<'a> Unread<'a> {
 }
 
 impl<'a> Change<'a, Unread<'a>> {
-    /// Reads all cells at once, and says what is wrong with them.
+    /// Reads all cells at once, and returns an error that says what is wrong.
     ///
     /// # Errors
-    /// Bytes that are not the protocol, or another number of cells than the relation has columns.
+    /// Bytes that do not follow the protocol, or a number of cells that differs from the relation's
+    /// columns.
     pub fn read(&self) -> Result<Change<'a>, Error> {
         let Unread { peek, context } = &self.row;
         let Context {
@@ -211,6 +214,29 @@ impl<'a> Change<'a, Unread<'a>> {
                 Err(fault.at_frame(*header, self.offset))
             }
         }
+    }
+}
+
+impl<'a> Event<'a, Unread<'a>> {
+    /// The same event with its row read.
+    pub(crate) fn read(self) -> Result<Event<'a>, Error> {
+        Ok(match self {
+            Event::Change(change) => Event::Change(change.read()?),
+            Event::Begin(transaction) => Event::Begin(transaction),
+            Event::Relation { relation, seq } => Event::Relation { relation, seq },
+            Event::Truncate(truncate) => Event::Truncate(truncate),
+            Event::Message(message) => Event::Message(message),
+            Event::Commit {
+                transaction,
+                changes,
+            } => Event::Commit {
+                transaction,
+                changes,
+            },
+            Event::Skipped => Event::Skipped,
+            Event::SessionStart => Event::SessionStart,
+            Event::ServerError { sqlstate } => Event::ServerError { sqlstate },
+        })
     }
 }
 
@@ -254,11 +280,11 @@ fn row_change<'a>(
     }
 }
 
-/// What `pg_logical_emit_message` wrote.
+/// A logical decoding message, written by `pg_logical_emit_message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message<'a> {
-    /// Where its record ends; of a non-transactional one, its position.
+    /// Where its record ends. For a non-transactional message, this is its position.
     pub lsn: Lsn,
     /// Whether it belongs to the transaction around it.
     pub transactional: bool,
@@ -266,6 +292,6 @@ pub struct Message<'a> {
     pub seq: u64,
     /// Its prefix; may be empty.
     pub prefix: &'a str,
-    /// Its content: bytes, in no encoding.
+    /// Its content: bytes without an encoding.
     pub content: &'a [u8],
 }

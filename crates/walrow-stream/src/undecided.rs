@@ -1,5 +1,5 @@
-//! Transactions that have begun and are neither committed nor rolled back: streamed in chunks, or
-//! prepared. They are nothing but their messages, in the spool.
+//! Transactions that are streamed in chunks or prepared, and neither committed nor rolled back.
+//! They are stored as their messages, in the spool.
 
 use crate::error::{ErrorKind, Fault};
 use crate::relation::{Promotions, Relation, Relations, bounded};
@@ -13,38 +13,39 @@ use walrow_wire::{
     StreamCommit, StreamPrepare, StreamStart, Timestamp, Xid,
 };
 
-/// A transaction that is open in stream blocks, or prepared.
+/// A streamed or prepared transaction.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) transaction: Transaction,
     /// Whether it comes in stream blocks, where messages carry a transaction ID.
     pub(crate) streamed: bool,
     pub(crate) spool: SpoolId,
-    /// Versions that its rows arrived under without a Relation message of its own before them.
+    /// Relation versions that its rows use, but that it did not describe itself.
     pub(crate) inherited: BTreeMap<Oid, Arc<Relation>>,
-    /// What its own Relation and Type messages defined.
+    /// How its own Relation and Type messages are promoted.
     pub(crate) promotions: Promotions,
     /// Subtransactions that were rolled back.
     pub(crate) aborted: HashSet<Xid>,
     /// The relation of its last row.
     pub(crate) relation: Option<Oid>,
-    /// Whether its begin lies before a stream that starts late: only its definitions count.
+    /// Whether its begin is missing, in a stream that starts late: only its definitions count.
     pub(crate) lost: bool,
 }
 
-/// What is known of transactions that were prepared before the stream begins.
+/// What is known about transactions that were prepared before the stream begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Earlier {
-    /// There are none: the stream begins where its slot does.
+    /// There are no such transactions: the stream begins where its slot does.
     #[default]
     Nothing,
-    /// All of them were restored, from a state that has all.
+    /// All of them were restored from a complete state.
     Restored,
     /// The stream begins later than its slot.
     Unknown,
 }
 
-/// What names a prepared transaction. Its name may be used again, and its ID too, in time.
+/// Identifies a prepared transaction. Its GID may be used again, and in time its transaction ID
+/// too.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     gid: String,
@@ -62,46 +63,48 @@ impl Key {
     }
 }
 
-/// The open ones between their blocks, and the prepared ones.
+/// The streamed transactions between their blocks, and the prepared transactions.
 #[derive(Debug, Default)]
 pub(crate) struct Undecided {
     pub(crate) spools: Spools,
-    /// Whether it is no error if a transaction's begin is missing.
+    /// Whether transactions may lack their begin.
     pub(crate) late_start: bool,
-    /// What was prepared before the stream begins, and may be committed in it.
+    /// Transactions that were prepared before the stream begins, and may be committed in it.
     pub(crate) earlier: Earlier,
-    /// Whether the server sends a Prepare for empty transactions too, so that a Commit Prepared
-    /// alone is never of one.
+    /// Whether the server sends a Prepare for empty transactions too. Then a lone Commit Prepared
+    /// is not an empty transaction.
     pub(crate) prepares_empty: bool,
-    /// How many Commit Prepared came for which nothing had been prepared in the stream.
+    /// How many Commit Prepared messages came for transactions that the stream did not prepare.
     pub(crate) unprepared: u64,
     /// By top-level transaction.
     streamed: BTreeMap<Xid, Box<Open>>,
     pub(crate) prepared: BTreeMap<Key, Box<Open>>,
-    /// Prepared transactions that were committed last: ID and end LSN.
+    /// The last committed prepared transactions: ID and end LSN.
     finished: VecDeque<(Xid, Lsn)>,
 }
 
-/// How many are remembered: a reconnect brings back what was not confirmed, which is less.
+/// How many committed prepared transactions are remembered. A reconnect repeats only unconfirmed
+/// transactions, which are fewer.
 const FINISHED: usize = 1 << 14;
 
 impl Undecided {
-    /// A new session: what is open begins again, what is prepared stays.
+    /// Starts a new session: drops streamed transactions, which the server sends again, and keeps
+    /// prepared ones.
     pub(crate) fn drop_open(&mut self) {
         for open in std::mem::take(&mut self.streamed).into_values() {
             self.spools.remove(open.spool);
         }
     }
 
-    /// Whether one is open in chunks.
+    /// Whether a streamed transaction is open.
     pub(crate) fn has_streamed(&self) -> bool {
         !self.streamed.is_empty()
     }
 
-    /// Whether everything is known that was prepared before now: a saved state of it is whole.
+    /// Whether all earlier prepared transactions are known, so that a saved state is complete.
     ///
-    /// By default a stream is taken to begin where its slot does. A slot is made when nothing is
-    /// prepared, or the server sends what was with its Commit Prepared.
+    /// By default, a stream begins where its slot does. No transaction is prepared when a slot is
+    /// created, or the server sends its rows at Commit Prepared.
     pub(crate) fn knows_prepared(&self) -> bool {
         match self.earlier {
             Earlier::Nothing => !self.late_start,
@@ -110,18 +113,18 @@ impl Undecided {
         }
     }
 
-    /// Whether a Commit Prepared of what is not here is of an empty transaction.
+    /// Whether a Commit Prepared of an unknown transaction means that it is empty.
     fn knows_empty(&self) -> bool {
         self.earlier == Earlier::Restored || (self.knows_prepared() && !self.prepares_empty)
     }
 
-    /// Gives the prepared ones to another.
+    /// Moves the prepared transactions to `other`.
     pub(crate) fn move_prepared(mut self, other: &mut Self) -> io::Result<()> {
         for mut open in std::mem::take(&mut self.prepared).into_values() {
             open.spool = other.spools.adopt_restored(self.spools.take(open.spool))?;
             other.hold(open);
         }
-        // What is known does not become less by a state that has less.
+        // An incomplete state does not make what is known less complete.
         if other.earlier != Earlier::Restored {
             other.earlier = self.earlier;
         }
@@ -144,7 +147,7 @@ impl Undecided {
         })
     }
 
-    /// The transaction whose block begins.
+    /// The transaction whose stream block begins.
     pub(crate) fn stream_start(&mut self, start: StreamStart) -> Result<Box<Open>, Fault> {
         let known = self.streamed.remove(&start.xid);
         let xid = start.xid;
@@ -167,12 +170,12 @@ impl Undecided {
         })
     }
 
-    /// Its block is at its end.
+    /// Ends its stream block.
     pub(crate) fn stream_stop(&mut self, open: Box<Open>) {
         self.streamed.insert(open.transaction.xid, open);
     }
 
-    /// Takes a Stream Abort; of what was never streamed, PostgreSQL 18 sends them too.
+    /// Takes a Stream Abort. PostgreSQL 18 also sends it for transactions that it never streamed.
     pub(crate) fn stream_abort(&mut self, abort: &StreamAbort) {
         if abort.xid == abort.subxid {
             if let Some(open) = self.streamed.remove(&abort.xid) {
@@ -185,7 +188,7 @@ impl Undecided {
         }
     }
 
-    /// The transaction that is committed; none where a stream that starts late has nothing of it.
+    /// The committed transaction. `None` if a stream that starts late has no part of it.
     pub(crate) fn stream_commit(
         &mut self,
         commit: &StreamCommit,
@@ -218,7 +221,7 @@ impl Undecided {
         Ok(())
     }
 
-    /// The transaction that is about to be prepared.
+    /// The transaction that is being prepared.
     pub(crate) fn begin_prepare(&mut self, begin: &BeginPrepare<'_>) -> Result<Box<Open>, Fault> {
         let mut open = self.open(begin.xid, false);
         open.transaction.prepared = Some(Prepared {
@@ -230,7 +233,8 @@ impl Undecided {
         Ok(open)
     }
 
-    /// Keeps it until its end is told. One that a new session sends again replaces itself.
+    /// Keeps it until its commit or rollback. If a new session sends it again, the new copy
+    /// replaces the old one.
     pub(crate) fn hold(&mut self, open: Box<Open>) {
         let Some(prepared) = &open.transaction.prepared else {
             return;
@@ -246,7 +250,7 @@ impl Undecided {
     pub(crate) fn prepare_empty(&mut self, prepare: &Prepare<'_>) -> Result<(), Fault> {
         self.prepares_empty = true;
         let prepared = read_prepare(prepare)?;
-        // What is here with its rows is not made an empty one.
+        // A transaction with rows is not replaced by an empty one.
         if !self
             .prepared
             .contains_key(&Key::new(prepare.xid, &prepared))
@@ -258,10 +262,10 @@ impl Undecided {
         Ok(())
     }
 
-    /// The transaction that is committed; none if its commit came before, or if a stream that
-    /// starts late has not all of it.
+    /// The committed transaction. `None` if its commit came before, or if a stream that starts late
+    /// lacks a part of it.
     ///
-    /// `delivered` says that the commit lies before the LSN from where on transactions are wanted.
+    /// `delivered` means that the commit is at or before the start LSN.
     pub(crate) fn commit_prepared(
         &mut self,
         commit: &CommitPrepared<'_>,
@@ -274,12 +278,12 @@ impl Undecided {
         let mut open = match self.take_prepared(commit)? {
             Some(open) if open.lost && !self.late_start && !delivered => return missing(),
             Some(open) => open,
-            // Missed by nobody: what ends before the start, and, as after a reconnect the commit
-            // comes again without its rows, what was handed out before.
+            // Nothing is lost: it ends before the start, or was returned before. After a reconnect,
+            // the commit comes again without its rows.
             None if delivered || self.finished.contains(&(commit.xid, commit.end_lsn)) => {
                 return Ok(None);
             }
-            // Up to PostgreSQL 17 nothing is sent of an empty transaction before this.
+            // Up to PostgreSQL 17, this is the only message of an empty transaction.
             None if self.knows_empty() => {
                 self.unprepared = self.unprepared.saturating_add(1);
                 let mut open = self.open(commit.xid, false);
@@ -312,7 +316,8 @@ impl Undecided {
             prepare_end_lsn: Lsn(u64::MAX),
             ..least.clone()
         };
-        // The message tells no LSN of the prepare: of several, all but the last are long over.
+        // The message has no LSN of the prepare. Of several transactions, only the last can still
+        // be open.
         let keys = self.prepared.range(least..=most);
         let mut keys: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
         let last = keys.pop();
@@ -341,8 +346,9 @@ impl Undecided {
 
     /// Takes the Prepare of the transaction that Begin Prepare announced.
     pub(crate) fn prepare(&mut self, open: Box<Open>, prepare: &Prepare<'_>) -> Result<(), Fault> {
-        let said = read_prepare(prepare)?;
-        if open.transaction.prepared.as_ref() != Some(&said) || open.transaction.xid != prepare.xid
+        let prepared = read_prepare(prepare)?;
+        if open.transaction.prepared.as_ref() != Some(&prepared)
+            || open.transaction.xid != prepare.xid
         {
             let xid = open.transaction.xid;
             return Err(Fault::from(ErrorKind::PrepareMismatch { xid }).near(prepare.prepare_lsn));
@@ -359,12 +365,12 @@ impl Open {
         self.transaction.commit_time = commit_time;
     }
 
-    /// Whether the message is of a subtransaction that was rolled back.
+    /// Whether the message belongs to a subtransaction that was rolled back.
     pub(crate) fn has_aborted(&self, peek: &Peek<'_>) -> bool {
         is_aborted(&self.aborted, peek)
     }
 
-    /// A row uses the relation: a version that the transaction did not define is kept with it.
+    /// Notes that a row uses the relation. Keeps the version if the transaction did not define it.
     pub(crate) fn uses(&mut self, oid: Oid, relations: &Relations) {
         if self.relation == Some(oid)
             || self.promotions.relations.contains_key(&oid)
@@ -372,14 +378,14 @@ impl Open {
         {
             return;
         }
-        // None: what reads the row will say so.
+        // If it is unknown, reading the row returns the error.
         if let Some(relation) = relations.get(oid) {
             self.inherited.insert(oid, Arc::clone(relation));
         }
     }
 }
 
-/// Whether a message of a stream block is of a subtransaction that was rolled back.
+/// Whether a message of a stream block belongs to a subtransaction that was rolled back.
 #[inline]
 pub(crate) fn is_aborted(aborted: &HashSet<Xid>, peek: &Peek<'_>) -> bool {
     !aborted.is_empty()
@@ -387,7 +393,7 @@ pub(crate) fn is_aborted(aborted: &HashSet<Xid>, peek: &Peek<'_>) -> bool {
         && peek.xid().is_some_and(|xid| aborted.contains(&xid))
 }
 
-/// Bytes that an origin's name may have: it is the key of an index, in one page with others.
+/// The most bytes of an origin's name. On the server it is an index key, which must fit in a page.
 const MAX_ORIGIN: usize = 8192;
 
 pub(crate) fn read_origin(origin: &walrow_wire::Origin<'_>) -> Result<Origin, Fault> {

@@ -1,14 +1,14 @@
-//! A stream's frames and messages, one by one, whatever becomes of their transactions.
+//! A stream's frames and messages, one by one, whether or not their transactions commit.
 
 use crate::error::{Error, Fault};
 use crate::frames::{Frames, Place};
 use walrow_wire::{self as wire, BackendMessage, CopyData, Frame, Framing, Message, XLogData, Xid};
 
-/// Visits every frame of a stream, with the message that it holds.
+/// Visits every frame of a stream, with its message.
 ///
-/// Pushed bytes, pulled steps, as with the [`Assembler`](crate::Assembler): input may be cut
-/// anywhere. The walk knows what a message does not say itself: whether it lies in a stream block, and
-/// whether the session is physical replication, of which only frames are read.
+/// Push bytes and pull steps, as with the [`Assembler`](crate::Assembler): the input may be cut
+/// anywhere. The walk tracks what a message does not contain: whether it is in a stream block, and
+/// whether the session is physical replication, whose data are not parsed.
 ///
 /// ```
 /// use walrow_stream::Walk;
@@ -40,14 +40,14 @@ pub struct Step<'a> {
     pub bytes: &'a [u8],
     /// What the server sent.
     pub backend: BackendMessage<'a>,
-    /// In a stream block, its top-level transaction. A Stream Stop lies inside, a Stream Start does
+    /// In a stream block, its top-level transaction. A Stream Stop is inside, a Stream Start is
     /// not.
     pub block: Option<Xid>,
     /// The pgoutput message, if the frame holds one.
     pub message: Option<Message<'a>>,
 }
 
-/// What the frames of a session so far say of the next.
+/// What the frames so far imply for the next one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     block: Option<Xid>,
@@ -57,7 +57,7 @@ struct Session {
 /// What the data of a session are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Holds {
-    /// None have come.
+    /// No data so far.
     #[default]
     Unknown,
     Pgoutput,
@@ -66,7 +66,7 @@ enum Holds {
 }
 
 impl Walk {
-    /// A walk over chunks in this framing, made wire frames by [`Framing::append`].
+    /// A walk over chunks in this framing. [`Framing::append`] makes them wire frames.
     pub fn new(framing: Framing) -> Self {
         Self {
             frames: Frames::new(framing),
@@ -84,11 +84,11 @@ impl Walk {
         self.frames.is_cut()
     }
 
-    /// Takes bytes from the front of `input` and visits the next frame; `None` asks for more, when all
-    /// of `input` was taken.
+    /// Takes bytes from the front of `input` and visits the next frame. `None` when all of `input`
+    /// was taken and more is needed.
     ///
     /// # Errors
-    /// Bytes that are not the protocol. Later calls repeat the error.
+    /// Bytes that do not follow the protocol. Later calls repeat the error.
     #[inline]
     pub fn next<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Result<Option<Step<'t>>, Error> {
         if let Some(error) = &self.failure {
@@ -153,13 +153,14 @@ impl Session {
         })
     }
 
-    /// The message of the session's next data; none in physical replication.
+    /// The message in the session's next data; `None` in physical replication.
     #[inline]
     fn message<'a>(&mut self, data: &XLogData<'a>) -> Result<Option<Message<'a>>, wire::Error> {
         let in_stream = self.block.is_some();
         let parsed = match self.holds {
             Holds::Wal => return Ok(None),
-            // A session does not turn from pgoutput to WAL: what does not parse is corrupt.
+            // A session does not change from pgoutput to WAL: a message that does not parse is
+            // corrupt.
             Holds::Pgoutput => {
                 Message::parse(data.message, in_stream).map_err(|error| error.at(XLogData::HEADER))
             }
@@ -183,7 +184,7 @@ impl Session {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Frames by their tag; those of CopyData by the kind of what they carry.
+    /// Frames by tag; CopyData frames by the kind of their payload.
     pub frames: [u64; 256],
     /// Messages by their kind.
     pub messages: [u64; 256],

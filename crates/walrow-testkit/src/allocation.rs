@@ -1,9 +1,9 @@
-//! What a call allocates, and how much of it at a time.
+//! Measures how many bytes a call allocates, and how many it holds at a time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counting. A test binary that measures installs it:
+/// The system's allocator with a counter. A test binary that measures installs it:
 ///
 /// ```
 /// use walrow_testkit::allocation::{Counting, allocated, peak};
@@ -21,12 +21,12 @@ pub struct Counting;
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
-    /// Bytes that are held, less those of other threads that were freed here.
+    /// Bytes that are held, minus bytes of other threads that were freed on this one.
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Runs `call` and says how many bytes it allocated on this thread, given back or not.
+/// Runs `call` and returns how many bytes it allocated on this thread, freed or not.
 ///
 /// # Panics
 /// If [`Counting`] is not the binary's allocator.
@@ -37,8 +37,8 @@ pub fn allocated<T>(call: impl FnOnce() -> T) -> (usize, T) {
     (ALLOCATED.get() - start, value)
 }
 
-/// Runs `call` and says how many bytes more than before were held at a time on this thread; none
-/// if [`Counting`] is not the binary's allocator.
+/// Runs `call` and returns by how many bytes the memory held on this thread grew at most. `None` if
+/// [`Counting`] is not the binary's allocator.
 pub fn peak<T>(call: impl FnOnce() -> T) -> (Option<usize>, T) {
     if !is_counted() {
         return (None, call());
@@ -71,12 +71,13 @@ fn count(allocated: usize, freed: usize) {
 }
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by its trait")]
-// SAFETY: every call goes to the system's allocator with the arguments as they came. Counting
-// neither allocates, having no destructor and a constant start, nor panics: it wraps.
+// SAFETY: every call goes to the system's allocator with unchanged arguments. Counting never
+// allocates, because the counters have no destructor and a constant initial value. It never panics,
+// because it wraps.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller keeps what `GlobalAlloc::alloc` asks for.
+        // SAFETY: the caller fulfils the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
     }
 
@@ -88,7 +89,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: as above; all places come from the system's allocator.
+        // SAFETY: as above; all pointers come from the system's allocator.
         unsafe { System.dealloc(place, layout) }
     }
 

@@ -1,21 +1,21 @@
-//! Files to test with: what servers sent, and what fuzzers start from.
+//! Files for tests: captures of servers, and seeds of fuzzers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a server sent, from the answer to START_REPLICATION on.
+/// A capture of a server's stream, from the response to START_REPLICATION on.
 #[derive(Clone, Debug)]
 pub struct Capture {
     /// Its path below `tests/data`, without the extension: `18/streaming.v1`.
     pub name: String,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// The bytes as on the connection.
     pub bytes: Vec<u8>,
 }
 
 impl Capture {
-    /// Whether it is of physical replication, which is refused.
+    /// Whether it is physical replication, which decoders reject.
     pub fn is_physical(&self) -> bool {
         self.name.ends_with(".physical")
     }
@@ -24,7 +24,7 @@ impl Capture {
 /// All `.wire` files below `tests/data`, by name.
 ///
 /// # Panics
-/// If there is none: a test that looks at nothing proves nothing.
+/// If there are no files: a test without input proves nothing.
 pub fn captures() -> Vec<Capture> {
     let root = root("tests/data");
     let mut found = Vec::new();
@@ -44,12 +44,12 @@ pub fn captures() -> Vec<Capture> {
     found
 }
 
-/// What a fuzz target starts from.
+/// A seed of a fuzz target.
 #[derive(Clone, Debug)]
 pub struct Seed {
     /// The target: the folder.
     pub target: String,
-    /// The file's name says what it is.
+    /// The file's name, which describes the seed.
     pub name: String,
     /// The input.
     pub bytes: Vec<u8>,
@@ -58,7 +58,7 @@ pub struct Seed {
 /// All files `fuzz/seeds/TARGET/NAME`, by target and name.
 ///
 /// # Panics
-/// If there is none.
+/// If there are no files.
 pub fn seeds() -> Vec<Seed> {
     let root = root("fuzz/seeds");
     let found: Vec<_> = files(&root)
@@ -96,7 +96,7 @@ fn read(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files below a folder, in a fixed order; none if it does not exist.
+/// The files below a folder, in a fixed order. Empty if the folder does not exist.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

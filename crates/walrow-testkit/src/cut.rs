@@ -1,4 +1,4 @@
-//! The same bytes in other pieces.
+//! The same bytes in different pieces.
 
 /// Calls `check` with the bytes cut in two, at every place: before the first byte, between any
 /// two, after the last.
@@ -9,7 +9,7 @@ pub fn for_every_cut<'a>(bytes: &'a [u8], mut check: impl FnMut(&'a [u8], &'a [u
     }
 }
 
-/// The bytes in pieces of these sizes, in turn and over again, the last one shorter.
+/// The bytes in pieces of these sizes, in turn and repeated. The last piece may be shorter.
 ///
 /// # Panics
 /// If all sizes are 0: the pieces would never end.

@@ -203,7 +203,7 @@ impl OwnedCopyData {
         out.0
     }
 
-    /// Takes a parsed payload's fields; a message is parsed as one of this stream state.
+    /// Copies a parsed payload's fields. `in_stream` says whether its message is in a stream block.
     pub fn read(
         data: &CopyData<'_>,
         in_stream: bool,
@@ -240,7 +240,7 @@ impl OwnedCopyData {
 }
 
 impl OwnedFrame {
-    /// Takes a parsed message's fields; see [`OwnedCopyData::read`].
+    /// Copies a parsed message's fields; see [`OwnedCopyData::read`].
     pub fn read(
         message: &BackendMessage<'_>,
         in_stream: bool,
@@ -325,7 +325,7 @@ fn values(u: &mut Unstructured<'_>) -> Result<Vec<Option<Vec<u8>>>> {
     list(u, 3)
 }
 
-/// Codes are letters; a zero would end the fields.
+/// Codes are letters. A zero would end the fields.
 fn fields(u: &mut Unstructured<'_>) -> Result<Vec<(u8, PgText)>> {
     let mut fields: Vec<(u8, PgText)> = list(u, 4)?;
     for (code, _) in &mut fields {

@@ -1,7 +1,7 @@
-/// The bytes of hexadecimal digits; blanks between them count for nothing.
+/// The bytes of hexadecimal digits. Blanks are ignored.
 ///
 /// # Panics
-/// If anything else is among them, or half a byte is left.
+/// If the text contains anything else, or an odd number of digits.
 #[must_use]
 pub fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits

@@ -1,4 +1,4 @@
-//! Histories of a few tables, delivered in every way that a server may.
+//! Histories of a few tables, delivered in every way that a server may use.
 
 use crate::message::{identity, list};
 use crate::{
@@ -10,17 +10,17 @@ use walrow_wire::ReplicaIdentity;
 
 /// Transactions on some tables, in commit order.
 ///
-/// [`History::whole`] and [`History::delivered`] are two streams of the same transactions, and
-/// [`History::expected`] is what both have to come to.
+/// [`History::whole`] and [`History::delivered`] are two streams of the same transactions.
+/// [`History::expected`] is the result of both.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// The tables as they are at first.
+    /// The tables at the start.
     pub tables: Vec<Table>,
     /// The transactions in commit order.
     pub transactions: Vec<Transaction>,
     /// Whether Stream Abort comes with LSN and time.
     pub parallel: bool,
-    /// A keepalive after so many frames; 0 for none.
+    /// The number of frames between keepalives; 0 for no keepalives.
     pub keepalive_every: u8,
 }
 
@@ -29,9 +29,9 @@ pub struct History {
 pub struct Table {
     /// Its OID.
     pub oid: u32,
-    /// What its old rows hold.
+    /// Its replica identity: what old rows contain.
     pub identity: ReplicaIdentity,
-    /// How many columns it has, the key included.
+    /// How many columns it has, including the key.
     pub columns: usize,
 }
 
@@ -42,13 +42,13 @@ pub struct Transaction {
     pub xid: u32,
     /// How [`History::delivered`] sends it.
     pub delivery: Delivery,
-    /// How many transactions before its end its first message comes, if it is not sent whole.
+    /// How many transactions before its end its first message is sent, if it is not sent whole.
     pub lead: usize,
     /// How many changes are in a chunk.
     pub chunk: usize,
-    /// Where it was replicated from.
+    /// Its origin.
     pub origin: Option<PgText>,
-    /// Prefixes of non-transactional messages written just before its end.
+    /// Prefixes of non-transactional messages that are written just before its end.
     pub notes: Vec<PgText>,
     /// Its changes.
     pub parts: Vec<Part>,
@@ -129,11 +129,11 @@ pub struct Expected {
 /// A committed change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedChange {
-    /// Its number in the transaction; a message has that of the change after it.
+    /// Its seq in the transaction. A message has the seq of the change after it.
     pub seq: u64,
-    /// The message, as it comes outside a stream block.
+    /// The message, as it is sent outside a stream block.
     pub message: OwnedMessage,
-    /// How many columns its relation has; of each, for a Truncate.
+    /// How many columns its relation has. For a Truncate, of each relation.
     pub columns: Vec<usize>,
 }
 
@@ -143,7 +143,7 @@ impl Table {
         format!("t{}", self.oid)
     }
 
-    /// Its columns, if there are so many.
+    /// Its columns, if it has that many.
     pub fn columns(&self, count: usize) -> Vec<OwnedColumn> {
         (0..count)
             .map(|index| OwnedColumn {
@@ -164,7 +164,7 @@ impl Table {
 }
 
 impl Transaction {
-    /// The name it is prepared under.
+    /// The GID of its prepare.
     pub fn gid(&self) -> String {
         format!("gid {}", self.xid)
     }
@@ -176,7 +176,7 @@ impl Transaction {
             .any(|change| matches!(change, Change::Alter { .. }))
     }
 
-    /// The changes that count once it is committed.
+    /// The changes that its commit makes visible.
     fn kept(&self) -> impl Iterator<Item = &Change> {
         self.parts
             .iter()
@@ -186,12 +186,12 @@ impl Transaction {
 }
 
 impl History {
-    /// Where the commit record of a transaction starts, or its rollback's.
+    /// Where the transaction's commit or rollback record starts.
     pub const fn commit_lsn(index: usize) -> u64 {
         (index as u64 + 1) << 16
     }
 
-    /// The stream as of protocol 1: committed transactions, whole.
+    /// The stream in protocol 1: committed transactions, each sent whole.
     pub fn whole(&self) -> Stream {
         let mut server = Server::new(self);
         for (index, transaction) in self.transactions.iter().enumerate() {
@@ -201,7 +201,7 @@ impl History {
         server.stream
     }
 
-    /// The stream as of protocol 4: every transaction in its own way.
+    /// The stream in protocol 4: each transaction is sent in its own way.
     pub fn delivered(&self) -> Stream {
         let mut server = Server::new(self);
         let starts = self.starts();
@@ -239,7 +239,7 @@ impl History {
         server.stream
     }
 
-    /// What both streams come to.
+    /// The committed transactions of both streams.
     pub fn expected(&self) -> Vec<Expected> {
         let mut columns: Vec<_> = self.tables.iter().map(|table| table.columns).collect();
         let mut expected = Vec::new();
@@ -296,8 +296,8 @@ impl History {
             .collect()
     }
 
-    /// The slot in which each transaction's first message comes. No other transaction is open
-    /// while one alters a table, as the server's locks have it.
+    /// The slot in which each transaction's first message is sent. While a transaction alters a
+    /// table, no other is open, because the server's locks prevent it.
     fn starts(&self) -> Vec<usize> {
         let mut after_alter = 0;
         let mut starts = Vec::new();
@@ -312,7 +312,7 @@ impl History {
         starts
     }
 
-    /// A row change or truncate as its message.
+    /// The message of a row change or truncate.
     fn row(&self, change: &Change, xid: Option<u32>) -> OwnedMessage {
         let oid = |table: &usize| self.tables[*table].oid;
         match change {
@@ -343,7 +343,7 @@ impl History {
 }
 
 impl Change {
-    /// The tables it touches.
+    /// The tables that it changes.
     pub fn tables(&self) -> impl Iterator<Item = usize> + '_ {
         let (one, many): (Option<usize>, &[usize]) = match self {
             Self::Insert { table, .. }
@@ -375,13 +375,14 @@ impl Change {
     }
 }
 
-/// Some changes of one chunk, and the subtransaction that is rolled back after it.
+/// The changes of one chunk, and the subtransaction that is rolled back after it.
 struct Chunk<'a> {
     changes: Vec<(u32, &'a Change)>,
     aborted: Option<u32>,
 }
 
-/// Cuts a transaction into chunks; the end of an aborted subtransaction ends one. Never empty.
+/// Cuts a transaction into chunks. The end of an aborted subtransaction ends its chunk. Never
+/// empty.
 fn chunks(transaction: &Transaction) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let mut changes = Vec::new();
@@ -412,15 +413,15 @@ fn chunks(transaction: &Transaction) -> Vec<Chunk<'_>> {
     chunks
 }
 
-/// What a walsender remembers of a session.
+/// The state that a walsender keeps for a session.
 struct Server<'a> {
     history: &'a History,
     stream: Stream,
-    /// The tables' columns as they are now.
+    /// The current columns of the tables.
     columns: Vec<usize>,
-    /// Tables whose Relation was sent for good.
+    /// Tables whose Relation was sent to the whole session.
     sent: BTreeSet<usize>,
-    /// Tables and the streamed transactions their Relation was sent in.
+    /// Tables, and the streamed transactions in which their Relation was sent.
     streamed: BTreeSet<(usize, u32)>,
     keepalive_in: u8,
 }
@@ -505,7 +506,7 @@ impl<'a> Server<'a> {
         self.send(Stream::stream_stop);
         if let Some(subxid) = chunk.aborted {
             self.abort(top, subxid);
-            // What it altered is as it was.
+            // Its ALTERs are undone.
             let part = transaction
                 .parts
                 .iter()
@@ -534,7 +535,7 @@ impl<'a> Server<'a> {
             (Delivery::Whole, _) => self.whole(index, transaction),
             (Delivery::Streamed, false) => {
                 self.send(|stream| stream.stream_commit(lsn, xid));
-                // The client has seen these now.
+                // The client has now received these.
                 for table in 0..self.columns.len() {
                     if self.streamed.remove(&(table, xid)) {
                         self.sent.insert(table);
@@ -549,7 +550,7 @@ impl<'a> Server<'a> {
                 self.send(|stream| stream.rollback_prepared(lsn, xid, &gid));
             }
         }
-        // An Alter of a streamed transaction that was rolled back.
+        // An ALTER of a streamed transaction that was rolled back.
         if transaction.rolled_back
             && matches!(
                 transaction.delivery,
@@ -589,8 +590,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Sends a change, and the Relations that the session still needs for it; in a stream block
-    /// with its top-level transaction and its own.
+    /// Sends a change, after the Relations that the session still needs for it. In a stream block,
+    /// also takes its top-level transaction and its own transaction.
     fn change(&mut self, change: &Change, block: Option<(u32, u32)>) {
         if let Change::Alter { table } = change {
             self.columns[*table] += 1;
@@ -631,7 +632,7 @@ impl<'a> Server<'a> {
         });
     }
 
-    /// Tables are as they were before.
+    /// Restores the earlier tables.
     fn undo(&mut self, columns: Vec<usize>) {
         for (table, (now, before)) in self.columns.clone().iter().zip(&columns).enumerate() {
             if now != before {
@@ -641,14 +642,14 @@ impl<'a> Server<'a> {
         self.columns = columns;
     }
 
-    /// The table was altered: its Relation is sent again before its next use.
+    /// Invalidates an altered table: its Relation is sent again before its next use.
     fn forget(&mut self, table: usize) {
         self.sent.remove(&table);
         self.streamed.retain(|(streamed, _)| *streamed != table);
     }
 }
 
-/// After all that ended before this slot, before all that ends in it.
+/// An LSN after all ends before this slot, and before all ends in it.
 const fn prepare_lsn(now: usize, index: usize) -> u64 {
     History::commit_lsn(now) - 0x8000 + 0x40 * index as u64
 }
@@ -658,7 +659,7 @@ impl<'a> Arbitrary<'a> for History {
         let mut tables = Vec::new();
         for index in 0..u.int_in_range(1..=3_u32)? {
             tables.push(Table {
-                // The last one has its top bit set.
+                // The last item has its top bit set.
                 oid: if index == 2 { u32::MAX } else { 16384 + index },
                 identity: identity(u)?,
                 columns: u.int_in_range(1..=4)?,
@@ -749,7 +750,7 @@ fn change(
             table,
             new: row(u, count)?,
         },
-        // Without an identity the server refuses these.
+        // The server rejects these without a replica identity.
         4..=7 if identity == ReplicaIdentity::Nothing => Change::Insert {
             table,
             new: row(u, count)?,
@@ -773,7 +774,7 @@ fn change(
             old: old(u, identity, count)?,
         },
         8 => {
-            // What was touched cannot be told from its order: each table at most once.
+            // The order of a Truncate's tables is not fixed, so each table appears at most once.
             let mut truncated: Vec<usize> = (0..tables.len()).collect();
             truncated.retain(|other| *other == table || u.arbitrary().unwrap_or(false));
             Change::Truncate {
@@ -781,9 +782,9 @@ fn change(
                 options: u.int_in_range(0..=3)?,
             }
         }
-        // A streamed message names no subtransaction, so it outlives its abort.
+        // A streamed message does not name its subtransaction, so it survives the abort.
         _ if !aborted && u.arbitrary()? => Change::Message {
-            // A position of the transaction that nothing else has.
+            // An LSN in the transaction that nothing else has.
             lsn: lsn + 8 * u.int_in_range(1..=0x100)?,
             prefix: utf8(u.arbitrary()?),
             content: list(u, 8)?,
@@ -795,7 +796,7 @@ fn change(
     })
 }
 
-/// A name in the encoding that streams are read in: bytes that are not UTF-8 become ASCII.
+/// A valid UTF-8 name: bytes that are not UTF-8 become ASCII.
 fn utf8(name: PgText) -> PgText {
     if std::str::from_utf8(name.as_bytes()).is_ok() {
         return name;
@@ -804,7 +805,7 @@ fn utf8(name: PgText) -> PgText {
     PgText::from(&*ascii.collect::<Vec<_>>())
 }
 
-/// An int4 and texts.
+/// An int4 column and text columns.
 fn row(u: &mut Unstructured<'_>, columns: usize) -> Result<Vec<OwnedCell>> {
     let mut cells = vec![text(u.arbitrary::<i32>()?.to_string())];
     for _ in 1..columns {

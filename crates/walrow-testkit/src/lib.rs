@@ -1,22 +1,21 @@
-//! What walrow is tested with.
+//! Tools for walrow's tests.
 //!
-//! - [`Stream`] writes a whole stream by hand, a line a message.
-//! - [`OwnedMessage`] and [`OwnedFrame`] mirror the wire's types and write themselves with bytes
-//!   pushed one by one, knowing nothing of `walrow-wire`'s encoder: an oracle for its parser and
-//!   its encoder alike.
-//! - [`History`] generates transactions and delivers the same ones in every way that a server
-//!   may: whole, streamed in chunks, prepared. It says what has to come out.
-//! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly, and says
-//!   why it reads one no further.
-//! - [`strategy::arbitrary`] makes a proptest strategy of anything that fuzzers can make.
-//! - [`hex()`] are bytes as one writes them down.
-//! - [`for_every_cut`] and [`in_chunks`] feed the same bytes in other pieces.
+//! - [`Stream`] writes a whole stream by hand, one line per message.
+//! - [`OwnedMessage`] and [`OwnedFrame`] mirror the types of `walrow-wire` and write their own
+//!   bytes, without its encoder: an oracle for its parser and its encoder.
+//! - [`History`] generates transactions, delivers the same ones in every way that a server may use
+//!   (whole, streamed in chunks, prepared), and returns the expected result.
+//! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly, or
+//!   returns why it rejects the stream.
+//! - [`strategy::arbitrary`] makes a proptest strategy from any `Arbitrary` type.
+//! - [`hex()`] parses bytes in hexadecimal digits.
+//! - [`for_every_cut`] and [`in_chunks`] cut the same bytes into different pieces.
 //! - [`type_cases()`] reads values of every type, as Python's tests do.
-//! - [`captures()`] reads what real servers sent, [`seeds`] what fuzzers start from.
-//! - [`fuzz`] holds the bodies of the fuzz targets, [`walk()`] reads a stream to its end.
-//! - [`fuzz::operations()`] takes changed streams through decoders of any options; its test runs for
+//! - [`captures()`] reads captures of real servers, [`seeds`] reads the fuzzers' seeds.
+//! - [`fuzz`] contains the bodies of the fuzz targets. [`walk()`] reads a stream to its end.
+//! - [`fuzz::operations()`] decodes mutated streams with any options. Its test runs for
 //!   `WALROW_FUZZ_SECONDS`.
-//! - [`allocation::Counting`] measures what a call allocates, and how much it holds at a time.
+//! - [`allocation::Counting`] measures how much a call allocates, and how much it holds at a time.
 //!
 //! ```
 //! use walrow_testkit::{Stream, null, text};

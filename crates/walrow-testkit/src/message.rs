@@ -4,7 +4,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use std::fmt;
 use walrow_wire::{Cell, Message, OldTuple, PgString, ReplicaIdentity, Tuple};
 
-/// A string of the protocol: any bytes but zero.
+/// A string of the protocol: any bytes except zero.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgText(Vec<u8>);
 
@@ -66,7 +66,7 @@ pub const fn null() -> OwnedCell {
     OwnedCell::Null
 }
 
-/// An unchanged TOAST value, which was not sent.
+/// An unchanged TOAST value, which is not sent.
 pub const fn unchanged() -> OwnedCell {
     OwnedCell::Unchanged
 }
@@ -104,7 +104,7 @@ impl From<Cell<'_>> for OwnedCell {
     }
 }
 
-/// What an Update or Delete says of the old row.
+/// The old row of an Update or Delete.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Arbitrary)]
 pub enum OwnedOld {
     /// `K`
@@ -114,7 +114,7 @@ pub enum OwnedOld {
 }
 
 impl OwnedOld {
-    /// Its cells, whichever it is.
+    /// The cells of either variant.
     pub fn cells(&self) -> &[OwnedCell] {
         match self {
             Self::Key(cells) | Self::Full(cells) => cells,
@@ -269,9 +269,9 @@ pub enum OwnedMessage {
 }
 
 impl OwnedMessage {
-    /// Whether the message must be parsed as one of a stream block.
+    /// Whether the message must be parsed as part of a stream block.
     ///
-    /// Messages that look the same inside and outside say `false`.
+    /// `false` for messages that are the same inside and outside.
     pub const fn in_stream(&self) -> bool {
         matches!(
             self,
@@ -285,7 +285,7 @@ impl OwnedMessage {
         )
     }
 
-    /// The rows that it holds: an old one before the new one.
+    /// Its rows: the old one before the new one.
     pub fn tuples(&self) -> Vec<&[OwnedCell]> {
         match self {
             Self::Insert { new, .. } => vec![new],
@@ -298,7 +298,7 @@ impl OwnedMessage {
         }
     }
 
-    /// The message's bytes, after the manual and after nothing else.
+    /// The message's bytes, written from the manual alone.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Bytes::default();
         match self {
@@ -479,7 +479,7 @@ impl OwnedMessage {
     }
 }
 
-/// Takes a parsed message's fields through its accessors.
+/// Copies a parsed message's fields through its accessors.
 impl From<&Message<'_>> for OwnedMessage {
     fn from(message: &Message<'_>) -> Self {
         match message {
@@ -617,7 +617,7 @@ fn owned(tuple: Tuple<'_>) -> Vec<OwnedCell> {
     cells
 }
 
-/// Bytes in the making; integers big-endian.
+/// A buffer for bytes. Integers are big-endian.
 #[derive(Default)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
@@ -694,7 +694,7 @@ impl Bytes {
     }
 }
 
-/// Up to `most` of anything; their number is chosen first, so that empty and full are as likely.
+/// Up to `most` items. The number is chosen first, so that empty and full are equally likely.
 pub(crate) fn list<'a, T: Arbitrary<'a>>(u: &mut Unstructured<'a>, most: usize) -> Result<Vec<T>> {
     let count = u.int_in_range(0..=most)?;
     (0..count).map(|_| T::arbitrary(u)).collect()

@@ -6,7 +6,7 @@ use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::sample::{Index, select};
 use std::fmt::Debug;
 
-/// Any `T` that up to `most` random bytes make; shrinks with the bytes.
+/// Any `T` that can be made from up to `most` random bytes. It shrinks with the bytes.
 ///
 /// One grammar serves fuzzers and property tests: the `Arbitrary` of the testkit's types.
 pub fn arbitrary<T>(most: usize) -> impl Strategy<Value = T>
@@ -18,8 +18,8 @@ where
     })
 }
 
-/// Bytes of an alphabet, and texts with up to two of their bytes lost, replaced by one of the alphabet, or with one of
-/// it put in between: the latter are almost what a server writes, which bytes alone hardly ever are.
+/// Bytes of an alphabet, and texts with up to two bytes removed, replaced or inserted. Such texts
+/// are close to what a server writes, which random bytes almost never are.
 pub fn near<T>(texts: T, alphabet: &'static [u8]) -> impl Strategy<Value = Vec<u8>>
 where
     T: Strategy<Value = Vec<u8>>,

@@ -1,29 +1,29 @@
-//! Whole streams, a line a message.
+//! Whole streams, one line per message.
 
 use crate::{OwnedCell, OwnedColumn, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld};
 use arbitrary::Unstructured;
 use std::collections::{HashMap, HashSet};
 use walrow_wire::ReplicaIdentity;
 
-/// A stream in the making, frame after frame.
+/// A stream under construction, frame by frame.
 ///
-/// Knows what a server knows: the open transaction, whose LSN and time its Commit repeats;
-/// whether a stream block is open, in which row messages carry a transaction ID; which
-/// transactions were streamed or prepared before. Nothing stops a test from writing nonsense:
-/// [`Stream::message`] and [`Stream::raw`] take anything.
+/// Tracks the state of a server: the open transaction, whose LSN and time its Commit repeats;
+/// whether a stream block is open, in which row messages carry a transaction ID; which transactions
+/// were streamed or prepared before. A test can also write invalid streams: [`Stream::message`] and
+/// [`Stream::raw`] accept anything.
 ///
-/// A record ends [`Stream::RECORD`] bytes after it starts, and a transaction's time follows from
-/// its ID ([`Stream::time`]), so that tests can name them.
+/// A record ends [`Stream::RECORD`] bytes after it starts, and a transaction's time is computed
+/// from its ID ([`Stream::time`]), so that tests can predict them.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     frames: Vec<Vec<u8>>,
     /// The LSN of the last change.
     lsn: u64,
     open: Option<Open>,
-    /// The (sub)transaction that row messages name: only in a stream block.
+    /// The (sub)transaction in row messages; only in a stream block.
     row_xid: Option<u32>,
     streamed: HashSet<u32>,
-    /// By gid: the end of the prepare record and its time.
+    /// By GID: the end of the prepare record and its time.
     prepared: HashMap<String, (u64, i64)>,
 }
 
@@ -59,7 +59,7 @@ impl Stream {
         &self.frames
     }
 
-    /// The payloads of the CopyData frames, as drivers hand them out; other frames are left out.
+    /// The payloads of the CopyData frames, as drivers return them. Other frames are skipped.
     pub fn payloads(&self) -> Vec<&[u8]> {
         self.frames
             .iter()
@@ -115,7 +115,7 @@ impl Stream {
         self.raw(&bytes)
     }
 
-    /// Any message of pgoutput, under the LSN of the last change.
+    /// Any message of pgoutput, with the LSN of the last change.
     #[must_use]
     pub fn message(self, message: OwnedMessage) -> Self {
         let lsn = self.lsn;
@@ -136,7 +136,7 @@ impl Stream {
 
     // Frames around the stream.
 
-    /// `W`: a new session, in which nothing is open and nothing was sent.
+    /// `W`: a new session. Nothing is open, and nothing was sent.
     #[must_use]
     pub fn session(mut self) -> Self {
         self.open = None;
@@ -148,7 +148,7 @@ impl Stream {
         })
     }
 
-    /// `k` at the LSN of the last change; nobody has to answer.
+    /// `k` with the LSN of the last change. It requests no reply.
     #[must_use]
     pub fn keepalive(self) -> Self {
         let end = self.lsn;
@@ -166,7 +166,7 @@ impl Stream {
         }))
     }
 
-    /// `N`: a warning of this text.
+    /// `N`: a warning with this text.
     #[must_use]
     pub fn notice(self, text: &str) -> Self {
         self.frame(&OwnedFrame::NoticeResponse(vec![
@@ -195,7 +195,7 @@ impl Stream {
         })
     }
 
-    /// `c`, `C`, `C`, `Z`: the stream ended as its client wished.
+    /// `c`, `C`, `C`, `Z`: the client ended the stream.
     #[must_use]
     pub fn copy_done(self) -> Self {
         self.frame(&OwnedFrame::CopyDone)
@@ -206,7 +206,7 @@ impl Stream {
 
     // Tables.
 
-    /// `R`, its columns as name, type, type modifier, and whether they are of the key.
+    /// `R`. Columns are name, type, type modifier, and whether they are part of the key.
     #[must_use]
     pub fn relation(
         self,
@@ -323,7 +323,8 @@ impl Stream {
         })
     }
 
-    /// A message under the LSN of a new change; in a stream block it has to name its transaction.
+    /// A message with the LSN of a new change. In a stream block, it must contain its transaction
+    /// ID.
     fn change(mut self, message: OwnedMessage) -> Self {
         self.lsn += 8;
         self.message(message)
@@ -333,7 +334,8 @@ impl Stream {
     #[must_use]
     pub fn emit(mut self, prefix: &str, content: &[u8]) -> Self {
         self.lsn += 8;
-        // A message in a stream block has the top-level transaction, whoever wrote it.
+        // A Message in a stream block has the ID of the top-level transaction, even if a
+        // subtransaction wrote it.
         let xid = self
             .row_xid
             .and(self.open.as_ref())
@@ -393,7 +395,7 @@ impl Stream {
     /// `C` of the open transaction.
     ///
     /// # Panics
-    /// Without one.
+    /// If no transaction is open.
     #[must_use]
     pub fn commit(mut self) -> Self {
         let open = self.open.take().expect("a Begin comes before its Commit");
@@ -408,7 +410,7 @@ impl Stream {
         )
     }
 
-    /// `S`; the session's first one of a transaction says so.
+    /// `S`. It contains whether it is the transaction's first in the session.
     #[must_use]
     pub fn stream_start(mut self, xid: u32) -> Self {
         let first = self.streamed.insert(xid);
@@ -421,7 +423,7 @@ impl Stream {
         self.message(OwnedMessage::StreamStart { xid, first })
     }
 
-    /// Names the (sub)transaction of the rows that follow in this block.
+    /// Sets the (sub)transaction of the rows that follow in this block.
     #[must_use]
     pub fn subxid(mut self, xid: u32) -> Self {
         self.row_xid = Some(xid);
@@ -492,7 +494,7 @@ impl Stream {
     /// `P` of the open transaction.
     ///
     /// # Panics
-    /// Without one, or if it began with `B`.
+    /// If no transaction is open, or if it began with `B`.
     #[must_use]
     pub fn prepare(mut self) -> Self {
         let open = self
@@ -552,7 +554,7 @@ impl Stream {
     /// `r` of a transaction that this stream prepared.
     ///
     /// # Panics
-    /// If it did not.
+    /// If it did not prepare it.
     #[must_use]
     pub fn rollback_prepared(mut self, rollback_lsn: u64, xid: u32, gid: &str) -> Self {
         let (prepare_end_lsn, prepare_time) = *self.prepared.get(gid).expect("it was prepared");
@@ -576,7 +578,7 @@ impl Stream {
         prepared
     }
 
-    /// The end of a record that starts here.
+    /// Where a record ends that starts here.
     fn record(&mut self, lsn: u64) -> u64 {
         let end = lsn + Self::RECORD;
         self.lsn = self.lsn.max(end);
@@ -587,8 +589,8 @@ impl Stream {
         Self::time(0) + i64::try_from(self.frames.len()).unwrap_or(i64::MAX)
     }
 
-    /// Breaks the stream in one place: a frame lost, doubled, moved, cut short or changed in one
-    /// byte. It may still be a valid one.
+    /// Breaks the stream in one place: removes, doubles, moves or cuts a frame, or changes one
+    /// byte. The stream may still be valid.
     pub fn broken(mut self, u: &mut Unstructured<'_>) -> arbitrary::Result<Self> {
         let Some(last) = self.frames.len().checked_sub(1) else {
             return Ok(self);

@@ -4,23 +4,23 @@ use crate::hex;
 use serde_json::Value;
 use std::path::Path;
 
-/// A type, or a layout of it that is asked for, and values of it. The file's keys are described
-/// in `tests/type_cases/__init__.py`.
+/// A type, or another layout of it, and its values. `tests/type_cases/__init__.py` describes the
+/// file's keys.
 #[derive(Clone, Debug)]
 pub struct TypeCases {
     /// Its name in SQL, with the modifier.
     pub name: String,
-    /// Its OID; of user types, the one in [`type_catalog`].
+    /// Its OID. For user types, the OID in [`type_catalog`].
     pub oid: u32,
     /// The OID of its array type, 0 for none.
     pub array: u32,
     /// The type modifier of a column.
     pub typmod: i32,
-    /// Whether another layout than the type's own is asked for.
+    /// Whether it uses a layout other than the type's own.
     pub is_asked: bool,
     /// The Arrow type of the column in the `arrow` profile, as pyarrow writes it.
     pub arrow: String,
-    /// The type of the column in Spark; none for a layout that Spark does not have.
+    /// The type of the column in Spark. `None` for a layout that Spark does not have.
     pub spark: Option<String>,
     /// The values.
     pub cases: Vec<TypeCase>,
@@ -31,18 +31,18 @@ pub struct TypeCases {
 pub struct TypeCase {
     /// As text.
     pub text: String,
-    /// As binary; none if only the text is read.
+    /// As binary. `None` if only the text is read.
     pub binary: Option<Vec<u8>>,
-    /// The only profile that can hold the value, if not both can.
+    /// The only profile that can represent the value, unless both can.
     pub only: Option<String>,
-    /// Whether the text is what the server writes under walrow's own settings.
+    /// Whether the server writes this text with walrow's own settings.
     pub is_pinned: bool,
 }
 
 /// All type cases.
 ///
 /// # Panics
-/// If the file is not as it should be.
+/// If the file is invalid.
 pub fn type_cases() -> Vec<TypeCases> {
     let entries = content()["types"].take();
     let entries = entries.as_array().expect("types are a list");

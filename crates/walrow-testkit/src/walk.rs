@@ -1,9 +1,9 @@
-//! A stream read to its end, frame by frame and message by message.
+//! Reads a stream to its end, frame by frame and message by message.
 
 use walrow_stream::{ErrorKind, Walk};
 use walrow_wire::{BackendMessage, CopyData, Error, Frame, Framing, Message};
 
-/// One frame of a walk, which outlives the walk.
+/// One frame of a walk. It outlives the walk.
 #[derive(Clone, Debug)]
 pub struct Step<'a> {
     /// Bytes before the frame.
@@ -12,16 +12,16 @@ pub struct Step<'a> {
     pub frame: Frame<'a>,
     /// Its message.
     pub backend: BackendMessage<'a>,
-    /// Whether the frame stands in a stream block; a Stream Stop does, a Stream Start does not.
+    /// Whether the frame is in a stream block. A Stream Stop is, a Stream Start is not.
     pub in_stream: bool,
-    /// The pgoutput message, if it holds one.
+    /// The pgoutput message, if the frame contains one.
     pub message: Option<Message<'a>>,
 }
 
-/// Visits every whole frame and says how many bytes they have.
+/// Visits every whole frame, and returns how many bytes they have.
 ///
 /// # Errors
-/// The first fault, its offset counted from the start of `bytes`; physical replication is one.
+/// The first fault. Its offset counts from the start of `bytes`. Physical replication is a fault.
 pub fn walk<'a>(bytes: &'a [u8], mut visit: impl FnMut(Step<'a>)) -> Result<usize, Error> {
     let mut walk = Walk::new(Framing::Wire);
     let mut rest = bytes;

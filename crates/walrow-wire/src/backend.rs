@@ -14,12 +14,12 @@ use crate::error::{Error, ErrorKind};
 use crate::{Oid, PgString};
 use alloc::vec::Vec;
 
-/// One message of the server as it lies on the connection, its body unread.
+/// One message of the server as it arrives on the connection. Its body is not parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The message's type byte.
     pub tag: u8,
-    /// What follows tag and length.
+    /// The bytes after tag and length.
     pub body: &'a [u8],
 }
 
@@ -27,7 +27,8 @@ impl<'a> Frame<'a> {
     /// Bytes before the body: tag and length.
     pub const HEADER: usize = 5;
 
-    /// Takes the first frame of `input` and says how many bytes it has; `Ok(None)` asks for more.
+    /// Returns the first frame of `input` and its size in bytes, or `Ok(None)` if more bytes are
+    /// needed.
     ///
     /// # Errors
     /// As [`Frame::size`].
@@ -42,12 +43,11 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The size in bytes of the first frame of `input`, header and all; `None` while the header
-    /// is not whole.
+    /// The size in bytes of the first frame of `input`, including its header. `None` if the header
+    /// is incomplete.
     ///
     /// # Errors
-    /// A tag that no server sends around a COPY, or an impossible length: told as soon as the
-    /// byte is there, before the body is.
+    /// A tag that no server sends around a COPY, or an impossible length. Neither needs the body.
     #[inline]
     pub fn size(input: &[u8]) -> Result<Option<usize>, Error> {
         let Some(([tag, length @ ..], _)) = input.split_first_chunk::<{ Frame::HEADER }>() else {
@@ -63,7 +63,7 @@ impl<'a> Frame<'a> {
         if !(4..=MAX_LENGTH).contains(&length) {
             return Err(impossible_length(length));
         }
-        // Fits: at most 1 GiB and one byte, and a usize has 32 bits at least.
+        // At most 1 GiB and one byte, and a usize has at least 32 bits.
         Ok(Some((length as usize).saturating_add(1)))
     }
 
@@ -75,7 +75,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// 1 GiB, past which PostgreSQL cannot build a message.
+/// 1 GiB: PostgreSQL cannot build a larger message.
 pub(crate) const MAX_LENGTH: u32 = 1 << 30;
 
 const fn is_known(tag: u8) -> bool {
@@ -105,23 +105,23 @@ fn impossible_length(length: u32) -> Error {
     }
 }
 
-/// A message of the server, read.
+/// A parsed message of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendMessage<'a> {
     /// `d`.
     CopyData(CopyData<'a>),
-    /// `W`, the answer to `START_REPLICATION`: a new session begins.
+    /// `W`, the response to `START_REPLICATION`: a new session begins.
     CopyBothResponse(CopyBothResponse<'a>),
     /// `N`, a warning or notice.
     NoticeResponse(ErrorFields<'a>),
-    /// `E`, after which the stream is over.
+    /// `E`, an error that ends the stream.
     ErrorResponse(ErrorFields<'a>),
     /// `S`, a setting's new value.
     ParameterStatus(ParameterStatus<'a>),
-    /// `A`, which LISTEN asks for.
+    /// `A`, a notification for LISTEN.
     NotificationResponse(NotificationResponse<'a>),
-    /// `c`, the server has left the COPY.
+    /// `c`, the server ended the COPY.
     CopyDone,
     /// `C`, with the command's tag.
     CommandComplete(PgString<'a>),
@@ -133,12 +133,12 @@ pub enum BackendMessage<'a> {
     DataRow(DataRow<'a>),
 }
 
-/// How the COPY's data are formatted; text with no columns on a replication connection.
+/// The format of the COPY data. On a replication connection: text, no columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyBothResponse<'a> {
     /// 0 text, 1 binary.
     pub format: u8,
-    /// Two bytes a column, as they came.
+    /// Two bytes per column, as received.
     columns: &'a [u8],
 }
 
@@ -153,7 +153,7 @@ impl CopyBothResponse<'_> {
     }
 }
 
-/// The fields of an error or notice: code byte and text.
+/// The fields of an error or notice: a code byte and a text each.
 ///
 /// Manual: [Error and Notice Message Fields](https://www.postgresql.org/docs/current/protocol-error-fields.html).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ pub struct ParameterStatus<'a> {
     pub value: PgString<'a>,
 }
 
-/// A NOTIFY.
+/// A notification from NOTIFY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotificationResponse<'a> {
     /// The notifying backend's process.
@@ -224,7 +224,7 @@ pub struct RowField<'a> {
     pub format: u16,
 }
 
-/// A row of a result: a value, or `None` for NULL, per column.
+/// A row of a result: for each column its value, or `None` for NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataRow<'a>(Vec<Option<&'a [u8]>>);
 
@@ -236,7 +236,7 @@ impl<'a> DataRow<'a> {
 }
 
 impl<'a> BackendMessage<'a> {
-    /// Reads a frame's body; offsets in errors count from the frame's first byte.
+    /// Parses a frame's body. Error offsets count from the frame's first byte.
     pub fn parse(frame: Frame<'a>) -> Result<Self, Error> {
         let body = frame.body;
         match frame.tag {
@@ -271,7 +271,7 @@ impl<'a> BackendMessage<'a> {
         .map_err(|error| error.at(Frame::HEADER))
     }
 
-    /// Appends the message, frame and all: the exact inverse of [`BackendMessage::parse`].
+    /// Appends the message in its frame: the exact inverse of [`BackendMessage::parse`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.put_u8(self.tag());
@@ -356,7 +356,7 @@ impl<'a> BackendMessage<'a> {
     }
 }
 
-/// Runs `read` and fails unless it read everything.
+/// Runs `read`, and fails if it leaves bytes unread.
 fn whole<'a, T>(
     mut cursor: Cursor<'a>,
     read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Error>,

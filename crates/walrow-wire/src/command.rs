@@ -1,4 +1,4 @@
-//! The command that starts a logical replication stream, quoted as the server's grammar wants it.
+//! The command that starts a logical replication stream, quoted for the server's grammar.
 //!
 //! Manual: [Streaming Replication Protocol, START_REPLICATION](https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-START-REPLICATION-SLOT-LOGICAL),
 //! [Logical Streaming Replication Parameters](https://www.postgresql.org/docs/current/protocol-logical-replication.html).
@@ -32,7 +32,7 @@ use core::fmt;
 pub struct StartReplication<'a> {
     /// The slot.
     pub slot: &'a str,
-    /// Where to start; anything below the slot's confirmed position means that position.
+    /// Where to start. The server never starts before the slot's confirmed position.
     pub start: Lsn,
     /// pgoutput's options; the protocol version and the publications are required.
     pub options: Vec<PluginOption>,
@@ -46,7 +46,7 @@ pub enum PluginOption {
     ProtoVersion(u8),
     /// `publication_names`, unquoted.
     PublicationNames(Vec<String>),
-    /// `binary`, from server 14: values in binary where their type can.
+    /// `binary`, from server 14: binary values, for types that have a send function.
     Binary(bool),
     /// `messages`, from server 14: logical decoding messages.
     Messages(bool),
@@ -56,7 +56,7 @@ pub enum PluginOption {
     TwoPhase(bool),
     /// `origin`, from server 16: `any` or `none`.
     Origin(&'static str),
-    /// Any other, name and value.
+    /// Any other option: name and value.
     Other(String, String),
 }
 
@@ -109,9 +109,9 @@ impl fmt::Display for StartReplication<'_> {
     }
 }
 
-/// The text between quotes, those inside doubled.
+/// The text in quotes, with quotes inside it doubled.
 ///
-/// The replication grammar knows no escape but that: a backslash stands for itself.
+/// The replication grammar has no other escape: a backslash is an ordinary character.
 fn quoted(text: &str, quote: char) -> String {
     let mut out = String::with_capacity(text.len().saturating_add(2));
     out.push(quote);

@@ -25,10 +25,10 @@ pub enum CopyData<'a> {
 /// Data of the stream: exactly one pgoutput message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLogData<'a> {
-    /// The LSN of the change; 0/0 on Relation and Type, and on Begin where an Origin follows.
-    /// Not monotonic: never a measure of progress.
+    /// The LSN of the change; 0/0 on Relation and Type, and on Begin where an Origin follows. Not
+    /// monotonic, so it never measures progress.
     pub start: Lsn,
-    /// "Current end of WAL"; logical decoding writes the same value as `start`.
+    /// "Current end of WAL". Logical decoding writes the same value as `start`.
     pub end: Lsn,
     /// When the server sent it.
     pub clock: Timestamp,
@@ -36,14 +36,14 @@ pub struct XLogData<'a> {
     pub message: &'a [u8],
 }
 
-/// The server's sign of life.
+/// The server's keepalive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrimaryKeepalive {
     /// The end of the last WAL record the walsender has processed.
     pub end: Lsn,
     /// When the server sent it.
     pub clock: Timestamp,
-    /// Whether the client shall answer at once, or be disconnected soon.
+    /// Whether the client should reply at once to avoid a timeout disconnect.
     pub reply_requested: bool,
 }
 
@@ -52,17 +52,17 @@ pub struct PrimaryKeepalive {
 pub struct StandbyStatusUpdate {
     /// Received and written.
     pub write: Lsn,
-    /// Durable: the only one that lets the slot release WAL. 0/0 says nothing.
+    /// Flushed to disk: only this one lets the slot release WAL. 0/0 is ignored.
     pub flush: Lsn,
     /// Applied.
     pub apply: Lsn,
     /// When the client sent it.
     pub clock: Timestamp,
-    /// Whether the server shall answer at once.
+    /// Whether the server should reply at once.
     pub reply_requested: bool,
 }
 
-/// The client's oldest snapshot, which the server shall not vacuum away.
+/// The client's oldest snapshot: VACUUM must keep the rows that it sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HotStandbyFeedback {
     /// When the client sent it.
@@ -93,7 +93,7 @@ impl<'a> CopyData<'a> {
                     message: body.rest(),
                 }))
             }
-            // Nearly all payloads are data, so callers inline no more than that.
+            // Nearly all payloads are XLogData, so callers inline only that case.
             kind => Self::parse_other(kind, body, cursor),
         }
     }
@@ -176,7 +176,7 @@ impl<'a> XLogData<'a> {
     /// Bytes of the payload before the message: kind, two LSNs and a timestamp.
     pub const HEADER: usize = 25;
 
-    /// Appends everything but the message.
+    /// Appends everything except the message.
     pub fn encode_header(&self, out: &mut Vec<u8>) {
         out.put_u8(b'w');
         out.put_lsn(self.start);
@@ -184,32 +184,32 @@ impl<'a> XLogData<'a> {
         out.put_timestamp(self.clock);
     }
 
-    /// Parses the message, whose offset in errors counts from the payload's start.
+    /// Parses the message. Error offsets count from the payload's first byte.
     ///
     /// `in_stream` says whether a Stream Start is open: see [`Message::parse`].
     ///
     /// # Errors
-    /// As [`Message::parse`]; bytes that are not pgoutput and come as physical replication sends
-    /// its own are [`ErrorKind::PhysicalStream`]. That is an answer to the first data of a
-    /// session; where a message was read before, it is [`Message::parse`] that tells the fault.
+    /// As [`Message::parse`]. Bytes that are not pgoutput but look like physical replication are
+    /// [`ErrorKind::PhysicalStream`]. Use this method for the first data of a session. After a
+    /// valid message, use [`Message::parse`]: its error is the right one.
     #[inline]
     pub fn message(&self, in_stream: bool) -> Result<Message<'a>, Error> {
         match Message::parse(self.message, in_stream) {
             Ok(message) => Ok(message),
             Err(error) => {
-                // A copy, so that the data themselves stay in registers.
+                // Copies the data, so that the original can stay in registers.
                 let data = *self;
                 Err(data.diagnose(error))
             }
         }
     }
 
-    /// Says of a message that did not parse whether it is WAL, and counts from the payload.
+    /// Decides whether a message that did not parse is WAL. The offset counts from the payload.
     #[cold]
     pub fn diagnose(&self, error: Error) -> Error {
-        // Logical decoding writes one LSN twice. Physical replication writes where the WAL it
-        // sends begins and where the server's ends, which is always further. What the bytes are
-        // is no sign: those of a corrupt message can be any.
+        // Logical decoding writes the same LSN twice. Physical replication writes where the sent
+        // WAL begins and where the server's WAL ends, which is always later. The message's bytes
+        // prove nothing, because a corrupt message can contain any bytes.
         if self.start < self.end && self.start.is_valid() {
             let field = "data";
             let kind = ErrorKind::PhysicalStream;

@@ -1,9 +1,9 @@
-//! Reading fields from the front of a message.
+//! Reads fields from the front of a message.
 
 use crate::error::{Error, ErrorKind};
 use crate::{Lsn, PgString, Timestamp};
 
-/// The unread rest of one message; every read names its field for the error.
+/// The unread rest of one message. Every read names its field for the error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
@@ -21,7 +21,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Names the message, once its kind byte has been read.
+    /// Names the message, after its kind byte was read.
     pub(crate) const fn named(mut self, message: &'static str) -> Self {
         self.message = message;
         self
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A flags byte of which no bit is defined yet.
+    /// A flags byte. No bit is defined yet, so it must be 0.
     pub(crate) fn no_flags(&mut self) -> Result<(), Error> {
         let before = *self;
         match self.u8("flags")? {
@@ -134,7 +134,7 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    /// A string up to its terminating zero, in whatever encoding it came.
+    /// A string up to its terminating zero, in its original encoding.
     pub(crate) fn string(&mut self, field: &'static str) -> Result<PgString<'a>, Error> {
         let Some(length) = self.rest.iter().position(|&byte| byte == 0) else {
             return Err(self.error(ErrorKind::UnterminatedString, field));
@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
         Ok(PgString(string))
     }
 
-    /// Fails unless everything was read.
+    /// Fails if bytes are left.
     pub(crate) fn finish(self) -> Result<(), Error> {
         match self.rest.len() {
             0 => Ok(()),

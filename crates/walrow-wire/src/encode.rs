@@ -1,9 +1,9 @@
-//! Writing fields: the inverse of the cursor.
+//! Writes fields: the inverse of the cursor.
 
 use crate::{Lsn, PgString, Timestamp};
 use alloc::vec::Vec;
 
-/// Appends a message's fields; all integers big-endian.
+/// Appends a message's fields. All integers are big-endian.
 pub(crate) trait Put {
     fn put_u8(&mut self, value: u8);
     fn put_bytes(&mut self, bytes: &[u8]);
@@ -38,12 +38,12 @@ pub(crate) trait Put {
         self.put_u8(0);
     }
 
-    /// A length in front of what it counts; lengths that a parse gave always fit.
+    /// The length of the bytes that follow. Lengths from a parsed message always fit.
     fn put_length(&mut self, length: usize) {
         self.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// A count in front of what it counts; counts that a parse gave always fit.
+    /// The number of items that follow. Counts from a parsed message always fit.
     fn put_count(&mut self, count: usize) {
         self.put_u16(u16::try_from(count).unwrap_or(u16::MAX));
     }

@@ -1,10 +1,10 @@
-//! What is wrong with bytes that can never be right.
+//! Why bytes do not follow the protocol.
 
 use core::fmt;
 
-/// Bytes that are not the protocol: what, where, in which message and field.
+/// Bytes that do not follow the protocol: what is wrong, and in which message, field and byte.
 ///
-/// Never carries the bytes themselves, which are users' data. Missing bytes at the end of a
+/// Never contains the bytes themselves, because they are users' data. Missing bytes at the end of a
 /// [`Frame`](crate::Frame) are not an error but `Ok(None)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -26,7 +26,7 @@ pub enum ErrorKind {
     UnexpectedEnd {
         /// Bytes the field needs.
         needed: u64,
-        /// Bytes that are left.
+        /// Bytes that remain.
         available: u64,
     },
     /// Bytes follow the last field.
@@ -50,7 +50,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// The same error, its offset counted from `base` bytes before the parsed slice.
+    /// The same error, with an offset that counts from `base` bytes before the parsed slice.
     #[must_use]
     pub fn at(mut self, base: usize) -> Self {
         self.offset = self.offset.saturating_add(base);

@@ -1,4 +1,4 @@
-//! What carries the bytes.
+//! How a stream's bytes are framed.
 
 use crate::backend::Frame;
 use crate::copy_data::XLogData;
@@ -6,16 +6,16 @@ use crate::encode::Put;
 use crate::{Lsn, Timestamp};
 use alloc::vec::Vec;
 
-/// How the replication stream was handed over.
+/// How the replication stream is framed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Framing {
     /// Backend messages as on the connection, cut anywhere.
     #[default]
     Wire,
-    /// One CopyData payload a chunk, as drivers hand it out.
+    /// One CopyData payload per chunk, as drivers return it.
     CopyData,
-    /// One bare pgoutput message a chunk, as `pg_logical_slot_get_binary_changes` returns them.
+    /// One bare pgoutput message per chunk, as `pg_logical_slot_get_binary_changes` returns it.
     Message,
 }
 
@@ -31,7 +31,7 @@ impl Framing {
 
     /// Appends one chunk as wire frames, so that one reader serves all framings.
     ///
-    /// `lsn` stands beside a bare message; the other framings carry their own.
+    /// `lsn` is the LSN of a bare message. The other framings contain their own, and ignore it.
     pub fn append(self, chunk: &[u8], lsn: Lsn, out: &mut Vec<u8>) {
         if self != Self::Wire {
             out.put_u8(b'd');

@@ -1,17 +1,17 @@
 //! PostgreSQL's replication protocol as bytes.
 //!
-//! What the server says and what a client answers on a replication connection: backend messages
-//! ([`Frame`], [`BackendMessage`]), the payloads of CopyData ([`CopyData`]), and all nineteen
-//! pgoutput messages of protocol versions 1 to 4 ([`Message`]). Everything is borrowed from the
-//! input, and every `parse` has its exact inverse, `encode`, beside it.
+//! What server and client send on a replication connection: backend messages ([`Frame`],
+//! [`BackendMessage`]), the payloads of CopyData ([`CopyData`]), and all nineteen pgoutput messages
+//! of protocol versions 1 to 4 ([`Message`]). Everything borrows from the input, and every `parse`
+//! has an exact inverse, `encode`.
 //!
 //! ```text
 //! bytes ─► Frame 'd' ─► CopyData 'w' ─► Message 'I' ─► Tuple ─► Cell
 //!            W N S E c C Z T D   'k'
 //! ```
 //!
-//! This crate knows no files, sockets, clocks or Arrow: it is `no_std` and holds no unsafe code.
-//! No length that the wire claims reserves memory before it is compared with what is there.
+//! This crate uses no files, sockets, clocks or Arrow: it is `no_std` and has no unsafe code. A
+//! length on the wire never reserves memory before it is compared with the bytes that are there.
 //!
 //! ```
 //! use walrow_wire::{CopyData, Frame, Message};
@@ -69,5 +69,5 @@ pub use string::PgString;
 /// An object identifier: a relation, a type.
 pub type Oid = u32;
 
-/// A transaction identifier, 32 bits as pgoutput sends it; it wraps around.
+/// A transaction ID of 32 bits, as pgoutput sends it. It wraps around.
 pub type Xid = u32;

@@ -18,10 +18,10 @@ use core::str::FromStr;
 pub struct Lsn(pub u64);
 
 impl Lsn {
-    /// 0/0, which PostgreSQL calls the invalid LSN: "no position".
+    /// 0/0, PostgreSQL's invalid LSN: no position.
     pub const INVALID: Self = Self(0);
 
-    /// Whether this is a position at all, that is, not 0/0.
+    /// Whether this is a position, not 0/0.
     pub const fn is_valid(self) -> bool {
         self.0 != 0
     }
@@ -55,14 +55,14 @@ impl FromStr for Lsn {
 }
 
 fn half(digits: &str) -> Result<u32, ParseLsnError> {
-    // from_str_radix would take a sign.
+    // from_str_radix accepts a sign.
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(ParseLsnError);
     }
     u32::from_str_radix(digits, 16).map_err(|_| ParseLsnError)
 }
 
-/// A moment by the server's clock: microseconds since 2000-01-01 00:00:00 UTC.
+/// A time of the server's clock, in microseconds since 2000-01-01 00:00:00 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
@@ -70,7 +70,7 @@ impl Timestamp {
     /// Microseconds from the Unix epoch to PostgreSQL's.
     pub const UNIX_EPOCH_OFFSET: i64 = 946_684_800_000_000;
 
-    /// Microseconds since 1970-01-01 00:00:00 UTC, or `None` where an `i64` cannot hold them.
+    /// Microseconds since 1970-01-01 00:00:00 UTC, or `None` if an `i64` cannot hold them.
     pub const fn unix_micros(self) -> Option<i64> {
         self.0.checked_add(Self::UNIX_EPOCH_OFFSET)
     }

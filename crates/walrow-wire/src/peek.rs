@@ -1,19 +1,19 @@
-//! What a frame holds, by its first bytes.
+//! What a frame contains, from its first bytes.
 
 use crate::backend::{Frame, MAX_LENGTH};
 use crate::cursor::Cursor;
 use crate::message::Parse;
 use crate::{Begin, Commit, Error, Kind, Lsn, Message, Timestamp, UnreadRow, XLogData, Xid};
 
-/// A whole frame with a pgoutput message, of which nothing was read but its first bytes.
+/// A whole frame with a pgoutput message. Only its first bytes were read.
 ///
 /// ```text
 /// ┌───┬────────┬───┬───────────┬─────────┬───────────┬──────┬─ … ─┐
 /// │ d │ length │ w │ start (8) │ end (8) │ clock (8) │ kind │     │
 /// └───┴────────┴───┴───────────┴─────────┴───────────┴──────┴─ … ─┘
 /// ```
-/// Whoever looks for the end of a transaction passes over its rows with this: 31 bytes of each are
-/// looked at. Errors count from the frame's first byte.
+/// The search for a transaction's end uses it to skip rows: it reads 31 bytes of each. Error
+/// offsets count from the frame's first byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Peek<'a> {
     kind: Kind,
@@ -22,12 +22,12 @@ pub struct Peek<'a> {
 
 /// Bytes of a frame before the message.
 const HEADERS: usize = Frame::HEADER.saturating_add(XLogData::HEADER);
-/// The same, and the message's kind.
+/// Bytes of a frame up to and including the message's kind.
 const HEAD: usize = HEADERS.saturating_add(1);
 
 impl<'a> Peek<'a> {
-    /// The frame in front of `input`, and what follows it; `None` where that is anything else than
-    /// a whole frame with a message of a known kind.
+    /// The first frame of `input` and the bytes after it. `None` unless it is a whole frame with a
+    /// message of a known kind.
     #[inline]
     pub fn split(input: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let head = input.first_chunk::<HEAD>()?;
@@ -44,7 +44,7 @@ impl<'a> Peek<'a> {
         Some((Self { kind, frame }, rest))
     }
 
-    /// The same of a frame that was cut off from all others.
+    /// As [`Peek::split`], for a slice that is exactly one frame.
     #[inline]
     pub fn new(frame: &'a [u8]) -> Option<Self> {
         let (peek, rest) = Self::split(frame)?;
@@ -63,7 +63,7 @@ impl<'a> Peek<'a> {
         self.frame.len()
     }
 
-    /// All of the frame.
+    /// The whole frame.
     #[inline]
     pub const fn frame(&self) -> &'a [u8] {
         self.frame
@@ -77,20 +77,20 @@ impl<'a> Peek<'a> {
         start.map_or(Lsn::INVALID, |start| Lsn(u64::from_be_bytes(*start)))
     }
 
-    /// The message, kind and all.
+    /// The message, including its kind.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.frame.get(HEADERS..).unwrap_or_default()
     }
 
-    /// The (sub)transaction, where the frame lies in a stream block and its kind carries one.
+    /// The (sub)transaction, if the frame is in a stream block and its kind carries one.
     #[inline]
     pub fn xid(&self) -> Option<Xid> {
         let xid = self.frame.get(HEAD..)?.first_chunk()?;
         self.kind.carries_xid().then(|| Xid::from_be_bytes(*xid))
     }
 
-    /// The row that it changes; `None` if it changes none, or is too short to name a relation.
+    /// The changed row. `None` if the message changes no row, or is too short to name a relation.
     #[inline]
     pub fn row(&self, in_stream: bool) -> Option<UnreadRow<'a>> {
         if !self.kind.is_row() {
@@ -127,7 +127,7 @@ impl<'a> Peek<'a> {
         self.parse("Commit")
     }
 
-    /// Parses a message of a known kind, without the others beside it.
+    /// Parses a message of a known kind, without a match on all kinds.
     #[inline]
     fn parse<T: Parse<'a>>(&self, name: &'static str) -> Result<T, Error> {
         let mut cursor = Cursor::new(self.bytes(), name);
@@ -143,7 +143,7 @@ impl<'a> Peek<'a> {
         self.data().diagnose(error).at(Frame::HEADER)
     }
 
-    /// What carries the message.
+    /// The XLogData around the message.
     #[inline]
     pub fn data(&self) -> XLogData<'a> {
         let numbers = self.frame.get(Frame::HEADER.saturating_add(1)..HEADERS);
@@ -188,7 +188,7 @@ mod tests {
         for end in 0..size {
             assert!(Peek::split(&bytes[..end]).is_none());
         }
-        // One byte less than a Begin has: as the parser says it.
+        // One byte short of a Begin: the same error as the parser's.
         let mut short = bytes[..size - 1].to_vec();
         short[4] -= 1;
         let short = Peek::new(&short).unwrap();

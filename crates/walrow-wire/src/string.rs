@@ -4,8 +4,8 @@ use core::fmt;
 
 /// A string of the protocol, without its terminating zero.
 ///
-/// The server writes it in the session's `client_encoding`, so it is UTF-8 only if the client
-/// asked for that: the bytes are kept as they came, and [`PgString::to_str`] tells.
+/// The server writes it in the session's `client_encoding`, so it is UTF-8 only if the client asked
+/// for that. The bytes are kept as received; [`PgString::to_str`] checks them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgString<'a>(pub &'a [u8]);
 
@@ -39,7 +39,7 @@ impl PartialEq<&str> for PgString<'_> {
     }
 }
 
-/// Text for people: bytes that are not UTF-8 show as U+FFFD.
+/// Text for people: bytes that are not UTF-8 appear as U+FFFD.
 impl fmt::Display for PgString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {

@@ -1,29 +1,31 @@
 //! A committed transaction as a value, to be read on another thread.
 //!
-//! The assembler passes over the transaction as it would over one that is left out: its definitions
-//! count for what follows. What it looks up on the way goes with the value:
+//! The assembler skips the transaction: its definitions apply to what follows. The value gets
+//! everything that was looked up on the way:
 //!
 //! ```text
 //! assembler                                      value
 //! ─────────                                      ─────
 //! bytes, in the input or the spool ────────────► its spool
 //! the version of each relation at its first use ► its session's relations
-//! the versions that its own definitions made ───► what the same definitions come to there
-//! which of them were not handed out yet ────────► the same
+//! the versions that its own definitions made ───► the versions of the same definitions there
+//! which of them were not returned yet ──────────► the same
 //! ```
-//! So the value is an assembler that has just found this one transaction, and reads it in no other
+//! So the value is an assembler that has just found this one transaction, and reads it in the same
 //! way.
 
-use super::read::{Reading, Source, Spooling};
-use super::{Assembler, Core, Phase, Session};
+use super::Assembler;
+use super::core::{Core, Phase};
+use super::reading::{Reading, Source, Spooling};
+use super::session::Session;
 use crate::error::Error;
 use crate::frames::{Frames, Span};
 use crate::spool::{SpoolReader, Spooled};
 use crate::transaction::{Event, Transaction, Unread};
 use walrow_wire::{Kind, Peek};
 
-/// A committed transaction that was taken out of its assembler: its bytes, or its place in the spool,
-/// and the relation versions that it uses. It can be read on another thread.
+/// A committed transaction, taken out of its assembler: its bytes, or its place in the spool, and
+/// the relation versions that it uses. Another thread can read it.
 #[derive(Debug)]
 pub struct Committed(Assembler);
 
@@ -33,7 +35,7 @@ impl Committed {
         &self.0.core.session.transaction
     }
 
-    /// The next event, up to the transaction's [`Event::Commit`]; `None` behind it.
+    /// The next event, up to the transaction's [`Event::Commit`]; `None` after it.
     ///
     /// # Errors
     /// As [`Assembler::next`] at this place.
@@ -45,7 +47,7 @@ impl Committed {
         self.0.next(&mut &[][..])
     }
 
-    /// The same, but rows come unread: [`Assembler::next_unread`].
+    /// As [`Committed::next`], but rows are unread: see [`Assembler::next_unread`].
     ///
     /// # Errors
     /// As [`Assembler::next_unread`] at this place.
@@ -55,17 +57,18 @@ impl Committed {
 }
 
 impl Assembler {
-    /// Takes out the transaction that began just now: instead of its events, this gives all of it.
+    /// Takes out the transaction that has just begun: returns all of it, instead of its events.
     ///
-    /// Right after [`Event::Begin`], with the rest of the same input. `None` at any other time, and
-    /// where the input lacks the transaction's end, which it had: nothing is taken then. The caller
-    /// holds the bytes from now on: they no longer count as the spool's memory.
+    /// Call it right after [`Event::Begin`], with the rest of the same input. At any other time, or
+    /// if the input no longer contains the transaction's end, it returns `None` and takes nothing.
+    /// The caller owns the bytes from now on: they no longer count as the spool's memory.
     ///
-    /// Where a definition is not the protocol, or a row is of a relation that is not known, both the
-    /// value and the next call here say so. What is wrong with a row's cells only the value says.
+    /// If a definition does not follow the protocol, or a row's relation is unknown, both the value
+    /// and the next call on the assembler return the error. Errors in a row's cells come only from
+    /// the value.
     ///
     /// # Errors
-    /// What stopped the assembler before.
+    /// The error that stopped the assembler before.
     pub fn take_transaction(&mut self, input: &mut &[u8]) -> Result<Option<Committed>, Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
@@ -82,7 +85,7 @@ impl Assembler {
 }
 
 impl Core {
-    /// The transaction, and what stopped this assembler on its way over it.
+    /// The transaction, and the error that stopped this assembler while it skipped it.
     fn take_transaction(&mut self, input: &mut &[u8]) -> Option<(Self, Option<Error>)> {
         let header = self.frames.header();
         let Phase::Reading(reading) = &mut self.phase else {
@@ -105,7 +108,7 @@ impl Core {
                 });
             }
         }
-        // All that it looks up is noted.
+        // Record everything that it looks up.
         let (first, mut failure) = (self.seq, None);
         self.session.relations.record();
         loop {
@@ -151,17 +154,17 @@ impl Core {
     }
 }
 
-/// A plain transaction's frames in front of the input.
+/// A plain transaction's frames at the front of the input.
 struct Run<'i> {
     frames: &'i [u8],
     span: Span,
-    /// What follows its Commit, and how many bytes were fed up to there.
+    /// The bytes after its Commit, and how many bytes were fed up to there.
     behind: &'i [u8],
     fed: u64,
 }
 
 impl<'i> Run<'i> {
-    /// The frames up to the Commit, if it is there.
+    /// The frames up to the Commit, if the input contains it.
     fn to_commit(input: &'i [u8], frames: &Frames) -> Option<Self> {
         let (mut rest, mut fed) = (input, 0_u64);
         loop {

@@ -1,7 +1,8 @@
 //! From bytes, cut anywhere, to committed transactions.
 //!
-//! An open transaction is nothing but its bytes. Where all of a plain one lies in the block at
-//! hand it is read from there; else what is there of it is copied to the spool until its end:
+//! An open transaction is stored as its bytes. A plain transaction that is complete in the current
+//! block is read from that block. Otherwise its available part is copied to the spool, until its
+//! end:
 //!
 //! ```text
 //! block 1                      block 2
@@ -10,141 +11,82 @@
 //! └───────────────┴──────────┘ └──────────────┴─────────────┘
 //!   read in place    └─ spool ◄────┘ read from the spool        read in place
 //! ```
-//! One that is streamed (`S` … `E` `S` … `E` `c`) or prepared (`b` … `P`, `K`) always goes through
-//! the spool. [`search`] finds the end and looks at frame lengths and kinds only. [`read`] hands out a
-//! transaction's rows when it is known to be committed. [`committed`] takes it out instead, to be
-//! read elsewhere.
+//! A streamed (`S` … `E` `S` … `E` `c`) or prepared (`b` … `P`, `K`) transaction always goes
+//! through the spool. [`search`] finds the end; it reads only frame lengths and kinds. [`read`]
+//! returns the rows of a committed transaction. [`committed`] takes the transaction out instead, to
+//! read it elsewhere.
 
 mod committed;
+mod core;
+mod prepared;
 mod read;
+mod reading;
 mod search;
+mod session;
 
+use self::core::{Core, Phase};
+use self::search::Search;
+use self::session::Start;
 use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::frames::Frames;
-use crate::prepared;
-use crate::relation::{Relation, Relations};
-use crate::spool::{Spool, SpoolId};
-use crate::transaction::{Context, Event, Prepared, Transaction, Unread};
-use crate::undecided::{Earlier, Open, Undecided};
+use crate::relation::Relation;
+use crate::spool::Spool;
+use crate::transaction::{Event, Prepared, Unread};
+use crate::undecided::Earlier;
 pub use committed::Committed;
-use read::Reading;
-use std::io;
 use std::sync::Arc;
 use walrow_wire::{Framing, Lsn, Xid};
 
 /// Turns a stream into the events of its committed transactions, in commit order.
 ///
-/// Pushed bytes, pulled events: [`Assembler::next`] takes what it can from the front of the input
-/// and hands out one event, or `None` when it needs more. The result never depends on where the
+/// Push bytes and pull events: [`Assembler::next`] takes bytes from the front of the input and
+/// returns one event, or `None` when it needs more input. The result never depends on where the
 /// input is cut, nor on how the server sent a transaction: whole, in chunks while it ran, or
-/// prepared first. After an error it refuses more input: every later call repeats the error.
+/// prepared first. After an error, every later call repeats the error.
 ///
-/// Logical messages of a streamed transaction carry its top-level ID even where a subtransaction
-/// wrote them that was rolled back: the server does not say so, and they are handed out.
+/// Logical messages of a streamed transaction always carry its top-level ID. So messages of a
+/// subtransaction that was rolled back are returned too: the stream does not identify them.
 #[derive(Debug, Default)]
 pub struct Assembler {
     core: Core,
     failure: Option<Error>,
 }
 
-/// All but the error that stopped it.
-#[derive(Debug, Default)]
-struct Core {
-    frames: Frames,
-    phase: Phase,
-    session: Session,
-    /// The version that was handed out last.
-    announced: Option<Arc<Relation>>,
-    /// The seq of the transaction's next change.
-    seq: u64,
-    /// What is the same for all of its rows.
-    context: Context,
-}
-
-/// What is done with the next frame.
-#[derive(Debug)]
-enum Phase {
-    /// A committed transaction is looked for.
-    Search(Search),
-    /// A transaction was committed: it is read.
-    Reading(Reading),
-}
-
-impl Default for Phase {
-    fn default() -> Self {
-        Self::Search(Search::default())
-    }
-}
-
-/// Where a search is.
-#[derive(Debug, Default)]
-enum Search {
-    /// Outside transactions.
-    #[default]
-    Between,
-    /// A Begin was read, its Commit was not. What came before this input lies in the spool.
-    Plain(Option<SpoolId>),
-    /// Between Stream Start and Stream Stop, or between Begin Prepare and Prepare.
-    Block(Box<Open>),
-}
-
-/// What is known of the server's session, and of transactions that outlive it.
-#[derive(Debug, Default)]
-struct Session {
-    undecided: Undecided,
-    /// The plain transaction that is open, or the one that is read or was read last.
-    transaction: Transaction,
-    relations: Relations,
-    start: Start,
-    sqlstate: String,
-}
-
-/// Up to where everything was delivered before; 0/0 for nothing.
-#[derive(Clone, Copy, Debug, Default)]
-struct Start(Lsn);
-
-impl Start {
-    /// Whether what ends there was delivered before.
-    fn has_delivered(self, end: Lsn) -> bool {
-        self.0.is_valid() && end <= self.0
-    }
-}
-
 impl Assembler {
-    /// An assembler of chunks in this framing, made wire frames by [`Framing::append`].
+    /// An assembler for chunks in this framing. [`Framing::append`] makes them wire frames.
     ///
-    /// The framing only decides what offsets count: bytes as the user handed them over.
+    /// The framing only affects offsets: they count the bytes of the chunks.
     pub fn new(framing: Framing) -> Self {
         let mut assembler = Self::default();
         assembler.core.frames = Frames::new(framing);
         assembler
     }
 
-    /// Where open transactions go that have no place in memory. Without one, more than
-    /// [`Assembler::with_spool_memory`] of them is an error.
+    /// Sets the spool for open transactions beyond [`Assembler::with_spool_memory`]. Without a
+    /// spool, exceeding that limit is an error.
     #[must_use]
     pub fn with_spool(mut self, spool: Arc<dyn Spool>) -> Self {
         self.core.session.undecided.spools.set_spool(spool);
         self
     }
 
-    /// How many bytes of memory all open and prepared transactions take, 64 MiB by default.
+    /// Limits the memory of all open and prepared transactions together. Default: 64 MiB.
     #[must_use]
     pub fn with_spool_memory(mut self, bytes: usize) -> Self {
         self.core.session.undecided.spools.set_limit(bytes);
         self
     }
 
-    /// The largest message that is taken, in bytes; 1 GiB by default, which PostgreSQL never passes.
+    /// Limits the size of a message, in bytes. Default: 1 GiB, PostgreSQL's own limit.
     #[must_use]
     pub fn with_message_limit(mut self, bytes: usize) -> Self {
         self.core.frames.set_limit(bytes);
         self
     }
 
-    /// Leaves out what was delivered before: transactions that end, and non-transactional
-    /// messages that lie, at `lsn` or before it. 0/0 leaves out nothing.
+    /// Skips what was delivered before: transactions that end at or before `lsn`, and
+    /// non-transactional messages at or before it. 0/0 skips nothing.
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
         self.core.session.start = Start(lsn);
@@ -154,15 +96,15 @@ impl Assembler {
         self
     }
 
-    /// Says that the stream begins late: transactions whose begin it lacks are left out, where
-    /// they are errors otherwise.
+    /// Allows a stream that begins late: skips transactions whose begin is missing. By default,
+    /// they are errors.
     #[must_use]
     pub fn with_late_start(mut self, late: bool) -> Self {
         self.core.session.undecided.late_start = late;
         self
     }
 
-    /// What tables, columns and types are named in, UTF-8 by default.
+    /// Sets the encoding of the names of tables, columns and types. Default: UTF-8.
     #[must_use]
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.core.session.relations.encoding = encoding;
@@ -174,8 +116,8 @@ impl Assembler {
         self.core.frames.offset()
     }
 
-    /// Whether the input so far ends inside a frame, a transaction or a chunk of one. After an
-    /// error it does not: the error says where reading ended.
+    /// Whether the input so far ends inside a frame, a transaction or a chunk of one. False after
+    /// an error, which contains the offset where reading ended.
     ///
     /// Transactions that are open between two chunks do not count.
     pub const fn is_mid_transaction(&self) -> bool {
@@ -188,37 +130,38 @@ impl Assembler {
         self.failure.is_none() && matches!(self.core.phase, Phase::Reading(_))
     }
 
-    /// The relations that the session has described so far, in no order, those of rolled back and
-    /// left out transactions included.
+    /// The relations that the session has described so far, in no particular order. Includes those
+    /// of rolled back and skipped transactions.
     pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.core.session.relations.iter()
     }
 
-    /// How many Commit Prepared came of transactions that nothing had been prepared of in the
-    /// stream: they changed nothing, or the stream begins later than their prepare.
+    /// Counts Commit Prepared messages whose transaction the stream did not prepare: it changed
+    /// nothing, or the stream begins after its prepare.
     ///
-    /// Up to PostgreSQL 17 a server sends only that message of a transaction that changed nothing.
+    /// Up to PostgreSQL 17, a server sends only this message for a prepared transaction that
+    /// changed nothing.
     pub const fn unprepared_commits(&self) -> u64 {
         self.core.session.undecided.unprepared
     }
 
-    /// Begins a new server session: what was open and all relations are dropped; what is prepared
-    /// stays.
+    /// Begins a new server session: drops open transactions and all relations, and keeps prepared
+    /// transactions.
     ///
-    /// A `W` frame does the same; call it where a session's bytes begin without one, as at the
-    /// start of another file.
+    /// A `W` frame does the same. Call it if a session's bytes begin without one, for example at
+    /// the start of another file.
     pub fn new_session(&mut self) {
         self.core.frames.drop_partial();
         self.core.drop_session();
     }
 
-    /// Leaves out the rows of a relation version from now on: they are passed over by their length,
-    /// and counted. Best said when it is handed out, with [`Event::Relation`].
+    /// Skips the rows of a relation version from now on. They are counted, but not parsed. Best
+    /// called when [`Event::Relation`] returns the version.
     pub fn leave_out(&mut self, version: u32) {
         self.core.session.relations.leave_out(version);
     }
 
-    /// The transactions that are prepared and whose end was not told yet, with their IDs.
+    /// The prepared transactions that are not yet committed or rolled back, with their IDs.
     pub fn prepared(&self) -> impl Iterator<Item = (Xid, &Prepared)> {
         self.core
             .session
@@ -231,81 +174,13 @@ impl Assembler {
             })
     }
 
-    /// Writes the prepared transactions, for [`Assembler::restore_prepared`] of another assembler:
-    /// after a restart the server does not send them again, only how they ended.
+    /// Takes bytes from the front of `input` and returns the next event, or `None` when all of
+    /// `input` was taken and more is needed.
     ///
-    /// What is written is their messages, each transaction with the relations it uses: a stream of
-    /// its own, in wire frames.
-    ///
-    /// # Errors
-    /// Those of `out` and of the spool. A committed transaction was not handed out to its end: it is
-    /// prepared no more, and nobody has its rows.
-    pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        if self.failure.is_some() || self.is_reading() {
-            let text = "a transaction was committed and not handed out to its end";
-            return Err(io::Error::other(text));
-        }
-        let Session {
-            undecided,
-            relations,
-            ..
-        } = &mut self.core.session;
-        prepared::save(undecided, relations.encoding, out)
-    }
-
-    /// Takes in what [`Assembler::save_prepared`] wrote.
+    /// Pass the rest of the input again, with or without more bytes after it.
     ///
     /// # Errors
-    /// Bytes that are no such state, or cut short; nothing of it is taken in.
-    pub fn restore_prepared(&mut self, state: &mut dyn io::Read) -> Result<(), Error> {
-        let mut inner = Self::default();
-        inner.core.session.undecided.spools = self.core.session.undecided.spools.like();
-        inner.core.session.relations.encoding = self.core.session.relations.encoding;
-        // What a stream that starts late lacks may be in the state of one.
-        inner.core.session.undecided.late_start = true;
-        let restored = prepared::restore(inner, state)?;
-        let moved = restored
-            .core
-            .session
-            .undecided
-            .move_prepared(&mut self.core.session.undecided);
-        moved.map_err(|error| Error {
-            kind: error.into(),
-            offset: self.core.frames.offset(),
-            lsn: None,
-        })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Open> {
-        self.core
-            .session
-            .undecided
-            .prepared
-            .values()
-            .map(|open| &**open)
-    }
-
-    /// Whether its state has all that was prepared.
-    pub(crate) fn set_complete(&mut self, complete: bool) {
-        self.core.session.undecided.earlier = if complete {
-            Earlier::Restored
-        } else {
-            Earlier::Unknown
-        };
-    }
-
-    pub(crate) fn has_streamed(&self) -> bool {
-        self.core.session.undecided.has_streamed()
-    }
-
-    /// Takes bytes from the front of `input` and hands out the next event; `None` asks for more,
-    /// when all of `input` was taken.
-    ///
-    /// Input that is left must be given again, with or without more behind it.
-    ///
-    /// # Errors
-    /// The stream cannot be read on. All transactions before the fault were handed out.
+    /// The stream cannot be read further. All transactions before the fault were returned.
     pub fn next<'t, 'i: 't>(
         &'t mut self,
         input: &mut &'i [u8],
@@ -320,12 +195,12 @@ impl Assembler {
         event.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
-    /// The same, but rows come unread: who puts them into columns checks each cell as it is read, and
-    /// reads it once.
+    /// As [`Assembler::next`], but rows are unread: a caller that puts them into columns reads and
+    /// checks each cell only once.
     ///
-    /// Where [`UnreadRow`](walrow_wire::UnreadRow) says that a row is not the protocol,
-    /// [`Change::read`](crate::Change) says what is wrong, and the caller must stop: this is the
-    /// error that [`Assembler::next`] has in its place.
+    /// If [`UnreadRow`](walrow_wire::UnreadRow) finds that a row does not follow the protocol,
+    /// [`Change::read`](crate::Change) returns the error, and the caller must stop.
+    /// [`Assembler::next`] would return the same error.
     ///
     /// # Errors
     /// As [`Assembler::next`].
@@ -340,40 +215,6 @@ impl Assembler {
         match self.core.next(input) {
             Err(error) => Err(self.failure.insert(error).clone()),
             event => event,
-        }
-    }
-}
-
-impl Core {
-    fn drop_session(&mut self) {
-        self.drop_open();
-        self.session.relations.clear();
-    }
-
-    /// What was open begins again, or is not needed any more.
-    fn drop_open(&mut self) {
-        match std::mem::take(&mut self.phase) {
-            Phase::Search(mut search) => self.session.drop_open(&mut search),
-            Phase::Reading(reading) => {
-                self.session.leave(reading);
-                self.session.undecided.drop_open();
-            }
-        }
-    }
-}
-
-impl Session {
-    fn drop_all(&mut self, search: &mut Search) {
-        self.drop_open(search);
-        self.relations.clear();
-    }
-
-    fn drop_open(&mut self, search: &mut Search) {
-        self.undecided.drop_open();
-        match std::mem::take(search) {
-            Search::Between | Search::Plain(None) => {}
-            Search::Plain(Some(id)) => self.undecided.spools.remove(id),
-            Search::Block(open) => self.undecided.spools.remove(open.spool),
         }
     }
 }

@@ -1,72 +1,26 @@
 //! The events of one committed transaction, from its messages.
 //!
-//! A row's way is short: its relation is looked up, its frame is taken, and both go to the caller
-//! with nothing read of its cells. A frame is taken only when what it holds is handed out or passed
-//! over, so that a row waits in its place while the relation version that it uses goes out before it.
+//! A row's path is short: look up its relation, take its frame, and return both without reading any
+//! cell. A frame is taken only when its message is returned or skipped. So a row stays in place
+//! while the relation version that it uses is returned first.
 
-use super::search::{Found, Searcher};
-use super::{Core, Phase, Session};
-use crate::error::{Error, ErrorKind, Fault, INSIDE, OUTSIDE};
+use super::reading::{Reading, Source};
+use super::session::Session;
+use crate::error::{Error, ErrorKind, Fault, INSIDE};
 use crate::frames::{Frames, Place};
-use crate::relation::{Announce, Lookup, Promotions, Relation, Relations};
-use crate::spool::{SpoolReader, Spot};
-use crate::transaction::{Change, Context, Event, Message, Truncate, Unread};
-use crate::undecided::{Open, is_aborted};
+use crate::relation::{Announce, Lookup, Relation, Relations};
+use crate::spool::Spot;
+use crate::transaction::Truncate;
+use crate::undecided::is_aborted;
 use std::collections::HashSet;
 use std::sync::Arc;
-use walrow_wire::{self as wire, Kind, LogicalMessage, Peek, Xid};
+use walrow_wire::{self as wire, Kind, Peek};
 
-/// How the committed transaction is read.
-#[derive(Debug, Default)]
-pub(super) struct Reading {
-    pub(super) source: Source,
-    /// Whether nothing of it is handed out: it was delivered before, or its begin is missing.
-    pub(super) skipped: bool,
-}
-
-/// Where its frames are.
-#[derive(Debug, Default)]
-pub(super) enum Source {
-    /// In front of the input; its Commit is the last one.
-    #[default]
-    Input,
-    Spool(Box<Spooling>),
-}
-
-/// What is read from the spool.
-#[derive(Debug, Default)]
-pub(super) struct Spooling {
-    pub(super) reader: SpoolReader,
-    /// Whether its messages carry a transaction ID.
-    pub(super) streamed: bool,
-    /// Subtransactions that were rolled back.
-    pub(super) aborted: HashSet<Xid>,
-    /// What of its own definitions the session takes over.
-    pub(super) promotions: Promotions,
-}
-
-impl Reading {
-    pub(super) fn of(spooling: Spooling) -> Self {
-        Self {
-            source: Source::Spool(Box::new(spooling)),
-            skipped: false,
-        }
-    }
-
-    #[inline]
-    pub(super) const fn is_streamed(&self) -> bool {
-        match &self.source {
-            Source::Input => false,
-            Source::Spool(it) => it.streamed,
-        }
-    }
-}
-
-/// So many frames are read past before the caller may look around.
+/// After this many skipped frames, the caller gets [`Event::Skipped`](crate::Event::Skipped).
 const PASSED: usize = 1 << 14;
 
-/// What comes next, and borrows nothing of the assembler's yet.
-enum Next<'i> {
+/// The next event, before it borrows from the assembler.
+pub(super) enum Next<'i> {
     /// A row of the relation at this place.
     Row(At<'i>, usize),
     Truncate(Box<Truncate>),
@@ -76,47 +30,47 @@ enum Next<'i> {
     Begin,
     /// The transaction's end.
     End,
-    /// Many frames were read that nothing is handed out of: definitions, rows that were rolled back
-    /// or are left out.
+    /// Many frames were read without an event: definitions, rows that were rolled back or are
+    /// skipped.
     Skipped,
     SessionStart,
     ServerError,
 }
 
 /// Whether a message lies outside transactions.
-type Outside = bool;
+pub(super) type Outside = bool;
 
 /// A frame with a message, and where it begins in the stream.
 #[derive(Clone, Copy)]
-struct At<'i> {
-    frame: Where<'i>,
-    offset: u64,
+pub(super) struct At<'i> {
+    pub(super) frame: Where<'i>,
+    pub(super) offset: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Where<'i> {
+pub(super) enum Where<'i> {
     Input(Peek<'i>),
     Completed,
     Spool(Spot),
 }
 
-/// What reading changes.
-struct Reader<'s> {
-    frames: &'s mut Frames,
-    session: &'s mut Session,
-    reading: &'s mut Reading,
-    seq: &'s mut u64,
+/// The state that reading changes.
+pub(super) struct Reader<'s> {
+    pub(super) frames: &'s mut Frames,
+    pub(super) session: &'s mut Session,
+    pub(super) reading: &'s mut Reading,
+    pub(super) seq: &'s mut u64,
 }
 
 impl Reader<'_> {
     /// Finds the next row or message of the committed transaction, or its end.
     #[inline]
-    fn next<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
+    pub(super) fn next<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         for _ in 0..PASSED {
             if let Some(relation) = self.session.relations.next_new() {
                 return Ok(Some(Next::Relation(relation)));
             }
-            // Nearly always the frame lies in front of the input.
+            // Nearly always the frame is at the front of the input.
             let at_hand = match &self.reading.source {
                 Source::Input if self.frames.is_clear() => Peek::split(input),
                 _ => None,
@@ -160,7 +114,7 @@ impl Reader<'_> {
         Ok(Some(Next::Skipped))
     }
 
-    /// Takes a message that is no row to be handed out.
+    /// Takes a message that is not a row to return.
     #[inline(never)]
     fn other<'i>(&mut self, at: At<'i>, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
@@ -184,7 +138,7 @@ impl Reader<'_> {
                         *self.seq = self.seq.saturating_add(1);
                         Some(Next::Truncate(Box::new(truncate)))
                     }
-                    // It waits for the versions that it uses.
+                    // The relation versions that it uses are returned first.
                     Ok(None) => return Ok(None),
                     Err(fault) => return Err(self.fault(fault, &peek, at.offset)),
                 }
@@ -215,7 +169,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The next frame, wherever it lies.
+    /// The next frame, from the input or the spool.
     fn front<'i>(&mut self, input: &mut &'i [u8]) -> Result<Front<'i>, Error> {
         let (frame, offset) = match &mut self.reading.source {
             Source::Input => {
@@ -240,7 +194,7 @@ impl Reader<'_> {
                     // A transaction ends where its spool does.
                     return Ok(Front::End);
                 };
-                // What was restored from a saved state is told of at its commit.
+                // Errors in a restored transaction are reported at its commit.
                 let restored = it.reader.is_restored();
                 let offset = if restored { end } else { spot.offset };
                 if Peek::new(it.reader.frame(spot)).is_none() {
@@ -257,7 +211,7 @@ impl Reader<'_> {
         peek(frame, self.frames, &self.reading.source).is_some()
     }
 
-    /// What is wrong with a row of an unknown relation, or of none.
+    /// The error of a row with an unknown relation, or without one.
     #[cold]
     fn refuse(&self, peek: &Peek<'_>, offset: u64) -> Error {
         let message = peek.kind().name();
@@ -285,16 +239,20 @@ impl Reader<'_> {
 /// What the next frame is.
 enum Front<'i> {
     At(At<'i>),
-    /// One without a message, which was taken.
+    /// A frame without a message. It was taken.
     Other,
-    /// There is none: the spool is at its end.
+    /// The spool is at its end.
     End,
-    /// The input is at its end.
+    /// The input ends inside the frame.
     Cut,
 }
 
 #[inline]
-fn peek<'a>(frame: Where<'a>, frames: &'a Frames, source: &'a Source) -> Option<Peek<'a>> {
+pub(super) fn peek<'a>(
+    frame: Where<'a>,
+    frames: &'a Frames,
+    source: &'a Source,
+) -> Option<Peek<'a>> {
     match (frame, source) {
         (Where::Input(peek), _) => Some(peek),
         (Where::Completed, _) => Peek::new(frames.completed()),
@@ -318,7 +276,7 @@ fn define(
     }
 }
 
-/// A truncate; `None` while versions that it uses are to be handed out.
+/// Parses a Truncate. `None` while relation versions that it uses must be returned first.
 fn truncate(
     peek: &Peek<'_>,
     in_stream: bool,
@@ -358,282 +316,4 @@ fn truncate(
         cascade: truncate.cascade(),
         restart_identity: truncate.restart_identity(),
     }))
-}
-
-/// Parses a logical message that lies inside or outside a transaction.
-fn logical_message<'a>(
-    peek: &Peek<'a>,
-    in_stream: bool,
-    place: &'static str,
-    seq: u64,
-) -> Result<Message<'a>, Fault> {
-    let message = peek.message(in_stream);
-    let message = message.map_err(|error| Fault::from(error).near(peek.start()))?;
-    let message = match (message, place) {
-        (wire::Message::Message(message), INSIDE) if message.transactional => message,
-        (wire::Message::Message(message), OUTSIDE) if !message.transactional => message,
-        (wire::Message::Message(message), _) => {
-            let name = if message.transactional {
-                "Message (transactional)"
-            } else {
-                "Message (non-transactional)"
-            };
-            return Err(Fault::unexpected(name, place).near(peek.start()));
-        }
-        (other, _) => return Err(Fault::unexpected(other.name(), place).near(peek.start())),
-    };
-    let prefix = message.prefix.to_str();
-    let LogicalMessage {
-        transactional,
-        lsn,
-        content,
-        ..
-    } = message;
-    Ok(Message {
-        lsn,
-        transactional,
-        seq,
-        prefix: prefix.map_err(|_| ErrorKind::InvalidUtf8 {
-            message: "Message",
-            field: "prefix",
-        })?,
-        content,
-    })
-}
-
-impl Session {
-    /// A streamed or prepared transaction was committed.
-    pub(super) fn enter(&mut self, open: Open, header: usize) -> Reading {
-        let spooled = self.undecided.spools.take(open.spool);
-        self.relations.enter(open.inherited);
-        // What was prepared is the session's already, or was never meant to be.
-        let promotions = match open.transaction.prepared {
-            None => open.promotions,
-            Some(_) => Promotions::default(),
-        };
-        self.transaction = open.transaction;
-        Reading {
-            skipped: open.lost,
-            ..Reading::of(Spooling {
-                reader: SpoolReader::new(spooled, header),
-                streamed: open.streamed,
-                aborted: open.aborted,
-                promotions,
-            })
-        }
-    }
-
-    /// A transaction was read.
-    #[inline]
-    pub(super) fn leave(&mut self, reading: Reading) {
-        if let Source::Spool(spooling) = reading.source {
-            self.leave_spool(*spooling);
-        }
-    }
-
-    fn leave_spool(&mut self, spooling: Spooling) {
-        self.undecided
-            .spools
-            .give_back(spooling.reader.into_memory());
-        self.relations.leave(&spooling.promotions);
-    }
-}
-
-impl Core {
-    /// The next event, its row unread.
-    #[inline]
-    pub(super) fn next<'t, 'i: 't>(
-        &'t mut self,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
-        let next = loop {
-            let found = match &mut self.phase {
-                Phase::Reading(reading) => {
-                    let mut reader = Reader {
-                        frames: &mut self.frames,
-                        session: &mut self.session,
-                        reading,
-                        seq: &mut self.seq,
-                    };
-                    match reader.next(input) {
-                        Ok(Some(Next::End)) => {
-                            let skipped = self.end_reading();
-                            // Nothing is handed out of it, and its relations count.
-                            if skipped {
-                                continue;
-                            }
-                            Ok(Some(Next::End))
-                        }
-                        next => next,
-                    }
-                }
-                Phase::Search(_) => self.find(input),
-            };
-            match found {
-                Ok(Some(Next::Begin)) if self.is_skipped() => {}
-                Ok(Some(next)) => break next,
-                Ok(None) => return Ok(None),
-                Err(error) => {
-                    self.drop_open();
-                    return Err(error);
-                }
-            }
-        };
-        self.event(next)
-    }
-
-    /// Passes over the next of the transaction that is read; whether there was more.
-    pub(super) fn pass(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
-        let Phase::Reading(reading) = &mut self.phase else {
-            return Ok(false);
-        };
-        let mut reader = Reader {
-            frames: &mut self.frames,
-            session: &mut self.session,
-            reading,
-            seq: &mut self.seq,
-        };
-        Ok(!matches!(reader.next(input)?, None | Some(Next::End)))
-    }
-
-    /// Whether the transaction that is read is left out.
-    const fn is_skipped(&self) -> bool {
-        matches!(&self.phase, Phase::Reading(reading) if reading.skipped)
-    }
-
-    /// The transaction was read; whether nothing of it was handed out.
-    #[inline]
-    pub(super) fn end_reading(&mut self) -> bool {
-        match std::mem::take(&mut self.phase) {
-            Phase::Reading(reading) => {
-                let skipped = reading.skipped;
-                self.session.leave(reading);
-                skipped
-            }
-            Phase::Search(_) => false,
-        }
-    }
-
-    /// Looks for the next committed transaction, or for what lies between transactions.
-    fn find<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
-        let Phase::Search(search) = &mut self.phase else {
-            return Ok(None);
-        };
-        let mut searcher = Searcher {
-            frames: &mut self.frames,
-            session: &mut self.session,
-            search,
-        };
-        Ok(searcher.find(input)?.map(|found| match found {
-            Found::SessionStart => Next::SessionStart,
-            Found::ServerError => Next::ServerError,
-            Found::Message(place, offset) => {
-                let frame = match place {
-                    Place::Input(frame) => Peek::new(frame).map_or(Where::Completed, Where::Input),
-                    Place::Completed => Where::Completed,
-                };
-                Next::Message(At { frame, offset }, true)
-            }
-            Found::Committed(mut reading) => {
-                let end = self.session.transaction.end_lsn;
-                reading.skipped |= self.session.start.has_delivered(end);
-                self.context = Context {
-                    in_stream: reading.is_streamed(),
-                    header: self.frames.header(),
-                    commit_lsn: self.session.transaction.commit_lsn,
-                };
-                self.phase = Phase::Reading(reading);
-                self.seq = 0;
-                Next::Begin
-            }
-        }))
-    }
-
-    /// Lends what comes next.
-    #[inline]
-    fn event<'t, 'i: 't>(
-        &'t mut self,
-        next: Next<'i>,
-    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
-        let source = match &self.phase {
-            Phase::Reading(reading) => &reading.source,
-            Phase::Search(_) => &Source::Input,
-        };
-        Ok(Some(match next {
-            Next::Row(at, place) => {
-                let seq = self.seq;
-                self.seq = seq.saturating_add(1);
-                let (Some(peek), Some(relation)) = (
-                    peek(at.frame, &self.frames, source),
-                    self.session.relations.recent(place),
-                ) else {
-                    return Err(self.lost(at));
-                };
-                Event::Change(Change {
-                    seq,
-                    lsn: peek.start(),
-                    offset: at.offset,
-                    relation,
-                    row: Unread::new(peek, &self.context),
-                })
-            }
-            Next::Message(at, outside) => {
-                let Some(peek) = peek(at.frame, &self.frames, source) else {
-                    return Err(self.lost(at));
-                };
-                let context = self.context;
-                let read = if outside {
-                    logical_message(&peek, false, OUTSIDE, 0)
-                } else {
-                    logical_message(&peek, context.in_stream, INSIDE, self.seq)
-                        .map_err(|fault| fault.or_near(context.commit_lsn))
-                };
-                Event::Message(read.map_err(|fault| fault.at(&self.frames, at.offset))?)
-            }
-            Next::Truncate(truncate) => Event::Truncate(*truncate),
-            Next::Relation(relation) => Event::Relation {
-                relation: self.announced.insert(relation),
-                seq: self.seq,
-            },
-            Next::Begin => Event::Begin(&self.session.transaction),
-            Next::End => Event::Commit {
-                transaction: &self.session.transaction,
-                changes: self.seq,
-            },
-            Next::Skipped => Event::Skipped,
-            Next::SessionStart => Event::SessionStart,
-            Next::ServerError => Event::ServerError {
-                sqlstate: &self.session.sqlstate,
-            },
-        }))
-    }
-
-    /// A frame that was there a moment ago: no stream comes to this.
-    #[cold]
-    fn lost(&self, at: At<'_>) -> Error {
-        Fault::unexpected("frame", INSIDE).at(&self.frames, at.offset)
-    }
-}
-
-impl<'a> Event<'a, Unread<'a>> {
-    /// The same with its row read.
-    pub(super) fn read(self) -> Result<Event<'a>, Error> {
-        Ok(match self {
-            Event::Change(change) => Event::Change(change.read()?),
-            Event::Begin(transaction) => Event::Begin(transaction),
-            Event::Relation { relation, seq } => Event::Relation { relation, seq },
-            Event::Truncate(truncate) => Event::Truncate(truncate),
-            Event::Message(message) => Event::Message(message),
-            Event::Commit {
-                transaction,
-                changes,
-            } => Event::Commit {
-                transaction,
-                changes,
-            },
-            Event::Skipped => Event::Skipped,
-            Event::SessionStart => Event::SessionStart,
-            Event::ServerError { sqlstate } => Event::ServerError { sqlstate },
-        })
-    }
 }

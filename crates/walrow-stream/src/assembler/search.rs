@@ -1,9 +1,9 @@
 //! The search for committed transactions.
 //!
-//! Rows are worth nothing before their transaction's commit, so the search comes first and looks at
-//! as little as it can: of each frame its length and its message's kind. It takes one step a frame
-//! ([`Session::step`]), whether the frame lies in the input or was put together from pieces of it.
-//! Rows that cannot change the answer take no step at all: [`Run::pass_rows`] goes past them.
+//! Rows have no effect before their transaction's commit, so the search comes first and reads as
+//! little as possible: the length of each frame and the kind of its message. It takes one step per
+//! frame ([`Session::step`]), whether the frame is in the input or was assembled from pieces of it.
+//! Rows that cannot change the result take no step: [`Run::pass_rows`] skips them.
 //!
 //! ```text
 //!          Begin                        Commit
@@ -18,8 +18,8 @@
 //!     Stream Start, Begin Prepare
 //! ```
 //!
-//! Frames that belong to an open transaction make up a *run*: bytes of the input that were looked at
-//! and are not taken yet.
+//! Frames that belong to an open transaction form a *run*: bytes of the input that were searched,
+//! but not yet taken.
 //!
 //! ```text
 //!         run.start               run.rest
@@ -29,38 +29,51 @@
 //! ────────┴────┴────┴────┴────────┴────┴────┴───
 //! ```
 //!
-//! How a run ends says where its frames are read from:
-//! - at the Commit, if nothing of the transaction came before this input: the run is given back, and
-//!   read from the input. Nothing was copied.
-//! - at the input's end, at the end of a block, at a frame that is no part of a block: the run goes to
+//! The end of a run decides where its frames are read from:
+//! - at the Commit, if the whole transaction is in this input: the run is read from the input.
+//!   Nothing is copied.
+//! - at the end of the input or of a block, or at a frame that belongs to no block: the run goes to
 //!   the spool, in one piece.
-//! - at the Commit of a transaction that has a spool: the same, and it is read from there.
-//! - where a session starts or the server gives up: the run is dropped.
+//! - at the Commit of a transaction that is already in the spool: the run goes there too, and is
+//!   read from there.
+//! - at a session start or a server error: the run is dropped.
 
-use super::read::{Reading, Spooling};
-use super::{Search, Session};
+use super::reading::{Reading, Spooling};
+use super::session::Session;
 use crate::error::{Error, ErrorKind, FROM_SERVER, Fault, INSIDE, OUTSIDE};
 use crate::frames::{Frames, Place, Span};
 use crate::relation::Announce;
-use crate::spool::{SpoolReader, Spooled};
+use crate::spool::{SpoolId, SpoolReader, Spooled};
 use crate::undecided::{Open, read_origin};
 use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Lsn, Message, Peek, PgString};
+
+/// The state of the search.
+#[derive(Debug, Default)]
+pub(super) enum Search {
+    /// Outside transactions.
+    #[default]
+    Between,
+    /// After a Begin, before its Commit. The part before this input is in the spool.
+    Plain(Option<SpoolId>),
+    /// Between Stream Start and Stream Stop, or between Begin Prepare and Prepare.
+    Block(Box<Open>),
+}
 
 /// What ends the search.
 pub(super) enum Found<'i> {
     SessionStart,
     ServerError,
-    /// A transaction that is read like this.
+    /// A committed transaction.
     Committed(Reading),
     /// A logical message outside transactions, and where its frame begins in the stream.
     Message(Place<'i>, u64),
 }
 
-/// What a frame is to the search.
+/// What a frame means to the search.
 enum Step {
     /// It belongs to the open transaction.
     Keep,
-    /// It is no part of a transaction, or all of it was taken.
+    /// It belongs to no transaction, or was used completely.
     Pass,
     SessionStart,
     ServerError,
@@ -74,12 +87,12 @@ enum Step {
 /// The first major version that sends a Prepare for a transaction that changed nothing.
 const PREPARES_EMPTY: u32 = 18;
 
-/// How far ahead of the frame at hand memory is touched, in bytes. Each frame's length says where the
-/// next one begins: without this, each load waits for the one before it.
+/// How many bytes ahead of the current frame memory is read. Each frame's length gives the start of
+/// the next one: without this, each load waits for the previous one.
 const AHEAD: usize = 1024;
 const CACHE_LINE: usize = 64;
 
-/// Frames in front of the input that were looked at, and not taken.
+/// Frames at the front of the input that were searched, but not taken.
 struct Run<'i> {
     start: &'i [u8],
     rest: &'i [u8],
@@ -106,14 +119,14 @@ impl<'i> Run<'i> {
         self.start.get(..size).unwrap_or_default()
     }
 
-    /// Takes frames that an open transaction's reader alone looks into.
+    /// Adds frames that the search does not need to parse.
     #[inline]
     fn pass_rows(&mut self, search: &Search, frames: &Frames) {
         match search {
             Search::Between => {}
             Search::Plain(_) => self.pass_while(frames, |peek| peek.kind().carries_xid()),
             Search::Block(open) => {
-                // A row of another relation may use a version that is to be kept with it.
+                // A row of another relation may use a version that the transaction must keep.
                 if let Some(relation) = open.relation {
                     self.pass_while(frames, |peek| {
                         let row = peek.row(open.streamed);
@@ -140,7 +153,7 @@ impl<'i> Run<'i> {
     }
 }
 
-/// What the search changes.
+/// The state that the search changes.
 pub(super) struct Searcher<'s> {
     pub(super) frames: &'s mut Frames,
     pub(super) session: &'s mut Session,
@@ -152,7 +165,7 @@ impl Searcher<'_> {
         while !self.frames.is_clear() {
             let place = match self.frames.front(input)? {
                 None => return Ok(None),
-                // What was held was taken before: the next frame lies in the input.
+                // The held frame was already taken: the next one is in the input.
                 Some(Place::Input(_)) => break,
                 Some(place) => place,
             };
@@ -163,7 +176,8 @@ impl Searcher<'_> {
         self.find_in(input)
     }
 
-    /// Takes the frame that was put together: what is open cannot be read from the input alone.
+    /// Takes a frame that was assembled from pieces: its transaction cannot be read from the input
+    /// alone.
     fn step_completed<'i>(
         &mut self,
         place: Place<'i>,
@@ -188,7 +202,7 @@ impl Searcher<'_> {
             let Some(size) = self.frames.size(run.rest, offset)? else {
                 self.spool(&run)?;
                 *input = run.rest;
-                // It is cut, so that this takes all that is left.
+                // The frame is cut, so this takes the rest of the input.
                 self.frames.front(input)?;
                 return Ok(None);
             };
@@ -223,7 +237,7 @@ impl Searcher<'_> {
         }
     }
 
-    /// What a step comes to that was taken.
+    /// The result of a step whose frame was taken.
     fn found<'i>(&mut self, step: Step, place: Place<'i>, offset: u64) -> Option<Found<'i>> {
         let header = self.frames.header();
         Some(match step {
@@ -253,7 +267,7 @@ impl Searcher<'_> {
         }
     }
 
-    /// Takes the run to the spool of the transaction that is open.
+    /// Moves the run to the spool of the open transaction.
     fn spool(&mut self, run: &Run<'_>) -> Result<(), Error> {
         let frames = run.frames();
         if frames.is_empty() {
@@ -275,6 +289,22 @@ impl Search {
     /// Whether the frame ends the block.
     fn ends_with(&self, frame: &[u8]) -> bool {
         matches!(self, Self::Block(_)) && Peek::new(frame).is_some_and(|it| it.kind().ends_block())
+    }
+}
+
+impl Session {
+    fn drop_all(&mut self, search: &mut Search) {
+        self.drop_open(search);
+        self.relations.clear();
+    }
+
+    pub(super) fn drop_open(&mut self, search: &mut Search) {
+        self.undecided.drop_open();
+        match std::mem::take(search) {
+            Search::Between | Search::Plain(None) => {}
+            Search::Plain(Some(id)) => self.undecided.spools.remove(id),
+            Search::Block(open) => self.undecided.spools.remove(open.spool),
+        }
     }
 }
 
@@ -328,7 +358,7 @@ impl Session {
         }
     }
 
-    /// Takes a frame that holds no message.
+    /// Takes a frame without a pgoutput message.
     fn step_server(&mut self, search: &mut Search, frame: &[u8]) -> Result<Step, Fault> {
         let [tag, _, _, _, _, body @ ..] = frame else {
             return Ok(Step::Pass);
@@ -354,7 +384,7 @@ impl Session {
                     self.undecided.prepares_empty = major >= PREPARES_EMPTY;
                 }
             }
-            // No message, not even a kind: the parse says so.
+            // It has no message of a known kind: parsing returns the error.
             BackendMessage::CopyData(CopyData::XLogData(data)) => {
                 let parsed = data.message(false);
                 parsed.map_err(|error| Fault::from(error.at(Frame::HEADER)).near(data.start))?;
@@ -367,14 +397,14 @@ impl Session {
             }
             _ => {}
         }
-        // A plain transaction may be read from the input, where such frames lie among its own.
+        // A plain transaction may be read from the input, where such frames are between its own.
         Ok(match search {
             Search::Plain(_) => Step::Keep,
             Search::Between | Search::Block(_) => Step::Pass,
         })
     }
 
-    /// Takes a message that lies outside transactions.
+    /// Takes a message outside transactions.
     fn step_between(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
         let near = |fault: Fault| fault.or_near(peek.start());
         let Self {
@@ -415,7 +445,7 @@ impl Session {
         Ok(Step::Pass)
     }
 
-    /// Takes a message of the plain transaction that is neither its contents nor its Commit.
+    /// Takes a message of the plain transaction that is not a change, a definition or its Commit.
     fn step_plain(&mut self, peek: &Peek<'_>) -> Result<Step, Fault> {
         match parse(peek, false)? {
             Message::Origin(origin) => self.transaction.push_origin(read_origin(&origin)?),
@@ -426,7 +456,7 @@ impl Session {
         Ok(Step::Keep)
     }
 
-    /// Takes a message of the transaction whose block is open.
+    /// Takes a message of the open block.
     fn step_block(&mut self, open: &mut Open, peek: &Peek<'_>) -> Result<Step, Fault> {
         let relations = &mut self.relations;
         if let Some(row) = peek.row(open.streamed) {
@@ -443,7 +473,7 @@ impl Session {
                 let promotion = relations.relation_promotion(&relation, xid);
                 open.promotions.relations.insert(relation.oid, promotion);
                 if !open.streamed {
-                    // It counts at once for all that follows.
+                    // It applies at once to all that follows.
                     relations.define(&relation, Announce::No)?;
                 }
                 open.relation = None;
@@ -470,7 +500,7 @@ impl Session {
         Ok(Step::Keep)
     }
 
-    /// Takes what ends a block: each kind of block has its own end.
+    /// Takes the end of a block. Each kind of block has its own.
     fn end_block(&mut self, open: Box<Open>, peek: &Peek<'_>) -> Result<(), Fault> {
         match (parse(peek, open.streamed)?, open.streamed) {
             (Message::StreamStop, true) => self.undecided.stream_stop(open),
@@ -482,7 +512,7 @@ impl Session {
         Ok(())
     }
 
-    /// Puts frames to the spool of the transaction that is open.
+    /// Appends frames to the spool of the open transaction.
     fn spool(&mut self, search: &mut Search, frames: &[u8], span: Span) -> Result<(), Fault> {
         let spools = &mut self.undecided.spools;
         let id = match search {
@@ -494,7 +524,7 @@ impl Session {
     }
 }
 
-/// Parses the message; errors know its LSN.
+/// Parses the message. Errors contain its LSN.
 fn parse<'a>(peek: &Peek<'a>, in_stream: bool) -> Result<Message<'a>, Fault> {
     let message = peek.message(in_stream);
     message.map_err(|error| Fault::from(error).near(peek.start()))

@@ -1,4 +1,4 @@
-//! Which transactions come out of which bytes.
+//! The transactions that a stream's bytes contain.
 
 mod lines;
 mod prepared;

@@ -1,4 +1,4 @@
-//! Transactions that are prepared, and committed or rolled back later: in another session, or in
+//! Transactions that are prepared first, and committed or rolled back later, in another session or
 //! another process.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -40,7 +40,7 @@ fn three(id: &str) -> [OwnedCell; 3] {
     [text(id), null(), null()]
 }
 
-/// The rows, whatever the cut.
+/// The rows, for every cut.
 fn rows(stream: &Stream) -> Vec<String> {
     let bytes = stream.bytes();
     let (whole, error) = rows_of(&mut Assembler::default(), [&*bytes]);
@@ -99,7 +99,7 @@ fn several_are_held_and_names_are_used_again() {
         .begin_prepare(0x1300, 702, "a")
         .insert(T, &two("3"))
         .prepare()
-        // Of an empty one nothing is left out either.
+        // Nothing of an empty transaction is skipped either.
         .begin_prepare(0x1400, 703, "empty")
         .prepare()
         .begin(0x1500, 704)
@@ -143,7 +143,7 @@ fn a_streamed_one_is_held_without_what_was_rolled_back() {
         .insert(T, &three("3"))
         .stream_stop()
         .stream_prepare(0x1000, 700, "a");
-    // Its definitions are never the session's.
+    // Its definitions never become the session's.
     let stream = t2(stream.begin(0x1100, 702))
         .insert(T, &two("4"))
         .commit()
@@ -170,11 +170,11 @@ fn its_definitions_count_at_once_and_its_rows_keep_theirs() {
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
-        // Without a Relation of its own: the prepared transaction's counts.
+        // Without its own Relation: the prepared transaction's applies.
         .begin(0x1100, 701)
         .insert(T, &two("2"))
         .commit()
-        // And so does the session's for a prepared one.
+        // In the same way, a prepared transaction uses the session's.
         .begin_prepare(0x1200, 702, "b")
         .insert(T, &two("3"))
         .prepare();
@@ -216,7 +216,7 @@ fn a_later_session_may_tell_the_end() {
         .session()
         .commit_prepared(0x1200, 700, "a")
         .session()
-        // Sent again, it is the same one.
+        // Sent again, it is the same transaction.
         .begin_prepare(0x1100, 701, "b");
     let stream = t2(stream)
         .insert(T, &two("2"))
@@ -226,7 +226,7 @@ fn a_later_session_may_tell_the_end() {
         rows(&stream),
         ["700 0/1200 a", "  0 +1 t/2", "701 0/1300 b", "  0 +2 t/2"]
     );
-    // Cut before the Prepare, nothing is held.
+    // If the stream is cut before the Prepare, nothing is kept.
     let cut = t2(Stream::new().session().begin_prepare(0x1000, 700, "a")).insert(T, &two("1"));
     let bytes = cut.session().bytes();
     let mut assembler = Assembler::default();
@@ -254,11 +254,11 @@ fn a_commit_without_its_rows_is_an_error_where_the_stream_is_known_to_begin_late
     let expected = (vec!["701 0/1200".to_owned(), "  0 +2 t/2".to_owned()], None);
     let mut late = Assembler::default().with_late_start(true);
     assert_eq!(rows_of(&mut late, [&bytes[front..]]), expected);
-    // Delivered before, its rows are missed by nobody.
+    // Its rows were delivered before, so nothing is missing.
     let mut resumed = Assembler::default().with_start(Lsn(0x1130));
     assert_eq!(rows_of(&mut resumed, [&bytes[front..]]), expected);
 
-    // PostgreSQL 18 prepares empty ones too, so that a commit alone is of one with rows.
+    // PostgreSQL 18 also prepares empty transactions, so a lone commit belongs to one with rows.
     let version = Stream::new().parameter("server_version", "18.4 (Debian 18.4-1)");
     let mut newer = version.session().bytes();
     newer.extend_from_slice(&bytes[front..]);
@@ -312,7 +312,7 @@ fn a_prepared_transaction_that_changed_nothing_is_an_empty_one_on_each_version()
         let found = rows_of(&mut assembler, [&bytes[end..]]);
         assert_eq!(found, (expected.clone(), None));
         assert_eq!(assembler.unprepared_commits(), expected.len() as u64);
-        // Sent again after a reconnect, it is the same one.
+        // Sent again after a reconnect, it is the same transaction.
         let again = rows_of(&mut assembler, [&bytes[end..]]);
         assert_eq!(again, (Vec::new(), None));
     }
@@ -353,7 +353,7 @@ fn with_the_state_of_the_session_before_a_commit_alone_is_of_an_empty_one() {
     let expected = (vec!["700 0/2100 a".to_owned()], None);
     assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), expected);
     assert_eq!(state_of(&mut assembler), complete);
-    // Who began later itself does not know.
+    // An assembler that itself began later does not know.
     let missing = (Vec::new(), Some(ErrorKind::MissingPrepared { xid: 700 }));
     let partial = state_of(&mut resumed());
     assert_ne!(partial, complete);
@@ -361,7 +361,7 @@ fn with_the_state_of_the_session_before_a_commit_alone_is_of_an_empty_one() {
     assembler.restore_prepared(&mut &*partial).unwrap();
     assert_eq!(state_of(&mut assembler), partial);
     assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), missing);
-    // Nor does one that was given what it knows.
+    // Nor does one that restored its state.
     let mut assembler = Assembler::default();
     assembler.restore_prepared(&mut &*partial).unwrap();
     assert_eq!(state_of(&mut assembler), partial);
@@ -370,7 +370,8 @@ fn with_the_state_of_the_session_before_a_commit_alone_is_of_an_empty_one() {
 
 #[test]
 fn a_commit_is_of_the_last_one_prepared_under_its_name() {
-    // A transaction ID comes again in time, and so may its name; nothing says how the first ended.
+    // A transaction ID is reused in time, and so may be its GID. The stream does not contain how
+    // the first one ended.
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
@@ -435,7 +436,7 @@ fn names_of_another_encoding_are_the_same_in_the_next_process() {
             }],
         })
     };
-    // One that the session described before, and one of the transaction's own.
+    // One that the session described before, and one that the transaction described itself.
     let stream = relation(Stream::new().session().begin(0x900, 699), T);
     let stream = stream.insert(T, &[text("0")]).commit();
     let stream = stream
@@ -490,14 +491,14 @@ fn a_prepare_of_another_transaction_is_refused() {
     }
 }
 
-/// Everything that a state has to hold.
+/// Everything that a state must contain.
 fn held() -> Stream {
     let stream = t3(Stream::new().session().begin(0x0800, 690))
         .insert(T, &three("0"))
         .commit()
         .begin_prepare(0x1000, 700, "plain")
         .origin(0x77, "elsewhere")
-        // Under the session's definition, its type name with it.
+        // With the session's definition and its type name.
         .insert(T, &three("1"))
         .emit("note", b"content");
     let stream = t2(stream)
@@ -566,7 +567,7 @@ fn state_carries_prepared_transactions_to_another_assembler() {
     assert_eq!(rows_of(&mut first, [rest]).0, expected);
     assert_eq!(rows_of(&mut second, [rest]).0, expected);
     assert_eq!(second.prepared().count(), 0);
-    // Without any it says so, and is a state all the same.
+    // A state without transactions is valid too.
     let mut none = Vec::new();
     second.save_prepared(&mut none).unwrap();
     assert!(none.len() < 100);
@@ -598,7 +599,7 @@ fn a_fault_in_a_restored_transaction_is_told_at_its_commit() {
     };
     assert!(matches!(error.kind, ErrorKind::ColumnCount { .. }));
     assert_eq!(error.offset, (commit.len() - front) as u64);
-    // Its rows are nowhere any more: no state says that they are not missing.
+    // Its rows are gone: a state must not hide that they are missing.
     assert!(second.save_prepared(&mut Vec::new()).is_err());
 }
 
@@ -621,7 +622,7 @@ fn no_state_is_saved_in_the_middle_of_a_transaction() {
 
 #[test]
 fn a_commit_that_comes_again_after_a_reconnect_is_no_fault() {
-    // What was prepared is not sent again, only that it was committed.
+    // The prepared transaction is not sent again, only its commit.
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
@@ -633,14 +634,14 @@ fn a_commit_that_comes_again_after_a_reconnect_is_no_fault() {
         rows(&stream),
         ["700 0/2000 a", "  0 +1 t/2", "701 0/3000", "  0 +2 t/2"]
     );
-    // One that was never here is missed, where there may have been one.
+    // A commit of an unknown transaction is an error, if one may have been prepared before.
     let bytes = stream.commit_prepared(0x4000, 700, "a").bytes();
     let mut resumed = Assembler::default().with_start(Lsn(0x800));
     let (_, error) = rows_of(&mut resumed, [&*bytes]);
     assert_eq!(error, Some(ErrorKind::MissingPrepared { xid: 700 }));
 }
 
-/// Of each relation version that is handed out: its transaction, its columns and its number.
+/// For each relation version that is returned: its transaction, its columns and its number.
 fn versions(stream: &Stream) -> Vec<(u32, usize, u32)> {
     let bytes = stream.bytes();
     let (mut assembler, mut input) = (Assembler::default(), &*bytes);
@@ -678,7 +679,7 @@ fn definitions_of_what_is_rolled_back_are_never_handed_out() {
 
 #[test]
 fn a_definition_is_handed_out_before_its_first_use() {
-    // Told inside one that is prepared, used by another before that one is committed.
+    // Described in a prepared transaction, and used by another before its commit.
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
@@ -738,7 +739,7 @@ fn every_capture_may_be_read_by_two_processes() {
         let bytes = &capture.bytes;
         let (whole, error) = rows_of(&mut Assembler::default(), [&**bytes]);
         assert_eq!(error, None, "{}", capture.name);
-        // Where a session begins, another process may go on.
+        // Another process may continue at the begin of a session.
         let mut at = 0;
         let mut sessions = Vec::new();
         while let Ok(Some(size)) = walrow_wire::Frame::size(&bytes[at..]) {

@@ -1,4 +1,4 @@
-//! The assembler against a slow and plain one, on histories that nobody wrote.
+//! Compares the assembler with a slow and plain one, on generated histories.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::panic,
@@ -12,9 +12,9 @@ use walrow_testkit::reference::committed;
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{History, captures, in_chunks};
 
-/// A committed transaction as far as both assemblers tell it: xid, LSNs, time, and of each change
-/// its seq, its kind and its relations' numbers of columns.
-type Told = (
+/// The parts of a committed transaction that both assemblers return: xid, LSNs, time, and for each
+/// change its seq, its kind and its relations' numbers of columns.
+type Summary = (
     u32,
     u64,
     u64,
@@ -23,15 +23,15 @@ type Told = (
     Vec<(u64, u8, Vec<usize>)>,
 );
 
-fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>, ErrorKind> {
+fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Summary>, ErrorKind> {
     let mut assembler = Assembler::default();
-    let mut told: Vec<Told> = Vec::new();
+    let mut found: Vec<Summary> = Vec::new();
     let mut complete = 0;
     for piece in pieces {
         let mut rest = piece;
         while let Some(item) = assembler.next(&mut rest).map_err(|error| error.kind)? {
             match item {
-                Event::Begin(transaction) => told.push((
+                Event::Begin(transaction) => found.push((
                     transaction.xid,
                     transaction.commit_lsn.0,
                     transaction.end_lsn.0,
@@ -47,15 +47,20 @@ fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>
                         RowChange::Delete { .. } => (b'D', of_one),
                         other => panic!("{other:?}"),
                     };
-                    told.last_mut().unwrap().5.push((change.seq, kind, columns));
+                    found
+                        .last_mut()
+                        .unwrap()
+                        .5
+                        .push((change.seq, kind, columns));
                 }
                 Event::Truncate(truncate) => {
                     let columns = truncate.relations.iter().map(|r| r.columns.len());
-                    let changes = &mut told.last_mut().unwrap().5;
+                    let changes = &mut found.last_mut().unwrap().5;
                     changes.push((truncate.seq, b'T', columns.collect()));
                 }
                 Event::Message(message) if message.transactional => {
-                    told.last_mut()
+                    found
+                        .last_mut()
                         .unwrap()
                         .5
                         .push((message.seq, b'M', Vec::new()));
@@ -65,13 +70,13 @@ fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>
             }
         }
     }
-    assert_eq!(complete, told.len(), "what began was committed");
-    Ok(told)
+    assert_eq!(complete, found.len(), "what began was committed");
+    Ok(found)
 }
 
-fn expected(bytes: &[u8]) -> Vec<Told> {
+fn expected(bytes: &[u8]) -> Vec<Summary> {
     let transactions = committed(bytes).unwrap().transactions;
-    let told = transactions.into_iter().map(|transaction| {
+    let found = transactions.into_iter().map(|transaction| {
         let changes = transaction.changes.iter().map(|change| {
             let kind = change.message.bytes().first().copied().unwrap();
             (change.seq, kind, change.columns.clone())
@@ -87,7 +92,7 @@ fn expected(bytes: &[u8]) -> Vec<Told> {
             changes.collect(),
         )
     });
-    told.collect()
+    found.collect()
 }
 
 proptest! {
@@ -101,11 +106,11 @@ proptest! {
         let whole = history.whole().bytes();
         for bytes in [&whole, &history.delivered().bytes()] {
             match assembled([&**bytes]) {
-                Ok(told) => {
-                    prop_assert_eq!(&told, &expected(&whole));
-                    prop_assert_eq!(assembled(in_chunks(bytes, &sizes)), Ok(told));
+                Ok(found) => {
+                    prop_assert_eq!(&found, &expected(&whole));
+                    prop_assert_eq!(assembled(in_chunks(bytes, &sizes)), Ok(found));
                 }
-                // Arbitrary names may be in no encoding.
+                // Arbitrary names may be invalid in every encoding.
                 Err(error) => {
                     prop_assert!(matches!(error, ErrorKind::InvalidUtf8 { .. }), "{error:?}");
                     prop_assert_eq!(assembled(in_chunks(bytes, &sizes)), Err(error));
@@ -119,8 +124,8 @@ proptest! {
 fn captures_come_out_as_the_plain_reading_has_them() {
     let mut seen = 0;
     for capture in captures().iter().filter(|capture| !capture.is_physical()) {
-        let told = assembled([&*capture.bytes]);
-        assert_eq!(told, Ok(expected(&capture.bytes)), "{}", capture.name);
+        let found = assembled([&*capture.bytes]);
+        assert_eq!(found, Ok(expected(&capture.bytes)), "{}", capture.name);
         seen += 1;
     }
     assert!(seen > 170, "{seen} captures");

@@ -20,7 +20,7 @@ const T: u32 = 16_384;
 const ID: (&str, u32, i32, bool) = ("id", 23, -1, true);
 const NAME: (&str, u32, i32, bool) = ("name", 25, -1, false);
 
-/// A spool that counts its files and refuses to hold more than so many bytes.
+/// A spool that counts its files and rejects bytes beyond a limit.
 #[derive(Debug, Default)]
 struct Disk {
     size: usize,
@@ -181,7 +181,7 @@ fn a_full_disk_is_an_error_and_takes_nothing_back() {
             panic!("{error:?}")
         };
         assert_eq!(kind, io::ErrorKind::StorageFull);
-        // What was open is given up, its files with it.
+        // Open transactions are dropped, with their files.
         assert_eq!(disk.open.load(Ordering::Relaxed), 0);
     }
 }
@@ -194,7 +194,7 @@ fn without_a_spool_memory_is_the_limit() {
     }
     let bytes = stream.commit().bytes();
     let small = || Assembler::default().with_spool_memory(1_000);
-    // All of it lies in one block.
+    // All of it is in one block.
     assert_eq!(rows_of(&mut small(), [&*bytes]).1, None);
     let (rows, error) = rows_of(&mut small(), in_chunks(&bytes, &[500]));
     assert!(rows.is_empty());
@@ -216,7 +216,7 @@ fn a_message_past_the_limit_is_refused_wherever_it_lies() {
         let frames: Vec<usize> = stream.frames().iter().map(Vec::len).collect();
         let frame = *frames.iter().max().unwrap();
         let offset: usize = frames.iter().take_while(|it| **it != frame).sum();
-        // The message without what carries it: a frame's head and that of XLogData.
+        // The message without the headers of its frame and XLogData.
         let size = frame - 30;
         for pieces in [&[usize::MAX][..], &[7]] {
             let mut limited = Assembler::default().with_message_limit(1_000);

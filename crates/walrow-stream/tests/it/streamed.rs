@@ -38,7 +38,7 @@ fn three(id: &str) -> [OwnedCell; 3] {
     [text(id), null(), null()]
 }
 
-/// The rows, whatever the cut.
+/// The rows, for every cut.
 fn rows(stream: &Stream) -> Vec<String> {
     let bytes = stream.bytes();
     let (whole, error) = rows_of(&mut Assembler::default(), [&*bytes]);
@@ -127,7 +127,8 @@ fn what_was_rolled_back_is_left_out_and_not_counted() {
             .insert(T, &two("6"))
             .stream_stop()
             .stream_commit(0x1000, 700);
-        // A message is always the top-level transaction's: nobody can tell that it was rolled back.
+        // A Message always has the top-level transaction's ID: the stream does not contain that it
+        // was rolled back.
         let expected = [
             "700 0/1000",
             "  0 +1 t/2",
@@ -150,7 +151,7 @@ fn a_transaction_that_was_rolled_back_leaves_nothing() {
     .stream_stop()
     .stream_abort(700, 700)
     .stream_abort(701, 701)
-    // Its relation is not the session's.
+    // Its relation does not become the session's.
     .begin(0x2000, 702)
     .insert(T, &two("3"))
     .commit();
@@ -175,7 +176,7 @@ fn rows_keep_the_version_they_arrived_under() {
         .insert(T, &[text("3")])
         .commit()
         .stream_commit(0x2000, 700)
-        // What arrived outside since stands.
+        // A later definition from outside stream blocks stays.
         .begin(0x3000, 702)
         .insert(T, &[text("4")])
         .commit();
@@ -221,7 +222,7 @@ fn a_definition_of_an_aborted_subtransaction_does_not_leak() {
         .insert(T, &three("3"))
         .stream_stop()
         .stream_abort(700, 701);
-    // Without a new Relation: what held outside when the row arrived.
+    // Without a new Relation: the definition that applied outside when the row arrived.
     let stream = stream
         .stream_start(700)
         .insert(T, &two("4"))
@@ -274,7 +275,8 @@ fn two_open_streams_may_see_different_definitions() {
 
 #[test]
 fn the_transaction_that_made_the_change_decides() {
-    // Two are open; one of them renames the schema, the other only repeats what holds.
+    // Two transactions are open. One renames the schema, the other only repeats the session's
+    // definition.
     let t = |stream: Stream, schema: &str| {
         stream.relation(T, schema, "t", ReplicaIdentity::Default, &[ID, NAME])
     };
@@ -311,7 +313,7 @@ fn the_transaction_that_made_the_change_decides() {
     assert_eq!(after(reversed(streams("new", "old"))), "new.t");
     assert_eq!(after(in_order(streams("old", "new"))), "new.t");
     assert_eq!(after(in_order(streams("new", "old"))), "new.t");
-    // Told outside since, neither counts.
+    // After a later definition outside stream blocks, neither is promoted.
     let outside = t(streams("new", "old").begin(0x1800, 703), "newest").commit();
     assert_eq!(after(in_order(outside)), "newest.t");
 }
@@ -376,7 +378,7 @@ fn a_new_session_starts_open_transactions_again() {
         .stream_commit(0x1000, 700);
     assert_eq!(rows(&stream), ["700 0/1000", "  0 +1 t/2", "  1 +2 t/2"]);
 
-    // Cut inside a chunk, by an error of the server's too.
+    // Cut inside a chunk, also by a server error.
     let open = t2(Stream::new().session().stream_start(700)).insert(T, &two("1"));
     let again = t2(open
         .error("57P01", "terminating connection")
@@ -434,11 +436,11 @@ fn impossible_orders_are_refused() {
     for (stream, expected) in cases {
         assert_eq!(fault(&stream), expected);
     }
-    // Two sessions' bytes, one after the other, and nothing that says so.
+    // The bytes of two sessions, one after the other, without a mark between them.
     let twice = [open().stream_stop().bytes(), open().bytes()].concat();
     let (_, error) = rows_of(&mut Assembler::default(), [&*twice]);
     assert_eq!(error, Some(ErrorKind::StreamRestarted { xid: 700 }));
-    // A row that no Relation described is found when its transaction is committed.
+    // A row without a Relation is an error when its transaction commits.
     let bare = Stream::new()
         .stream_start(700)
         .insert(T, &two("1"))
@@ -463,7 +465,7 @@ fn a_stream_that_starts_late_leaves_out_what_began_before() {
         .stream_stop()
         .stream_commit(0x1000, 700)
         .stream_commit(0x2000, 690)
-        // What it described is the session's, as it was committed.
+        // Its definitions are the session's, because it was committed.
         .begin(0x3000, 701);
     let bytes = rest.insert(T, &two("3")).commit().bytes();
     let late = &bytes[front..];
@@ -542,7 +544,8 @@ fn a_large_transaction_that_is_left_out_is_read_past_in_parts() {
         assert!(!matches!(item, Event::Change(_)));
     }
     assert_eq!(parts, 2);
-    // So is one that lies whole in the input, which may be cut anywhere meanwhile.
+    // So is a transaction that is complete in the input, which the caller may cut anywhere
+    // meanwhile.
     let mut plain = t2(Stream::new().session().begin(0x1000, 700));
     for _ in 0..many {
         plain = plain.insert(T, &two("1"));
@@ -598,7 +601,7 @@ fn what_was_delivered_before_is_left_out() {
         "  0 +3 t/3",
     ];
     assert_eq!(from(0), all);
-    // A commit record's end is what counts; the relations of what is left out are known.
+    // The end of the commit record decides. The relations of skipped transactions are known.
     assert_eq!(from(0x102f), all);
     assert_eq!(from(0x1030), all[2..]);
     assert_eq!(from(0x1100), ["  0 \"after\"", "701 0/2000", "  0 +3 t/3"]);

@@ -1,4 +1,4 @@
-//! Plain streams, message by message: what comes out, and when nothing may.
+//! Plain streams, message by message: which events they give, and when they must give none.
 
 use crate::lines;
 
@@ -19,7 +19,7 @@ fn row(id: &str) -> [OwnedCell; 2] {
     [text(id), null()]
 }
 
-/// Two transactions with everything between and inside that a plain stream can hold.
+/// Two transactions with everything between and inside them that a plain stream can contain.
 fn lively() -> Stream {
     table(
         Stream::new()
@@ -80,7 +80,7 @@ fn the_cut_changes_nothing() {
     }
 }
 
-/// What is given again after an item may be cut differently.
+/// After an event, the rest of the input may be cut differently.
 #[test]
 fn input_may_shrink_between_calls() {
     let bytes = lively().bytes();
@@ -448,7 +448,7 @@ fn every_framing_tells_the_same_and_counts_the_users_bytes() {
     let message = run(Framing::Message, stream.messages());
     assert_eq!(wire.0, copy_data.0);
     assert_eq!(wire.0, message.0);
-    // Found at the Commit; told of the row.
+    // Found at the Commit, reported for the row.
     let row_at = |sizes: Vec<usize>| sizes[..sizes.len() - 2].iter().sum::<usize>() as u64;
     assert_eq!(
         wire.1.offset,
@@ -492,7 +492,7 @@ fn rows_that_are_left_out_are_counted_and_not_read() {
         )
         .begin(0x1000, 700)
         .insert(1, &[text("1")])
-        // Of more cells than it has columns: nobody looks.
+        // It has more cells than columns, but is not read.
         .insert(1, &[text("2"), text("2")])
         .insert(2, &[text("3")])
         .commit()

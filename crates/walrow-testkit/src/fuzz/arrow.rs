@@ -1,6 +1,6 @@
-//! Arbitrary bytes as a stream, and arbitrary cells in columns of every type, into Arrow.
+//! Decodes arbitrary bytes as a stream, and arbitrary cells in columns of every type, into Arrow.
 
-use super::cuts::decode;
+use super::decoding::{decode, options};
 use crate::{Stream, binary, text};
 use arrow_array::cast::AsArray;
 use std::sync::{Arc, LazyLock};
@@ -8,10 +8,10 @@ use walrow_arrow::{DecoderBuilder, OnUnrepresentable, Profile};
 use walrow_stream::Catalog;
 use walrow_wire::ReplicaIdentity;
 
-/// Rows or an error, whatever the bytes: no panic, no hang, no memory by a claimed length.
+/// Any bytes give rows or an error: no panic, no hang, no memory for a claimed length.
 ///
-/// The first byte chooses the options. With its high bit set, what follows is a type and a cell,
-/// which in binary gives the same array as its text; else a stream.
+/// The first byte chooses the options. If its high bit is set, a type and a cell follow: the binary
+/// cell gives the same array as its text. Otherwise a stream follows.
 pub fn arrow(data: &[u8]) {
     let Some((&choice, rest)) = data.split_first() else {
         return;
@@ -64,14 +64,14 @@ fn forms_agree(options: &DecoderBuilder, of: (u32, i32), cell: &[u8]) {
         }
     };
     let as_text = options.clone().with_profile(Profile::Text);
-    // A column that has more to check than text has may refuse what text lets through.
+    // A typed column checks more than text, so it may reject a cell that text accepts.
     let (Some(expected), Some(rendered)) =
         (read(options, binary(cell)), read(&as_text, binary(cell)))
     else {
         return;
     };
     let rendered = rendered.column(0).as_string::<i32>();
-    // Text does not say which NaN it was.
+    // Text does not distinguish NaNs.
     let Some(rendered) = rendered.iter().flatten().find(|it| !it.contains("NaN")) else {
         return;
     };
@@ -85,27 +85,8 @@ fn catalog() -> Arc<Catalog> {
     Arc::clone(&PARSED)
 }
 
-/// Options by a byte's low bits.
-pub(super) fn options(choice: u8) -> DecoderBuilder {
-    let profile = match choice & 3 {
-        0 => Profile::Spark,
-        1 => Profile::Text,
-        _ => Profile::Arrow,
-    };
-    let policy = if choice & 4 == 0 {
-        OnUnrepresentable::Error
-    } else {
-        OnUnrepresentable::Null
-    };
-    let rows = if choice & 8 == 0 { 3 } else { 1_000 };
-    DecoderBuilder::new()
-        .with_profile(profile)
-        .with_unrepresentable(policy)
-        .with_batch_rows(rows)
-}
-
-/// Every built-in type and its array, the types of the catalog, and one that nobody knows. Seeds name the first ones by
-/// their places.
+/// Every built-in type and its array, the types of the catalog, and an unknown type. Seeds refer to
+/// the first ones by their index.
 const TYPES: [u32; 172] = [
     16, 17, 18, 19, 20, 21, 23, 25, 26, 28, 114, 700, 701, 869, 1042, 1043, 1082, 1083, 1114, 1184,
     1186, 1266, 1700, 2950, 3802, 5069, 1000, 1001, 1005, 1007, 1009, 1185, 1231, 90_000, 22, 24,
@@ -143,5 +124,6 @@ const CATALOG: &str = r#"{"types": [
     {"oid": 20017, "schema": "public", "name": "loop", "kind": "range", "subtype": 20017}
 ]}"#;
 
-/// None, and numeric(12,2), (38,10), (5,-2), (3,7), (40,2); one bit, or a vector of one.
+/// No modifier, then numeric(12,2), (38,10), (5,-2), (3,7), (40,2), then one bit or a vector of
+/// one.
 const MODIFIERS: [i32; 7] = [-1, 786_438, 2_490_382, 329_730, 196_619, 2_621_446, 1];

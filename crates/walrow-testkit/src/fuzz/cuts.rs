@@ -1,8 +1,8 @@
-//! The same stream in other pieces.
+//! The same stream in different pieces.
 
-use super::arrow::options;
+use super::decoding::{decode, options};
 use crate::in_chunks;
-use walrow_arrow::{Batch, DecoderBuilder, Error};
+use walrow_arrow::Batch;
 
 /// A stream gives the same batches and the same end however it is cut.
 ///
@@ -27,37 +27,4 @@ pub fn cuts(data: &[u8]) {
         records(&cut.0),
         "other rows in pieces of {sizes:?}"
     );
-}
-
-/// All batches of a stream in these pieces, and what ended it.
-pub(super) fn decode<'a>(
-    options: DecoderBuilder,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (Vec<Batch>, Option<Error>) {
-    let mut decoder = options
-        .build()
-        .expect("the options are none of the fuzzer's");
-    let mut batches = Vec::new();
-    for piece in pieces {
-        let mut rest = piece;
-        loop {
-            let result = decoder.decode(rest);
-            let before = batches.len();
-            batches.extend(std::iter::from_fn(|| decoder.next_batch().ok().flatten()));
-            match result {
-                Ok(consumed) => rest = &rest[consumed..],
-                Err(error) => {
-                    assert_eq!(decoder.decode(rest).as_ref(), Err(&error));
-                    assert!(!error.to_string().is_empty());
-                    return (batches, Some(error));
-                }
-            }
-            if rest.is_empty() && batches.len() == before {
-                break;
-            }
-        }
-    }
-    let end = decoder.finish().err();
-    batches.extend(std::iter::from_fn(|| decoder.next_batch().ok().flatten()));
-    (batches, end)
 }

@@ -1,10 +1,11 @@
-//! Arbitrary bytes as a connection's.
+//! Reads arbitrary bytes as those of a connection.
 
 use super::messages;
 use crate::{OwnedFrame, walk};
 use walrow_wire::{BackendMessage, CopyData, Frame};
 
-/// Whatever parses re-encodes to the same bytes, and all else is an error inside the input.
+/// Frames that parse re-encode to the same bytes. All other input is an error with an offset inside
+/// it.
 pub fn frames(data: &[u8]) {
     let mut walked = 0;
     let end = walk(data, |step| {
@@ -27,7 +28,7 @@ pub fn frames(data: &[u8]) {
             assert!(!error.to_string().is_empty());
         }
     }
-    // What stands behind the fault is looked at as well, frame by frame, in any state.
+    // The bytes after the fault are checked too, frame by frame, in any state.
     let mut rest = data.get(walked..).unwrap_or_default();
     while let Ok(Some((frame, size))) = Frame::parse(rest) {
         if let Ok(BackendMessage::CopyData(CopyData::XLogData(data))) = BackendMessage::parse(frame)

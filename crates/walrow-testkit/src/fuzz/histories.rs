@@ -1,4 +1,4 @@
-//! Arbitrary histories, each delivered in two ways and then broken in one place.
+//! Reads arbitrary histories, each delivered in two ways and then broken in one place.
 
 use super::frames;
 use crate::history::Expected;
@@ -7,8 +7,8 @@ use crate::{History, in_chunks};
 use arbitrary::Unstructured;
 use walrow_stream::{Assembler, ErrorKind, Event, RowChange};
 
-/// Both deliveries come to what the history says, for the slow reader and, in any cut, for the
-/// assembler; a broken stream is an error or a round trip.
+/// Both deliveries give the history's transactions, in the slow reader and, with any cut, in the
+/// assembler. A broken stream is an error or a round trip.
 pub fn histories(data: &[u8]) -> arbitrary::Result<()> {
     let mut u = Unstructured::new(data);
     let history: History = u.arbitrary()?;
@@ -21,17 +21,17 @@ pub fn histories(data: &[u8]) -> arbitrary::Result<()> {
         assert_eq!(committed.transactions, expected);
         assert_eq!(committed.notes, history.expected_notes());
         let found = assembled(in_chunks(&bytes, &sizes)).expect("a history's stream is valid");
-        assert_eq!(found, expected.iter().map(told).collect::<Vec<_>>());
+        assert_eq!(found, expected.iter().map(summary).collect::<Vec<_>>());
         frames(&stream.broken(&mut u)?.bytes());
     }
     Ok(())
 }
 
-/// A transaction's ID and LSNs, and of each change its seq, its kind and the columns of its
-/// relation.
-type Told = (u32, u64, u64, Vec<(u64, u8, usize)>);
+/// A transaction's ID and LSNs, and for each change its seq, its kind and its relation's number of
+/// columns.
+type Summary = (u32, u64, u64, Vec<(u64, u8, usize)>);
 
-fn told(transaction: &Expected) -> Told {
+fn summary(transaction: &Expected) -> Summary {
     let changes = transaction.changes.iter().map(|change| {
         let kind = change.message.bytes()[0];
         let columns = change.columns.first().copied().unwrap_or(0);
@@ -46,9 +46,9 @@ fn told(transaction: &Expected) -> Told {
     (xid, commit_lsn, end_lsn, changes.collect())
 }
 
-fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Told>, ErrorKind> {
+fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Summary>, ErrorKind> {
     let mut assembler = Assembler::default();
-    let mut found: Vec<Told> = Vec::new();
+    let mut found: Vec<Summary> = Vec::new();
     for piece in pieces {
         let mut rest = piece;
         while let Some(item) = assembler.next(&mut rest).map_err(|error| error.kind)? {

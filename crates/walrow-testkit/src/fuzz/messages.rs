@@ -1,10 +1,10 @@
-//! Arbitrary bytes as one message of pgoutput.
+//! Reads arbitrary bytes as one message of pgoutput.
 
 use crate::OwnedMessage;
 use walrow_wire::Message;
 
-/// Whatever parses has the same bytes by both encoders, and all else is an error inside the
-/// input.
+/// A message that parses has the same bytes from both encoders. All other input is an error with an
+/// offset inside it.
 pub fn messages(data: &[u8]) {
     for in_stream in [false, true] {
         match Message::parse(data, in_stream) {

@@ -1,10 +1,11 @@
 //! The bodies of the fuzz targets: ordinary functions that panic on a fault.
 //!
-//! One file a body. A target in `fuzz/` does nothing but call its body, and `tests/seeds.rs`
-//! replays the seeds through them without a fuzzer.
+//! One file per body. `decoding` runs the decoder for two of them. A target in `fuzz/` only calls
+//! its body, and `tests/seeds.rs` replays the seeds through the bodies without a fuzzer.
 
 mod arrow;
 mod cuts;
+mod decoding;
 mod frames;
 mod histories;
 mod messages;

@@ -1,11 +1,11 @@
-//! Arbitrary valid frames.
+//! Writes and reads arbitrary valid frames.
 
 use crate::OwnedFrame;
 use arbitrary::Unstructured;
 use walrow_wire::{BackendMessage, Frame};
 
-/// A frame written without walrow's encoder reads as the same fields and re-encodes to the same
-/// bytes; a frame cut short asks for more.
+/// A frame that was written without walrow's encoder parses to the same fields and re-encodes to
+/// the same bytes. A cut frame needs more bytes.
 pub fn roundtrip(data: &[u8]) -> arbitrary::Result<()> {
     let mut u = Unstructured::new(data);
     let owned: OwnedFrame = u.arbitrary()?;

@@ -1,20 +1,26 @@
-//! Message after message.
+//! Reads a stream message by message.
 
+use super::outcome::{Committed, Described, ReadOptions, Reason};
 use super::transaction::{Own, Row, Transaction};
-use super::{Committed, Described, LONGEST_NAME, LONGEST_ORIGIN, MOST_COLUMNS, Reason, Told};
 use crate::history::{Expected, ExpectedChange};
 use crate::{OwnedMessage, PgText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use walrow_wire::{BackendMessage, CopyData};
 
-/// What the session knows of a relation.
+/// No server has longer names; they are rejected.
+const LONGEST_NAME: usize = 256;
+const LONGEST_ORIGIN: usize = 8192;
+const MOST_COLUMNS: usize = 1600;
+
+/// A relation of the session.
 struct Known {
     relation: Arc<Described>,
-    /// When it was described outside streams, and when it was last taken over from a stream.
+    /// When it was described outside stream blocks, and when it was last promoted from a stream
+    /// block.
     outside: usize,
     taken_over: usize,
-    /// Whether two transactions described it in different ways at the same time.
+    /// Whether two concurrent transactions described it differently.
     unclear: bool,
 }
 
@@ -26,17 +32,18 @@ enum Begin {
 
 #[derive(Default)]
 pub(super) struct Reader {
-    told: Told,
+    options: ReadOptions,
     pub(super) committed: Committed,
     relations: BTreeMap<u32, Known>,
     arrivals: usize,
     plain: Option<(u32, Begin, Transaction)>,
     block: Option<u32>,
     streamed: BTreeMap<u32, Transaction>,
-    /// By name, transaction and the end of the prepare.
+    /// By GID, transaction ID and end LSN of the prepare.
     pub(super) prepared: BTreeMap<(PgText, u32, u64), Transaction>,
-    /// Committed prepared ones: transaction and end; and those that were not held.
+    /// Committed prepared transactions: ID and end LSN.
     finished: BTreeSet<(u32, u64)>,
+    /// The same, for those that were committed without a known prepare.
     alone: BTreeSet<(u32, u64)>,
     /// Whether an empty transaction was prepared.
     prepares_empty: bool,
@@ -65,9 +72,9 @@ fn name(text: &PgText) -> Result<(), Reason> {
 }
 
 impl Reader {
-    pub(super) fn new(told: Told) -> Self {
+    pub(super) fn new(options: ReadOptions) -> Self {
         Self {
-            told,
+            options,
             ..Self::default()
         }
     }
@@ -150,7 +157,7 @@ impl Reader {
                 let held = (gid.clone(), xid, 0)..=(gid, xid, u64::MAX);
                 let keys = self.prepared.range(held);
                 let keys: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
-                // The last one is meant, and those before it are long over.
+                // Only the last one can still be open.
                 let held = keys.iter().map(|key| self.prepared.remove(key));
                 if let Some(transaction) = held.last().flatten() {
                     self.finished.insert((xid, end_lsn));
@@ -183,7 +190,7 @@ impl Reader {
                     (true, None) => false,
                     (true, Some(known)) if known.lost => false,
                     (false, Some(known)) => known.lost,
-                    (false, None) if self.told.late_start => true,
+                    (false, None) if self.options.late_start => true,
                     _ => return Err(Reason::Impossible("a Stream Start out of place")),
                 };
                 if first {
@@ -276,7 +283,7 @@ impl Reader {
             } => {
                 self.outside()?;
                 utf8(&prefix)?;
-                if self.told.start.is_none_or(|start| lsn > start) {
+                if self.options.start.is_none_or(|start| lsn > start) {
                     self.committed.notes.push((lsn, prefix));
                     self.committed.ends.push(lsn);
                 }
@@ -297,7 +304,7 @@ impl Reader {
         utf8(&gid)?;
         demand(self.block.is_none(), "a Prepare inside a block")?;
         let Some((_, begin, transaction)) = self.plain.take() else {
-            // An empty one, unless what the session held before is told again.
+            // It is empty, unless it is a repetition of a known prepare.
             self.committed.unannounced += 1;
             self.prepares_empty = true;
             let held = (gid.clone(), xid, 0)..=(gid.clone(), xid, u64::MAX);
@@ -322,19 +329,19 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether the commit of a prepared transaction that is not held is one of an empty one.
+    /// Whether the commit of an unknown prepared transaction means that it is empty.
     fn is_missed(&mut self, xid: u32, end_lsn: u64) -> Result<bool, Reason> {
-        let told = self.told.start.is_some_and(|start| end_lsn <= start);
-        if told || self.finished.contains(&(xid, end_lsn)) {
+        let delivered = self.options.start.is_some_and(|start| end_lsn <= start);
+        if delivered || self.finished.contains(&(xid, end_lsn)) {
             return Ok(false);
         }
-        // A server that sends a Prepare of empty transactions sends it of all of them.
+        // A server that sends a Prepare for empty transactions sends it for all of them.
         let again = !self.alone.insert((xid, end_lsn));
-        if self.told.late_start || self.prepares_empty || again {
+        if self.options.late_start || self.prepares_empty || again {
             return Err(Reason::Unclear("a commit of what is not held"));
         }
         demand(
-            self.told.start.is_none(),
+            self.options.start.is_none(),
             "a commit of what was prepared before",
         )?;
         Ok(true)
@@ -344,7 +351,7 @@ impl Reader {
         self.outside()?;
         let transaction = self.streamed.remove(&xid);
         demand(
-            transaction.is_some() || self.told.late_start,
+            transaction.is_some() || self.options.late_start,
             "an end without its Stream Start",
         )?;
         Ok(transaction)
@@ -378,7 +385,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A committed transaction's description becomes the session's, unless a later one is.
+    /// Promotes a committed transaction's description, unless the session has a later one.
     fn take_over(&mut self, own: Own) {
         self.arrivals += 1;
         let now = self.arrivals;
@@ -446,7 +453,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The relation as it is described now, and the streamed (sub)transaction that did so.
+    /// The current description of the relation, and the streamed (sub)transaction that sent it.
     fn relation(&mut self, oid: u32) -> Result<(Arc<Described>, Option<u32>), Reason> {
         let open = self.block.and_then(|xid| self.streamed.get_mut(&xid));
         if let Some(transaction) = &open {
@@ -485,7 +492,7 @@ impl Reader {
         end_lsn: u64,
         commit_time: i64,
     ) {
-        if transaction.lost || self.told.start.is_some_and(|start| end_lsn <= start) {
+        if transaction.lost || self.options.start.is_some_and(|start| end_lsn <= start) {
             return;
         }
         let mut seq = 0;

@@ -1,6 +1,6 @@
-//! What a transaction is until it ends.
+//! An open transaction.
 
-use super::{Described, Reason};
+use super::outcome::{Described, Reason};
 use crate::{OwnedMessage, PgText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ pub(super) struct Own {
 pub(super) struct Transaction {
     pub(super) origin: Option<PgText>,
     pub(super) rows: Vec<Row>,
-    /// Its own descriptions, in the order they arrived; of a streamed one only.
+    /// Its own descriptions in order of arrival. Only for a streamed transaction.
     pub(super) own: Vec<Own>,
-    /// What the session takes over of them at its end.
+    /// The descriptions that its commit promotes.
     pub(super) kept: BTreeMap<u32, Own>,
-    /// The session's descriptions that its rows were read by.
+    /// The session's descriptions that its rows use.
     pub(super) used: BTreeMap<u32, Arc<Described>>,
     pub(super) aborted: BTreeSet<u32>,
     /// Whether its begin is missing.
@@ -38,7 +38,7 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// A subtransaction is rolled back; its logical messages do not name it, and stay.
+    /// Rolls back a subtransaction. Its logical messages do not name it, so they stay.
     pub(super) fn abort(&mut self, subxid: u32) -> Result<(), Reason> {
         self.rows.retain(|row| row.writer != Some(subxid));
         self.own.retain(|own| own.writer != subxid);

@@ -1,4 +1,4 @@
-//! Histories are what they say, however they are delivered.
+//! Histories give the expected transactions, in every way of delivery.
 
 use proptest::prelude::*;
 use walrow_testkit::reference::committed;
@@ -29,7 +29,7 @@ proptest! {
     }
 }
 
-/// A guard: random bytes do make the histories that the properties are about.
+/// A guard: random bytes make the kinds of histories that the properties need.
 #[test]
 fn histories_are_rich() {
     use arbitrary::{Arbitrary, Unstructured};
@@ -136,7 +136,7 @@ fn a_stream_by_hand_is_valid() {
     assert_eq!(committed.transactions[0].commit_time, Stream::time(700));
     assert_eq!(committed.notes, [(0x2000, "note".into())]);
 
-    // The other framings are made of the same bytes.
+    // The other framings contain the same bytes.
     let messages = stream.messages();
     let begin = messages
         .iter()

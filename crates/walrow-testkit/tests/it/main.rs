@@ -1,4 +1,4 @@
-//! The test kit itself, and what it drives.
+//! Tests of the test kit, and tests that it drives.
 
 mod history;
 mod operations;

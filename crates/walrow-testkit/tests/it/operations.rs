@@ -1,11 +1,14 @@
-//! Operations on streams of any kind, for a time, on inputs that follow from a seed.
+//! Operations on streams of any kind, for a limited time, on inputs from a seed.
 //!
 //! - `WALROW_FUZZ_SECONDS`: for how long, 60 by default.
 //! - `WALROW_FUZZ_SEED`: another seed.
 //! - `WALROW_FUZZ_REPLAY`: the path of one input, which is run alone.
 
 #![expect(clippy::panic, reason = "a panic is how a test fails")]
-#![expect(clippy::print_stderr, reason = "a seed is told, should the run fail")]
+#![expect(
+    clippy::print_stderr,
+    reason = "prints the seed, in case the run fails"
+)]
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -22,10 +25,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use walrow_testkit::fuzz::operations::{Reached, described, plan_and_frames, reached, written_out};
 
-/// What a run follows from where no seed is given.
+/// The default seed.
 const SEED: u64 = 1;
 
-/// Numbers that follow from a seed: splitmix64.
+/// Numbers from a seed: splitmix64.
 struct Random(u64);
 
 impl Random {
@@ -37,7 +40,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Bytes for a plan, mutations and a history or two.
+    /// Bytes for a plan, mutations and one or two histories.
     fn input(&mut self) -> Vec<u8> {
         let size = 256 + (self.next() % 6) * 512;
         (0..size / 8)
@@ -54,8 +57,8 @@ fn number(name: &str) -> Option<u64> {
     )
 }
 
-/// How an input fails, if it does. A mutation may find nothing to change, and an input be too
-/// short for it: that is no failure.
+/// The failure of an input, if it fails. A mutation may find nothing to change, or an input may be
+/// too short for it: that is no failure.
 fn failure(input: &[u8]) -> Option<String> {
     let text = |panic: Box<dyn Any + Send>| match panic.downcast::<String>() {
         Ok(text) => *text,
@@ -66,7 +69,7 @@ fn failure(input: &[u8]) -> Option<String> {
     catch_unwind(|| reached(input)).map_err(text).err()
 }
 
-/// What failures have in common that are of one fault: their words, without numbers.
+/// The common part of failures with the same cause: their words, without numbers.
 fn gist(failure: &str) -> String {
     let line = failure.lines().next().unwrap_or_default();
     line.chars()
@@ -75,8 +78,8 @@ fn gist(failure: &str) -> String {
         .collect()
 }
 
-/// The input with its stream written out, as few frames as fail in the same way, and a plan of as
-/// many zeros.
+/// The input with its stream written out, reduced to as few frames as fail in the same way, and a
+/// plan with as many zeros as possible.
 fn smaller(input: &[u8], failed: &str) -> Vec<u8> {
     let fails = |input: &[u8]| failure(input).is_some_and(|it| gist(&it) == gist(failed));
     let Ok(written) = written_out(input) else {
@@ -114,7 +117,7 @@ fn smaller(input: &[u8], failed: &str) -> Vec<u8> {
     [&plan[..], &frames.concat()].concat()
 }
 
-/// Keeps an input where it can be replayed from.
+/// Writes an input to a file, to replay it.
 fn keep(input: &[u8]) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     input.hash(&mut hasher);
@@ -125,7 +128,7 @@ fn keep(input: &[u8]) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
-/// Runs one input; a failure panics with where it was kept.
+/// Runs one input. A failure panics with the path of the written input.
 fn run(input: &[u8], seed: u64) -> Option<Reached> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
@@ -168,7 +171,7 @@ fn operations_hold_for_a_time() {
     eprintln!("seed {seed}: {runs} runs in {seconds} s, {rows} rows");
 }
 
-/// A guard: inputs reach what the properties are about.
+/// A guard: inputs reach everything that the properties need.
 #[test]
 fn inputs_reach_everything() {
     let mut random = Random(SEED);

@@ -1,4 +1,4 @@
-//! The reference on what servers sent: one history, read in different ways.
+//! The reference reads captures of servers: the same history, sent in different ways.
 
 #![expect(clippy::expect_used, reason = "a panic is how a test fails")]
 
@@ -21,8 +21,8 @@ fn read(capture: &Capture) -> Committed {
     committed(&capture.bytes).expect(&capture.name)
 }
 
-/// Rows and truncates of transactions that have any: a message of a stream block outlives its
-/// subtransaction, and an empty transaction is sent only if it was prepared.
+/// Rows and truncates of transactions that have any: a Message of a stream block survives its
+/// subtransaction's rollback, and an empty transaction is sent only if it was prepared.
 fn rows(committed: Committed) -> Vec<Expected> {
     let mut transactions = committed.transactions;
     for transaction in &mut transactions {
@@ -67,7 +67,7 @@ fn text_and_binary_bring_the_same_rows_but_for_their_values() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Makes all values the same, whichever format they came in.
+/// Makes all values the same, in either format.
 fn blank(message: &mut OwnedMessage) {
     let cells = match message {
         OwnedMessage::Insert { new, .. } => vec![new],

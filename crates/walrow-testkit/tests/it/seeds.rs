@@ -1,4 +1,4 @@
-//! The fuzz targets' bodies, on their seeds and on what the last faults were found with.
+//! Runs the bodies of the fuzz targets on their seeds and on inputs of earlier faults.
 
 use std::collections::BTreeMap;
 use walrow_testkit::{fuzz, seeds};
@@ -30,7 +30,8 @@ fn seeds_replay() {
     assert!(replayed.values().all(|count| *count >= 3), "{replayed:?}");
 }
 
-/// The fuzz targets' properties on numbers, which are no text by chance: no type is left to a longer run alone.
+/// The fuzz targets' properties with valid numbers, which random text rarely is: so that short runs
+/// test every type.
 #[test]
 fn short_cells_of_every_type_agree_in_both_forms() {
     let interesting = [0_u8, 1, 2, 0x40, 0x7f, 0x80, 0xc0, 0xff, b'a', b'{'];

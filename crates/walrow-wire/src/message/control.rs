@@ -1,8 +1,8 @@
 //! Messages about transactions: their begin and end, streamed and prepared, their origin, and
 //! logical decoding messages.
 //!
-//! Field names and order are the manual's. The flags byte of Commit, Stream Commit and the
-//! two-phase messages has no bit defined yet: anything but 0 is an error.
+//! Field names and order follow the manual. The flags byte of Commit, Stream Commit and the
+//! two-phase messages has no defined bit yet: any value except 0 is an error.
 
 use super::{put_stream_xid, stream_xid};
 use crate::cursor::Cursor;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::{Lsn, PgString, Timestamp, Xid};
 use alloc::vec::Vec;
 
-/// `B`: a transaction that arrives whole, at its commit.
+/// `B`: the begin of a transaction that is sent whole, after its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begin {
     /// Where the commit record starts: the Commit's `commit_lsn`.
@@ -44,9 +44,9 @@ impl Begin {
 pub struct Commit {
     /// Where the commit record starts.
     pub commit_lsn: Lsn,
-    /// Where it ends: what a client confirms.
+    /// Where it ends: the LSN that a client confirms.
     pub end_lsn: Lsn,
-    /// When it was committed; not monotonic.
+    /// When it was committed. Not monotonic.
     pub commit_time: Timestamp,
 }
 
@@ -69,10 +69,10 @@ impl Commit {
     }
 }
 
-/// `O`: the transaction was replicated from elsewhere.
+/// `O`: the origin of a transaction that was itself replicated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin<'a> {
-    /// The commit's LSN there; 0/0 in a stream block, or where the writer set none.
+    /// The commit LSN on the origin server; 0/0 in a stream block, or if the writer set none.
     pub commit_lsn: Lsn,
     /// The origin's name.
     pub name: PgString<'a>,
@@ -93,18 +93,18 @@ impl<'a> Origin<'a> {
     }
 }
 
-/// `M`: what `pg_logical_emit_message` wrote.
+/// `M`: a logical decoding message, written by `pg_logical_emit_message`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogicalMessage<'a> {
     /// In a stream block, the top-level transaction.
     pub xid: Option<Xid>,
-    /// Whether it belongs to a transaction; otherwise it stands even if its writer rolled back.
+    /// Whether it belongs to a transaction. If not, it is sent even if its writer rolled back.
     pub transactional: bool,
     /// Where its record ends.
     pub lsn: Lsn,
     /// Its prefix; may be empty.
     pub prefix: PgString<'a>,
-    /// Its content: bytes, in no encoding.
+    /// Its content: bytes without an encoding.
     pub content: &'a [u8],
 }
 
@@ -158,7 +158,7 @@ impl StreamStart {
     }
 }
 
-/// `c`: a streamed transaction was committed. It stands outside any chunk.
+/// `c`: a streamed transaction was committed. It comes outside stream blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamCommit {
     /// The top-level transaction.
@@ -198,16 +198,16 @@ impl StreamCommit {
 pub struct StreamAbort {
     /// The top-level transaction.
     pub xid: Xid,
-    /// The subtransaction; equal to `xid` where all is rolled back.
+    /// The subtransaction; equal to `xid` if the whole transaction was rolled back.
     pub subxid: Xid,
-    /// Where and when; only with `streaming 'parallel'`, whatever the protocol version.
+    /// Where and when. Sent only with `streaming 'parallel'`, in every protocol version.
     pub abort: Option<AbortRecord>,
 }
 
 /// Where and when a transaction was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortRecord {
-    /// Where the abort record lies.
+    /// Where the abort record is.
     pub lsn: Lsn,
     /// When it was rolled back.
     pub time: Timestamp,
@@ -219,7 +219,7 @@ impl StreamAbort {
         Ok(Self {
             xid: cursor.u32("transaction ID")?,
             subxid: cursor.u32("subtransaction ID")?,
-            // The message's length is the only sign of its form.
+            // Only the message's length shows which form it has.
             abort: match cursor.remaining() {
                 0 => None,
                 _ => Some(AbortRecord {
@@ -329,7 +329,7 @@ prepared_message!(
 );
 
 prepared_message!(
-    /// `K`: a prepared transaction was committed; its rows may lie in an earlier session.
+    /// `K`: a prepared transaction was committed. Its rows may come from an earlier session.
     CommitPrepared, "Commit Prepared",
     commit_lsn: "commit LSN" "Where the commit record starts.",
     "Where it ends.",
@@ -337,7 +337,7 @@ prepared_message!(
 );
 
 prepared_message!(
-    /// `p`: a streamed transaction was prepared. It stands outside any chunk.
+    /// `p`: a streamed transaction was prepared. It comes outside stream blocks.
     StreamPrepare, "Stream Prepare",
     prepare_lsn: "prepare LSN" "Where the prepare record starts.",
     "Where it ends.",

@@ -1,4 +1,4 @@
-//! What kinds of messages there are.
+//! The kinds of messages.
 
 /// The kind of a pgoutput message: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,21 +115,22 @@ impl Kind {
         matches!(self, Self::Relation | Self::Type)
     }
 
-    /// Whether it carries a transaction ID between Stream Start and Stream Stop. These are the
-    /// contents of transactions; all other kinds mark where transactions begin, end or come from.
+    /// Whether it carries a transaction ID between Stream Start and Stream Stop. Such messages are
+    /// the contents of transactions. All other kinds mark where transactions begin, end or come
+    /// from.
     #[inline]
     pub const fn carries_xid(self) -> bool {
         self.is_row() || self.is_definition() || matches!(self, Self::Truncate | Self::Message)
     }
 
-    /// Whether a rolled back subtransaction takes it along. Of a Message, the transaction ID is the
-    /// top-level transaction's, whoever wrote it.
+    /// Whether the rollback of its subtransaction discards it. A Message is not discarded: its
+    /// transaction ID is always the top-level one.
     #[inline]
     pub const fn is_of_subtransaction(self) -> bool {
         self.carries_xid() && !matches!(self, Self::Message)
     }
 
-    /// Whether it ends what a Stream Start or a Begin Prepare began.
+    /// Whether it ends a block that Stream Start or Begin Prepare began.
     pub const fn ends_block(self) -> bool {
         matches!(self, Self::StreamStop | Self::Prepare)
     }

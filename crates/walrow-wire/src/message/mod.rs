@@ -72,13 +72,13 @@ pub enum Message<'a> {
 impl<'a> Message<'a> {
     /// Parses one message.
     ///
-    /// Between a Stream Start and its Stream Stop, and only there, Relation, Type, Insert,
-    /// Update, Delete, Truncate and Message carry a transaction ID after their kind byte. The
-    /// message does not say so itself: `in_stream` does.
+    /// Between a Stream Start and its Stream Stop, and only there, Relation, Type, Insert, Update,
+    /// Delete, Truncate and Message carry a transaction ID after their kind byte. The message
+    /// itself does not show this, so the caller passes `in_stream`.
     ///
     /// # Errors
-    /// Bytes that are not one whole message and nothing more. Cells are walked, so a
-    /// [`Tuple`] of a parsed message is known to be well formed.
+    /// Bytes that are not exactly one whole message. All cells are checked, so a [`Tuple`] of a
+    /// parsed message is well formed.
     #[inline]
     pub fn parse(bytes: &'a [u8], in_stream: bool) -> Result<Self, Error> {
         match UnreadRow::new(bytes, in_stream).and_then(UnreadRow::valid) {
@@ -87,7 +87,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Parses any message field by field, and so can tell which one is wrong.
+    /// Parses any message field by field, so that an error names the field.
     #[inline(never)]
     fn parse_any(bytes: &'a [u8], in_stream: bool) -> Result<Self, Error> {
         let mut cursor = Cursor::new(bytes, "message");
@@ -181,7 +181,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What reads one kind of message, behind its kind byte.
+/// Parses one kind of message, after its kind byte.
 pub(crate) trait Parse<'a>: Sized {
     fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error>;
 }

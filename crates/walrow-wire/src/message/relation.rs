@@ -1,4 +1,4 @@
-//! What a table looks like: Relation and Type.
+//! Messages that describe a table: Relation and Type.
 
 use super::{put_stream_xid, stream_xid};
 use crate::cursor::Cursor;
@@ -21,13 +21,13 @@ pub struct Relation<'a> {
     pub namespace: PgString<'a>,
     /// Its name.
     pub name: PgString<'a>,
-    /// What identifies a row in old tuples.
+    /// The replica identity: which columns old tuples contain.
     pub replica_identity: ReplicaIdentity,
     /// The published columns, in attribute order.
     pub columns: Columns<'a>,
 }
 
-/// What a table sends of a row's old version: `pg_class.relreplident`.
+/// Which old columns a table sends with updates and deletes: `pg_class.relreplident`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReplicaIdentity {
@@ -63,7 +63,7 @@ impl ReplicaIdentity {
     }
 }
 
-/// A relation's columns: known to be well formed, read as they are asked for.
+/// A relation's columns. They are well formed, and are parsed while they are iterated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Columns<'a> {
     count: u16,
@@ -142,7 +142,7 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// Columns made for a message: their bytes go to `buffer`. At most 65,535 are taken.
+    /// Encodes columns for a message into `buffer`. At most 65,535 are used.
     pub fn encoded(columns: impl IntoIterator<Item = Column<'a>>, buffer: &'a mut Vec<u8>) -> Self {
         let mut count = 0_u16;
         buffer.clear();
@@ -156,12 +156,12 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// How many there are; 0 is legal.
+    /// How many columns there are; 0 is legal.
     pub const fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether there is none.
+    /// Whether there are no columns.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -169,7 +169,7 @@ impl<'a> Columns<'a> {
     /// Each column in order.
     pub fn iter(&self) -> impl Iterator<Item = Column<'a>> + use<'a> {
         let mut cursor = Cursor::new(self.bytes, "Relation");
-        // Well formed since `parse`, so this ends after `count` columns and not before.
+        // `parse` checked the bytes, so this yields exactly `count` columns.
         core::iter::from_fn(move || Column::parse(&mut cursor).ok()).take(self.len())
     }
 }

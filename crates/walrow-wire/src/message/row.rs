@@ -1,4 +1,4 @@
-//! What happened to rows: Insert, Update, Delete and Truncate.
+//! Changes of rows: Insert, Update, Delete and Truncate.
 
 use super::tuple::Tuple;
 use super::{put_stream_xid, stream_xid};
@@ -26,7 +26,7 @@ pub struct Update<'a> {
     pub xid: Option<Xid>,
     /// The relation.
     pub relation: Oid,
-    /// The old row or its key, if the replica identity calls for one.
+    /// The old row or its key, if the replica identity requires one.
     pub old: Option<OldTuple<'a>>,
     /// The new row.
     pub new: Tuple<'a>,
@@ -43,18 +43,19 @@ pub struct Delete<'a> {
     pub old: OldTuple<'a>,
 }
 
-/// What was sent of a row's old version; never both.
+/// The old row: its key or all of it, never both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OldTuple<'a> {
-    /// `K`: the identity's columns. All others are sent as NULL, which says nothing of them.
+    /// `K`: the columns of the replica identity. All others are sent as NULL, whatever their
+    /// values.
     Key(Tuple<'a>),
     /// `O`: the whole row, under REPLICA IDENTITY FULL.
     Full(Tuple<'a>),
 }
 
 impl<'a> OldTuple<'a> {
-    /// The tuple, whichever it is.
+    /// The tuple of either variant.
     pub const fn tuple(self) -> Tuple<'a> {
         match self {
             Self::Key(tuple) | Self::Full(tuple) => tuple,
@@ -69,14 +70,14 @@ impl<'a> OldTuple<'a> {
     }
 }
 
-/// `T`: tables were truncated, those that CASCADE took included.
+/// `T`: tables were truncated, including those that CASCADE truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncate<'a> {
     /// In a stream block, the (sub)transaction.
     pub xid: Option<Xid>,
     /// Bit 1: CASCADE; bit 2: RESTART IDENTITY.
     pub options: u8,
-    /// Four bytes a relation.
+    /// Four bytes per relation.
     relations: &'a [[u8; 4]],
 }
 

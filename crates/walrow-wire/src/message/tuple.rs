@@ -11,7 +11,7 @@ use crate::encode::Put;
 use crate::error::{Error, ErrorKind};
 use alloc::vec::Vec;
 
-/// A row or the key of one: known to be well formed, its cells read as they are asked for.
+/// A row or its key. Its cells are well formed, and are parsed while they are iterated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Tuple<'a> {
     count: u16,
@@ -26,14 +26,14 @@ pub enum Cell<'a> {
     Null,
     /// `u`: an unchanged TOAST value, which is not sent. Not NULL.
     Unchanged,
-    /// `t`: what the type's output function wrote.
+    /// `t`: text from the type's output function.
     Text(&'a [u8]),
-    /// `b`: what the type's send function wrote.
+    /// `b`: binary from the type's send function.
     Binary(&'a [u8]),
 }
 
 impl<'a> Tuple<'a> {
-    /// Reads the cells field by field, and so can tell which one is wrong.
+    /// Reads the cells field by field, so that an error names the field.
     pub(super) fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
         let count = cursor.u16("number of columns")?;
         let bytes = cursor.rest();
@@ -60,8 +60,8 @@ impl<'a> Tuple<'a> {
         })
     }
 
-    /// The tuple of so many cells and what follows it, if it is well formed; else [`Tuple::parse`]
-    /// says what is wrong.
+    /// The tuple of `count` cells and the bytes after it, if it is well formed. Otherwise,
+    /// [`Tuple::parse`] returns the error.
     #[inline]
     pub(super) fn split(count: u16, bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let rest = after_cells(bytes, count)?;
@@ -79,12 +79,12 @@ impl<'a> Tuple<'a> {
         self.count as usize
     }
 
-    /// Whether there is none.
+    /// Whether there are no cells.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The size of the cells in bytes, kinds and lengths included.
+    /// The size of the cells in bytes, including kinds and lengths.
     pub const fn byte_len(&self) -> usize {
         self.bytes.len()
     }
@@ -96,9 +96,9 @@ impl<'a> Tuple<'a> {
     }
 }
 
-/// What follows `count` cells, if these are well formed.
+/// The bytes after `count` cells, if these are well formed.
 ///
-/// Apart from its callers for speed: a loop that keeps nothing but the rest runs in registers.
+/// A function of its own for speed: a loop that only needs the rest runs in registers.
 #[inline(never)]
 fn after_cells(bytes: &[u8], count: u16) -> Option<&[u8]> {
     let mut rest = bytes;
@@ -130,7 +130,7 @@ pub struct Cells<'a> {
 impl<'a> Iterator for Cells<'a> {
     type Item = Cell<'a>;
 
-    // The bytes are well formed since `Tuple::parse`; `?` never ends the cells early.
+    // `Tuple::parse` checked the bytes, so `?` never ends the cells early.
     #[inline]
     fn next(&mut self) -> Option<Cell<'a>> {
         let (cell, rest) = first_cell(self.rest)?;
@@ -139,7 +139,7 @@ impl<'a> Iterator for Cells<'a> {
     }
 }
 
-/// The cell in front and what follows it, if it is well formed.
+/// The first cell and the bytes after it, if it is well formed.
 #[inline]
 pub(super) fn first_cell(bytes: &[u8]) -> Option<(Cell<'_>, &[u8])> {
     Some(match bytes {

@@ -1,31 +1,31 @@
-//! Rows that are checked as they are read.
+//! Rows whose cells are checked while they are read.
 
 use super::row::{Delete, Insert, OldTuple, Update};
 use super::tuple::{Cell, Tuple, first_cell};
 use super::{Kind, Message};
 use crate::{Oid, Xid};
 
-/// An Insert, Update or Delete of which the relation was read, and nothing behind it.
+/// An Insert, Update or Delete. Only its relation was read.
 ///
-/// [`UnreadRow::first`] begins to read its cells, each of which is checked as it is read: where the
-/// row goes into columns, no cell is walked twice. `None` says that the bytes are not the protocol;
-/// [`Message::parse`] then says what is wrong with them.
+/// [`UnreadRow::first`] starts reading its cells, and checks each one as it is read. So a row that
+/// goes into columns is read only once. `None` means that the bytes do not follow the protocol;
+/// then [`Message::parse`] returns the error.
 #[derive(Clone, Copy, Debug)]
 pub struct UnreadRow<'a> {
     kind: Kind,
     xid: Option<Xid>,
     relation: Oid,
-    /// From the first tuple's marker on.
+    /// The bytes from the first tuple's marker to the end.
     tuples: &'a [u8],
 }
 
-/// What a tuple is of its row.
+/// Which version of the row a tuple contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Image {
     /// `N`: the new row.
     New,
-    /// `K`: the old row's columns of the replica identity.
+    /// `K`: the old values of the replica identity's columns.
     Key,
     /// `O`: the old row.
     Full,
@@ -39,7 +39,7 @@ impl<'a> UnreadRow<'a> {
         Self::of(kind, rest, in_stream)
     }
 
-    /// A row of this kind, from the bytes behind its kind.
+    /// A row of this kind, from the bytes after its kind.
     #[inline]
     pub(crate) fn of(kind: Kind, rest: &'a [u8], in_stream: bool) -> Option<Self> {
         let (xid, rest) = if in_stream {
@@ -69,13 +69,14 @@ impl<'a> UnreadRow<'a> {
         self.relation
     }
 
-    /// Whether it is an Update with an old tuple, so that it has two images.
+    /// Whether it is an Update with an old tuple: it has two images.
     #[inline]
     pub const fn has_old(&self) -> bool {
         matches!((self.kind, self.tuples), (Kind::Update, [b'K' | b'O', ..]))
     }
 
-    /// The first tuple: the new row, or the old one that a Delete has and an Update may have.
+    /// The first tuple. It is the old row of a Delete, and of an Update that has one; otherwise the
+    /// new row.
     #[inline]
     pub fn first(&self) -> Option<(Image, UnreadTuple<'a>)> {
         let (marker, rest) = self.tuples.split_first()?;
@@ -90,7 +91,8 @@ impl<'a> UnreadRow<'a> {
 
     /// The message, if it is whole and valid.
     ///
-    /// Nearly all are, so this is the parser's fast path: it keeps nothing to tell an error with.
+    /// Nearly all messages are, so this is the parser's fast path: it keeps no information for
+    /// errors.
     #[inline]
     pub(super) fn valid(self) -> Option<Message<'a>> {
         let Self { xid, relation, .. } = self;
@@ -122,7 +124,7 @@ impl<'a> UnreadRow<'a> {
     }
 }
 
-/// A tuple whose cells were not read, and what follows it in its message.
+/// A tuple whose cells were not read, and the bytes after it in its message.
 #[derive(Clone, Copy, Debug)]
 pub struct UnreadTuple<'a> {
     count: u16,
@@ -139,7 +141,7 @@ impl<'a> UnreadTuple<'a> {
         })
     }
 
-    /// How many cells it says that it has. A caller reads so many.
+    /// How many cells it claims to have. The caller reads that many.
     #[inline]
     pub const fn len(&self) -> usize {
         self.count as usize
@@ -164,13 +166,13 @@ impl<'a> UnreadTuple<'a> {
         self.rest.len()
     }
 
-    /// Once all cells were read: whether the message ends here.
+    /// After all cells were read: whether the message ends here.
     #[inline]
     pub const fn is_end(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Once all cells of an old tuple were read: the new one behind it.
+    /// After all cells of an old tuple were read: the new tuple that follows.
     #[inline]
     pub fn then_new(&self) -> Option<Self> {
         match self.rest {

@@ -1,4 +1,5 @@
-//! Bytes that can never be right: each kind of error, with the byte, message and field it names.
+//! Bytes that do not follow the protocol: each kind of error, with the byte, message and field that
+//! it names.
 
 #![expect(clippy::expect_used, reason = "a panic is how a test fails")]
 
@@ -90,7 +91,7 @@ fn frame_length_below_itself_or_beyond_a_gibibyte_is_refused_at_once() {
         let kind = ErrorKind::InvalidLength(claimed);
         assert_eq!(Frame::parse(&bytes), Err(error(kind, 1, "frame", "length")));
     }
-    // The longest there can be is waited for.
+    // A frame with the largest valid length needs more bytes.
     assert_eq!(Frame::parse(b"d\x40\0\0\0"), Ok(None));
     assert_eq!(Frame::size(b"d\x40\0\0\0"), Ok(Some((1 << 30) + 1)));
     assert_eq!(Frame::size(b"d\x40\0\0"), Ok(None));
@@ -165,7 +166,7 @@ fn count_of_copy_columns_beyond_the_message() {
 
 #[test]
 fn no_count_or_length_reserves_memory() {
-    // What is there may be kept; what is claimed may not.
+    // Memory is reserved for the bytes that are there, not for the claimed length.
     for (tag, body) in [
         (b'D', &b"\xFF\xFF\0\0\0\0"[..]),
         (b'T', b"\xFF\xFFa\0"),
@@ -293,7 +294,7 @@ fn bytes_after_the_last_field() {
 
 #[test]
 fn stream_state_decides_what_the_bytes_mean() {
-    // Outside a block, the transaction ID would be the relation's.
+    // Outside a stream block, the transaction ID would be read as the relation.
     let bytes = b"I\0\0\x02\xBC\0\0\x40\0N\0\0";
     let Ok(Message::Insert(insert)) = Message::parse(bytes, true) else {
         panic!("it is valid in a block")
@@ -327,11 +328,11 @@ fn message_of_xlog_data_counts_from_the_payload() {
 #[test]
 fn wal_is_told_from_pgoutput() {
     let physical = Err(error(ErrorKind::PhysicalStream, 25, "XLogData", "data"));
-    // A page of WAL by a little-endian server, by a big-endian one, and the midst of a page.
+    // A WAL page of a little-endian server, one of a big-endian server, and the middle of a page.
     for wal in [b"\x13\xD1\x05\0", b"\xD1\x13\0\x05", b"\0\0\0\0"] {
         assert_eq!(data(0x1000, 0x2000, wal).message(false), physical);
     }
-    // Garbage of a logical stream stays garbage, whatever its bytes look like.
+    // Invalid bytes of a logical stream are never reported as WAL, whatever they look like.
     for garbage in [b"\0\0\0\0", b"?\xD0ab", b"\xD1\x13\0\x05"] {
         let kind = ErrorKind::UnknownKind(garbage[0]);
         assert_eq!(

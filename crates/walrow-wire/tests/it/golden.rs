@@ -1,4 +1,4 @@
-//! What real servers sent.
+//! Captures of real servers.
 
 #![expect(clippy::panic, reason = "a panic is how a test fails")]
 
@@ -31,7 +31,7 @@ fn captures_parse_and_encode_to_the_same_bytes() {
         let (mut frames, mut messages) = (Vec::new(), Vec::new());
         for step in steps(&capture) {
             step.backend.encode(&mut frames);
-            // Once more from the inside: message, payload, frame.
+            // Again from the inside: message, payload, frame.
             match (&step.backend, &step.message) {
                 (BackendMessage::CopyData(CopyData::XLogData(data)), Some(message)) => {
                     let (mut payload, mut bytes) = (Vec::new(), Vec::new());
@@ -66,7 +66,7 @@ fn physical_replication_is_refused_at_its_first_data() {
     }
 }
 
-/// A guard: together the captures hold everything that pgoutput can say.
+/// A guard: together, the captures contain every message of pgoutput.
 #[test]
 fn captures_hold_every_message_cell_and_frame() {
     let mut seen = BTreeSet::new();
@@ -255,7 +255,7 @@ fn captures_changed_in_any_byte_do_not_panic() {
         if capture.bytes.len() > SMALL {
             continue;
         }
-        // What stands before the changed frame is as it was: each frame is changed by itself.
+        // The frames before the changed frame stay the same: each frame is changed alone.
         for step in steps(&capture) {
             let size = Frame::HEADER + step.frame.body.len();
             let mut frame = capture.bytes[step.offset..step.offset + size].to_vec();

@@ -1,6 +1,6 @@
-//! Every message by hand: the bytes field by field, after the manual, and what they mean.
+//! Every message by hand: its bytes field by field, from the manual, and their meaning.
 //!
-//! Because a case names its fields, it says by itself what a cut at any byte has to report.
+//! Each case names its fields, so the expected error of a cut at any byte follows from it.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -53,8 +53,8 @@ fn bytes(fields: &[Field]) -> Vec<u8> {
         .collect()
 }
 
-/// What cutting the message short has to report, for every length that is too short. `base` is
-/// added to offsets; the first field is the kind byte, before which the message has no name.
+/// Checks the errors of a cut message, for every length that is too short. `base` is added to
+/// offsets. The first field is the kind byte; before it, the message has no name.
 fn cuts(
     message: &'static str,
     unnamed: &'static str,
@@ -86,8 +86,8 @@ fn cuts(
     errors
 }
 
-/// Checks a message of pgoutput: its fields by `check`, its bytes written again, every cut, and
-/// one byte too many.
+/// Checks a message of pgoutput: its fields with `check`, its encoding, every cut, and one byte too
+/// many.
 fn message(in_stream: bool, fields: &[Field], check: impl FnOnce(Message<'_>)) {
     let whole = bytes(fields);
     let parsed = Message::parse(&whole, in_stream).expect("the case is valid");
@@ -354,7 +354,7 @@ fn key_fields() -> Vec<Field> {
 
 const KEY: [Cell<'_>; 2] = [Cell::Text(b"2"), Cell::Null];
 
-/// Kind and relation, then tuples, each behind its marker.
+/// Kind and relation, then tuples, each after its marker.
 fn row_fields(kind: &str, tuples: Vec<(&str, Vec<Field>)>) -> Vec<Field> {
     let mut fields = vec![hex("kind", kind), hex("relation OID", "00004000")];
     for (marker, tuple) in tuples {
@@ -594,7 +594,7 @@ fn stream_abort() {
     assert_eq!((error.kind, error.field), (kind, "abort LSN"));
 }
 
-/// LSN, end, time, transaction and GID, as five messages have them.
+/// LSN, end, time, transaction and GID: five messages have these fields.
 fn prepared_fields(kind: &str, flags: bool, lsn: &'static str, time: &'static str) -> Vec<Field> {
     let mut fields = vec![hex("kind", kind)];
     if flags {
@@ -677,7 +677,7 @@ fn stream_prepare() {
     });
 }
 
-/// Checks a payload of CopyData as [`message`] does a message.
+/// Checks a payload of CopyData, as [`message`] checks a message.
 fn copy_data(name: &'static str, fields: &[Field], check: impl FnOnce(CopyData<'_>)) {
     let whole = bytes(fields);
     let parsed = CopyData::parse(&whole).expect("the case is valid");
@@ -690,7 +690,7 @@ fn copy_data(name: &'static str, fields: &[Field], check: impl FnOnce(CopyData<'
     }
     let long = [&whole[..], &[0]].concat();
     match CopyData::parse(&long) {
-        // Whatever follows its header is its message.
+        // All bytes after its header are its message.
         Ok(CopyData::XLogData(data)) => assert_eq!(data.message, b"\0"),
         other => assert_eq!(other, Err(trailing(name, whole.len(), 1))),
     }
@@ -780,7 +780,7 @@ fn hot_standby_feedback() {
     });
 }
 
-/// Checks a backend message's body, frame and all, as [`message`] does a message.
+/// Checks a backend message with its frame, as [`message`] checks a message.
 fn backend(
     name: &'static str,
     tag: u8,
@@ -807,7 +807,7 @@ fn backend(
     assert_eq!(again, whole);
     check(parsed);
 
-    // A body has no kind byte of its own: its name is known from the start.
+    // A body has no kind byte, so its name is known from the start.
     for (length, error) in cuts(name, name, fields, Frame::HEADER) {
         let body = &body[..length];
         assert_eq!(BackendMessage::parse(Frame { tag, body }), Err(error));

@@ -1,4 +1,4 @@
-//! What holds for all messages, and for all bytes.
+//! Properties of all messages, and of all bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What an assembler hands out, a line an item.
+//! What an assembler returns, one line per event.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -9,14 +9,14 @@
 use walrow_stream::{Assembler, ErrorKind, Event, RowChange};
 use walrow_wire::{Cell, Tuple};
 
-/// What the assembler hands out, a line an item.
+/// All events of an assembler, one line each.
 pub(crate) fn lines<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Vec<String>, Option<ErrorKind>) {
     lines_of(&mut Assembler::default(), pieces)
 }
 
-/// The same of an assembler that was set up.
+/// The same, for an assembler with options.
 pub(crate) fn lines_of<'a>(
     assembler: &mut Assembler,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -40,7 +40,7 @@ pub(crate) fn lines_of<'a>(
     (lines, None)
 }
 
-/// An item in a line.
+/// An event as a line.
 pub(crate) fn line(item: &Event<'_>) -> String {
     match item {
         Event::Begin(transaction) => {
@@ -95,8 +95,8 @@ pub(crate) fn line(item: &Event<'_>) -> String {
     }
 }
 
-/// Of each transaction its head, and of each row its seq, its key and how many columns it has:
-/// what a consumer sees of it, without the relation versions.
+/// For each transaction its properties, and for each row its seq, its key and its number of
+/// columns: what a consumer sees, without the relation versions.
 pub(crate) fn rows_of<'a>(
     assembler: &mut Assembler,
     pieces: impl IntoIterator<Item = &'a [u8]>,

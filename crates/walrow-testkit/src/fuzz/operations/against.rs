@@ -1,4 +1,4 @@
-//! Transactions against those of the slow reference.
+//! Compares transactions with those of the slow reference.
 
 use super::options::Options;
 use super::run::Outcome;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use walrow_stream::{Assembler, ErrorKind, Event, Relation, RowChange};
 use walrow_wire::Lsn;
 
-/// What the assembler makes of a stream.
+/// What the assembler returns for a stream.
 #[derive(Debug, Default)]
 pub(super) struct Assembled {
     transactions: Vec<Expected>,
@@ -18,13 +18,13 @@ pub(super) struct Assembled {
     pub(super) error: Option<walrow_stream::Error>,
 }
 
-/// Reads the whole stream; `leave_out` as the decoder does, which passes over the rows of tables that
-/// nobody asked for.
+/// Reads the whole stream. With `leave_out`, it skips the rows of unselected tables, as the decoder
+/// does.
 pub(super) fn assembled(options: &Options, stream: &[u8], leave_out: bool) -> Assembled {
     let mut assembler = Assembler::default()
-        .with_start(Lsn(options.told.start.unwrap_or(0)))
-        .with_late_start(options.told.late_start)
-        .with_message_limit(options.told.message_limit);
+        .with_start(Lsn(options.reference.start.unwrap_or(0)))
+        .with_late_start(options.reference.late_start)
+        .with_message_limit(options.reference.message_limit);
     let mut this = Assembled::default();
     let mut open: Option<(Expected, Vec<Vec<Arc<Relation>>>)> = None;
     let mut rest = stream;
@@ -150,13 +150,13 @@ fn owned(relation: &Arc<Relation>, row: &RowChange<'_>) -> (OwnedMessage, Vec<Ar
     }
 }
 
-/// The assembler has the reference's transactions; where that read the whole stream, no others and
-/// no error.
+/// The assembler returns the reference's transactions. If the reference read the whole stream, it
+/// returns no others and no error.
 pub(super) fn transactions(found: &Assembled, committed: &Committed, is_whole: bool) {
     let mut expected = committed.transactions.clone();
     for change in expected.iter_mut().flat_map(|it| &mut it.changes) {
         if let OwnedMessage::Truncate { options, .. } = &mut change.message {
-            // Other bits say nothing.
+            // Other bits have no meaning.
             *options &= 3;
         }
     }
@@ -203,13 +203,13 @@ fn alike(relation: &Relation, described: &Described) {
     assert_eq!(relation.replica_identity, described.replica_identity);
     for (one, other) in relation.columns.iter().zip(&described.columns) {
         assert_eq!(one.name.as_bytes(), other.name.as_bytes());
-        let told = (one.type_oid, one.type_modifier, one.is_key);
+        let found = (one.type_oid, one.type_modifier, one.is_key);
         let flags = other.flags & 1 == 1;
-        assert_eq!(told, (other.type_oid, other.type_modifier, flags));
+        assert_eq!(found, (other.type_oid, other.type_modifier, flags));
     }
 }
 
-/// The decoder and the assembler are stopped by the same faults of the stream.
+/// The decoder and the assembler return the same errors of the stream.
 pub(super) fn errors(outcome: &Outcome, found: &Assembled) {
     match (&outcome.fault, &found.error) {
         (None, Some(error)) => panic!("the decoder passes {error}"),

@@ -1,4 +1,4 @@
-//! What must hold of a run, whatever the stream, and of two runs of one stream.
+//! Checks that hold for every run, and for two runs of one stream.
 
 use super::options::Options;
 use super::run::Outcome;
@@ -16,7 +16,7 @@ pub(super) fn key(batch: &Batch) -> TableKey {
     (relation.namespace.to_string(), relation.name.to_string())
 }
 
-/// Whether a batch is a side table's, under options that may name a user's table so.
+/// Whether a batch belongs to a side table. A user's table may have the same name.
 pub(super) fn is_side(options: &Options, batch: &Batch) -> bool {
     let relation = batch.relation();
     *relation.namespace == *"walrow"
@@ -43,7 +43,7 @@ pub(super) fn numbers(records: &RecordBatch, name: &str) -> Option<Vec<u64>> {
     }
 }
 
-/// What holds of each batch.
+/// Checks of each batch.
 pub(super) fn batches(options: &Options, outcome: &Outcome) {
     for batch in &outcome.batches {
         let records = batch.record_batch();
@@ -54,14 +54,14 @@ pub(super) fn batches(options: &Options, outcome: &Outcome) {
         if let Some(schema) = &outcome.schema {
             assert_eq!(records.schema(), *schema, "a batch of another schema");
         }
-        if options.tells_all || options.projected {
+        if options.all_metadata || options.projected {
             updates(records);
         }
         nulled(batch);
     }
 }
 
-/// No more values became null than there are nulls; the items of lists are left out.
+/// The count of nulled values is not above the number of nulls. Items of lists are not counted.
 fn nulled(batch: &Batch) {
     let (records, fields) = (batch.record_batch(), batch.record_batch().schema());
     for (column, count) in batch.nulled() {
@@ -80,7 +80,7 @@ fn nulled(batch: &Batch) {
     }
 }
 
-/// Both images of an update lie in one batch, one after the other.
+/// Both images of an update are in one batch, one after the other.
 fn updates(records: &RecordBatch) {
     let kinds = records.column_by_name("_change_type");
     let (Some(kinds), Some(seqs)) = (
@@ -98,12 +98,12 @@ fn updates(records: &RecordBatch) {
     }
 }
 
-/// The same stream came to the same, whatever was done between its pieces.
+/// Two runs of the same stream have the same result, with any operations between its pieces.
 pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
     let how = pieces.how;
     let mut expected = once.fault.clone();
     if let (true, Some(expected), Some(fault)) = (how.handed_over, &mut expected, &pieces.fault) {
-        // What was restored lies in no stream, and is told of at its commit.
+        // Restored transactions are in no stream, so errors are reported at their commit.
         expected.offset = fault.offset;
     }
     assert_eq!(expected, pieces.fault, "another error in pieces");
@@ -111,8 +111,8 @@ pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
     let mid = (once.is_mid_transaction, pieces.is_mid_transaction);
     assert_eq!(mid.0, mid.1, "in a transaction, and not in pieces");
     assert_eq!(once.prepared, pieces.prepared, "others are prepared");
-    // A decoder that goes on from another does not know how the session before ended, which is of
-    // interest only if its own does not begin.
+    // A decoder that continues another one's stream does not know how the earlier session ended.
+    // This matters only if its own session does not begin.
     if !how.handed_over || once.fault.is_none() {
         assert_eq!(once.server_error, pieces.server_error);
     }
@@ -139,7 +139,7 @@ pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
     let mut tables: BTreeSet<_> = once.batches.iter().map(key).collect();
     tables.extend(pieces.batches.iter().map(key));
     for table in tables {
-        // What is told of once a session or a decoder is told again by the next.
+        // Items reported once per session or decoder are reported again by the next one.
         if how.handed_over && table.0 == "walrow" && table.1 != "envelope" {
             continue;
         }
@@ -149,7 +149,7 @@ pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
         };
         let (mut one, mut other) = (of(once), of(pieces));
         if is_of_stream {
-            // Of a transaction that is at fault, the batches stay that were full before.
+            // Batches of a faulty transaction that were full before stay.
             let least = rows(&one).min(rows(&other));
             (one, other) = (first(one, least), first(other, least));
         }
@@ -157,7 +157,7 @@ pub(super) fn same(options: &Options, once: &Outcome, pieces: &Outcome) {
     }
 }
 
-/// The same rows of all tables, but for relations, which each session tells of.
+/// The same rows in all tables, except `relations`, which every session repeats.
 pub(super) fn same_tables(options: &Options, one: &[Batch], other: &[Batch]) {
     let mut tables: BTreeSet<_> = one.iter().map(key).collect();
     tables.extend(other.iter().map(key));
@@ -185,7 +185,7 @@ fn first(batches: Vec<RecordBatch>, rows: usize) -> Vec<RecordBatch> {
     cut.filter(|batch| batch.num_rows() > 0).collect()
 }
 
-/// The same rows in the same order, wherever batches end.
+/// The same rows in the same order, with any batch borders.
 pub(super) fn same_rows(
     one: &[RecordBatch],
     other: &[RecordBatch],
@@ -213,12 +213,12 @@ pub(super) fn same_rows(
     }
 }
 
-/// No position passes a row that was not taken, where transactions end one after the other.
+/// If end LSNs ascend, no position passes a row that was not taken.
 pub(super) fn positions(options: &Options, outcome: &Outcome, ends: &BTreeMap<u64, u64>) {
     if outcome.how.handed_over {
         return;
     }
-    // From each batch on: the earliest end of a row's transaction.
+    // For each batch and all later ones: the lowest end LSN of a row's transaction.
     let mut earliest = vec![None::<u64>; outcome.batches.len() + 1];
     for (place, batch) in outcome.batches.iter().enumerate().rev() {
         earliest[place] = earliest[place + 1];
@@ -241,7 +241,7 @@ pub(super) fn positions(options: &Options, outcome: &Outcome, ends: &BTreeMap<u6
     }
 }
 
-/// The rows of each table whose transaction ends after this position; side tables are left out.
+/// The rows of each table whose transaction ends after this position, without side tables.
 pub(super) fn after(
     options: &Options,
     outcome: &Outcome,

@@ -1,10 +1,10 @@
-//! Another value of one field of one message, of those that are likely to matter.
+//! Changes one field of one message to a value that is likely to matter.
 
-use super::mutation::{in_stream, read};
+use super::frame::{in_stream, read};
 use crate::{OwnedCell, OwnedColumn, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld, PgText};
 use arbitrary::{Result, Unstructured};
 
-/// Changes a field of the message at `place` and writes it again.
+/// Changes a field of the message at `place` and encodes it again.
 pub(super) fn field(
     frames: &mut [Vec<u8>],
     place: usize,

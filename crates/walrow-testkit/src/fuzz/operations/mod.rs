@@ -1,13 +1,14 @@
-//! Streams of any kind, changed in some places, through decoders of any options, with any
-//! operations between their pieces.
+//! Decodes streams of any kind, mutated in some places, with any options, and with any operations
+//! between their pieces.
 //!
-//! An input begins with a plan of a fixed size: where the stream comes from, the options, and what
-//! is done between the pieces. Then follow the mutations, then what histories are made of; or, in
-//! an input that was written out, the stream itself.
+//! An input begins with a plan of a fixed size: the source of the stream, the options, and the
+//! operations between the pieces. Then follow the mutations and the bytes of histories. In an input
+//! that was written out, the stream itself follows.
 
 mod against;
 mod check;
 mod field;
+mod frame;
 mod mutation;
 mod options;
 mod retype;
@@ -16,7 +17,7 @@ mod run;
 mod source;
 
 use crate::allocation::peak;
-use crate::reference::{Committed, Reason, Told, committed_as};
+use crate::reference::{Committed, ReadOptions, Reason, committed_with};
 use crate::{OwnedFrame, OwnedMessage, walk};
 use options::Options;
 use run::{Outcome, at_once, dropped, in_pieces, reconnected};
@@ -25,7 +26,7 @@ use std::collections::BTreeMap;
 use walrow_arrow::Profile;
 use walrow_wire::Lsn;
 
-/// What an input reached, for tests that see to it that inputs reach all there is.
+/// What an input reached, for tests that check that inputs reach everything.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "each counts what its name says")]
 pub struct Reached {
@@ -34,7 +35,7 @@ pub struct Reached {
     pub transactions: usize,
     pub rows: usize,
     pub batches: usize,
-    /// Whether the reference read all of the stream.
+    /// Whether the reference read the whole stream.
     pub whole: bool,
     pub stream_errors: usize,
     pub other_errors: usize,
@@ -60,13 +61,14 @@ pub struct Reached {
     pub compared: usize,
 }
 
-/// A stream comes to the same rows, error and position whatever is done between its pieces, and to
-/// those of the slow reference.
+/// A stream gives the same rows, error and position with any operations between its pieces, and the
+/// same as in the slow reference.
 pub fn operations(data: &[u8]) -> arbitrary::Result<()> {
     reached(data).map(drop)
 }
 
-/// The same input with its stream written out behind the plan, to make it smaller frame by frame.
+/// The same input with its stream written out after the plan, so that it can be reduced frame by
+/// frame.
 pub fn written_out(data: &[u8]) -> arbitrary::Result<Vec<u8>> {
     Ok(Input::read(data)?.written_out())
 }
@@ -77,7 +79,7 @@ pub fn plan_and_frames(written_out: &[u8]) -> (&[u8], Vec<Vec<u8>>) {
     (plan, source::frames(stream))
 }
 
-/// An input for people: its options, and its stream a line a frame.
+/// An input for people: its options, and its stream with one line per frame.
 pub fn described(data: &[u8]) -> arbitrary::Result<String> {
     use std::fmt::Write as _;
     let input = Input::read(data)?;
@@ -96,19 +98,19 @@ pub fn described(data: &[u8]) -> arbitrary::Result<String> {
     Ok(text)
 }
 
-/// As [`operations`], and what was reached.
+/// As [`operations`], and returns what was reached.
 pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     let input = Input::read(data)?;
     let stream = &*input.stream;
     let ends: Vec<_> = {
-        let committed = match committed_as(stream, Told::default()) {
+        let committed = match committed_with(stream, ReadOptions::default()) {
             Ok(committed) => committed,
             Err(refused) => refused.committed,
         };
         committed.transactions.iter().map(|it| it.end_lsn).collect()
     };
     let options = Options::choose(&input.plan, stream, &ends);
-    let (committed, refused) = match committed_as(stream, options.told) {
+    let (committed, refused) = match committed_with(stream, options.reference) {
         Ok(committed) => (committed, None),
         Err(refused) => (refused.committed, Some(refused.reason)),
     };
@@ -117,7 +119,7 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     let most = options.memory(stream.len());
     let mut held = once_peak.max(pieces_peak);
     if held > Some(most) {
-        // What was handed out is not the decoder's any more.
+        // Returned batches no longer belong to the decoder.
         (held, ()) = peak(|| dropped(&options, stream));
     }
     assert!(
@@ -128,7 +130,7 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     let mut reached = Reached::new(&input, &options, &once, &pieces, &committed);
     reached.whole = refused.is_none();
     reached.peak = held.unwrap_or(0);
-    // Whoever was given what is prepared knows that what is not among it was empty.
+    // A decoder with complete prepared state knows that a missing transaction was empty.
     if pieces.how.handed_over && (once.misses_prepared() || pieces.misses_prepared()) {
         return Ok(reached);
     }
@@ -147,13 +149,13 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
     }
     against::transactions(&assembled, &committed, is_whole);
     let by_stream = once.fault.as_ref().is_none_or(|fault| fault.is_of_stream);
-    if options.profile == Profile::Text && options.tells_all && !options.projected && by_stream {
+    if options.profile == Profile::Text && options.all_metadata && !options.projected && by_stream {
         let is_whole = is_whole && once.fault.is_none();
         rows::rows(&options, &once, &committed, is_whole);
         rows::rows(&options, &pieces, &committed, is_whole);
         reached.compared += 1;
     }
-    if is_whole && once.fault.is_none() && options.tells_all && !options.projected {
+    if is_whole && once.fault.is_none() && options.all_metadata && !options.projected {
         reached.resumed += usize::from(resumed(&options, &input, [&once, &pieces], &committed));
     }
     Ok(reached)
@@ -166,7 +168,7 @@ impl Outcome {
     }
 }
 
-/// From any position on another decoder brings the rest; whether that was tried.
+/// Another decoder returns the rest, from any position on. Returns whether this was tested.
 fn resumed(
     options: &Options,
     input: &Input,
@@ -193,7 +195,7 @@ fn resumed(
         later.builder = later.builder.with_start(position);
         later
     };
-    // Told a start and not what was prepared before it, none can tell what was empty.
+    // With a start but without the prepared state, no decoder knows which transactions were empty.
     if committed.unannounced == 0 {
         let rest = at_once(&from(position), &input.stream);
         assert_eq!(rest.fault, None, "from {position} on");
@@ -209,7 +211,7 @@ fn resumed(
             check::same_rows(rows, &found[table], table, options);
         }
     }
-    if options.told.start.is_none() && !options.told.late_start {
+    if options.reference.start.is_none() && !options.reference.late_start {
         let share = usize::from(input.plan[29]);
         let cut = input.stream.len() * share / 255;
         let found = reconnected(options, from, &input.stream, cut);

@@ -1,12 +1,11 @@
-//! One change of a stream: of its frames, of a field of a message, or of raw bytes.
+//! Changes a stream in one place: its frames, a field of a message, or raw bytes.
 
 use super::field::field;
-use super::source::swell;
+use super::frame::kind_of;
 use crate::OwnedFrame;
 use arbitrary::{Result, Unstructured};
-use walrow_wire::{BackendMessage, Frame};
 
-/// Changes the stream in one place; whether there was one.
+/// Changes the stream in one place. Returns whether it found one.
 pub(super) fn mutate(
     frames: &mut Vec<Vec<u8>>,
     other: &[Vec<u8>],
@@ -58,7 +57,7 @@ pub(super) fn mutate(
         12 => swell(frames, u.arbitrary()?),
         13 | 14 => raw(&mut frames[place], u)?,
         15 => {
-            // A run of frames that is lost, as where a file was cut in the middle.
+            // Removes a run of frames, as if a file lost its middle part.
             let end = (place + u.int_in_range(2..=20)?).min(last + 1);
             frames.drain(place..end);
         }
@@ -68,35 +67,7 @@ pub(super) fn mutate(
     Ok(true)
 }
 
-/// The kind of the message in a frame.
-pub(super) fn kind_of(frame: &[u8]) -> Option<u8> {
-    match (frame.first()?, frame.get(5)?) {
-        (b'd', b'w') => frame.get(30).copied(),
-        _ => None,
-    }
-}
-
-/// Whether what follows these frames stands in a stream block.
-pub(super) fn in_stream(frames: &[Vec<u8>]) -> bool {
-    let mut blocks =
-        frames
-            .iter()
-            .rev()
-            .filter_map(|frame| match (frame.first()?, kind_of(frame)) {
-                (_, Some(b'S')) => Some(true),
-                (_, Some(b'E')) | (b'W' | b'E', _) => Some(false),
-                _ => None,
-            });
-    blocks.next().unwrap_or(false)
-}
-
-/// A frame that can be changed by its fields.
-pub(super) fn read(frame: &[u8], in_stream: bool) -> Option<OwnedFrame> {
-    let (frame, _) = Frame::parse(frame).ok()??;
-    OwnedFrame::read(&BackendMessage::parse(frame).ok()?, in_stream).ok()
-}
-
-/// Removes what begins a prepared transaction, and its Prepare too or not.
+/// Removes the begin of a prepared transaction, and its Prepare if `all`.
 fn unannounce(frames: &mut Vec<Vec<u8>>, place: usize, all: bool) -> bool {
     let is = |frame: &Vec<u8>, kind| kind_of(frame) == Some(kind);
     let begin = (place..frames.len())
@@ -109,6 +80,27 @@ fn unannounce(frames: &mut Vec<Vec<u8>>, place: usize, all: bool) -> bool {
     let end = end.map_or(begin, |end| end + usize::from(all));
     frames.drain(begin..end);
     true
+}
+
+/// Repeats a row in place, up to some hundred KiB. Any transaction may send such rows.
+pub(super) fn swell(frames: &mut Vec<Vec<u8>>, choice: u8) {
+    let is_row = |frame: &Vec<u8>| {
+        frame.len() > 30
+            && frame[0] == b'd'
+            && frame[5] == b'w'
+            && matches!(frame[30], b'I' | b'U' | b'D' | b'T' | b'M')
+    };
+    let rows: Vec<_> = (0..frames.len())
+        .filter(|at| is_row(&frames[*at]))
+        .collect();
+    let Some(last) = rows.len().checked_sub(1) else {
+        return;
+    };
+    let place = rows[usize::from(choice) % (last + 1)];
+    let most = (300 << 10) / frames[place].len();
+    let count = [10, 100, 1000, 4000][usize::from(choice >> 6)].min(most);
+    let repeated = vec![frames[place].clone(); count];
+    frames.splice(place..place, repeated);
 }
 
 /// Changes a length, a kind or any other byte.
@@ -133,7 +125,7 @@ fn raw(frame: &mut [u8], u: &mut Unstructured<'_>) -> Result<()> {
             frame[at] = *u.choose(b"BCOUIDTRYMSEcAbPKrpwkWdNhrZ")?;
         }
         2 if frame.len() >= 34 => {
-            // Most likely a length, a count or a number of 32 bits.
+            // Most likely a length, a count or a 32-bit number.
             let at = u.int_in_range(30..=frame.len() - 4)?;
             let value = *u.choose(&[0, 1, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, u32::MAX])?;
             frame[at..at + 4].copy_from_slice(&value.to_be_bytes());

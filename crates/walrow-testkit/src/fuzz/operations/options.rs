@@ -1,7 +1,7 @@
-//! The options of a run, by the bytes of its plan.
+//! The options of a run, from the bytes of its plan.
 
 use super::source::PLAN;
-use crate::reference::Told;
+use crate::reference::ReadOptions;
 use crate::{OwnedColumn, OwnedMessage, walk};
 use arrow_schema::{DataType, Field, Schema};
 use std::io;
@@ -14,7 +14,7 @@ use walrow_log::FileSpool;
 use walrow_stream::{Relation, Spool, SpoolFile};
 use walrow_wire::Lsn;
 
-/// What a run's decoders are told.
+/// The options of a run's decoders, and of the reference reader.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -22,23 +22,23 @@ use walrow_wire::Lsn;
 )]
 pub(super) struct Options {
     pub(super) builder: DecoderBuilder,
-    pub(super) told: Told,
+    pub(super) reference: ReadOptions,
     pub(super) profile: Profile,
-    /// The table that was chosen, if it is not a side table, as schema and name.
+    /// The selected table as schema and name, unless it is a side table.
     pub(super) table: Option<(String, String)>,
     /// Whether a schema was given for it.
     pub(super) projected: bool,
     pub(super) envelope: bool,
     pub(super) side_tables: Vec<SideTable>,
-    /// Whether a side table is all that is read.
+    /// Whether only a side table is read.
     pub(super) side_alone: bool,
-    /// Whether all metadata columns are there.
-    pub(super) tells_all: bool,
+    /// Whether all metadata columns are selected.
+    pub(super) all_metadata: bool,
     pub(super) batch_memory: usize,
     pub(super) spool: Option<Arc<Counted>>,
 }
 
-/// Files that say how many transactions went there.
+/// A spool that counts its files.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     spool: FileSpool,
@@ -52,7 +52,7 @@ impl Counted {
 }
 
 impl Options {
-    /// Whether rows of the relation are asked for.
+    /// Whether rows of the relation are selected.
     pub(super) fn reads(&self, relation: &Relation) -> bool {
         let is = |(namespace, name): &(String, String)| {
             **namespace == *relation.namespace && **name == *relation.name
@@ -98,36 +98,36 @@ impl Options {
             0xF0.. => [1, 50, 100, 2000][at(16) % 4],
             _ => usize::MAX,
         };
-        let told = Told {
+        let reference = ReadOptions {
             start,
             late_start: at(15) >= 220,
             message_limit,
         };
         builder = builder
             .with_start(Lsn(start.unwrap_or(0)))
-            .with_late_start(told.late_start)
+            .with_late_start(reference.late_start)
             .with_message_limit(message_limit);
         builder = builder.with_unrepresentable(match at(17) % 4 {
             0 => OnUnrepresentable::Error,
             2 if profile != Profile::Spark => OnUnrepresentable::Sentinel,
             _ => OnUnrepresentable::Null,
         });
-        let tells_all = at(10) < 128;
-        if !tells_all {
+        let all_metadata = at(10) < 128;
+        if !all_metadata {
             let all = MetadataColumn::ALL.into_iter().enumerate();
             let chosen = all.filter(|(bit, _)| at(10) >> bit & 1 == 1);
             builder = builder.with_metadata(chosen.map(|(_, it)| it).collect::<Vec<_>>());
         }
         let mut this = Self {
             builder,
-            told,
+            reference,
             profile,
             table: None,
             projected: false,
             envelope: at(8) % 5 == 4,
             side_tables: Vec::new(),
             side_alone: false,
-            tells_all,
+            all_metadata,
             batch_memory,
             spool,
         };
@@ -174,7 +174,7 @@ impl Options {
         self.builder = builder.with_envelope(self.envelope);
     }
 
-    /// The most memory that a run may take.
+    /// The most memory that a run may use.
     pub(super) fn memory(&self, input: usize) -> usize {
         if self.batch_memory <= 16 << 20 {
             (64 << 20) + 64 * input
@@ -187,7 +187,7 @@ impl Options {
 /// A table of the stream.
 fn table(stream: &[u8], choice: usize) -> Option<Found> {
     let mut found = Vec::new();
-    // What follows a fault is no matter here.
+    // Frames after a fault do not matter here.
     let _ = walk(stream, |step| {
         if let Some(message @ walrow_wire::Message::Relation(_)) = &step.message
             && let OwnedMessage::Relation {
@@ -209,7 +209,7 @@ fn table(stream: &[u8], choice: usize) -> Option<Found> {
     found.into_iter().nth(place)
 }
 
-/// Some of the columns, the other way round, one that there is not, and metadata.
+/// Some of the columns in reverse order, an added column, and metadata.
 fn schema(columns: &[OwnedColumn]) -> Schema {
     let mut fields = vec![
         Field::new("_commit_lsn", DataType::UInt64, false),

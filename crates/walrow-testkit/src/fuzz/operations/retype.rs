@@ -1,6 +1,6 @@
-//! Changes of a whole stream: its tables' names, and their columns' types with their values.
+//! Changes a whole stream: the names of its tables, and the types and values of their columns.
 
-use super::mutation::{in_stream, read};
+use super::frame::{in_stream, read};
 use crate::{OwnedCell, OwnedCopyData, OwnedFrame, OwnedMessage, OwnedOld};
 
 const DATES: [&[u8]; 8] = [
@@ -54,8 +54,8 @@ const TEXTS: [&[u8]; 8] = [
     b"c",
 ];
 
-/// Makes the second column of all tables one of another type, with values of that type, which may
-/// be none that its column can hold, and here and there none at all.
+/// Gives the second column of all tables another type, with values of that type. Some values do not
+/// fit the column, and some are invalid.
 pub(super) fn retype(frames: &mut [Vec<u8>], kind: u8) {
     let (oid, values): (u32, [&[u8]; 8]) = match kind % 5 {
         0 => (1082, DATES),
@@ -64,18 +64,18 @@ pub(super) fn retype(frames: &mut [Vec<u8>], kind: u8) {
         3 => (1184, TIMESTAMPS),
         _ => (25, TEXTS),
     };
-    let mut told = 0;
+    let mut count = 0;
     let mut retyped = |cells: &mut Vec<OwnedCell>| {
         if let Some(cell @ (OwnedCell::Text(_) | OwnedCell::Null)) = cells.get_mut(1) {
-            // The last value, at times malformed, is rare.
-            let last = told % 29 == 28;
-            let value = values[if last { 7 } else { told % 7 }];
+            // The last value, which may be malformed, is rare.
+            let last = count % 29 == 28;
+            let value = values[if last { 7 } else { count % 7 }];
             *cell = OwnedCell::Text(value.to_vec());
             if last && oid == 25 {
-                // Any text is one: the row is at fault instead.
+                // Any text is valid: the row gets a wrong number of cells instead.
                 cells.push(OwnedCell::Null);
             }
-            told += 1;
+            count += 1;
         }
     };
     for place in 0..frames.len() {
@@ -109,7 +109,7 @@ pub(super) fn retype(frames: &mut [Vec<u8>], kind: u8) {
     }
 }
 
-/// Gives all tables, or the second column of each, a name that is long for a server.
+/// Gives all tables, or the second column of each, a very long name.
 pub(super) fn rename(frames: &mut [Vec<u8>], column: bool, long: usize) {
     for place in 0..frames.len() {
         let in_stream = in_stream(&frames[..place]);

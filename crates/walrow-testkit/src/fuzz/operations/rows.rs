@@ -1,4 +1,4 @@
-//! Rows as text, against those of the slow reference.
+//! Compares rows as text with those of the slow reference.
 
 use super::check::is_side;
 use super::options::Options;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::Timestamp;
 
-/// A row, as far as it says anything.
+/// A row without the values that were not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     table: (String, String),
@@ -24,19 +24,19 @@ struct Line {
     xid: u32,
     key_only: bool,
     unsent: Vec<String>,
-    /// By name, where the column has a place in the row.
+    /// Values by name, for columns that the row has.
     cells: Vec<(String, Value)>,
-    /// Names of the identity's columns; of a truncate none.
+    /// Names of the columns of the replica identity. `None` for a truncate.
     key: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug)]
 enum Value {
     Null,
-    /// No text, so that it became null and was counted.
+    /// Not valid text, so it became null and was counted.
     Nulled,
     Text(String),
-    /// It came in binary: a text, or null where no text is made of it.
+    /// Sent in binary: text, or null if it has no text.
     Any,
 }
 
@@ -55,7 +55,7 @@ impl Eq for Value {}
 
 type Lines = BTreeMap<(String, String), Vec<Line>>;
 
-/// The rows of each table are those of the reference. Under a fault they begin with them.
+/// The rows of each table are those of the reference. After a fault, they are the first of them.
 pub(super) fn rows(options: &Options, outcome: &Outcome, committed: &Committed, is_whole: bool) {
     let mut expected = Lines::new();
     let all = committed.transactions.iter().zip(&committed.relations);
@@ -78,7 +78,11 @@ pub(super) fn rows(options: &Options, outcome: &Outcome, committed: &Committed, 
         let relation = batch.relation();
         let table = (relation.namespace.to_string(), relation.name.to_string());
         let records = batch.record_batch();
-        let read = if options.envelope { enveloped } else { told };
+        let read = if options.envelope {
+            enveloped
+        } else {
+            of_table
+        };
         for row in 0..records.num_rows() {
             let line = read(records, relation, row);
             let of = table_of(options, &line);
@@ -127,7 +131,7 @@ pub(super) fn rows(options: &Options, outcome: &Outcome, committed: &Committed, 
     }
 }
 
-/// As many values are said to have become null as did.
+/// Checks the number of values that became null.
 fn nulled(outcome: &Outcome, lines: impl Iterator<Item = Line>) {
     let mut expected = 0;
     for (_, value) in lines.flat_map(|line| line.cells) {
@@ -141,7 +145,7 @@ fn nulled(outcome: &Outcome, lines: impl Iterator<Item = Line>) {
     assert_eq!(counted, expected, "values that became null");
 }
 
-/// All tables of an envelope are one.
+/// The table of a row. An envelope is one table for all.
 fn table_of(options: &Options, line: &Line) -> (String, String) {
     if options.envelope {
         return Default::default();
@@ -174,7 +178,7 @@ fn lines(
                     unsent.push(name.clone());
                 }
                 let value = match cell {
-                    // What is no text becomes null, where it does not end the run.
+                    // Invalid text becomes null, unless it ends the run.
                     OwnedCell::Text(value) => std::str::from_utf8(value)
                         .map_or(Value::Nulled, |value| Value::Text(value.to_owned())),
                     OwnedCell::Binary(_) => Value::Any,
@@ -226,7 +230,7 @@ fn lines(
 }
 
 impl Line {
-    /// As the envelope has it: no place for what was not sent.
+    /// As in the envelope: values that were not sent have no place.
     fn as_maps(&self) -> Self {
         let key = self.key.clone().unwrap_or_default();
         let is_truncate = self.change_type == "truncate";
@@ -247,7 +251,7 @@ impl Line {
     }
 }
 
-/// The metadata of a row, which stand behind its columns.
+/// The metadata of a row, which follow its columns.
 fn metadata(records: &RecordBatch, row: usize) -> Line {
     let first = records.num_columns() - 7;
     let column = |place: usize| records.column(first + place);
@@ -282,7 +286,7 @@ fn metadata(records: &RecordBatch, row: usize) -> Line {
     }
 }
 
-fn told(records: &RecordBatch, relation: &Relation, row: usize) -> Line {
+fn of_table(records: &RecordBatch, relation: &Relation, row: usize) -> Line {
     let mut line = metadata(records, row);
     line.table = (relation.namespace.to_string(), relation.name.to_string());
     assert_eq!(records.num_columns(), relation.columns.len() + 7);
@@ -324,7 +328,10 @@ fn enveloped(records: &RecordBatch, _: &Relation, row: usize) -> Line {
     let key = pairs(records.column(2).as_map());
     line.cells = pairs(records.column(3).as_map()).unwrap_or_default();
     let held = |pair: &(String, Value)| line.cells.contains(pair);
-    assert!(key.iter().flatten().all(held), "a key that the row has not");
+    assert!(
+        key.iter().flatten().all(held),
+        "a key column that the row lacks"
+    );
     line.key = key.map(|key| key.into_iter().map(|(name, _)| name).collect());
     line
 }

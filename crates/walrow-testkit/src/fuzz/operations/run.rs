@@ -1,4 +1,4 @@
-//! A stream through decoders: in one piece, or in many with operations between them.
+//! Decodes a stream in one piece, or in many with operations between them.
 
 use super::options::Options;
 use super::source::PLAN;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use walrow_arrow::{Batch, Decoder, Error, ErrorKind};
 use walrow_wire::{Frame, Lsn};
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) batches: Vec<Batch>,
@@ -17,16 +17,16 @@ pub(super) struct Outcome {
     pub(super) prepared: Vec<String>,
     pub(super) server_error: Option<String>,
     pub(super) unresolved: BTreeSet<u32>,
-    /// What all batches but those of side tables have.
+    /// The schema of all batches except those of side tables.
     pub(super) schema: Option<SchemaRef>,
     /// Nulled values and dropped bounds, by table and column.
     pub(super) counts: BTreeMap<(String, String), (u64, u64)>,
-    /// The position after so many batches, at some times.
+    /// Some positions, each with the number of batches before it.
     pub(super) positions: Vec<(usize, Lsn)>,
     pub(super) how: How,
 }
 
-/// What was done besides feeding.
+/// The operations between the pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct How {
     pub(super) flushed: bool,
@@ -36,7 +36,7 @@ pub(super) struct How {
     pub(super) handed_over: bool,
 }
 
-/// What stopped a run, its offset counted from the stream's start.
+/// The error that stopped a run. Its offset counts from the start of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) kind: String,
@@ -44,7 +44,7 @@ pub(super) struct Fault {
     lsn: Option<Lsn>,
     table: Option<String>,
     column: Option<String>,
-    /// Whether it is the stream that cannot be read.
+    /// Whether the stream itself is faulty.
     pub(super) is_of_stream: bool,
 }
 
@@ -68,11 +68,11 @@ impl Fault {
 struct Run<'o> {
     options: &'o Options,
     decoder: Decoder,
-    /// Bytes of the stream before this decoder's.
+    /// Bytes of the stream before this decoder started.
     base: u64,
     batches: Vec<Batch>,
     error: Option<Error>,
-    /// What taking a batch ended with.
+    /// The result of taking a batch.
     last: Option<Error>,
     position: Lsn,
     unresolved: BTreeSet<u32>,
@@ -97,7 +97,7 @@ pub(super) fn at_once(options: &Options, stream: &[u8]) -> Outcome {
     run.end()
 }
 
-/// The same, of which nothing is kept.
+/// The same, without keeping batches.
 pub(super) fn dropped(options: &Options, stream: &[u8]) {
     let mut run = Run::new(options);
     run.drops = true;
@@ -105,8 +105,9 @@ pub(super) fn dropped(options: &Options, stream: &[u8]) {
     drop(run.end());
 }
 
-/// The stream up to some byte, and then all of it again from a server that was not told how far that
-/// was: another decoder begins at the first one's position, with what is prepared.
+/// Decodes the stream up to some byte, then all of it again, as from a server that received no
+/// confirmation. The second decoder starts at the position of the first, with its prepared
+/// transactions.
 pub(super) fn reconnected(
     options: &Options,
     from: impl Fn(Lsn) -> Options,
@@ -128,7 +129,7 @@ pub(super) fn reconnected(
     [first.batches, second.batches].concat()
 }
 
-/// The stream in pieces, with what the plan says between them.
+/// Decodes the stream in pieces, with the plan's operations between them.
 pub(super) fn in_pieces(options: &Options, plan: &[u8; PLAN], stream: &[u8]) -> Outcome {
     let mut run = Run::new(options);
     let sizes: Vec<_> = plan[19..23].iter().map(|byte| size(*byte)).collect();
@@ -136,7 +137,7 @@ pub(super) fn in_pieces(options: &Options, plan: &[u8; PLAN], stream: &[u8]) -> 
     let (mut at, mut pieces, mut saves) = (0, 0, 0);
     while at < stream.len() && run.error.is_none() {
         let wanted = match sizes[pieces % 4] {
-            // Enough of small pieces.
+            // Enough small pieces.
             _ if pieces > 3000 || sizes == [0; 4] => stream.len(),
             wanted => wanted,
         };
@@ -170,7 +171,7 @@ pub(super) fn in_pieces(options: &Options, plan: &[u8; PLAN], stream: &[u8]) -> 
                 .push((run.batches.len(), run.decoder.position()));
         }
     }
-    // What is decoded by the end alone makes other borders.
+    // Bytes that are decoded only at the end make different batch borders.
     run.feed(&[], Take::All);
     run.end()
 }
@@ -186,10 +187,10 @@ const fn size(byte: u8) -> usize {
     }
 }
 
-/// Where a session begins at which another decoder goes on; past all if there is none.
+/// Where a session begins at which another decoder continues. Past the end if there is none.
 fn session(options: &Options, choice: u8, stream: &[u8]) -> usize {
-    // What a decoder remembers of a table is not handed over, nor is what it was told to expect.
-    let can = options.table.is_none() && options.told.start.is_none();
+    // The selected table and the start are not passed to the next decoder.
+    let can = options.table.is_none() && options.reference.start.is_none();
     let mut found = Vec::new();
     let mut at = 0;
     while let Ok(Some((frame, size))) = Frame::parse(&stream[at..]) {
@@ -315,7 +316,7 @@ impl<'o> Run<'o> {
         }
     }
 
-    /// Saves what is prepared, and sees that it is the same once it was restored.
+    /// Saves the prepared transactions, and checks that they are the same after they were restored.
     fn save(&mut self) -> Option<(Vec<u8>, Decoder)> {
         self.flush();
         if self.error.is_some() || self.last.is_some() {
@@ -347,7 +348,7 @@ impl<'o> Run<'o> {
         Some((state, other))
     }
 
-    /// Goes on in another decoder that was given what is prepared.
+    /// Continues in another decoder with the prepared transactions.
     fn hand_over(&mut self, at: usize) {
         let Some((_, other)) = self.save() else {
             return;
@@ -407,7 +408,7 @@ impl<'o> Run<'o> {
         }
     }
 
-    /// A stream that was ended may go on.
+    /// A stream may continue after its end.
     fn after_end(&mut self) {
         assert_eq!(self.decoder.decode(&[]), Ok(0));
         assert_eq!(self.decoder.flush(), Ok(()));

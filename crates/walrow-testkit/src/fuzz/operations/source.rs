@@ -1,21 +1,21 @@
-//! The stream of an input: a history's, a capture's, or of two of them.
+//! The stream of an input: a history, a capture, or two of them.
 
-use super::mutation::mutate;
+use super::mutation::{mutate, swell};
 use super::retype::{rename, retype};
 use crate::{History, captures};
 use arbitrary::{Result, Unstructured};
 use std::sync::LazyLock;
 use walrow_wire::Frame;
 
-/// Bytes of an input that say what is done, whatever the stream.
+/// Bytes of an input that choose the operations, for any stream.
 pub(super) const PLAN: usize = 32;
-/// Bytes that each of the mutations is made of, and how many there are.
+/// Bytes per mutation, and the number of mutations.
 pub(super) const MUTATION: usize = 12;
 const MUTATIONS: usize = 8;
-/// An input whose plan begins with this holds the stream itself behind the plan.
+/// If a plan begins with this byte, the stream itself follows the plan.
 pub(super) const WRITTEN_OUT: u8 = 0;
 
-/// What an input comes to.
+/// A parsed input.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) plan: [u8; PLAN],
@@ -42,7 +42,8 @@ impl Input {
         let mut u = Unstructured::new(rest);
         let mut stream = source(plan[0], plan[1], &mut u)?;
         let other = other(plan[0], &mut u)?;
-        // Most streams are changed little or not at all: one that is broken is read no further.
+        // Most streams are changed little or not at all, because reading stops where a stream is
+        // broken.
         let count = [0, 0, 0, 1, 0, 1, 2, 1, 2, 3, 1, 1, 4, 5, 8, 0][usize::from(plan[2] % 16)];
         match plan[2] >> 4 {
             kind @ 0..7 => retype(&mut stream, kind.min(4)),
@@ -82,14 +83,14 @@ fn source(kind: u8, choice: u8, u: &mut Unstructured<'_>) -> Result<Frames> {
         0..=5 => history(u)?,
         6 | 7 => u.arbitrary::<History>()?.whole().frames().to_vec(),
         8 | 9 => capture(choice),
-        // One session after the other, or as if it were one.
+        // One session after the other, or joined into one.
         10 => [history(u)?, history(u)?].concat(),
         11 => {
             let (first, second) = (history(u)?, history(u)?);
             [&first[..], &second[1..]].concat()
         }
         12 => [history(u)?, capture(choice)].concat(),
-        // A server that sends again what was not confirmed.
+        // A server that repeats unconfirmed transactions.
         13 => {
             let first = history(u)?;
             [first.clone(), first].concat()
@@ -107,7 +108,7 @@ fn source(kind: u8, choice: u8, u: &mut Unstructured<'_>) -> Result<Frames> {
     })
 }
 
-/// What frames are taken from that come from elsewhere.
+/// The stream from which foreign frames are taken.
 fn other(kind: u8, u: &mut Unstructured<'_>) -> Result<Frames> {
     if kind.is_multiple_of(2) {
         Ok(u.arbitrary::<History>()?.delivered().frames().to_vec())
@@ -122,11 +123,11 @@ fn capture(choice: u8) -> Frames {
         let captures = captures().into_iter().map(|capture| capture.bytes);
         captures.filter(small).map(|bytes| frames(&bytes)).collect()
     });
-    // Prime to their number, so that neighbours in the alphabet are not neighbours here.
+    // Coprime to their number, so that neighbours in the alphabet are not neighbours here.
     CAPTURES[usize::from(choice) * 7 % CAPTURES.len()].clone()
 }
 
-/// The frames of a stream; what is no frame is the last one.
+/// The frames of a stream. A rest that is not a frame is the last one.
 pub(super) fn frames(stream: &[u8]) -> Frames {
     let mut frames = Vec::new();
     let mut rest = stream;
@@ -152,25 +153,4 @@ fn interleaved(first: Frames, second: Frames, choice: u8) -> Frames {
             return frames;
         }
     }
-}
-
-/// Repeats rows where they stand, which any transaction may have sent: up to some hundred KiB.
-pub(super) fn swell(frames: &mut Frames, choice: u8) {
-    let is_row = |frame: &Vec<u8>| {
-        frame.len() > 30
-            && frame[0] == b'd'
-            && frame[5] == b'w'
-            && matches!(frame[30], b'I' | b'U' | b'D' | b'T' | b'M')
-    };
-    let rows: Vec<_> = (0..frames.len())
-        .filter(|at| is_row(&frames[*at]))
-        .collect();
-    let Some(last) = rows.len().checked_sub(1) else {
-        return;
-    };
-    let place = rows[usize::from(choice) % (last + 1)];
-    let most = (300 << 10) / frames[place].len();
-    let count = [10, 100, 1000, 4000][usize::from(choice >> 6)].min(most);
-    let repeated = vec![frames[place].clone(); count];
-    frames.splice(place..place, repeated);
 }

@@ -1,37 +1,104 @@
-//! Prepared transactions as bytes that outlive the process.
+//! Saves and restores prepared transactions, as bytes that outlive the process.
 //!
-//! The state is a stream in wire frames: of each transaction `W`, then `b`, its messages and `P`, or
-//! `S`, its messages, `E` and `p`, with the relations it uses in front of its rows. A message of
-//! walrow's own ends it.
+//! The state is a stream in wire frames. Each transaction is `W`, then `b`, its messages and `P`,
+//! or `S`, its messages, `E` and `p`. The relations that it uses come before its rows. A message of
+//! walrow's own ends the state.
 
-use crate::assembler::Assembler;
+use super::Assembler;
+use super::session::Session;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
 use crate::relation::Relation;
 use crate::spool::SpoolReader;
 use crate::transaction::{Event, Prepared};
-use crate::undecided::{Open, Undecided};
+use crate::undecided::{Earlier, Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
     BackendMessage, BeginPrepare, Columns, CopyBothResponse, CopyData, LogicalMessage, Lsn,
     Message, Peek, PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
 };
 
-/// Bytes of messages that are put together before they are written.
+/// Bytes of messages that are collected before they are written.
 const BLOCK: usize = 256 << 10;
 
-pub(crate) fn save(
-    undecided: &mut Undecided,
-    encoding: Encoding,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+impl Assembler {
+    /// Writes the prepared transactions, for [`Assembler::restore_prepared`] of another assembler.
+    /// After a restart the server does not send them again, only their commit or rollback.
+    ///
+    /// The state is a stream in wire frames: the messages of each transaction, with the relations
+    /// it uses.
+    ///
+    /// # Errors
+    /// I/O errors of `out` and of the spool. Also if a committed transaction was not read to its
+    /// end: it is no longer prepared, and its rows would be lost.
+    pub fn save_prepared(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.failure.is_some() || self.is_reading() {
+            let text = "a transaction was committed but not read to its end";
+            return Err(io::Error::other(text));
+        }
+        let Session {
+            undecided,
+            relations,
+            ..
+        } = &mut self.core.session;
+        save(undecided, relations.encoding, out)
+    }
+
+    /// Restores the transactions that [`Assembler::save_prepared`] wrote.
+    ///
+    /// # Errors
+    /// The bytes are not such a state, or are cut short. Then nothing is restored.
+    pub fn restore_prepared(&mut self, state: &mut dyn Read) -> Result<(), Error> {
+        let mut inner = Self::default();
+        inner.core.session.undecided.spools = self.core.session.undecided.spools.like();
+        inner.core.session.relations.encoding = self.core.session.relations.encoding;
+        // A late stream may have saved transactions without their begin.
+        inner.core.session.undecided.late_start = true;
+        let restored = restore(inner, state)?;
+        let moved = restored
+            .core
+            .session
+            .undecided
+            .move_prepared(&mut self.core.session.undecided);
+        moved.map_err(|error| Error {
+            kind: error.into(),
+            offset: self.core.frames.offset(),
+            lsn: None,
+        })
+    }
+
+    #[cfg(test)]
+    fn held(&self) -> impl Iterator<Item = &Open> {
+        self.core
+            .session
+            .undecided
+            .prepared
+            .values()
+            .map(|open| &**open)
+    }
+
+    /// Sets whether the restored state contains everything that was prepared.
+    fn set_complete(&mut self, complete: bool) {
+        self.core.session.undecided.earlier = if complete {
+            Earlier::Restored
+        } else {
+            Earlier::Unknown
+        };
+    }
+
+    fn has_streamed(&self) -> bool {
+        self.core.session.undecided.has_streamed()
+    }
+}
+
+fn save(undecided: &mut Undecided, encoding: Encoding, out: &mut dyn Write) -> io::Result<()> {
     let complete = undecided.knows_prepared();
     let Undecided {
         spools, prepared, ..
     } = undecided;
     let mut bytes = Vec::new();
     for open in prepared.values_mut() {
-        // A session of its own, so that it is read by no other one's relations.
+        // A session of its own, so that relations of other transactions do not apply.
         BackendMessage::CopyBothResponse(CopyBothResponse::default()).encode(&mut bytes);
         put_begin(open, &mut bytes);
         for relation in open.inherited.values() {
@@ -47,8 +114,8 @@ pub(crate) fn save(
     out.write_all(&bytes)
 }
 
-/// What no server sends: a logical message of walrow's own, at LSN 0/0. Where it is missing, or says
-/// another number, the state was cut. `complete` says that nothing else was prepared.
+/// A logical message of walrow's own at LSN 0/0, which no server sends. If it is missing or has
+/// another number, the state was cut. `complete` means that nothing else was prepared.
 fn put_trailer(count: usize, complete: bool, out: &mut Vec<u8>) {
     let content = format!("{{\"prepared\":{count},\"complete\":{complete}}}");
     let message = Message::Message(LogicalMessage {
@@ -82,7 +149,7 @@ fn put_frames(
 }
 
 /// Reads a state into an assembler that has read nothing else.
-pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<Assembler, Error> {
+fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<Assembler, Error> {
     let fault = |kind| Error {
         kind,
         offset: 0,
@@ -108,7 +175,7 @@ pub(crate) fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<
                     trailer = Some(message.content.to_vec());
                 }
                 Event::SessionStart if trailer.is_none() => {}
-                // A committed transaction: a capture, but no state.
+                // A committed transaction: this is a capture, not a state.
                 _ => return Err(fault(ErrorKind::NotPreparedState)),
             }
         }
@@ -134,7 +201,7 @@ fn put_begin(open: &Open, out: &mut Vec<u8>) {
         return;
     };
     let begin = if open.streamed {
-        // One that lacks its first chunk is saved without one.
+        // A transaction without its first chunk is saved without it.
         let first = !open.lost;
         Message::StreamStart(StreamStart { xid, first })
     } else {
@@ -246,18 +313,19 @@ mod tests {
     use walrow_testkit::{History, Stream};
     use walrow_wire::Tuple;
 
-    /// What is held, field by field: a new field has to be restored too, or to be named here.
+    /// The prepared transactions, field by field: a new field must be restored too, or be named
+    /// here.
     fn held(assembler: &Assembler) -> Vec<(Transaction, bool, bool)> {
         let fields = |open: &Open| {
             let Open {
                 transaction,
                 streamed,
                 lost,
-                // Compared by what comes of them.
+                // Compared by their events.
                 spool: _,
                 inherited: _,
                 aborted: _,
-                // Of no use once it is prepared.
+                // Not used after the prepare.
                 promotions: _,
                 relation: _,
             } = open;
@@ -266,7 +334,7 @@ mod tests {
         assembler.held().map(fields).collect()
     }
 
-    /// All that is handed out, but for places in the stream and the numbers of versions.
+    /// All events, without offsets and version numbers.
     fn handed_out(assembler: &mut Assembler, mut input: &[u8]) -> Vec<String> {
         let cells = |tuple: Tuple<'_>| format!("{:?}", tuple.cells().collect::<Vec<_>>());
         let unnumbered = |relation: &Relation| {
@@ -315,7 +383,7 @@ mod tests {
                     let relations: Vec<_> = relations.collect();
                     format!("{seq} {lsn} {relations:?} {cascade} {restart_identity}")
                 }
-                // The other has handed out its versions before.
+                // The first assembler has already returned its versions.
                 Ok(Some(Event::Relation { .. })) => continue,
                 Ok(Some(event)) => format!("{event:?}"),
             });
@@ -332,7 +400,7 @@ mod tests {
         ) {
             let stream = history.delivered();
             let frames = stream.frames();
-            // One that starts late lacks the first chunks of some.
+            // A late start lacks the first chunks of some transactions.
             let from = if late_start { from.index(frames.len()) } else { 0 };
             let rest = frames.get(from..).unwrap_or_default();
             let rest = rest.get(..to.index(rest.len().saturating_add(1))).unwrap_or_default();
@@ -345,9 +413,9 @@ mod tests {
                     end => break end.map(|_| ()),
                 }
             };
-            // It may begin in the middle of a transaction.
+            // The stream may begin in the middle of a transaction.
             prop_assume!(read.is_ok());
-            // What is open, and known of relations, is the session's.
+            // Drops open transactions and relations, which belong to the session.
             first.new_session();
             let mut state = Vec::new();
             first.save_prepared(&mut state).unwrap();

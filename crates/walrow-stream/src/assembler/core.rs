@@ -1,0 +1,276 @@
+//! The assembler without its error: it searches for transactions, reads them and returns the
+//! events.
+
+use super::read::{At, Next, Reader, Where, peek};
+use super::reading::{Reading, Source};
+use super::search::{Found, Search, Searcher};
+use super::session::Session;
+use crate::error::{Error, ErrorKind, Fault, INSIDE, OUTSIDE};
+use crate::frames::{Frames, Place};
+use crate::relation::Relation;
+use crate::transaction::{Change, Context, Event, Message, Unread};
+use std::sync::Arc;
+use walrow_wire::{self as wire, LogicalMessage, Peek};
+
+/// The assembler's state, except the error that stopped it.
+#[derive(Debug, Default)]
+pub(super) struct Core {
+    pub(super) frames: Frames,
+    pub(super) phase: Phase,
+    pub(super) session: Session,
+    /// The relation version of the last [`Event::Relation`].
+    pub(super) announced: Option<Arc<Relation>>,
+    /// The seq of the transaction's next change.
+    pub(super) seq: u64,
+    /// Values that are the same for all rows of the transaction.
+    pub(super) context: Context,
+}
+
+/// How the next frame is used.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// The assembler searches for a committed transaction.
+    Search(Search),
+    /// A transaction was committed, and is being read.
+    Reading(Reading),
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Search(Search::default())
+    }
+}
+
+impl Core {
+    pub(super) fn drop_session(&mut self) {
+        self.drop_open();
+        self.session.relations.clear();
+    }
+
+    /// Drops open transactions: the server sends them again, or they are no longer needed.
+    fn drop_open(&mut self) {
+        match std::mem::take(&mut self.phase) {
+            Phase::Search(mut search) => self.session.drop_open(&mut search),
+            Phase::Reading(reading) => {
+                self.session.leave(reading);
+                self.session.undecided.drop_open();
+            }
+        }
+    }
+
+    /// The next event, with its row unread.
+    #[inline]
+    pub(super) fn next<'t, 'i: 't>(
+        &'t mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
+        let next = loop {
+            let found = match &mut self.phase {
+                Phase::Reading(reading) => {
+                    let mut reader = Reader {
+                        frames: &mut self.frames,
+                        session: &mut self.session,
+                        reading,
+                        seq: &mut self.seq,
+                    };
+                    match reader.next(input) {
+                        Ok(Some(Next::End)) => {
+                            let skipped = self.end_reading();
+                            // It returns no events, but its relations count.
+                            if skipped {
+                                continue;
+                            }
+                            Ok(Some(Next::End))
+                        }
+                        next => next,
+                    }
+                }
+                Phase::Search(_) => self.find(input),
+            };
+            match found {
+                Ok(Some(Next::Begin)) if self.is_skipped() => {}
+                Ok(Some(next)) => break next,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    self.drop_open();
+                    return Err(error);
+                }
+            }
+        };
+        self.event(next)
+    }
+
+    /// Skips the next event of the current transaction. Returns whether there was one before its
+    /// end.
+    pub(super) fn pass(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
+        let Phase::Reading(reading) = &mut self.phase else {
+            return Ok(false);
+        };
+        let mut reader = Reader {
+            frames: &mut self.frames,
+            session: &mut self.session,
+            reading,
+            seq: &mut self.seq,
+        };
+        Ok(!matches!(reader.next(input)?, None | Some(Next::End)))
+    }
+
+    /// Whether the current transaction is skipped.
+    const fn is_skipped(&self) -> bool {
+        matches!(&self.phase, Phase::Reading(reading) if reading.skipped)
+    }
+
+    /// Ends the current transaction. Returns whether it was skipped.
+    #[inline]
+    pub(super) fn end_reading(&mut self) -> bool {
+        match std::mem::take(&mut self.phase) {
+            Phase::Reading(reading) => {
+                let skipped = reading.skipped;
+                self.session.leave(reading);
+                skipped
+            }
+            Phase::Search(_) => false,
+        }
+    }
+
+    /// Finds the next committed transaction, or the next event between transactions.
+    fn find<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
+        let Phase::Search(search) = &mut self.phase else {
+            return Ok(None);
+        };
+        let mut searcher = Searcher {
+            frames: &mut self.frames,
+            session: &mut self.session,
+            search,
+        };
+        Ok(searcher.find(input)?.map(|found| match found {
+            Found::SessionStart => Next::SessionStart,
+            Found::ServerError => Next::ServerError,
+            Found::Message(place, offset) => {
+                let frame = match place {
+                    Place::Input(frame) => Peek::new(frame).map_or(Where::Completed, Where::Input),
+                    Place::Completed => Where::Completed,
+                };
+                Next::Message(At { frame, offset }, true)
+            }
+            Found::Committed(mut reading) => {
+                let end = self.session.transaction.end_lsn;
+                reading.skipped |= self.session.start.has_delivered(end);
+                self.context = Context {
+                    in_stream: reading.is_streamed(),
+                    header: self.frames.header(),
+                    commit_lsn: self.session.transaction.commit_lsn,
+                };
+                self.phase = Phase::Reading(reading);
+                self.seq = 0;
+                Next::Begin
+            }
+        }))
+    }
+
+    /// Makes the event, which borrows from the assembler and the input.
+    #[inline]
+    fn event<'t, 'i: 't>(
+        &'t mut self,
+        next: Next<'i>,
+    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
+        let source = match &self.phase {
+            Phase::Reading(reading) => &reading.source,
+            Phase::Search(_) => &Source::Input,
+        };
+        Ok(Some(match next {
+            Next::Row(at, place) => {
+                let seq = self.seq;
+                self.seq = seq.saturating_add(1);
+                let (Some(peek), Some(relation)) = (
+                    peek(at.frame, &self.frames, source),
+                    self.session.relations.recent(place),
+                ) else {
+                    return Err(self.lost(at));
+                };
+                Event::Change(Change {
+                    seq,
+                    lsn: peek.start(),
+                    offset: at.offset,
+                    relation,
+                    row: Unread::new(peek, &self.context),
+                })
+            }
+            Next::Message(at, outside) => {
+                let Some(peek) = peek(at.frame, &self.frames, source) else {
+                    return Err(self.lost(at));
+                };
+                let context = self.context;
+                let read = if outside {
+                    logical_message(&peek, false, OUTSIDE, 0)
+                } else {
+                    logical_message(&peek, context.in_stream, INSIDE, self.seq)
+                        .map_err(|fault| fault.or_near(context.commit_lsn))
+                };
+                Event::Message(read.map_err(|fault| fault.at(&self.frames, at.offset))?)
+            }
+            Next::Truncate(truncate) => Event::Truncate(*truncate),
+            Next::Relation(relation) => Event::Relation {
+                relation: self.announced.insert(relation),
+                seq: self.seq,
+            },
+            Next::Begin => Event::Begin(&self.session.transaction),
+            Next::End => Event::Commit {
+                transaction: &self.session.transaction,
+                changes: self.seq,
+            },
+            Next::Skipped => Event::Skipped,
+            Next::SessionStart => Event::SessionStart,
+            Next::ServerError => Event::ServerError {
+                sqlstate: &self.session.sqlstate,
+            },
+        }))
+    }
+
+    /// The frame is no longer there. No stream can cause this.
+    #[cold]
+    fn lost(&self, at: At<'_>) -> Error {
+        Fault::unexpected("frame", INSIDE).at(&self.frames, at.offset)
+    }
+}
+
+/// Parses a logical message. `place` says whether it is inside or outside a transaction.
+fn logical_message<'a>(
+    peek: &Peek<'a>,
+    in_stream: bool,
+    place: &'static str,
+    seq: u64,
+) -> Result<Message<'a>, Fault> {
+    let message = peek.message(in_stream);
+    let message = message.map_err(|error| Fault::from(error).near(peek.start()))?;
+    let message = match (message, place) {
+        (wire::Message::Message(message), INSIDE) if message.transactional => message,
+        (wire::Message::Message(message), OUTSIDE) if !message.transactional => message,
+        (wire::Message::Message(message), _) => {
+            let name = if message.transactional {
+                "Message (transactional)"
+            } else {
+                "Message (non-transactional)"
+            };
+            return Err(Fault::unexpected(name, place).near(peek.start()));
+        }
+        (other, _) => return Err(Fault::unexpected(other.name(), place).near(peek.start())),
+    };
+    let prefix = message.prefix.to_str();
+    let LogicalMessage {
+        transactional,
+        lsn,
+        content,
+        ..
+    } = message;
+    Ok(Message {
+        lsn,
+        transactional,
+        seq,
+        prefix: prefix.map_err(|_| ErrorKind::InvalidUtf8 {
+            message: "Message",
+            field: "prefix",
+        })?,
+        content,
+    })
+}
