@@ -107,4 +107,4 @@ def test_what_cannot_be_is_refused_by_the_driver() -> None:
     with pytest.raises(walrow.OptionError, match="choose a table with table="):
         walrow.spark.decode()
     with pytest.raises(walrow.OptionError, match="by itself"):
-        walrow.spark.decode(table="t", side_tables=["messages"])
+        walrow.spark.decode(table="t", side_tables=["messages"])  # type: ignore[call-arg]
