@@ -28,8 +28,14 @@ def uses(crate: Path) -> dict[str, set[str]]:
         source = re.sub(r"//[^\n]*", "", source)
         parent = name if path.stem == "mod" else ".".join(name.split(".")[:-1])
         graph[name] = set()
-        for path_start, rest in re.findall(r"\b(crate|super|self)::((?:\w+::)*\{?[^;(]*)", source):
-            base = {"crate": "", "self": name if path.stem == "mod" else "", "super": parent}[path_start]
+        for path_start, rest in re.findall(
+            r"\b(crate|super|self)::((?:\w+::)*\{?[^;(]*)", source
+        ):
+            base = {
+                "crate": "",
+                "self": name if path.stem == "mod" else "",
+                "super": parent,
+            }[path_start]
             graph[name] |= set(_named(base, rest, modules))
         graph[name] -= {name}
     return graph
@@ -41,7 +47,11 @@ def _named(base: str, rest: str, modules: dict[str, Path]) -> list[str]:
     prefix = ".".join([part for part in [base, *head.strip(":").split("::")] if part])
     if brace and prefix not in modules:
         names = re.findall(r"(?:^|,)\s*(\w+)", inner.split("}")[0])
-        return [found for name in names for found in _longest(f"{prefix}.{name}".strip("."), modules)]
+        return [
+            found
+            for name in names
+            for found in _longest(f"{prefix}.{name}".strip("."), modules)
+        ]
     return _longest(prefix, modules)
 
 
@@ -53,7 +63,9 @@ def _longest(path: str, modules: dict[str, Path]) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("crate", sorted(CRATES.iterdir()), ids=lambda crate: crate.name)
+@pytest.mark.parametrize(
+    "crate", sorted(CRATES.iterdir()), ids=lambda crate: crate.name
+)
 def test_no_circle_of_files(crate: Path) -> None:
     graph = uses(crate)
     assert graph or crate.name == "walrow"
