@@ -26,7 +26,7 @@ pub struct DecoderBuilder {
     options: Options,
 }
 
-/// Rows are counted by Arrow's offsets.
+/// Arrow's offsets, which have 31 bits, count the rows.
 const MAX_BATCH_ROWS: usize = i32::MAX.unsigned_abs() as usize;
 
 /// Past this, two values of PostgreSQL's largest size would not fit a column's 2 GiB.
@@ -41,7 +41,7 @@ impl DecoderBuilder {
         Self::default()
     }
 
-    /// How the stream is passed: as the bytes of a connection ([`Decoder::decode`]), or in chunks
+    /// The framing of the input: the bytes of a connection ([`Decoder::decode`]), or chunks
     /// ([`Decoder::decode_chunk`]).
     #[must_use]
     pub fn with_framing(mut self, framing: Framing) -> Self {
@@ -49,7 +49,7 @@ impl DecoderBuilder {
         self
     }
 
-    /// The Arrow types of columns.
+    /// The set of Arrow types that columns can have.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.options.profile = profile;
@@ -62,13 +62,14 @@ impl DecoderBuilder {
     /// `pg_type` (`numeric`, `_int4`). The longest key that matches wins. A key such as `date` can be
     /// both: it then means the column in tables that have one of this name, and the type elsewhere.
     ///
-    /// [`DecoderBuilder::build`] refuses a type that the PostgreSQL type cannot become, for built-in
-    /// types, extensions' types and the catalog's types and columns. So name a column with its table if
-    /// its name is also a type's. Other columns are checked when they appear in the stream:
-    /// [`ErrorKind::Options`] if the key names a type, [`ErrorKind::Schema`] if it names a column.
+    /// [`DecoderBuilder::build`] rejects an Arrow type that the PostgreSQL type cannot become. It
+    /// checks built-in types, types of extensions, and the catalog's types and columns. So name a
+    /// column with its table if a type has the same name. Other columns are checked when they appear
+    /// in the stream: the error is [`ErrorKind::Options`] if the key names a type, and
+    /// [`ErrorKind::Schema`] if it names a column.
     ///
-    /// Values never change, except `numeric` as `Float64`, which is rounded to the nearest. A `time`
-    /// can have microseconds or nanoseconds, and in the Spark profile only nanoseconds.
+    /// Values never change, except that `numeric` as `Float64` is rounded to the nearest value. A
+    /// `time` can have microseconds or nanoseconds, but in the Spark profile only nanoseconds.
     #[must_use]
     pub fn with_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
         self.options.types.insert(key.into(), data_type);
@@ -102,7 +103,7 @@ impl DecoderBuilder {
         self
     }
 
-    /// The settings of the session that wrote the stream. Default: those that walrow pins.
+    /// The settings of the session that wrote the stream. Default: the settings that walrow pins.
     #[must_use]
     pub fn with_session(mut self, session: SessionSettings) -> Self {
         self.options.session = session;
@@ -168,8 +169,8 @@ impl DecoderBuilder {
     /// Projects every version of the table onto the columns of this schema, by name.
     ///
     /// Columns that a version lacks are null and listed in `_unsent`, so only metadata columns may be
-    /// declared not nullable. The batches have the metadata columns that the schema names, with their
-    /// prefix.
+    /// declared not nullable. The batches have the metadata columns whose names, with the prefix, are
+    /// in the schema.
     #[must_use]
     pub fn with_schema(mut self, schema: SchemaRef) -> Self {
         self.options.schema = Some(schema);
@@ -186,15 +187,15 @@ impl DecoderBuilder {
         self
     }
 
-    /// Returns all tables, or the chosen table, under one schema: `schema_name`, `table_name`, `key` and
-    /// `data` as maps of column names to PostgreSQL's own text, then the metadata columns.
+    /// Returns all tables, or the chosen table, under one schema: `schema_name`, `table_name`, then
+    /// `key` and `data` as maps of column names to PostgreSQL's text, then the metadata columns.
     #[must_use]
     pub fn with_envelope(mut self, envelope: bool) -> Self {
         self.options.envelope = envelope;
         self
     }
 
-    /// Skips what was delivered before: transactions that end at or before this LSN.
+    /// Skips transactions that were already returned: those that end at or before this LSN.
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
         self.options.start = lsn;
@@ -208,15 +209,15 @@ impl DecoderBuilder {
         self
     }
 
-    /// Where open transactions beyond [`DecoderBuilder::with_spool_memory`] wait. Default: with the
-    /// feature `file-spool`, a file in the system's directory for temporary files.
+    /// The spool for open transactions beyond [`DecoderBuilder::with_spool_memory`]. Default: with
+    /// the feature `file-spool`, a file in the system's directory for temporary files.
     #[must_use]
     pub fn with_spool(mut self, spool: Arc<dyn Spool>) -> Self {
         self.options.spool = Some(spool);
         self
     }
 
-    /// The number of bytes of memory that open and prepared transactions take together. Default:
+    /// The number of bytes of memory that open and prepared transactions may take together. Default:
     /// 64 MiB. Beyond it, they wait in the spool. Without a spool, this is an error.
     #[must_use]
     pub fn with_spool_memory(mut self, bytes: usize) -> Self {
@@ -251,12 +252,12 @@ impl DecoderBuilder {
         Ok(Decoder::new(&self.options, template))
     }
 
-    /// The schema of a table's batches under these options, from a table in the catalog.
+    /// The schema of a table's batches under these options. The catalog must contain the table.
     ///
-    /// Its metadata lacks only `pg.replica_identity`, which only the stream contains.
+    /// The schema's metadata lacks `pg.replica_identity`, which only the stream contains.
     ///
     /// # Errors
-    /// [`ErrorKind::Schema`] if the catalog does not contain the table, or has several of that name.
+    /// [`ErrorKind::Schema`] if the catalog does not contain the table, or several of that name.
     /// [`ErrorKind::Options`] as in [`DecoderBuilder::build`].
     pub fn schema_of(&self, name: &TableName) -> Result<SchemaRef, Error> {
         let template = self.checked()?;
@@ -288,7 +289,7 @@ impl DecoderBuilder {
         Ok(Arc::new(schema))
     }
 
-    /// Checks the options, and prepares what layouts follow from them.
+    /// Checks the options, and returns those that layouts depend on.
     fn checked(&self) -> Result<Template, Error> {
         self.check()?;
         let template = Template::new(&self.options);

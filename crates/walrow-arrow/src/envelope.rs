@@ -30,7 +30,7 @@ impl Forms {
     }
 }
 
-/// The maximum bytes of a column's form, without the parts of container types.
+/// The maximum bytes of a column's form. Types that contain other types may take more.
 const FORM_BYTES: usize = 128;
 
 /// How a column's cells become text.
@@ -69,7 +69,7 @@ pub(crate) struct Envelope {
     table_names: Box<dyn Column>,
     /// The columns of the replica identity.
     keys: TextMaps,
-    /// All columns that the server sent, including NULLs.
+    /// All columns with a known value, including NULL.
     data: TextMaps,
     metadata: Metadata,
     /// The names of unsent columns, each with its number in this batch.

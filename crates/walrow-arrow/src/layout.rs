@@ -19,7 +19,7 @@ pub(crate) struct Layout {
     pub(crate) schema: SchemaRef,
     /// The table, as `schema.name`.
     pub(crate) table: String,
-    /// The form and policy of each of the relation's columns. `None` if the schema lacks the column.
+    /// The form and policy of each of the relation's columns. `None` if the schema lacks it.
     forms: Vec<Option<(Form, OnUnrepresentable)>>,
     /// What fills each field of the schema.
     pub(crate) sources: Vec<Source>,
