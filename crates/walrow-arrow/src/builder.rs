@@ -64,8 +64,8 @@ impl DecoderBuilder {
     ///
     /// [`DecoderBuilder::build`] rejects an Arrow type that the PostgreSQL type cannot become. It
     /// checks built-in types, types of extensions, and the catalog's types and columns. So name a
-    /// column with its table if a type has the same name. Other columns are checked when they appear
-    /// in the stream: the error is [`ErrorKind::Options`] if the key names a type, and
+    /// column with its table if a type has the same name. Other columns are checked when they
+    /// appear in the stream: the error is [`ErrorKind::Options`] if the key names a type, and
     /// [`ErrorKind::Schema`] if it names a column.
     ///
     /// Values never change, except that `numeric` as `Float64` is rounded to the nearest value. A
@@ -168,9 +168,9 @@ impl DecoderBuilder {
 
     /// Projects every version of the table onto the columns of this schema, by name.
     ///
-    /// Columns that a version lacks are null and listed in `_unsent`, so only metadata columns may be
-    /// declared not nullable. The batches have the metadata columns whose names, with the prefix, are
-    /// in the schema.
+    /// Columns that a version lacks are null and listed in `_unsent`, so only metadata columns may
+    /// be declared not nullable. The batches have the metadata columns whose names, with the
+    /// prefix, are in the schema.
     #[must_use]
     pub fn with_schema(mut self, schema: SchemaRef) -> Self {
         self.options.schema = Some(schema);
@@ -217,8 +217,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// The number of bytes of memory that open and prepared transactions may take together. Default:
-    /// 64 MiB. Beyond it, they wait in the spool. Without a spool, this is an error.
+    /// The number of bytes of memory that open and prepared transactions may take together.
+    /// Default: 64 MiB. Beyond it, they wait in the spool. Without a spool, this is an error.
     #[must_use]
     pub fn with_spool_memory(mut self, bytes: usize) -> Self {
         self.options.spool_memory = bytes;

@@ -112,8 +112,8 @@ impl Decoder {
     ///
     /// It stops early when a batch is full: take all batches before the next call. It also stops
     /// after a few hundred thousand rows without a full batch, so that the caller can do something
-    /// else. When it has taken all of `input`, some rows may still be missing from the batches: call
-    /// it again, with or without more input, until [`Decoder::wants_input`] returns true.
+    /// else. When it has taken all of `input`, some rows may still be missing from the batches:
+    /// call it again, with or without more input, until [`Decoder::wants_input`] returns true.
     ///
     /// For chunks of other framings, call [`Decoder::decode_chunk`].
     ///
@@ -182,8 +182,8 @@ impl Decoder {
         result.map(|_| ()).map_err(|error| self.fail(error))
     }
 
-    /// Decodes up to a full batch, or for a limited number of steps. Returns whether it can continue
-    /// without more input.
+    /// Decodes up to a full batch, or for a limited number of steps. Returns whether it can
+    /// continue without more input.
     fn advance(&mut self, rest: &mut &[u8]) -> Result<bool, Error> {
         let mut steps = STEPS;
         while steps > 0 && !self.tables.has_batch() {
@@ -300,8 +300,8 @@ impl Decoder {
 
     /// Makes batches of all rows up to the last commit.
     ///
-    /// If [`Decoder::wants_input`] was false, this decodes the rest of the transaction at once, even
-    /// if that makes many batches.
+    /// If [`Decoder::wants_input`] was false, this decodes the rest of the transaction at once,
+    /// even if that makes many batches.
     ///
     /// # Errors
     /// As [`Decoder::decode`].
@@ -316,7 +316,7 @@ impl Decoder {
     /// Flushes, then checks that the chosen table is in the stream. Further input is accepted.
     ///
     /// A table without rows is also found if the stream described it. With
-    /// [`DecoderBuilder::with_start`], the table may be missing, because it may have no new changes.
+    /// [`DecoderBuilder::with_start`], the table may be missing: it may have no new changes.
     ///
     /// # Errors
     /// [`ErrorKind::Schema`] if the chosen table never appeared. As [`Decoder::decode`].
@@ -421,8 +421,8 @@ impl Decoder {
         self.tables.unresolved.iter().copied()
     }
 
-    /// The SQLSTATE of the error with which the server ended the stream. `None` once the next session
-    /// begins.
+    /// The SQLSTATE of the error with which the server ended the stream. `None` once the next
+    /// session begins.
     pub fn server_error(&self) -> Option<&str> {
         self.tables.server_error.as_deref()
     }

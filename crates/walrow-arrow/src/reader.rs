@@ -23,9 +23,9 @@ use std::io::{self, Read};
 /// ```
 ///
 /// # Errors
-/// The errors of [`Decoder::decode`] and of the source. [`ErrorKind::Unfinished`] if the source ends
-/// inside a frame or a transaction. [`ErrorKind::Server`] if the server ended the stream with an
-/// error. Each error comes after all batches before it, and ends the iterator.
+/// The errors of [`Decoder::decode`] and of the source. [`ErrorKind::Unfinished`] if the source
+/// ends inside a frame or a transaction. [`ErrorKind::Server`] if the server ended the stream with
+/// an error. An error comes after all batches before it, and ends the iterator.
 #[derive(Debug)]
 pub struct Reader<R> {
     decoder: Decoder,
@@ -102,7 +102,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The error of a stream that ends here, if it should not.
+    /// The error if the stream must not end here.
     fn end(&self) -> Option<Error> {
         let kind = if let Some(sqlstate) = self.decoder.server_error() {
             ErrorKind::Server {
