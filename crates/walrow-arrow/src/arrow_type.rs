@@ -102,7 +102,7 @@ pub const ARROW_TYPE_NAMES: &str = "string, large_string, string_view, dictionar
     month_day_nano_interval, uuid, list<...>, large_list<...>, fixed_size_list<float32>[n], \
     struct<name: ..., ...>, map<string, string>";
 
-/// The maximum depth of types within types, as in a catalog. The parser calls itself for each level.
+/// The maximum depth of types within types, as in a catalog. The parser is recursive.
 pub const MAX_TYPE_DEPTH: usize = 64;
 
 /// Parses the name of an Arrow type: as pyarrow writes it (`list<item: int32>`, `timestamp[us,

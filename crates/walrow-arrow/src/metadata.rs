@@ -214,7 +214,7 @@ impl Metadata {
     }
 
     /// Returns the columns as arrays. `always` lists the columns that are unsent in every row, and
-    /// `names` the columns that [`Metadata::unsent`] refers to.
+    /// `names` the columns that the indexes of unsent columns refer to.
     pub(crate) fn finish(
         self,
         columns: &[MetadataColumn],
@@ -278,7 +278,7 @@ struct Finishing<'a> {
     profile: Profile,
     /// The columns that are unsent in every row.
     always: &'a [String],
-    /// The columns that unsent indexes refer to.
+    /// The columns that the indexes of unsent columns refer to.
     names: &'a [Option<&'a str>],
 }
 

@@ -54,7 +54,7 @@
 //! # Errors
 //!
 //! An [`Error`] says what is wrong, at which byte, LSN, table and column, and never contains a value.
-//! If Arrow cannot hold a value, it names the option that lets the value through. All rows before an
+//! If Arrow cannot hold a value, the error names the option that avoids it. All rows before an
 //! error are returned first.
 //!
 //! # Layers
@@ -69,8 +69,8 @@
 //!
 //! # Features
 //!
-//! - `file-spool` (default): open transactions beyond [`DecoderBuilder::with_spool_memory`] wait in a
-//!   file without a name, in the system's directory for temporary files or that of a `FileSpool`.
+//! - `file-spool` (default): open transactions beyond [`DecoderBuilder::with_spool_memory`] wait in
+//!   an unnamed file, in the system's directory for temporary files or in that of a `FileSpool`.
 
 pub use arrow_array;
 pub use arrow_schema;

@@ -738,7 +738,7 @@ pub(crate) fn append(
     }
 }
 
-/// The maximum bytes that the cell of one value may become.
+/// The maximum bytes of one value, even if its cell is small.
 pub(crate) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 fn offsets(rows: usize) -> Vec<i32> {

@@ -303,7 +303,7 @@ impl fmt::Debug for Form {
     }
 }
 
-/// The maximum bytes of an element that does not count as much larger than its four-byte cell.
+/// The maximum bytes of an element that does not count as much larger than a cell of four bytes.
 const SMALL_ELEMENT_BYTES: usize = 64;
 
 /// Whether two types hold the same values. Lists may differ in layout and in the name of their

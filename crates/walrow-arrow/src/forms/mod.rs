@@ -1,7 +1,7 @@
 //! The Arrow types that a column of each PostgreSQL type can become.
 //!
 //! A [`Form`] is one Arrow type and the way to build a column of it. [`ArrowForms`] returns the
-//! forms of a type: [`types`] has a line for each type, and [`containers`] implements the types that
+//! forms of a type: [`types`] has a line for each type, and [`containers`] has the types that
 //! consist of others.
 
 mod choices;

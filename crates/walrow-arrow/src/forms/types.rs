@@ -1,9 +1,9 @@
 //! The table of types: the Arrow types that a column of each can become.
 //!
-//! To add a type, write its file in `walrow-types` and its line here. The line lists its forms, best
-//! first. A profile chooses the first `or` form whose Arrow type it supports. If it supports none,
-//! it chooses a string of PostgreSQL's text. The option `types` can choose every form, a string, and
-//! bytes.
+//! To add a type, write its file in `walrow-types` and its line here. The line lists its forms,
+//! best first. A profile chooses the first `or` form whose Arrow type it supports. If it supports
+//! none, it chooses a string of PostgreSQL's text. The option `types` can choose every form, a
+//! string, and bytes.
 
 use super::choices::Choices;
 use super::form::{Extension, Form, is_same_shape};

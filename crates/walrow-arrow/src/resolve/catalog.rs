@@ -117,8 +117,8 @@ impl<'a> Types<'a> {
         Ok(extent)
     }
 
-    /// Makes a type that was measured. If the catalog's entry was found by its name (`is_named`), its
-    /// OIDs belong to another database, so they cannot be compared with those in binary values.
+    /// Makes a type that was measured. If the catalog's entry was found by its name (`is_named`),
+    /// its OIDs are those of another database and cannot be compared with OIDs in binary values.
     fn make(&mut self, oid: Oid, type_modifier: i32, is_named: bool) -> ColumnType {
         if let Some((entry, is_array)) = BuiltIn::by_oid(oid) {
             return built_in(entry, is_array, type_modifier);
@@ -209,7 +209,7 @@ fn unknown() -> ColumnType {
     Arc::new(Unknown)
 }
 
-/// All types of this name: built in, of an extension, or in the catalog. `None` for an unknown type.
+/// All types of this name: built in, of an extension, or in the catalog. `None` is an unknown type.
 pub(super) fn all_named(
     catalog: &Catalog,
     name: &str,

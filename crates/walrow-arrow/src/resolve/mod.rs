@@ -76,8 +76,8 @@ impl Resolver {
         }
     }
 
-    /// Resolves one column. `requested` is the type in a declared schema. It has precedence over the
-    /// option `types`.
+    /// Resolves one column. `requested` is the type in a declared schema. It has precedence over
+    /// the option `types`.
     pub(crate) fn column(
         &self,
         relation: &Relation,
@@ -157,7 +157,7 @@ impl Resolver {
             .unwrap_or(self.unrepresentable)
     }
 
-    /// Rejects entries of `types` that no column can become, or no type that its key names.
+    /// Rejects a `types` entry that no column can become, or nothing that its key names.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let mut keys: Vec<_> = self.types.iter().collect();
         keys.sort_by_key(|(key, _)| *key);
@@ -179,8 +179,8 @@ impl Resolver {
         Ok(())
     }
 
-    /// Rejects a `types` entry that nothing its key names can become: types, and columns with their
-    /// table. A key without a table may name other columns that appear later.
+    /// Rejects a `types` entry if no known type or column of its key can become it. A key without a
+    /// table may name columns that appear later.
     fn check_pair(&self, key: &str, data_type: &DataType) -> Result<(), Error> {
         let target = self.target(false);
         // An unknown type may become anything.
@@ -323,8 +323,8 @@ fn known_name(catalog: &Catalog, oid: Oid) -> Option<(Option<String>, Option<Str
     Some((Some(entry.schema.clone()), Some(entry.name.clone())))
 }
 
-/// The entry for the type's name, or, for a domain, for the name of a type that it is over. A server
-/// sends a domain's base type, so options mean the same with and without a catalog.
+/// The entry for the type's name, or, for a domain, for the name of a type that it is over. A
+/// server sends a domain's base type, so options mean the same with and without a catalog.
 fn for_type<'a, T>(
     map: &'a HashMap<String, T>,
     catalog: &Catalog,
