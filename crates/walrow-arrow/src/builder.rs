@@ -33,10 +33,10 @@ const MAX_BATCH_ROWS: usize = i32::MAX.unsigned_abs() as usize;
 const MAX_BATCH_BYTES: usize = 1 << 29;
 
 impl DecoderBuilder {
-    /// Creates a builder with the defaults: wire framing, Arrow profile, all metadata columns, errors
-    /// for values that Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, and 128 MiB for the
-    /// unfinished batches of all tables. With the feature `file-spool`, open transactions beyond 64 MiB
-    /// wait in a file in the system's directory for temporary files.
+    /// Creates a builder with the defaults: wire framing, Arrow profile, all metadata columns,
+    /// errors for values that Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, and 128
+    /// MiB for the unfinished batches of all tables. With the feature `file-spool`, open
+    /// transactions beyond 64 MiB wait in a file in the system's directory for temporary files.
     pub fn new() -> Self {
         Self::default()
     }
@@ -59,8 +59,9 @@ impl DecoderBuilder {
     /// Chooses the Arrow type of a column, or of all columns of a PostgreSQL type.
     ///
     /// `key` is a column (`total`, `orders.total`, `public.orders.total`) or the name of a type in
-    /// `pg_type` (`numeric`, `_int4`). The longest key that matches wins. A key such as `date` can be
-    /// both: it then means the column in tables that have one of this name, and the type elsewhere.
+    /// `pg_type` (`numeric`, `_int4`). The longest key that matches wins. A key such as `date` can
+    /// be both: it means the column in tables that have a column of this name, and the type in
+    /// other tables.
     ///
     /// [`DecoderBuilder::build`] rejects an Arrow type that the PostgreSQL type cannot become. It
     /// checks built-in types, types of extensions, and the catalog's types and columns. So name a
@@ -83,7 +84,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// The policy for one column or one PostgreSQL type, with a key as in [`DecoderBuilder::with_type`].
+    /// The policy for one column or one PostgreSQL type, with a key as in
+    /// [`DecoderBuilder::with_type`].
     #[must_use]
     pub fn with_column_unrepresentable(
         mut self,
@@ -145,8 +147,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// The number of bytes that the unfinished batches of all tables may take together. Beyond it, the
-    /// fullest batch is returned.
+    /// The number of bytes that the unfinished batches of all tables may take together. Beyond it,
+    /// the fullest batch is returned.
     ///
     /// This includes the memory of empty builders, which wide tables have. It is an estimate.
     #[must_use]
@@ -155,11 +157,11 @@ impl DecoderBuilder {
         self
     }
 
-    /// Decodes one table only: `"public.orders"`, `"orders"` or `("public", "orders")`. All batches have
-    /// one schema.
+    /// Decodes one table only: `"public.orders"`, `"orders"` or `("public", "orders")`. All batches
+    /// have one schema.
     ///
-    /// Without [`DecoderBuilder::with_schema`], this is the schema of the first version, and a change
-    /// of the names or Arrow types of columns is an error.
+    /// Without [`DecoderBuilder::with_schema`], this is the schema of the first version, and a
+    /// change of the names or Arrow types of columns is an error.
     #[must_use]
     pub fn with_table(mut self, table: impl Into<TableName>) -> Self {
         self.options.table = Some(table.into());
@@ -232,7 +234,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// Whether all batches have one schema: with one table or the envelope, and without side tables.
+    /// Whether all batches have one schema: with one table or the envelope, and without other side
+    /// tables.
     pub fn has_one_schema(&self) -> bool {
         let chosen = self.options.table.as_ref().and_then(TableName::side_table);
         let others = self
@@ -257,7 +260,8 @@ impl DecoderBuilder {
     /// The schema's metadata lacks `pg.replica_identity`, which only the stream contains.
     ///
     /// # Errors
-    /// [`ErrorKind::Schema`] if the catalog does not contain the table, or several of that name.
+    /// [`ErrorKind::Schema`] if the catalog does not contain the table, or contains several of that
+    /// name.
     /// [`ErrorKind::Options`] as in [`DecoderBuilder::build`].
     pub fn schema_of(&self, name: &TableName) -> Result<SchemaRef, Error> {
         let template = self.checked()?;

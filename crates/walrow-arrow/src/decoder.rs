@@ -13,10 +13,11 @@ use walrow_wire::{Framing, Lsn, Oid, Xid};
 /// Converts a stream to record batches of its committed rows. Each batch has rows of one version of
 /// one table.
 ///
-/// Pass the bytes of a connection, cut anywhere, to [`Decoder::decode`], which stops when a batch is
-/// full. Take the batches with [`Decoder::next_batch`], and end with [`Decoder::finish`]. When
+/// Pass the bytes of a connection, cut anywhere, to [`Decoder::decode`], which stops when a batch
+/// is full. Take the batches with [`Decoder::next_batch`], and end with [`Decoder::finish`]. When
 /// `decode` has taken all input, it may still be inside a transaction of many batches: call
-/// `decode(&[])` until the decoder wants input. This keeps at most one batch of it in memory.
+/// `decode(&[])` until the decoder wants input. This keeps at most one batch of the transaction in
+/// memory.
 ///
 /// ```
 /// use walrow_arrow::DecoderBuilder;
@@ -149,7 +150,7 @@ impl Decoder {
     /// decodes the rest of the chunk.
     ///
     /// # Errors
-    /// As [`Decoder::decode`].
+    /// The errors of [`Decoder::decode`].
     pub fn decode_chunk(&mut self, chunk: &[u8]) -> Result<(), Error> {
         self.decode_chunk_at(chunk, Lsn::INVALID)
     }
@@ -160,7 +161,7 @@ impl Decoder {
     /// Only [`Framing::Message`] uses the LSN: chunks of other framings contain their own.
     ///
     /// # Errors
-    /// As [`Decoder::decode`].
+    /// The errors of [`Decoder::decode`].
     pub fn decode_chunk_at(&mut self, chunk: &[u8], lsn: Lsn) -> Result<(), Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
@@ -195,8 +196,8 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Whether the decoder needs more input to go on: all batches were taken, and the last committed
-    /// transaction was read to its end.
+    /// Whether the decoder needs more input to continue: all batches were taken, and the last
+    /// committed transaction was read to its end.
     pub fn wants_input(&self) -> bool {
         !self.tables.has_batch()
             && !self.tables.is_truncating()
@@ -304,7 +305,7 @@ impl Decoder {
     /// even if that makes many batches.
     ///
     /// # Errors
-    /// As [`Decoder::decode`].
+    /// The errors of [`Decoder::decode`].
     pub fn flush(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
@@ -319,7 +320,7 @@ impl Decoder {
     /// [`DecoderBuilder::with_start`], the table may be missing: it may have no new changes.
     ///
     /// # Errors
-    /// [`ErrorKind::Schema`] if the chosen table never appeared. As [`Decoder::decode`].
+    /// [`ErrorKind::Schema`] if the chosen table never appeared. The errors of [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<(), Error> {
         self.flush()?;
         self.tables.describe(self.assembler.relations())?;
@@ -350,9 +351,9 @@ impl Decoder {
     /// The state matches [`Decoder::position`]. Resume from this position to see their outcome.
     ///
     /// # Errors
-    /// [`ErrorKind::Options`] if some rows were not returned yet: call [`Decoder::flush`], and take all
-    /// batches first. [`ErrorKind::Spool`] if `out` or the spool fails. The error that stopped the
-    /// decoder: use the last saved state, with its position.
+    /// [`ErrorKind::Options`] if some rows were not returned yet: call [`Decoder::flush`], and take
+    /// all batches first. [`ErrorKind::Spool`] if `out` or the spool fails. The error that stopped
+    /// the decoder: use the last saved state, with its position.
     pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> Result<(), Error> {
         if let Some(error) = &self.failure {
             // The transaction that failed may have been a prepared one. It is no longer stored.
@@ -397,8 +398,8 @@ impl Decoder {
 
     /// Begins a new server session: open transactions and relations are discarded.
     ///
-    /// Committed rows and prepared transactions stay. If a committed row cannot be decoded, the next
-    /// call returns the error.
+    /// Committed rows and prepared transactions are kept. If a committed row cannot be decoded, the
+    /// next call returns the error.
     pub fn new_session(&mut self) {
         if self.failure.is_some() {
             return;

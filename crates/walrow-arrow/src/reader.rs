@@ -149,7 +149,7 @@ impl DecoderBuilder {
     /// Builds a reader for a source of wire frames.
     ///
     /// # Errors
-    /// As [`DecoderBuilder::build`].
+    /// The errors of [`DecoderBuilder::build`].
     pub fn build_reader<R: Read>(self, source: R) -> Result<Reader<R>, Error> {
         Ok(Reader::new(self.build()?, source))
     }

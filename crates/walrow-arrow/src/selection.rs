@@ -40,7 +40,7 @@ impl Selection {
         name.is_none_or(|name| name.matches(&relation.namespace, &relation.name))
     }
 
-    /// As [`Selection::has`].
+    /// Like [`Selection::has`].
     ///
     /// # Errors
     /// The name is also the name of a side table.

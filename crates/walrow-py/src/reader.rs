@@ -237,15 +237,15 @@ fn attached<T>(run: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     struct Held(ffi::PyGILState_STATE);
     impl Drop for Held {
         fn drop(&mut self) {
-            // SAFETY: it gives back what `PyGILState_Ensure` gave, on the same thread.
+            // SAFETY: it releases the state of `PyGILState_Ensure`, on the same thread.
             unsafe { ffi::PyGILState_Release(self.0) }
         }
     }
-    // SAFETY: this may be asked at any time.
+    // SAFETY: this may be called at any time.
     if unsafe { ffi::Py_IsInitialized() } == 0 {
         return None;
     }
-    // SAFETY: there is an interpreter, and this may be called whether or not the thread holds it.
+    // SAFETY: the interpreter exists, and this may be called whether or not the thread holds it.
     let held = Held(unsafe { ffi::PyGILState_Ensure() });
     // SAFETY: the thread holds the interpreter as long as `held` lives.
     let result = run(unsafe { Python::assume_attached() });

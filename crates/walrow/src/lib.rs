@@ -53,16 +53,17 @@
 //!
 //! # Errors
 //!
-//! An [`Error`] says what is wrong, at which byte, LSN, table and column, and never contains a value.
-//! If Arrow cannot hold a value, the error names the option that avoids it. All rows before an
-//! error are returned first.
+//! An [`Error`] says what is wrong, at which byte, LSN, table and column, and never contains a
+//! value. If Arrow cannot hold a value, the error names the option that avoids it. All rows before
+//! an error are returned first.
 //!
 //! # Layers
 //!
 //! Each layer can be used alone:
 //!
 //! - [`wire`]: the bytes of the protocol, parsed and encoded;
-//! - [`stream`]: committed transactions, relation versions and the [`Catalog`] of user-defined types;
+//! - [`stream`]: committed transactions, relation versions and the [`Catalog`] of user-defined
+//!   types;
 //! - the types here: columns and batches.
 //!
 //! [`arrow_array`] and [`arrow_schema`] are the versions that appear in this API.

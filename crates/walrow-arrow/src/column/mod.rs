@@ -34,7 +34,7 @@ use arrow_schema::{ArrowError, DataType};
 use std::fmt::Debug;
 use walrow_types::{CellError, Unrepresentable};
 
-/// A cell was not appended: [`Column::failure`] says why.
+/// A cell was not appended. [`Column::failure`] returns the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
