@@ -34,8 +34,8 @@ const MAX_BATCH_BYTES: usize = 1 << 29;
 
 impl DecoderBuilder {
     /// Creates a builder with the defaults: wire framing, Arrow profile, all metadata columns,
-    /// errors for values that Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, and 128
-    /// MiB for the unfinished batches of all tables. With the feature `file-spool`, open
+    /// errors for values that Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, and
+    /// 128 MiB for the unfinished batches of all tables. With the feature `file-spool`, open
     /// transactions beyond 64 MiB wait in a file in the system's directory for temporary files.
     pub fn new() -> Self {
         Self::default()

@@ -336,7 +336,8 @@ impl Decoder {
     }
 
     /// The end LSN up to which the rows of every transaction were taken with
-    /// [`Decoder::next_batch`]. It is 0/0 before the first transaction, and never decreases.
+    /// [`Decoder::next_batch`]. It never decreases. Before the first transaction, it is the LSN of
+    /// [`DecoderBuilder::with_start`], or 0/0.
     pub fn position(&self) -> Lsn {
         self.tables.position()
     }

@@ -60,7 +60,7 @@ macro_rules! columns {
 columns! {
     /// `_change_type`: `insert`, `update_preimage`, `update_postimage`, `delete` or `truncate`.
     ChangeType "change_type": |_| DataType::Utf8, |batch| batch.change_types();
-    /// `_commit_lsn`: the LSN where the commit record starts. `_seq` completes the total order.
+    /// `_commit_lsn`: the LSN where the commit record starts. With `_seq`, it orders all changes.
     CommitLsn "commit_lsn": integer64, |batch| batch.integers64(|commit| commit.lsn);
     /// `_seq`: the number of the change in its transaction. Both images of an update share it.
     Seq "seq": integer64, |batch| batch.seqs();
