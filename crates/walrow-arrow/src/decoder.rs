@@ -317,7 +317,8 @@ impl Decoder {
     /// Flushes, then checks that the chosen table is in the stream. Further input is accepted.
     ///
     /// A table without rows is also found if the stream described it. With
-    /// [`DecoderBuilder::with_start`], the table may be missing: it may have no new changes.
+    /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), the table may be missing:
+    /// it may have no new changes.
     ///
     /// # Errors
     /// [`ErrorKind::Schema`] if the chosen table never appeared. The errors of [`Decoder::decode`].
@@ -337,7 +338,7 @@ impl Decoder {
 
     /// The end LSN up to which the rows of every transaction were taken with
     /// [`Decoder::next_batch`]. It never decreases. Before the first transaction, it is the LSN of
-    /// [`DecoderBuilder::with_start`], or 0/0.
+    /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), or 0/0.
     pub fn position(&self) -> Lsn {
         self.tables.position()
     }
