@@ -1,5 +1,5 @@
-//! The names of Arrow types: as the option `types` of Python and the command line takes them, and as
-//! errors print them.
+//! The names of Arrow types, as errors print them, and as the option `types` of Python and the
+//! command line takes them.
 
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use std::fmt;
@@ -102,7 +102,7 @@ pub const ARROW_TYPE_NAMES: &str = "string, large_string, string_view, dictionar
     month_day_nano_interval, uuid, list<...>, large_list<...>, fixed_size_list<float32>[n], \
     struct<name: ..., ...>, map<string, string>";
 
-/// Types in one another, as deep as a catalog's: reading them takes a call a level.
+/// The maximum depth of types within types, as in a catalog. The parser is recursive.
 pub const MAX_TYPE_DEPTH: usize = 64;
 
 /// Parses the name of an Arrow type: as pyarrow writes it (`list<item: int32>`, `timestamp[us,
@@ -114,7 +114,7 @@ pub fn parse_arrow_type(text: &str) -> Option<DataType> {
     parse(text).or_else(|| text.trim().parse().ok())
 }
 
-/// Whether types lie in one another deeper than columns can be read.
+/// Whether types are nested deeper than [`MAX_TYPE_DEPTH`].
 fn is_deep(text: &str) -> bool {
     let mut depth = 0_usize;
     text.bytes().any(|byte| {
@@ -208,7 +208,7 @@ fn parse_parametric(text: &str) -> Option<DataType> {
     })
 }
 
-/// A list's item without the name that pyarrow and Spark give it.
+/// The type of a list's item, without the name that pyarrow and Spark write.
 fn item_type(item: &str) -> &str {
     let names = ["item: ", "element: "];
     let unnamed = names.iter().find_map(|name| item.strip_prefix(name));
@@ -226,7 +226,7 @@ fn dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// The parts between the commas that are not in brackets.
+/// Splits at commas outside brackets.
 fn split_fields(text: &str) -> Option<Vec<&str>> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for (place, byte) in text.bytes().enumerate() {

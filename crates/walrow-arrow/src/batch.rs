@@ -1,4 +1,4 @@
-//! What a decoder returns.
+//! The batches that a decoder returns.
 
 use arrow_array::RecordBatch;
 use std::sync::Arc;

@@ -26,22 +26,22 @@ pub struct DecoderBuilder {
     options: Options,
 }
 
-/// Rows are counted by Arrow's offsets.
+/// Arrow's offsets, which have 31 bits, count the rows.
 const MAX_BATCH_ROWS: usize = i32::MAX.unsigned_abs() as usize;
 
 /// Past this, two values of PostgreSQL's largest size would not fit a column's 2 GiB.
 const MAX_BATCH_BYTES: usize = 1 << 29;
 
 impl DecoderBuilder {
-    /// Creates a builder with the defaults: wire framing, Arrow profile, all metadata columns, errors
-    /// for values that Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, and 128 MiB for the
-    /// unfinished batches of all tables. With the feature `file-spool`, open transactions beyond 64 MiB
-    /// wait in a file in the system's directory for temporary files.
+    /// Creates a builder with the defaults: wire framing, Arrow profile, all metadata columns,
+    /// errors for values that Arrow cannot hold, batches of up to 16,384 rows or 32 MiB, and
+    /// 128 MiB for the unfinished batches of all tables. With the feature `file-spool`, open
+    /// transactions beyond 64 MiB wait in a file in the system's directory for temporary files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How the stream is passed: as the bytes of a connection ([`Decoder::decode`]), or in chunks
+    /// The framing of the input: the bytes of a connection ([`Decoder::decode`]), or chunks
     /// ([`Decoder::decode_chunk`]).
     #[must_use]
     pub fn with_framing(mut self, framing: Framing) -> Self {
@@ -49,7 +49,7 @@ impl DecoderBuilder {
         self
     }
 
-    /// The Arrow types of columns.
+    /// The set of Arrow types that columns can have.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.options.profile = profile;
@@ -59,16 +59,18 @@ impl DecoderBuilder {
     /// Chooses the Arrow type of a column, or of all columns of a PostgreSQL type.
     ///
     /// `key` is a column (`total`, `orders.total`, `public.orders.total`) or the name of a type in
-    /// `pg_type` (`numeric`, `_int4`). The longest key that matches wins. A key such as `date` can be
-    /// both: it then means the column in tables that have one of this name, and the type elsewhere.
+    /// `pg_type` (`numeric`, `_int4`). The longest key that matches wins. A key such as `date` can
+    /// be both: it means the column in tables that have a column of this name, and the type in
+    /// other tables.
     ///
-    /// [`DecoderBuilder::build`] refuses a type that the PostgreSQL type cannot become, for built-in
-    /// types, extensions' types and the catalog's types and columns. So name a column with its table if
-    /// its name is also a type's. Other columns are checked when they appear in the stream:
-    /// [`ErrorKind::Options`] if the key names a type, [`ErrorKind::Schema`] if it names a column.
+    /// [`DecoderBuilder::build`] rejects an Arrow type that the PostgreSQL type cannot become. It
+    /// checks built-in types, types of extensions, and the catalog's types and columns. So name a
+    /// column with its table if a type has the same name. Other columns are checked when they
+    /// appear in the stream: the error is [`ErrorKind::Options`] if the key names a type, and
+    /// [`ErrorKind::Schema`] if it names a column.
     ///
-    /// Values never change, except `numeric` as `Float64`, which is rounded to the nearest. A `time`
-    /// can have microseconds or nanoseconds, and in the Spark profile only nanoseconds.
+    /// Values never change, except that `numeric` as `Float64` is rounded to the nearest value. A
+    /// `time` can have microseconds or nanoseconds, but in the Spark profile only nanoseconds.
     #[must_use]
     pub fn with_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
         self.options.types.insert(key.into(), data_type);
@@ -82,7 +84,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// The policy for one column or one PostgreSQL type, with a key as in [`DecoderBuilder::with_type`].
+    /// The policy for one column or one PostgreSQL type, with a key as in
+    /// [`DecoderBuilder::with_type`].
     #[must_use]
     pub fn with_column_unrepresentable(
         mut self,
@@ -102,7 +105,7 @@ impl DecoderBuilder {
         self
     }
 
-    /// The settings of the session that wrote the stream. Default: those that walrow pins.
+    /// The settings of the session that wrote the stream. Default: the settings that walrow pins.
     #[must_use]
     pub fn with_session(mut self, session: SessionSettings) -> Self {
         self.options.session = session;
@@ -144,8 +147,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// The number of bytes that the unfinished batches of all tables may take together. Beyond it, the
-    /// fullest batch is returned.
+    /// The number of bytes that the unfinished batches of all tables may take together. Beyond it,
+    /// the fullest batch is returned.
     ///
     /// This includes the memory of empty builders, which wide tables have. It is an estimate.
     #[must_use]
@@ -154,11 +157,11 @@ impl DecoderBuilder {
         self
     }
 
-    /// Decodes one table only: `"public.orders"`, `"orders"` or `("public", "orders")`. All batches have
-    /// one schema.
+    /// Decodes one table only: `"public.orders"`, `"orders"` or `("public", "orders")`. All batches
+    /// have one schema.
     ///
-    /// Without [`DecoderBuilder::with_schema`], this is the schema of the first version, and a change
-    /// of the names or Arrow types of columns is an error.
+    /// Without [`DecoderBuilder::with_schema`], this is the schema of the first version, and a
+    /// change of the names or Arrow types of columns is an error.
     #[must_use]
     pub fn with_table(mut self, table: impl Into<TableName>) -> Self {
         self.options.table = Some(table.into());
@@ -167,9 +170,9 @@ impl DecoderBuilder {
 
     /// Projects every version of the table onto the columns of this schema, by name.
     ///
-    /// Columns that a version lacks are null and listed in `_unsent`, so only metadata columns may be
-    /// declared not nullable. The batches have the metadata columns that the schema names, with their
-    /// prefix.
+    /// Columns that a version lacks are null and listed in `_unsent`, so only metadata columns may
+    /// be declared not nullable. The batches have the metadata columns whose names, with the
+    /// prefix, are in the schema.
     #[must_use]
     pub fn with_schema(mut self, schema: SchemaRef) -> Self {
         self.options.schema = Some(schema);
@@ -186,15 +189,15 @@ impl DecoderBuilder {
         self
     }
 
-    /// Returns all tables, or the chosen table, under one schema: `schema_name`, `table_name`, `key` and
-    /// `data` as maps of column names to PostgreSQL's own text, then the metadata columns.
+    /// Returns all tables, or the chosen table, under one schema: `schema_name`, `table_name`, then
+    /// `key` and `data` as maps of column names to PostgreSQL's text, then the metadata columns.
     #[must_use]
     pub fn with_envelope(mut self, envelope: bool) -> Self {
         self.options.envelope = envelope;
         self
     }
 
-    /// Skips what was delivered before: transactions that end at or before this LSN.
+    /// Skips transactions that were already returned: those that end at or before this LSN.
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
         self.options.start = lsn;
@@ -208,16 +211,16 @@ impl DecoderBuilder {
         self
     }
 
-    /// Where open transactions beyond [`DecoderBuilder::with_spool_memory`] wait. Default: with the
-    /// feature `file-spool`, a file in the system's directory for temporary files.
+    /// The spool for open transactions beyond [`DecoderBuilder::with_spool_memory`]. Default: with
+    /// the feature `file-spool`, a file in the system's directory for temporary files.
     #[must_use]
     pub fn with_spool(mut self, spool: Arc<dyn Spool>) -> Self {
         self.options.spool = Some(spool);
         self
     }
 
-    /// The number of bytes of memory that open and prepared transactions take together. Default:
-    /// 64 MiB. Beyond it, they wait in the spool. Without a spool, this is an error.
+    /// The number of bytes of memory that open and prepared transactions may take together.
+    /// Default: 64 MiB. Beyond it, they wait in the spool. Without a spool, this is an error.
     #[must_use]
     pub fn with_spool_memory(mut self, bytes: usize) -> Self {
         self.options.spool_memory = bytes;
@@ -231,7 +234,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// Whether all batches have one schema: with one table or the envelope, and without side tables.
+    /// Whether all batches have one schema: with one table or the envelope, and without other side
+    /// tables.
     pub fn has_one_schema(&self) -> bool {
         let chosen = self.options.table.as_ref().and_then(TableName::side_table);
         let others = self
@@ -251,12 +255,13 @@ impl DecoderBuilder {
         Ok(Decoder::new(&self.options, template))
     }
 
-    /// The schema of a table's batches under these options, from a table in the catalog.
+    /// The schema of a table's batches under these options. The catalog must contain the table.
     ///
-    /// Its metadata lacks only `pg.replica_identity`, which only the stream contains.
+    /// The schema's metadata lacks `pg.replica_identity`, which only the stream contains.
     ///
     /// # Errors
-    /// [`ErrorKind::Schema`] if the catalog does not contain the table, or has several of that name.
+    /// [`ErrorKind::Schema`] if the catalog does not contain the table, or contains several of that
+    /// name.
     /// [`ErrorKind::Options`] as in [`DecoderBuilder::build`].
     pub fn schema_of(&self, name: &TableName) -> Result<SchemaRef, Error> {
         let template = self.checked()?;
@@ -288,7 +293,7 @@ impl DecoderBuilder {
         Ok(Arc::new(schema))
     }
 
-    /// Checks the options, and prepares what layouts follow from them.
+    /// Checks the options, and returns those that layouts depend on.
     fn checked(&self) -> Result<Template, Error> {
         self.check()?;
         let template = Template::new(&self.options);

@@ -1,4 +1,4 @@
-//! Bytes in, batches out.
+//! The push decoder: bytes in, batches out.
 
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind, OptionsError, SchemaError};
@@ -10,13 +10,14 @@ use std::io;
 use walrow_stream::{Assembler, Encoding, Event, Prepared};
 use walrow_wire::{Framing, Lsn, Oid, Xid};
 
-/// Converts a stream to record batches of its committed rows. A batch has rows of one version of one
-/// table.
+/// Converts a stream to record batches of its committed rows. Each batch has rows of one version of
+/// one table.
 ///
-/// Pass the bytes of a connection, cut anywhere, to [`Decoder::decode`], which stops when a batch is
-/// full. Take the batches with [`Decoder::next_batch`], and end with [`Decoder::finish`]. When
+/// Pass the bytes of a connection, cut anywhere, to [`Decoder::decode`], which stops when a batch
+/// is full. Take the batches with [`Decoder::next_batch`], and end with [`Decoder::finish`]. When
 /// `decode` has taken all input, it may still be inside a transaction of many batches: call
-/// `decode(&[])` until the decoder wants input. This keeps at most one batch of it in memory.
+/// `decode(&[])` until the decoder wants input. This keeps at most one batch of the transaction in
+/// memory.
 ///
 /// ```
 /// use walrow_arrow::DecoderBuilder;
@@ -68,7 +69,7 @@ pub struct Decoder {
     failure: Option<Error>,
 }
 
-/// Chunks as wire frames, of which the first `at` bytes are decoded.
+/// Chunks as wire frames. The first `at` bytes are already decoded.
 #[derive(Debug, Default)]
 struct Chunks {
     frames: Vec<u8>,
@@ -107,23 +108,23 @@ impl Decoder {
         }
     }
 
-    /// Decodes wire frames, cut anywhere, and returns the number of bytes that it took. Pass the rest
-    /// again.
+    /// Decodes wire frames, cut anywhere, and returns the number of bytes that it took. Pass the
+    /// other bytes again.
     ///
-    /// It stops early when a batch is full: take all batches before the next call. It also stops after
-    /// some hundred thousand rows without a full batch, so that the caller can do something else. When
-    /// it has taken all of `input`, some rows may still be missing from the batches: call it again,
-    /// with or without more input, until [`Decoder::wants_input`] returns true.
+    /// It stops early when a batch is full: take all batches before the next call. It also stops
+    /// after a few hundred thousand rows without a full batch, so that the caller can do something
+    /// else. When it has taken all of `input`, some rows may still be missing from the batches:
+    /// call it again, with or without more input, until [`Decoder::wants_input`] returns true.
     ///
     /// For chunks of other framings, call [`Decoder::decode_chunk`].
     ///
     /// # Errors
-    /// The error is final: later calls repeat it. The rows before the error are ready for
-    /// [`Decoder::next_batch`]. If bytes do not follow the protocol, these are all transactions before
-    /// theirs. If Arrow cannot hold a value, these are all changes before its own.
+    /// The error is final: later calls repeat it. [`Decoder::next_batch`] still returns the rows
+    /// before the error. If bytes do not follow the protocol, these are the rows of all earlier
+    /// transactions. If Arrow cannot hold a value, these are the rows of all earlier changes.
     ///
-    /// The messages of a transaction are only read when it is committed. If one of them is invalid,
-    /// the transaction's rows are dropped, except those in batches that were full before.
+    /// The messages of a transaction are read only when it is committed. If one of them is invalid,
+    /// the transaction's rows are dropped, except those in batches that were already full.
     /// [`Decoder::position`] never passes such a transaction.
     pub fn decode(&mut self, input: &[u8]) -> Result<usize, Error> {
         if let Some(error) = &self.failure {
@@ -145,11 +146,11 @@ impl Decoder {
     /// Decodes one chunk: with [`Framing::CopyData`] the payload of a CopyData message, as drivers
     /// return it; with [`Framing::Message`] one pgoutput message; with [`Framing::Wire`] any bytes.
     ///
-    /// It takes the whole chunk. Take all batches before the next call: [`Decoder::next_batch`] decodes
-    /// what is left of the chunk.
+    /// It takes the whole chunk. Take all batches before the next call: [`Decoder::next_batch`]
+    /// decodes the rest of the chunk.
     ///
     /// # Errors
-    /// As [`Decoder::decode`].
+    /// The errors of [`Decoder::decode`].
     pub fn decode_chunk(&mut self, chunk: &[u8]) -> Result<(), Error> {
         self.decode_chunk_at(chunk, Lsn::INVALID)
     }
@@ -160,7 +161,7 @@ impl Decoder {
     /// Only [`Framing::Message`] uses the LSN: chunks of other framings contain their own.
     ///
     /// # Errors
-    /// As [`Decoder::decode`].
+    /// The errors of [`Decoder::decode`].
     pub fn decode_chunk_at(&mut self, chunk: &[u8], lsn: Lsn) -> Result<(), Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
@@ -169,7 +170,7 @@ impl Decoder {
         self.decode_chunks()
     }
 
-    /// Decodes what is left of the chunks, up to a full batch.
+    /// Decodes the rest of the chunks, up to a full batch.
     fn decode_chunks(&mut self) -> Result<(), Error> {
         let mut chunks = std::mem::take(&mut self.chunks);
         let mut rest = chunks.rest();
@@ -182,8 +183,8 @@ impl Decoder {
         result.map(|_| ()).map_err(|error| self.fail(error))
     }
 
-    /// Decodes up to a full batch, or for a limited number of steps. Returns whether there is more to
-    /// do without more input.
+    /// Decodes up to a full batch, or for a limited number of steps. Returns whether it can
+    /// continue without more input.
     fn advance(&mut self, rest: &mut &[u8]) -> Result<bool, Error> {
         let mut steps = STEPS;
         while steps > 0 && !self.tables.has_batch() {
@@ -195,8 +196,8 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Whether the decoder needs more input to go on: all batches were taken, and the last committed
-    /// transaction was read to its end.
+    /// Whether the decoder needs more input to continue: all batches were taken, and the last
+    /// committed transaction was read to its end.
     pub fn wants_input(&self) -> bool {
         !self.tables.has_batch()
             && !self.tables.is_truncating()
@@ -204,8 +205,8 @@ impl Decoder {
             && self.chunks.is_empty()
     }
 
-    /// Takes the next event, or the next table of a truncate, and says what that was in steps; none
-    /// without more input.
+    /// Takes the next event, or the next table of a TRUNCATE. Returns the number of steps that this
+    /// counts as, or 0 if it needs more input.
     #[inline]
     fn step(&mut self, rest: &mut &[u8]) -> Result<u32, Error> {
         if self.tables.is_truncating() {
@@ -231,7 +232,7 @@ impl Decoder {
                     self.assembler.leave_out(version);
                 }
             }
-            // What the server says of the session before is over.
+            // The error belonged to the previous session.
             Some(Event::SessionStart) => self.tables.server_error = None,
             Some(Event::ServerError { sqlstate, .. }) => {
                 self.tables.server_error = Some(sqlstate.to_owned());
@@ -241,12 +242,12 @@ impl Decoder {
         Ok(1)
     }
 
-    /// Reads on to the end of the committed transaction whose bytes were all taken.
+    /// Reads the rest of a committed transaction whose bytes were all taken.
     fn drain(&mut self) -> Result<(), Error> {
         let chunks = std::mem::take(&mut self.chunks);
         let mut rest = chunks.rest();
         while self.step(&mut rest)? > 0 {
-            // Nobody takes batches meanwhile, and builders are to stay within their bounds.
+            // Nobody takes batches here, and the builders must stay within their limits.
             self.tables.finish_due()?;
         }
         Ok(())
@@ -258,12 +259,12 @@ impl Decoder {
             self.tables.take_back();
         }
         self.failure = Some(error.clone());
-        // What came before is handed out; that it cannot be would be a second fault.
+        // Return the rows before the error. An error in them would only be the second one.
         let _ = self.tables.flush();
         error
     }
 
-    /// Takes the next full batch. Returns `None` if there is none without more input.
+    /// Takes the next full batch. Returns `None` if the decoder needs more input for one.
     ///
     /// # Errors
     /// The error that stopped the decoder, after the last batch before it.
@@ -272,7 +273,7 @@ impl Decoder {
             match self.tables.next_batch() {
                 Some(Ok(batch)) => return Ok(Some(batch)),
                 Some(Err(error)) => {
-                    // Only an error of Arrow's gets here; the other tables' rows are still good.
+                    // Only Arrow errors arrive here. The rows of other tables are still valid.
                     self.failure.get_or_insert(error);
                     continue;
                 }
@@ -301,10 +302,10 @@ impl Decoder {
     /// Makes batches of all rows up to the last commit.
     ///
     /// If [`Decoder::wants_input`] was false, this decodes the rest of the transaction at once,
-    /// however many batches that makes.
+    /// even if that makes many batches.
     ///
     /// # Errors
-    /// As [`Decoder::decode`].
+    /// The errors of [`Decoder::decode`].
     pub fn flush(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
@@ -316,10 +317,11 @@ impl Decoder {
     /// Flushes, then checks that the chosen table is in the stream. Further input is accepted.
     ///
     /// A table without rows is also found if the stream described it. With
-    /// [`DecoderBuilder::with_start`], the table may be missing: there may be nothing new of it.
+    /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), the table may be missing:
+    /// it may have no new changes.
     ///
     /// # Errors
-    /// [`ErrorKind::Schema`] if the chosen table never appeared. As [`Decoder::decode`].
+    /// [`ErrorKind::Schema`] if the chosen table never appeared. The errors of [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<(), Error> {
         self.flush()?;
         self.tables.describe(self.assembler.relations())?;
@@ -334,8 +336,9 @@ impl Decoder {
         }
     }
 
-    /// The end LSN up to which the rows of every transaction were taken with [`Decoder::next_batch`].
-    /// 0/0 before the first. It never decreases.
+    /// The end LSN up to which the rows of every transaction were taken with
+    /// [`Decoder::next_batch`]. It never decreases. Before the first transaction, it is the LSN of
+    /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), or 0/0.
     pub fn position(&self) -> Lsn {
         self.tables.position()
     }
@@ -350,12 +353,12 @@ impl Decoder {
     /// The state matches [`Decoder::position`]. Resume from this position to see their outcome.
     ///
     /// # Errors
-    /// [`ErrorKind::Options`] if some rows were not returned yet: call [`Decoder::flush`], and take all
-    /// batches first. [`ErrorKind::Spool`] if `out` or the spool fails. The error that stopped the
-    /// decoder: use the last saved state, with its position.
+    /// [`ErrorKind::Options`] if some rows were not returned yet: call [`Decoder::flush`], and take
+    /// all batches first. [`ErrorKind::Spool`] if `out` or the spool fails. The error that stopped
+    /// the decoder: use the last saved state, with its position.
     pub fn save_prepared(&mut self, out: &mut dyn io::Write) -> Result<(), Error> {
         if let Some(error) = &self.failure {
-            // A transaction that failed may be one that was prepared: it is held no more.
+            // The transaction that failed may have been a prepared one. It is no longer stored.
             return Err(error.clone());
         }
         if !self.tables.is_empty() {
@@ -376,13 +379,13 @@ impl Decoder {
         Ok(self.assembler.restore_prepared(state)?)
     }
 
-    /// The number of bytes that were decoded so far.
+    /// The number of bytes decoded so far.
     pub fn offset(&self) -> u64 {
         self.assembler.offset()
     }
 
-    /// Whether the input so far ends inside a frame or a transaction. False after an error, which
-    /// says where the decoder stopped.
+    /// Whether the input so far ends inside a frame or a transaction. False after an error, because
+    /// the error contains the place.
     pub fn is_unfinished(&self) -> bool {
         self.failure.is_none() && (!self.chunks.is_empty() || self.assembler.is_mid_transaction())
     }
@@ -397,8 +400,8 @@ impl Decoder {
 
     /// Begins a new server session: open transactions and relations are discarded.
     ///
-    /// Committed rows and prepared transactions stay. If a committed row cannot be decoded, the next
-    /// call returns the error.
+    /// Committed rows and prepared transactions are kept. If a committed row cannot be decoded, the
+    /// next call returns the error.
     pub fn new_session(&mut self) {
         if self.failure.is_some() {
             return;
@@ -421,14 +424,14 @@ impl Decoder {
         self.tables.unresolved.iter().copied()
     }
 
-    /// The SQLSTATE of the error with which the server ended the stream. None after the next session
-    /// begins.
+    /// The SQLSTATE of the error with which the server ended the stream. `None` once the next
+    /// session begins.
     pub fn server_error(&self) -> Option<&str> {
         self.tables.server_error.as_deref()
     }
 }
 
-/// So many events are read before a caller may look around.
+/// The number of steps after which [`Decoder::decode`] returns without a full batch.
 const STEPS: u32 = 1 << 18;
 
 fn assembler(options: &Options) -> Assembler {

@@ -1,4 +1,4 @@
-//! All tables' changes under one schema, each row's columns as a map of names to texts.
+//! The changes of all tables under one schema. Each row's columns are a map of names to texts.
 
 use crate::batch::Batch;
 use crate::column::{Column, Maps, New, Store, append};
@@ -19,18 +19,18 @@ use walrow_stream::Relation;
 use walrow_types::{CellError, PgType, SessionSettings, Text, write_text};
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
 
-/// What the columns of a relation version are as text.
+/// How the columns of a relation version become text.
 #[derive(Debug)]
 pub(crate) struct Forms(Box<[Form]>);
 
 impl Forms {
-    /// Bytes of memory that they take.
+    /// Their bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.0.len().saturating_mul(FORM_BYTES)
     }
 }
 
-/// What a column's form takes at most, but for types that consist of others.
+/// The maximum bytes of a column's form. Types that contain other types may take more.
 const FORM_BYTES: usize = 128;
 
 /// How a column's cells become text.
@@ -63,22 +63,22 @@ pub(crate) struct Envelope {
     schema: SchemaRef,
     profile: Profile,
     metadata_columns: Vec<MetadataColumn>,
-    /// The options that columns become text by.
+    /// Finds the types of columns and their policies.
     resolver: Resolver,
     schema_names: Box<dyn Column>,
     table_names: Box<dyn Column>,
-    /// The replica identity's columns.
+    /// The columns of the replica identity.
     keys: TextMaps,
-    /// All columns that have a value or are NULL.
+    /// All columns with a known value, including NULL.
     data: TextMaps,
     metadata: Metadata,
-    /// The names of unsent columns, and the places that stand for them.
+    /// The names of unsent columns, each with its number in this batch.
     unsent_places: BTreeMap<Box<str>, u32>,
-    /// The row's values, before it is sure that all of them are texts.
+    /// The current row's values, until all of them are converted to text.
     scratch: Row,
     rows: Rows,
     bytes: usize,
-    /// The rows of values that the policy made null.
+    /// For each value that the policy made null, its row.
     nulled: Vec<usize>,
 }
 
@@ -94,13 +94,13 @@ struct Row {
 struct Value {
     place: usize,
     is_key: bool,
-    /// Where its text lies; none is NULL.
+    /// The start and end of its text. `None` is NULL.
     text: Option<(usize, usize)>,
 }
 
-/// What a row takes beside its texts.
+/// The bytes of a row without its texts.
 const ROW_BYTES: usize = 96;
-/// What a column takes of a map beside its texts: where both begin, and whether there is a value.
+/// The bytes of a map entry without its texts: two offsets and a null bit.
 const PAIR_BYTES: usize = 9;
 
 impl Envelope {
@@ -123,7 +123,7 @@ impl Envelope {
         }
     }
 
-    /// How the columns of a relation version become text, and types that nothing told of.
+    /// Finds how the columns of a relation version become text. Also returns the unknown types.
     pub(crate) fn forms(&self, relation: &Relation) -> Result<(Forms, BTreeSet<Oid>), Error> {
         let mut types = self.resolver.types();
         let mut forms = Vec::new();
@@ -148,7 +148,7 @@ impl Envelope {
         &self.schema
     }
 
-    /// The position before the oldest row that is still here.
+    /// The position before the oldest row that was not returned.
     pub(crate) fn floor(&self) -> Option<Lsn> {
         self.rows.floor()
     }
@@ -160,11 +160,11 @@ impl Envelope {
         self.metadata.begin(current.commit);
     }
 
-    /// Appends a change of this relation version: a row, or both images of an update, which so lie
+    /// Appends a change of this relation version: a row, or both images of an update, which must be
     /// in one batch.
     ///
     /// # Errors
-    /// What is wrong with a column's cell; nothing of the change is appended.
+    /// A cell is invalid. Nothing of the change is appended.
     pub(crate) fn append(
         &mut self,
         current: &Current,
@@ -194,7 +194,7 @@ impl Envelope {
         if self.metadata_columns.contains(&MetadataColumn::Unsent) {
             for place in &self.scratch.unsent {
                 let name = column_name(relation, *place);
-                // Few columns are ever unsent, and the same ones again and again.
+                // Usually a few columns are unsent again and again.
                 let known = self.unsent_places.get(name).copied();
                 let known = known.unwrap_or_else(|| {
                     let place = u32::try_from(self.unsent_places.len()).unwrap_or(u32::MAX);
@@ -214,7 +214,7 @@ impl Envelope {
         Ok(())
     }
 
-    /// Appends a truncate of the table: a row without columns.
+    /// Appends the row of a TRUNCATE, which has no columns.
     pub(crate) fn append_truncate(
         &mut self,
         current: &Current,
@@ -244,7 +244,7 @@ impl Envelope {
         let columns = relation.columns.iter().zip(&forms.0);
         for (place, (cell, (column, form))) in row.cells().zip(columns).enumerate() {
             if row.key_only && !column.is_key {
-                // NULL here only says that it was not sent.
+                // Here, NULL only means that the value was not sent.
                 continue;
             }
             let start = text.len();
@@ -305,12 +305,12 @@ impl Envelope {
         let sizes = values.iter().map(|value| {
             let (name, text) = pair(value);
             let size = name.len().saturating_add(text.map_or(0, <[u8]>::len));
-            // A value of the key is there twice.
+            // A value of the key is stored twice.
             let times = if value.is_key { 2 } else { 1 };
             size.saturating_add(PAIR_BYTES).saturating_mul(times)
         });
         self.bytes = sizes.fold(self.bytes, usize::saturating_add);
-        // Without an identity there is no key, rather than an empty one.
+        // Without a replica identity, the key is null instead of an empty map.
         if relation.columns.iter().any(|column| column.is_key) {
             let keys = values.iter().filter(|value| value.is_key);
             self.keys.append_pairs(keys.map(pair))?;
@@ -333,14 +333,14 @@ impl Envelope {
         self.rows.truncate(rows);
     }
 
-    /// Takes back all rows of this transaction.
+    /// Drops all rows of this transaction.
     pub(crate) fn take_back(&mut self, current: &Current) {
         if let Some(rows) = self.rows.without(current) {
             self.truncate(rows);
         }
     }
 
-    /// Hands out all rows so far.
+    /// Returns all rows so far as a batch.
     pub(crate) fn finish(&mut self) -> Result<Batch, Error> {
         let arrow = |error: ArrowError| Error::internal(error.to_string());
         let text = |column: &mut Box<dyn Column>| std::mem::replace(column, text_column()).finish();
@@ -375,7 +375,7 @@ impl Envelope {
     }
 }
 
-/// What stands in for a batch's relation where it has rows of many.
+/// The relation of an envelope's batches, which have rows of many tables.
 fn stand_in() -> Relation {
     Relation {
         version: 0,
@@ -387,7 +387,7 @@ fn stand_in() -> Relation {
     }
 }
 
-/// The one schema of all rows.
+/// The schema of all rows.
 pub(crate) fn schema(options: &Options) -> SchemaRef {
     let map = |name: &str| Field::new(name, map_type(), true);
     let mut fields = vec![
@@ -406,7 +406,7 @@ fn text_column() -> Box<dyn Column> {
     ColumnForm::written(Arc::new(Text), SessionSettings::default()).column(NEW)
 }
 
-/// An empty column of texts whose number is unknown.
+/// An empty column of an unknown number of texts.
 const NEW: New = New {
     rows: 0,
     policy: OnUnrepresentable::Error,
@@ -444,7 +444,7 @@ impl TextMaps {
         self.nulls.append_null();
     }
 
-    /// Drops all maps after the first `rows`, and any part of a map.
+    /// Drops all maps after the first `rows`, including an incomplete map.
     fn truncate(&mut self, rows: usize) {
         self.maps.truncate(rows);
         if self.nulls.len() > rows {

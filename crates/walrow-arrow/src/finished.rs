@@ -1,10 +1,10 @@
-//! The batches that are finished and not taken yet, and the position that follows from them.
+//! The finished batches that were not taken yet, and the position that follows from them.
 
 use crate::batch::Batch;
 use std::collections::VecDeque;
 use walrow_wire::Lsn;
 
-/// Batches that wait to be taken.
+/// The finished batches that were not taken yet.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// Each with the position before its first row.
@@ -40,7 +40,7 @@ impl Finished {
         self.batches.pop_front().map(|(batch, _)| batch)
     }
 
-    /// Notes that rows after this position are gone.
+    /// Notes that rows after this position are lost.
     pub(crate) fn lose(&mut self, floor: Lsn) {
         self.lost = Some(self.lost.map_or(floor, |lost| lost.min(floor)));
     }
@@ -55,7 +55,8 @@ impl Finished {
         self.end = self.end.max(end);
     }
 
-    /// The position up to which all rows were taken, given those before unfinished batches.
+    /// The position up to which all rows were taken. `unfinished` has the positions before the
+    /// unfinished batches.
     pub(crate) fn position(&self, unfinished: impl Iterator<Item = Lsn>) -> Lsn {
         let finished = self.batches.iter().map(|(_, floor)| *floor);
         let floors = unfinished.chain(finished).chain(self.lost);

@@ -1,4 +1,4 @@
-//! How the rows of one relation version lie in its batches.
+//! The schema of one relation version's batches, and what fills each field.
 
 use crate::column::{Column, New};
 use crate::error::{DecoderOption, Error, ErrorKind, Remedy, SchemaError};
@@ -17,45 +17,45 @@ use walrow_wire::Oid;
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) schema: SchemaRef,
-    /// `schema.name` of the table.
+    /// The table, as `schema.name`.
     pub(crate) table: String,
-    /// A plan for each of the relation's columns; none for one that the schema leaves out.
+    /// The form and policy of each of the relation's columns. `None` if the schema lacks it.
     forms: Vec<Option<(Form, OnUnrepresentable)>>,
     /// What fills each field of the schema.
     pub(crate) sources: Vec<Source>,
     pub(crate) metadata: Vec<MetadataColumn>,
     pub(crate) profile: Profile,
-    /// Whether the schema was given.
+    /// Whether the options declare the schema.
     pub(crate) projected: bool,
-    /// Fields that the relation has no column for.
+    /// The fields for which the relation has no column.
     pub(crate) missing: Vec<String>,
-    /// Bytes that a row takes at least.
+    /// The minimum bytes of a row.
     pub(crate) row_bytes: usize,
     /// Columns whose values can be much larger than their cells.
     pub(crate) expanding: Vec<usize>,
-    /// Types that nothing told of.
+    /// The OIDs of unknown types.
     pub(crate) unresolved: BTreeSet<Oid>,
-    /// How many types the columns' types consist of, beside themselves.
+    /// The number of types inside the columns' types.
     pub(crate) inner_types: usize,
-    /// Bytes that the schema takes, if it is this layout's own.
+    /// The bytes of the schema, if this layout does not share it.
     schema_bytes: usize,
 }
 
 /// What fills a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Source {
-    /// The relation's column at this place.
+    /// The relation's column at this index.
     Column(usize),
-    /// The chosen metadata column at this place.
+    /// The layout's metadata column at this index.
     Metadata(usize),
-    /// Nothing: the relation has no such column.
+    /// Only nulls: the relation has no such column.
     Nothing(DataType),
 }
 
-/// What metadata takes of a row.
+/// The bytes of a row's metadata.
 const METADATA_BYTES: usize = 48;
 
-/// What the layouts of all tables follow.
+/// The options that the layouts of all tables depend on.
 #[derive(Debug)]
 pub(crate) struct Template {
     resolver: Resolver,
@@ -96,7 +96,7 @@ impl Template {
                 .is_none_or(|schema| schema.field_with_name(&name()).is_ok())
     }
 
-    /// The layout of a relation version's batches.
+    /// Makes the layout of a relation version's batches.
     pub(crate) fn layout(&self, relation: &Relation) -> Result<Layout, Error> {
         Layout::new(self, relation)
     }
@@ -111,7 +111,7 @@ impl Layout {
         }
     }
 
-    /// All of the relation's columns, then the chosen metadata.
+    /// Makes a layout of all the relation's columns, then the chosen metadata columns.
     fn of_relation(template: &Template, relation: &Relation, table: String) -> Result<Self, Error> {
         let mut this = Self::empty(template, table);
         let mut types = template.resolver.types();
@@ -138,7 +138,8 @@ impl Layout {
         Ok(this)
     }
 
-    /// The given fields, each filled from the column or metadata column of its name.
+    /// Makes a layout of the declared fields. The column or metadata column of the same name fills
+    /// each field.
     fn projected(
         template: &Template,
         relation: &Relation,
@@ -206,7 +207,7 @@ impl Layout {
         }
         this.keep(types);
         if this.metadata.contains(&MetadataColumn::Unsent) {
-            // They are named in each row.
+            // Each row lists their names.
             let names = this
                 .missing
                 .iter()
@@ -257,7 +258,7 @@ impl Layout {
         self.forms.push(form.map(|form| (form, policy)));
     }
 
-    /// Empty columns with room for so many rows, in the relation's order.
+    /// Makes empty columns with room for this number of rows, in the relation's order.
     pub(crate) fn columns(&self, rows: usize) -> Vec<Option<Box<dyn Column>>> {
         let column = |(form, policy): &(Form, OnUnrepresentable)| {
             form.column(New {
@@ -271,13 +272,13 @@ impl Layout {
             .collect()
     }
 
-    /// Takes a schema of the same columns that others have too.
+    /// Replaces the schema with one that other layouts use too. It has the same columns.
     pub(crate) fn share_schema(&mut self, schema: &SchemaRef) {
         self.schema = Arc::clone(schema);
         self.schema_bytes = 0;
     }
 
-    /// Bytes of memory that a layout of the relation takes at most.
+    /// The maximum bytes of memory of a layout of the relation.
     pub(crate) fn most_bytes(relation: &Relation) -> usize {
         let columns = relation.columns.iter().map(|column| {
             let name = column.type_name.as_ref();
@@ -289,7 +290,7 @@ impl Layout {
         columns.fold(LAYOUT_BYTES, usize::saturating_add)
     }
 
-    /// Bytes of memory that it takes, and the relation that it is of.
+    /// The bytes of memory of the layout and its relation.
     pub(crate) fn bytes(&self) -> usize {
         let columns = self.forms.len().saturating_mul(PLAN_BYTES);
         let inner = self.inner_types.saturating_mul(INNER_BYTES);
@@ -300,17 +301,17 @@ impl Layout {
     }
 }
 
-/// What a column's field takes at most, beside the names.
+/// The maximum bytes of a column's field without its names.
 const FIELD_BYTES: usize = 1024;
-/// What a table takes without its columns.
+/// The bytes of a layout without its columns.
 const LAYOUT_BYTES: usize = 2048;
-/// What a column takes of its plans and of the relation.
+/// The bytes of a column's form and of its definition in the relation.
 const PLAN_BYTES: usize = 256;
-/// What a type within a column's takes of its plans and fields.
+/// The bytes of a type inside a column's type, with its forms and fields.
 const INNER_BYTES: usize = 512;
 
 fn field_bytes(field: &Field) -> usize {
-    // Each entry is two strings and its place in a hash table that is half full.
+    // Each entry is two strings and its slot in a hash table that is half full.
     let entry = |(key, value): (&String, &String)| {
         160_usize
             .saturating_add(key.len())
@@ -323,7 +324,7 @@ fn field_bytes(field: &Field) -> usize {
     )
 }
 
-/// Refuses a metadata column whose name is a column of the table's own.
+/// Rejects a metadata column with the name of one of the table's own columns.
 fn clash(template: &Template, relation: &Relation, name: &str) -> Result<(), Error> {
     let same = |own: &str| template.resolver.profile.is_same_name(own, name);
     if relation.columns.iter().any(|column| same(&column.name)) {
@@ -335,8 +336,8 @@ fn clash(template: &Template, relation: &Relation, name: &str) -> Result<(), Err
     Ok(())
 }
 
-/// Refuses what no batch can keep: a table's own columns may all be null, in old rows of which
-/// only the key was sent, in truncates and where a version lacks them.
+/// Rejects a field that cannot be null. Any of a table's own columns can be: in key-only old rows,
+/// in the rows of a TRUNCATE, and if a version lacks the column.
 fn check_nullable(field: &Field) -> Result<(), Error> {
     let error = if !field.is_nullable() {
         SchemaError::NotNullable
@@ -348,10 +349,11 @@ fn check_nullable(field: &Field) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Schema(error)).in_column(field.name()))
 }
 
-/// What a null takes in a column that the relation lacks, where others before it take so much.
+/// The bytes of a null in a column that the relation lacks. `before` counts the bytes of earlier
+/// such columns.
 ///
 /// # Errors
-/// The type is of no PostgreSQL column, or the nulls of a row take more than any row.
+/// No PostgreSQL column can have the type, or the nulls of a row exceed the limit.
 fn missing_bytes(field: &Field, before: usize) -> Result<usize, Error> {
     fn bytes(data_type: &DataType) -> Option<usize> {
         Some(match data_type {
@@ -382,7 +384,7 @@ fn missing_bytes(field: &Field, before: usize) -> Result<usize, Error> {
     Err(Error::new(ErrorKind::Schema(error)).in_column(field.name()))
 }
 
-/// A vector has 64,000 bytes, and a composite type could have some.
+/// Enough for some vectors, of up to 64,000 bytes each, in a composite type.
 const MOST_MISSING_BYTES: usize = 1 << 24;
 
 fn check_metadata(

@@ -1,8 +1,8 @@
 //! PostgreSQL's logical replication stream as typed Arrow record batches.
 //!
-//! A [`Decoder`] takes the stream's bytes and returns [`Batch`]es: a table's own columns, then metadata
-//! columns that describe the change ([`MetadataColumn`]). See [`DecoderBuilder`] for the options, and
-//! the examples at [`Decoder`] and [`Reader`].
+//! A [`Decoder`] takes the stream's bytes and returns [`Batch`]es: a table's own columns, then
+//! metadata columns that describe the change ([`MetadataColumn`]). See [`DecoderBuilder`] for the
+//! options, and the examples at [`Decoder`] and [`Reader`].
 
 mod arrow_type;
 mod batch;

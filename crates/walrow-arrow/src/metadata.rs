@@ -1,7 +1,7 @@
-//! The metadata columns that follow a table's own.
+//! The metadata columns that follow a table's own columns.
 //!
-//! What is the same for all changes of a transaction is kept per run of rows and written out when
-//! the batch is finished.
+//! Values that all changes of a transaction share are stored once per run of rows. They are
+//! expanded to arrays when the batch is finished.
 
 use crate::profile::Profile;
 use arrow_array::types::TimestampMicrosecondType;
@@ -29,10 +29,10 @@ macro_rules! columns {
         }
 
         impl MetadataColumn {
-            /// All of them, in their usual order.
+            /// All metadata columns, in their default order.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$column),*];
 
-            /// Its name without the prefix: `change_type`.
+            /// The column's name without the prefix: `change_type`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$column => $name,)*
@@ -60,17 +60,17 @@ macro_rules! columns {
 columns! {
     /// `_change_type`: `insert`, `update_preimage`, `update_postimage`, `delete` or `truncate`.
     ChangeType "change_type": |_| DataType::Utf8, |batch| batch.change_types();
-    /// `_commit_lsn`: where the commit record starts; with `_seq` the total order.
+    /// `_commit_lsn`: the LSN where the commit record starts. With `_seq`, it orders all changes.
     CommitLsn "commit_lsn": integer64, |batch| batch.integers64(|commit| commit.lsn);
-    /// `_seq`: number of the change in its transaction; both images of an update share it.
+    /// `_seq`: the number of the change in its transaction. Both images of an update share it.
     Seq "seq": integer64, |batch| batch.seqs();
-    /// `_commit_timestamp`: not monotonic.
+    /// `_commit_timestamp`: the commit time. It may decrease from one transaction to the next.
     CommitTimestamp "commit_timestamp": |_| timestamp(), |batch| batch.timestamps(|commit| commit.time);
-    /// `_xid`
+    /// `_xid`: the transaction ID.
     Xid "xid": integer32, |batch| batch.integers32(|commit| commit.xid);
-    /// `_key_only`: an old image of which only the columns of the replica identity were sent.
+    /// `_key_only`: whether the server sent only the replica identity's columns of an old image.
     KeyOnly "key_only": |_| DataType::Boolean, |batch| batch.key_only();
-    /// `_unsent`: columns that have no value here because the server sent none.
+    /// `_unsent`: the columns without a value in this row, because the server did not send one.
     Unsent "unsent": |_| DataType::new_list(DataType::Utf8, true), |batch| batch.unsent();
 }
 
@@ -82,12 +82,12 @@ impl MetadataColumn {
 
     pub(crate) fn field(self, prefix: &str, profile: Profile) -> Field {
         let name = format!("{prefix}{}", self.name());
-        // Only a list of unsent columns may be missing.
+        // Only the list of unsent columns may be null.
         Field::new(name, self.data_type(profile), self == Self::Unsent)
     }
 }
 
-/// 64 bits, without a sign if the profile has such integers.
+/// The 64-bit integer type: unsigned if the profile has unsigned integers.
 fn integer64(profile: Profile) -> DataType {
     if profile.has_unsigned() {
         DataType::UInt64
@@ -96,7 +96,7 @@ fn integer64(profile: Profile) -> DataType {
     }
 }
 
-/// 32 bits without a sign, or more if the profile has no such integers.
+/// The type of unsigned 32-bit integers: `Int64` if the profile has no unsigned integers.
 fn integer32(profile: Profile) -> DataType {
     if profile.has_unsigned() {
         DataType::UInt32
@@ -109,7 +109,7 @@ fn timestamp() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-/// What happened to a row, in Delta's and Iceberg's words.
+/// What happened to a row, in the terms of Delta Lake and Iceberg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeType {
     Insert,
@@ -138,7 +138,7 @@ struct Kind {
     key_only: bool,
 }
 
-/// What all rows of a transaction share.
+/// The values that all rows of a transaction share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Commit {
     pub(crate) lsn: u64,
@@ -152,15 +152,15 @@ pub(crate) struct Commit {
 pub(crate) struct Metadata {
     change_types: Vec<Kind>,
     seqs: Vec<u64>,
-    /// Where the rows of a transaction begin.
+    /// The first row of each transaction, with the transaction's values.
     runs: Vec<(usize, Commit)>,
-    /// Unsent columns, row after row, by their places in the relation.
+    /// The unsent columns of all rows, as indexes into the names that `finish` gets.
     unsent: Vec<u32>,
-    /// The rows that have some, and where theirs end.
+    /// Each row that has unsent columns, with the end of its part of `unsent`.
     unsent_ends: Vec<(usize, usize)>,
 }
 
-/// What an unsent column takes of a row, beside its name: its place, and the name's offset.
+/// The bytes of an unsent column in a row without its name: its index, and the name's offset.
 pub(crate) const UNSENT_BYTES: usize = 8;
 
 impl Metadata {
@@ -178,7 +178,7 @@ impl Metadata {
         self.seqs.len()
     }
 
-    /// The rows that follow are of this transaction.
+    /// Begins the rows of this transaction.
     pub(crate) fn begin(&mut self, commit: Commit) {
         self.runs.push((self.len(), commit));
     }
@@ -199,12 +199,12 @@ impl Metadata {
         self.unsent_ends.last().map_or(0, |(_, end)| *end)
     }
 
-    /// The column at this place has no value in the row that is appended next.
+    /// Notes that the column at this index is unsent in the next row.
     pub(crate) fn unsent(&mut self, place: u32) {
         self.unsent.push(place);
     }
 
-    /// Forgets all rows after the first `rows`.
+    /// Drops all rows after the first `rows`.
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.change_types.truncate(rows);
         self.seqs.truncate(rows);
@@ -213,7 +213,8 @@ impl Metadata {
         self.unsent.truncate(self.unsent_end());
     }
 
-    /// The columns as arrays. `always` names columns that no row has, `names` the relation's.
+    /// Returns the columns as arrays. `always` lists the columns that are unsent in every row, and
+    /// `names` the columns that the indexes of unsent columns refer to.
     pub(crate) fn finish(
         self,
         columns: &[MetadataColumn],
@@ -231,7 +232,7 @@ impl Metadata {
         columns.map(|column| column.values(&mut batch)).collect()
     }
 
-    /// A value of each row's transaction.
+    /// Repeats a value of each transaction for all its rows.
     fn expand<T: Copy>(&self, value: impl Fn(&Commit) -> T) -> Vec<T> {
         let mut values = Vec::with_capacity(self.change_types.len());
         let ends = self.runs.iter().skip(1).map(|(start, _)| *start);
@@ -255,7 +256,7 @@ impl Metadata {
             let end = start.saturating_add(run.len().saturating_mul(size));
             i32::try_from(end).map_err(|_| ArrowError::OffsetOverflowError(end))?;
             bytes.extend_from_slice(&name.as_bytes().repeat(run.len()));
-            // Each fits, since the last one does.
+            // All offsets fit because the last one does.
             let (first, step) = (
                 i32::try_from(start).unwrap_or(0),
                 i32::try_from(size).unwrap_or(0),
@@ -271,13 +272,13 @@ impl Metadata {
     }
 }
 
-/// The metadata of a batch that is finished.
+/// The metadata of a batch while it is finished.
 struct Finishing<'a> {
     metadata: Metadata,
     profile: Profile,
-    /// Columns that no row has.
+    /// The columns that are unsent in every row.
     always: &'a [String],
-    /// The relation's columns.
+    /// The columns that the indexes of unsent columns refer to.
     names: &'a [Option<&'a str>],
 }
 
@@ -359,7 +360,7 @@ impl Metadata {
             let columns = places
                 .iter()
                 .filter_map(|place| names.get(*place as usize).copied().flatten());
-            // A truncate sends no row, so it leaves no column out.
+            // A TRUNCATE has no row, so no column is unsent.
             let always = if kind.change_type == ChangeType::Truncate {
                 &[]
             } else {
@@ -380,7 +381,7 @@ impl Metadata {
     }
 }
 
-/// An offset of an Arrow array, which has 31 bits.
+/// Converts an offset for an Arrow array, where it has 31 bits.
 fn offset(place: usize) -> Result<i32, ArrowError> {
     i32::try_from(place).map_err(|_| ArrowError::OffsetOverflowError(place))
 }

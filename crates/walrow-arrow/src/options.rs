@@ -14,7 +14,7 @@ use walrow_wire::{Framing, Lsn};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnUnrepresentable {
-    /// The value is an error.
+    /// Decoding stops with an error.
     #[default]
     Error,
     /// The value becomes null, and [`crate::Batch::nulled`] counts it.
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     pub(crate) envelope: bool,
     pub(crate) start: Lsn,
     pub(crate) late_start: bool,
-    /// None for the default, if there is one.
+    /// `None` for the default spool, if the feature `file-spool` is on.
     pub(crate) spool: Option<Arc<dyn Spool>>,
     pub(crate) spool_memory: usize,
     pub(crate) message_limit: usize,

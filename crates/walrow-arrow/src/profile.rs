@@ -1,14 +1,14 @@
-//! Which Arrow types columns get, and what their readers support.
+//! The Arrow types that columns get, depending on what the reader of the batches supports.
 
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use std::sync::Arc;
 use walrow_types::{Decimal128, Decimal256, NumberVector};
 
-/// Which of the possible Arrow types columns have.
+/// A choice of Arrow types for columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Native types: the closest that Arrow has.
+    /// The closest Arrow type for each PostgreSQL type.
     #[default]
     Arrow,
     /// Only types that Spark and table formats support.
@@ -23,17 +23,17 @@ impl Profile {
         matches!(self, Self::Text)
     }
 
-    /// Whether columns have all of Arrow's types, rather than those that Spark has too.
+    /// Whether columns can have any Arrow type, not only those that Spark supports.
     pub(crate) const fn is_native(self) -> bool {
         !matches!(self, Self::Spark)
     }
 
-    /// Whether there are integers without a sign.
+    /// Whether columns can have unsigned integers.
     pub(crate) const fn has_unsigned(self) -> bool {
         self.is_native()
     }
 
-    /// Whether infinite dates can be shown as the largest and smallest.
+    /// Whether the largest and smallest dates can represent infinite ones.
     pub(crate) const fn has_sentinels(self) -> bool {
         self.is_native()
     }
@@ -43,13 +43,12 @@ impl Profile {
         matches!(self, Self::Arrow)
     }
 
-    /// Whether geometric values, ranges and the like become structs and lists if nothing else is
-    /// asked for.
+    /// Whether geometric values, ranges and similar values become structs and lists by default.
     pub(crate) const fn splits_values(self) -> bool {
         self.is_native()
     }
 
-    /// Whether two names are the same to a reader.
+    /// Whether readers treat two names as the same. Spark ignores case.
     pub(crate) fn is_same_name(self, left: &str, right: &str) -> bool {
         if self.is_native() {
             left == right
@@ -110,7 +109,7 @@ impl Profile {
             DataType::Struct(fields) => {
                 let part = |field: &FieldRef| {
                     let data_type = field.data_type();
-                    // The offset of a tid.
+                    // A tid has an offset of this type.
                     let is_small = self.is_native() && *data_type == DataType::UInt16;
                     field.is_nullable() && (is_small || self.has(data_type))
                 };
@@ -121,7 +120,7 @@ impl Profile {
     }
 }
 
-/// How many lists lie within each other.
+/// The number of lists within each other.
 fn lists(data_type: &DataType) -> usize {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => {
@@ -131,10 +130,10 @@ fn lists(data_type: &DataType) -> usize {
     }
 }
 
-/// An array's dimensions, and an element that is a list itself.
+/// The maximum dimensions of an array, and one more for elements that are lists.
 const MAX_LISTS: usize = 7;
 
-/// Strings by their numbers among those that occur.
+/// The type of dictionary-encoded strings.
 fn dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }

@@ -1,4 +1,4 @@
-//! A source of bytes in, batches out.
+//! The pull reader: an iterator over the batches of a source of bytes.
 
 use crate::batch::Batch;
 use crate::builder::DecoderBuilder;
@@ -8,8 +8,8 @@ use std::io::{self, Read};
 
 /// Reads a stream to its end: an iterator over its batches.
 ///
-/// [`DecoderBuilder::build_reader`] makes one of any source of wire frames, such as a file. The
-/// source is read in blocks, so it needs no buffer of its own.
+/// [`DecoderBuilder::build_reader`] makes one from any source of wire frames, such as a file. The
+/// reader reads large blocks, so the source needs no buffer.
 ///
 /// ```
 /// use walrow_arrow::DecoderBuilder;
@@ -23,14 +23,14 @@ use std::io::{self, Read};
 /// ```
 ///
 /// # Errors
-/// Those of [`Decoder::decode`] and of the source come after all batches of what lies before them.
-/// So does [`ErrorKind::Unfinished`], where the source ends inside a frame or a transaction, and
-/// [`ErrorKind::Server`], where the server broke off. The iterator ends after an error.
+/// The errors of [`Decoder::decode`] and of the source. [`ErrorKind::Unfinished`] if the source
+/// ends inside a frame or a transaction. [`ErrorKind::Server`] if the server ended the stream with
+/// an error. An error comes after all batches before it, and ends the iterator.
 #[derive(Debug)]
 pub struct Reader<R> {
     decoder: Decoder,
     source: R,
-    /// The block at hand; what lies from `start` to `end` is to be decoded.
+    /// The current block. The bytes from `start` to `end` are not decoded yet.
     block: Vec<u8>,
     start: usize,
     end: usize,
@@ -40,11 +40,11 @@ pub struct Reader<R> {
 #[derive(Debug)]
 enum State {
     Reading,
-    /// Nothing more is read; this comes after the last batch.
+    /// Nothing more is read. The error comes after the last batch.
     Ended(Option<Error>),
 }
 
-/// As large as keeps most transactions in one piece.
+/// Large enough to keep most transactions in one block.
 const BLOCK: usize = 8 << 20;
 
 impl<R: Read> Reader<R> {
@@ -59,12 +59,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The decoder, for its position, its schema and its counts.
+    /// The decoder, which has the position, the schema and the counts.
     pub const fn decoder(&self) -> &Decoder {
         &self.decoder
     }
 
-    /// Decodes what is at hand, or reads more; whether there was anything to do.
+    /// Decodes the current block, or reads the next one. Returns false at the end of the source.
     fn advance(&mut self) -> Result<bool, Error> {
         let input = self.block.get(self.start..self.end).unwrap_or_default();
         if !input.is_empty() || !self.decoder.wants_input() {
@@ -91,7 +91,7 @@ impl<R: Read> Reader<R> {
                 Ok(true)
             }
             Err(error) => {
-                // What is complete is handed out first.
+                // The complete rows come before the error.
                 self.decoder.flush()?;
                 let kind = ErrorKind::Source {
                     kind: error.kind(),
@@ -102,7 +102,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What is wrong with a stream that ends here.
+    /// The error if the stream must not end here.
     fn end(&self) -> Option<Error> {
         let kind = if let Some(sqlstate) = self.decoder.server_error() {
             ErrorKind::Server {
@@ -128,7 +128,7 @@ impl<R: Read> Iterator for Reader<R> {
                 Err(error) if matches!(self.state, State::Reading) => {
                     self.state = State::Ended(Some(error));
                 }
-                // It is the last item, or was.
+                // The error is already stored, or was already returned.
                 Err(_) => {}
             }
             match &mut self.state {
@@ -146,10 +146,10 @@ impl<R: Read> Iterator for Reader<R> {
 impl<R: Read> std::iter::FusedIterator for Reader<R> {}
 
 impl DecoderBuilder {
-    /// Builds a reader of this source of wire frames.
+    /// Builds a reader for a source of wire frames.
     ///
     /// # Errors
-    /// As [`DecoderBuilder::build`].
+    /// The errors of [`DecoderBuilder::build`].
     pub fn build_reader<R: Read>(self, source: R) -> Result<Reader<R>, Error> {
         Ok(Reader::new(self.build()?, source))
     }

@@ -1,10 +1,9 @@
-//! The rows of a batch under construction: how many there are, and which transaction the last ones
-//! belong to.
+//! The rows of a batch under construction: their number, and the transaction of the last ones.
 
 use crate::metadata::Commit;
 use walrow_wire::Lsn;
 
-/// The transaction whose rows are appended.
+/// The transaction to which the next rows belong.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Current {
     /// Numbers the decoder's transactions.
@@ -68,12 +67,12 @@ impl Rows {
         self.count = self.count.min(count);
     }
 
-    /// How many rows are left without those of this transaction, if it has any.
+    /// The number of rows before those of this transaction. `None` if it has no rows.
     pub(crate) fn without(&self, current: &Current) -> Option<usize> {
         (self.count > 0 && self.transaction == current.ordinal).then_some(self.before_transaction)
     }
 
-    /// Begins the next batch, in which the transaction may go on; returns the number of rows.
+    /// Begins the next batch and returns the number of rows. The transaction may continue there.
     pub(crate) fn finish(&mut self) -> usize {
         self.before_transaction = 0;
         std::mem::take(&mut self.count)

@@ -1,4 +1,4 @@
-//! Which tables of the stream are read, and the one schema of their batches.
+//! The tables that the options select, and the one schema of their batches.
 
 use crate::error::{Error, ErrorKind, SchemaError};
 use crate::options::Options;
@@ -7,17 +7,17 @@ use arrow_schema::{FieldRef, SchemaRef};
 use std::sync::Arc;
 use walrow_stream::Relation;
 
-/// The table that is read, or all of them.
+/// The selected table, or all tables.
 #[derive(Debug)]
 pub(crate) struct Selection {
     name: Option<TableName>,
     /// The schema that the options declare.
     declared: Option<SchemaRef>,
-    /// The table, once it appeared.
+    /// The table, once it has appeared.
     found: Option<Found>,
 }
 
-/// The one table that is read, and the schema of all its batches.
+/// The selected table, and the schema of all its batches.
 #[derive(Debug)]
 struct Found {
     namespace: Box<str>,
@@ -34,16 +34,16 @@ impl Selection {
         }
     }
 
-    /// Whether rows of the relation are read.
+    /// Whether the relation's table is selected.
     pub(crate) fn has(&self, relation: &Relation) -> bool {
         let name = self.name.as_ref();
         name.is_none_or(|name| name.matches(&relation.namespace, &relation.name))
     }
 
-    /// As [`Selection::has`].
+    /// Like [`Selection::has`].
     ///
     /// # Errors
-    /// The name also names a side table.
+    /// The name is also the name of a side table.
     pub(crate) fn chooses(&self, relation: &Relation) -> Result<bool, Error> {
         let is_chosen = self.has(relation);
         if is_chosen && self.name.as_ref().and_then(TableName::side_table).is_some() {
@@ -55,8 +55,8 @@ impl Selection {
         Ok(is_chosen)
     }
 
-    /// Takes the relation for the one table that is read, or checks that it is this table. Returns
-    /// the schema of earlier batches, if there is one.
+    /// Binds the selected table to the relation, or checks that the relation is the same table.
+    /// Returns the schema of earlier batches, if it is known.
     ///
     /// # Errors
     /// Another table has the same name in another schema.
@@ -94,15 +94,15 @@ impl Selection {
         self.declared.clone().or_else(found)
     }
 
-    /// The table that was chosen and did not appear.
+    /// The selected table, if it has not appeared.
     pub(crate) fn missing(&self) -> Option<&TableName> {
         let name = self.name.as_ref()?;
         (name.side_table().is_none() && self.found.is_none()).then_some(name)
     }
 }
 
-/// Whether batches with one schema can have the other: field metadata, such as the type modifier
-/// of a varchar that got longer, is not part of the columns' types.
+/// Whether both schemas have the same columns. Field metadata may differ, such as the type modifier
+/// of a varchar that got longer.
 pub(crate) fn has_same_columns(one: &SchemaRef, other: &SchemaRef) -> bool {
     let (one, other) = (one.fields(), other.fields());
     let is_same = |(one, other): (&FieldRef, &FieldRef)| {

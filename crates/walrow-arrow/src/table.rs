@@ -18,41 +18,40 @@ use walrow_wire::{Cell, Image, Kind, Lsn, OldTuple, Tuple, UnreadRow, UnreadTupl
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) relation: Arc<Relation>,
-    /// There is one when the first row comes; what rows need of it after that is here too.
+    /// Present when the first row is appended. Later rows use only the copies below.
     layout: Option<Box<Layout>>,
-    /// In the relation's order; empty while there are no rows.
+    /// In the relation's order. Empty while the table has no rows.
     columns: Vec<Option<Box<dyn Column>>>,
     metadata: Metadata,
     rows: Rows,
-    /// Bytes of the rows, and of the names of columns that they have no value of.
+    /// Bytes of the rows, and of the names of their unsent columns.
     bytes: usize,
     unsent_bytes: usize,
-    /// Bytes that were taken before there were rows, and room for rows that was.
+    /// Bytes of the empty builders, and bytes reserved for expected rows.
     base: usize,
     reserved: usize,
-    /// Bytes that a row takes at least.
+    /// The minimum bytes of a row.
     row_bytes: usize,
     /// Columns whose values can be much larger than their cells.
     expanding: Vec<usize>,
-    /// Whether batches say which columns a row has no value of.
+    /// Whether batches list the unsent columns of each row.
     names_unsent: bool,
-    /// Room for so many rows was needed last time.
+    /// The number of rows in the last batch, if it was full. The next batch reserves as many.
     expected_rows: usize,
 }
 
-/// What a column takes once it has a row, beside the row: itself, its values and, most of it, the
-/// bits of its nulls, which are aligned; and what a table takes.
+/// Fixed bytes of a column that has rows, mostly for its aligned null bitmap, and of a table.
 const COLUMN_BYTES: usize = 384;
 const TABLE_BYTES: usize = 1024;
 
-/// One row, as it is appended.
+/// One row to append.
 #[derive(Debug)]
 pub(crate) struct NewRow<'a> {
     pub(crate) change_type: ChangeType,
     pub(crate) seq: u64,
     pub(crate) key_only: bool,
     pub(crate) tuple: Tuple<'a>,
-    /// Where unchanged values may be found.
+    /// The old row, which may contain values that the new row lists as unchanged.
     pub(crate) old: Option<OldTuple<'a>>,
 }
 
@@ -68,7 +67,7 @@ impl<'a> NewRow<'a> {
         }
     }
 
-    /// An old row, or its key.
+    /// A row that holds an old row, or only its key.
     #[inline]
     pub(crate) const fn old(change_type: ChangeType, seq: u64, old: OldTuple<'a>) -> Self {
         Self {
@@ -77,7 +76,7 @@ impl<'a> NewRow<'a> {
         }
     }
 
-    /// Its cells; unchanged ones as the old row has them, where the replica identity covers them.
+    /// The row's cells. Unchanged cells come from the old row if the replica identity covers them.
     #[inline]
     pub(crate) fn cells(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {
         let mut old = self.old.map(|old| old.tuple().cells());
@@ -100,7 +99,7 @@ impl<'a> NewRow<'a> {
 /// Why a row was not appended.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// Its bytes are not the protocol.
+    /// Its bytes do not follow the protocol.
     Malformed,
     Error(Error),
 }
@@ -111,17 +110,17 @@ impl From<Error> for Refused {
     }
 }
 
-/// The old row's cells, read as far as they were asked for.
+/// Reads the old row's cells on demand.
 struct OldCells<'a> {
     tuple: UnreadTuple<'a>,
-    /// The place of the next cell.
+    /// The index of the next cell.
     place: u32,
     /// Bytes of all cells.
     bytes: usize,
 }
 
 impl<'a> OldCells<'a> {
-    /// The cell at this place, if it was sent; places only grow.
+    /// The cell at this index, if it was sent. Each call must pass a larger index.
     #[cold]
     fn sent(&mut self, place: u32) -> Cell<'a> {
         while let Some(cell) = self.tuple.cell() {
@@ -166,7 +165,7 @@ impl Table {
         self.bytes.saturating_add(self.unsent_bytes)
     }
 
-    /// Bytes of memory that the rows take: a vector that grows has room for as much again.
+    /// Estimated bytes of memory. A growing vector may reserve twice the bytes that it holds.
     pub(crate) fn held(&self) -> usize {
         self.base
             .saturating_add(self.bytes())
@@ -181,17 +180,17 @@ impl Table {
         self.layout = Some(Box::new(layout));
     }
 
-    /// Drops the layout, which is needed again to finish, and says what it took.
+    /// Drops the layout and returns its bytes. [`Table::finish`] needs a layout again.
     pub(crate) fn drop_layout(&mut self) -> usize {
         self.layout.take().map_or(0, |layout| layout.bytes())
     }
 
-    /// The position before the oldest row that is still here.
+    /// The position before the oldest row that was not returned.
     pub(crate) fn floor(&self) -> Option<Lsn> {
         self.rows.floor()
     }
 
-    /// Makes ready for rows of this transaction.
+    /// Prepares for rows of this transaction.
     #[inline]
     fn enter(&mut self, current: &Current) {
         match self.rows.enter(current) {
@@ -216,11 +215,10 @@ impl Table {
         self.reserved = self.expected_rows.saturating_mul(self.row_bytes);
     }
 
-    /// Appends a row, or both images of an update, which so lie in one batch.
+    /// Appends a row, or both images of an update, which must be in one batch.
     ///
     /// # Errors
-    /// The column and what is wrong with its cell, or that the row is none; nothing of it is
-    /// appended.
+    /// A cell is invalid, or the row does not follow the protocol. Nothing of the row is appended.
     #[inline]
     pub(crate) fn append(
         &mut self,
@@ -270,8 +268,8 @@ impl Table {
         }
     }
 
-    /// Appends a cell to each column, unchanged ones as the old row has them, where the replica
-    /// identity covers them; what is behind the tuple.
+    /// Appends a cell to each column and returns the rest after the tuple. Unchanged cells come
+    /// from the old row if the replica identity covers them.
     #[inline]
     fn append_cells<'a>(
         &mut self,
@@ -333,7 +331,7 @@ impl Table {
         }
     }
 
-    /// Appends a row without a tuple: the table was truncated.
+    /// Appends the row of a TRUNCATE, which has no tuple.
     pub(crate) fn append_truncate(&mut self, current: &Current, seq: u64) {
         self.enter(current);
         for column in self.columns.iter_mut().flatten() {
@@ -344,7 +342,7 @@ impl Table {
         self.bytes = self.bytes.saturating_add(self.row_bytes);
     }
 
-    /// What is wrong with the cell of the column at this place.
+    /// The error of a cell in the column at this index.
     #[cold]
     fn refuse(&self, place: usize, cell: Cell<'_>) -> Error {
         let name = self
@@ -378,14 +376,14 @@ impl Table {
         self.rows.truncate(rows);
     }
 
-    /// Takes back all rows of this transaction.
+    /// Drops all rows of this transaction.
     pub(crate) fn take_back(&mut self, current: &Current) {
         if let Some(rows) = self.rows.without(current) {
             self.truncate(rows);
         }
     }
 
-    /// Hands out all rows so far.
+    /// Returns all rows so far as a batch.
     pub(crate) fn finish(&mut self, full: bool) -> Result<Batch, Error> {
         let columns = std::mem::take(&mut self.columns);
         let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
@@ -432,7 +430,7 @@ impl Table {
             arrays.push(match source {
                 Source::Column(place) => columns.get_mut(*place).and_then(Option::take),
                 Source::Metadata(place) => metadata.get(*place).map(|array| named(array, field)),
-                // What it takes was checked, and counted, when the layout was made.
+                // Its size was checked and counted when the layout was made.
                 Source::Nothing(data_type) => Some(new_null_array(data_type, rows)),
             });
         }
@@ -450,7 +448,7 @@ impl Table {
     }
 }
 
-/// The array under its field's type: a given schema may call a list's items by another name.
+/// Gives the array its field's type: a declared schema may use another name for a list's items.
 fn named(array: &ArrayRef, field: &Field) -> ArrayRef {
     if let (Some(list), DataType::List(item)) = (array.as_list_opt::<i32>(), field.data_type()) {
         let (_, offsets, items, nulls) = list.clone().into_parts();

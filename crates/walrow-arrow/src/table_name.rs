@@ -1,6 +1,6 @@
-//! The tables that can be asked for: those of the stream, and the side tables.
+//! The names of tables: those of the stream, and the side tables.
 
-/// One table of a stream.
+/// The name of a table, as options choose it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TableName {
@@ -27,7 +27,7 @@ impl TableName {
 }
 
 impl TableName {
-    /// The side table that is meant: `walrow.transactions`.
+    /// The side table of this name, such as `walrow.transactions`.
     pub(crate) fn side_table(&self) -> Option<SideTable> {
         let name = match self {
             Self::Qualified(schema, name) if schema == SideTable::SCHEMA => name,
@@ -73,22 +73,22 @@ impl From<(String, String)> for TableName {
     }
 }
 
-/// A table of what a stream tells besides rows.
+/// A table of a stream's contents besides rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum SideTable {
-    /// `walrow.transactions`: one row a committed transaction.
+    /// `walrow.transactions`: one row for each committed transaction.
     Transactions,
-    /// `walrow.messages`: what `pg_logical_emit_message` wrote.
+    /// `walrow.messages`: one row for each message that `pg_logical_emit_message` wrote.
     Messages,
-    /// `walrow.relations`: one row a relation version.
+    /// `walrow.relations`: one row for each relation version.
     Relations,
-    /// `walrow.truncates`: one row a TRUNCATE, with its options and all its tables.
+    /// `walrow.truncates`: one row for each TRUNCATE, with its options and all its tables.
     Truncates,
 }
 
 impl SideTable {
-    /// All of them.
+    /// All side tables.
     pub const ALL: [Self; 4] = [
         Self::Transactions,
         Self::Messages,
@@ -96,10 +96,10 @@ impl SideTable {
         Self::Truncates,
     ];
 
-    /// The schema that they stand in.
+    /// The schema of the side tables.
     pub const SCHEMA: &'static str = "walrow";
 
-    /// Its name without the schema: `transactions`.
+    /// The table's name without the schema: `transactions`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Transactions => "transactions",
@@ -109,7 +109,7 @@ impl SideTable {
         }
     }
 
-    /// The table with this name, with the schema `walrow.` before it or without.
+    /// The table with this name, with or without the schema `walrow`.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.strip_prefix("walrow.").unwrap_or(name);
         Self::ALL.into_iter().find(|table| table.name() == name)

@@ -29,21 +29,21 @@ pub(crate) struct Tables {
     versions: Versions,
     /// The versions that have rows.
     open: BTreeSet<u32>,
-    /// Those of them that become batches, in this order, before there are more rows. They are
-    /// finished one by one as batches are taken: all at once would take much more memory.
+    /// The open versions that become batches next, in this order, before more rows are appended.
+    /// They are finished one by one as batches are taken: all at once needs much more memory.
     due: VecDeque<u32>,
     finished: Finished,
-    /// Bytes that all unfinished batches hold.
+    /// Bytes that the unfinished batches of tables hold.
     held: usize,
     current: Current,
     /// The metadata column that cannot hold this transaction's value.
     unrepresentable: Option<MetadataColumn>,
-    /// All tables' rows, if they have one schema.
+    /// The rows of all tables, if the options choose an envelope.
     envelope: Option<Box<Envelope>>,
     sides: Sides,
     /// Bytes that the envelope and the side tables hold.
     beside: usize,
-    /// The TRUNCATE that is read, while it has tables left.
+    /// The current TRUNCATE, while it has tables left.
     truncating: Option<Truncating>,
     pub(crate) unresolved: BTreeSet<Oid>,
     pub(crate) server_error: Option<String>,
@@ -54,12 +54,12 @@ pub(crate) struct Tables {
 struct Limits {
     rows: usize,
     bytes: usize,
-    /// Of all batches together.
+    /// For all unfinished batches together.
     memory: usize,
 }
 
-/// A TRUNCATE is a row of each of its tables. They are made one by one, as batches are taken: all
-/// at once they could take any memory.
+/// A TRUNCATE becomes one row in each of its tables. The rows are appended one by one, as batches
+/// are taken: all at once, they could need any amount of memory.
 #[derive(Debug)]
 struct Truncating {
     relations: std::vec::IntoIter<Arc<Relation>>,
@@ -95,12 +95,12 @@ impl Tables {
         }
     }
 
-    /// Whether transactions before a position are skipped.
+    /// Whether the decoder skips the transactions before a position.
     pub(crate) const fn has_start(&self) -> bool {
         self.has_start
     }
 
-    /// Takes the next finished batch, or the error of one that is due and cannot be made.
+    /// Takes the next finished batch, or the error of a due batch that cannot be finished.
     pub(crate) fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
         loop {
             if let Some(batch) = self.finished.pop() {
@@ -125,7 +125,7 @@ impl Tables {
     pub(crate) fn begin(&mut self, transaction: &Transaction) {
         let lsn = transaction.commit_lsn.0;
         let time = transaction.commit_time.unix_micros();
-        // It is an error only if there are rows and the column is wanted.
+        // It is an error only if the transaction has rows and the batches have the column.
         self.unrepresentable =
             if time.is_none() && self.template.has(MetadataColumn::CommitTimestamp) {
                 Some(MetadataColumn::CommitTimestamp)
@@ -146,7 +146,7 @@ impl Tables {
         self.current.floor = self.finished.end();
     }
 
-    /// A logical message: of the current transaction, or outside transactions.
+    /// Takes a logical message, in the current transaction or outside transactions.
     pub(crate) fn message(&mut self, message: &Message<'_>) -> Result<(), Error> {
         if !self.sides.has_messages() {
             return Ok(());
@@ -162,13 +162,13 @@ impl Tables {
         };
         self.sides.message(&alone, message)?;
         self.settle_sides()?;
-        // Its LSN is a position of its own, and a later fault takes nothing of it back.
+        // The message has its own position, and a later error does not take its row back.
         self.finished.complete(message.lsn);
         self.current.ordinal = self.current.ordinal.saturating_add(1);
         Ok(())
     }
 
-    /// A relation version that begins before the change with this seq.
+    /// Takes a relation version that applies from the change with this seq on.
     pub(crate) fn relation(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
         self.sides.relation(&self.current, relation, seq)?;
         self.settle_sides()
@@ -194,17 +194,17 @@ impl Tables {
             .transaction(&self.current, transaction, changes)?;
         self.settle_sides()?;
         self.finished.complete(transaction.end_lsn);
-        // A later fault takes back nothing of it.
+        // A later error does not take this transaction's rows back.
         self.current.ordinal = self.current.ordinal.saturating_add(1);
         Ok(())
     }
 
-    /// Whether rows of the relation are read.
+    /// Whether the options select the relation's table.
     pub(crate) fn wants(&self, relation: &Relation) -> bool {
         self.selection.has(relation)
     }
 
-    /// Takes a row, whose cells are checked as they are appended.
+    /// Takes a row. Its cells are checked when they are appended.
     #[inline]
     pub(crate) fn row(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Error> {
         let appended = self.append(change);
@@ -229,7 +229,7 @@ impl Tables {
         taken
     }
 
-    /// Takes the next table of the TRUNCATE that is read.
+    /// Takes the next table of the current TRUNCATE.
     pub(crate) fn truncate_next(&mut self) -> Result<(), Error> {
         let Some(truncating) = &mut self.truncating else {
             return Ok(());
@@ -246,7 +246,8 @@ impl Tables {
             .map_err(|error| place(error, offset, lsn, commit))
     }
 
-    /// Makes ready for a row of the relation, which cannot be where something of it cannot be told.
+    /// Prepares the relation's table for a row. Fails if a selected metadata column cannot hold
+    /// this transaction's value.
     fn admit(&mut self, relation: &Arc<Relation>) -> Result<(), Error> {
         if matches!(self.versions.get(relation.version), Slot::New) {
             self.open(relation)?;
@@ -259,7 +260,7 @@ impl Tables {
         }
     }
 
-    /// Appends a row, or both images of one.
+    /// Appends a row, or both images of an update.
     #[inline]
     fn append(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Refused> {
         let relation = change.relation;
@@ -296,9 +297,9 @@ impl Tables {
         Ok(())
     }
 
-    /// Makes ready for a row that is not just one more: of a table that is new, of two images that
-    /// the batch may have no place for, or of which a metadata column cannot be told. Batches are
-    /// finished here, so first it is sure that the row is one.
+    /// Prepares for a row that is a special case: the table is new, the batch may have no room for
+    /// both images, or a metadata column cannot hold the transaction's value. This may finish
+    /// batches, so it first checks that the row is valid.
     #[cold]
     fn prepare(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Refused> {
         if change.read().is_err() {
@@ -340,7 +341,7 @@ impl Tables {
         self.settle_envelope()
     }
 
-    /// Hands out the batch first that has no place for so many rows more.
+    /// Finishes the batch if it has no room for this number of rows.
     fn make_room_for(&mut self, version: u32, rows: usize) -> Result<(), Error> {
         let most = self.limits.rows.saturating_sub(rows);
         match self.versions.get(version) {
@@ -353,7 +354,7 @@ impl Tables {
         }
     }
 
-    /// Hands out the envelope's batch if it is full.
+    /// Finishes the envelope's batch if it is full.
     fn settle_envelope(&mut self) -> Result<(), Error> {
         if let Some(envelope) = &self.envelope
             && (envelope.rows() >= self.limits.rows || envelope.bytes() >= self.limits.bytes)
@@ -363,7 +364,7 @@ impl Tables {
         self.settle_beside()
     }
 
-    /// Hands out the side tables' batches that are full.
+    /// Finishes the side tables' batches that are full.
     fn settle_sides(&mut self) -> Result<(), Error> {
         if !self.sides.is_wanted() {
             return Ok(());
@@ -373,7 +374,7 @@ impl Tables {
         self.settle_beside()
     }
 
-    /// Counts what the envelope and the side tables hold, which memory may not be able to hold.
+    /// Counts the bytes of the envelope and the side tables, and frees memory above the limit.
     fn settle_beside(&mut self) -> Result<(), Error> {
         self.count_beside();
         if self.held.saturating_add(self.beside) > self.limits.memory {
@@ -385,7 +386,7 @@ impl Tables {
     fn count_beside(&mut self) {
         let envelope = self.envelope.as_ref().map_or(0, |it| it.bytes());
         let bytes = envelope.saturating_add(self.sides.bytes());
-        // A vector that grows has room for as much again.
+        // A growing vector may reserve twice the bytes that it holds.
         self.beside = bytes.saturating_mul(2);
     }
 
@@ -423,7 +424,7 @@ impl Tables {
         self.settle(relation.version)
     }
 
-    /// Hands out the batch if it is full, and those that memory cannot hold beside the others.
+    /// Finishes the version's batch if it is full, and frees memory above the limit.
     #[cold]
     fn settle(&mut self, version: u32) -> Result<(), Error> {
         if let Some(table) = self.versions.table(version)
@@ -437,8 +438,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Hands out batches that memory cannot hold beside the others, until a quarter of it is free:
-    /// each look at all tables takes a while.
+    /// Chooses batches to finish until a quarter of the memory limit is free. It frees that much at
+    /// once because it looks at all tables, which takes time.
     #[cold]
     fn relieve(&mut self) -> Result<(), Error> {
         if !self.due.is_empty() {
@@ -460,7 +461,7 @@ impl Tables {
         let versions = &self.versions;
         let size = |version: &u32| Some((versions.table(*version)?.held(), *version));
         let mut sizes: Vec<_> = self.open.iter().filter_map(size).collect();
-        // The fullest first.
+        // The largest first.
         sizes.sort_unstable_by(|one, other| other.cmp(one));
         for (size, version) in sizes {
             self.due.push_back(version);
@@ -472,7 +473,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Makes a batch of the version's rows now.
+    /// Makes a batch of the version's rows immediately.
     fn finish(&mut self, version: u32, full: bool) -> Result<(), Error> {
         self.due.retain(|due| *due != version);
         self.finish_version(version, full)
@@ -505,7 +506,7 @@ impl Tables {
             match layout.and_then(|()| table.finish(full)) {
                 Ok(batch) => self.finished.push(batch, floor),
                 Err(error) => {
-                    // Its rows are gone: nothing from the first of them on was handed out.
+                    // The rows are lost, so the position must stay before the first of them.
                     self.finished.lose(floor);
                     return Err(error);
                 }
@@ -514,7 +515,7 @@ impl Tables {
         Ok(())
     }
 
-    /// All rows so far are to become batches.
+    /// Marks all rows so far to become batches.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.due.clear();
         self.due.extend(&self.open);
@@ -548,7 +549,7 @@ impl Tables {
         self.finished.position(unfinished)
     }
 
-    /// Sees a relation version for the first time, or again after it was forgotten.
+    /// Prepares a relation version that is new, or that was forgotten.
     #[cold]
     fn open(&mut self, relation: &Arc<Relation>) -> Result<(), Error> {
         if !self.selection.chooses(relation)? {
@@ -576,7 +577,7 @@ impl Tables {
                 let kind = ErrorKind::Schema(SchemaError::ColumnsChanged);
                 return Err(Error::new(kind).in_table(&layout.table));
             }
-            // One schema for all, although the replica identity or a length may have changed.
+            // All batches share one schema, even if the replica identity or a length changed.
             layout.share_schema(&schema);
         }
         Ok(layout)
@@ -591,12 +592,12 @@ impl Tables {
             .or_else(|| self.selection.schema())
     }
 
-    /// The table that was chosen and did not appear.
+    /// The selected table, if it has not appeared.
     pub(crate) fn missing(&self) -> Option<&TableName> {
         self.selection.missing()
     }
 
-    /// Takes the chosen table, of which no row came, from what the stream said of it.
+    /// Finds the selected table, if it has no rows, among the relations that the stream described.
     pub(crate) fn describe<'a>(
         &mut self,
         relations: impl Iterator<Item = &'a Arc<Relation>>,
@@ -613,7 +614,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Whether all rows were handed out.
+    /// Whether all rows were returned.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
             && self.finished.is_empty()
@@ -621,8 +622,8 @@ impl Tables {
             && self.envelope.as_ref().is_none_or(|it| it.rows() == 0)
     }
 
-    /// Hands out the rows of the versions that this one follows, so that a table's batches stay
-    /// in order, and forgets those versions.
+    /// Finishes the batches of the earlier versions of this table, so that its batches stay in
+    /// order, and forgets those versions.
     fn retire(&mut self, relation: &Relation) -> Result<(), Error> {
         for earlier in self.versions.succeed(relation) {
             self.finish(earlier, false)?;
@@ -632,10 +633,10 @@ impl Tables {
     }
 }
 
-/// What is wrong with a change that was refused.
+/// The error of a change that was not appended.
 #[cold]
 fn refuse(change: &Change<'_, Unread<'_>>, refused: Refused, commit: Commit) -> Error {
-    // Bytes that are not the protocol come before what their cells would be.
+    // A protocol error comes before an error in a cell.
     if let Err(error) = change.read() {
         return error.into();
     }
@@ -646,7 +647,7 @@ fn refuse(change: &Change<'_, Unread<'_>>, refused: Refused, commit: Commit) -> 
     place(error, change.offset, change.lsn, commit)
 }
 
-/// The error of a change, which lies there in the stream.
+/// Adds a change's place in the stream to its error.
 #[cold]
 fn place(error: Error, offset: u64, lsn: Lsn, commit: Commit) -> Error {
     let lsn = if lsn.is_valid() { lsn } else { Lsn(commit.lsn) };

@@ -1,4 +1,4 @@
-//! What is kept of each relation version: its batch under construction, and its layout for the next
+//! The state of each relation version: its batch under construction, and its layout for the next
 //! rows.
 
 use crate::envelope::Forms;
@@ -9,30 +9,30 @@ use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_wire::Oid;
 
-/// The memory of layouts that are kept for the next rows: that of a table with a thousand columns
-/// takes about one MiB. Other layouts are built again when they are needed.
+/// The maximum memory of layouts that are kept for the next rows. A table with a thousand columns
+/// needs about 1 MiB. Other layouts are built again when they are needed.
 const LAYOUT_MEMORY: usize = 16 << 20;
 
-/// What is kept of a relation version.
+/// The state of a relation version.
 #[derive(Debug)]
 pub(crate) enum Slot {
     /// Not seen, or forgotten.
     New,
     Skipped,
-    /// Has rows, or a layout for the next ones, or both.
+    /// It has rows, a layout for the next rows, or both.
     Table(Box<Table>),
     /// Its rows go to the envelope.
     Enveloped(Forms),
 }
 
-/// What is kept of all relation versions.
+/// The state of all relation versions.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     slots: Vec<Slot>,
-    /// The versions that have a layout, the oldest layout first, and the bytes of all layouts.
+    /// The versions that have a layout, the oldest layout first.
     laid_out: VecDeque<u32>,
     layout_bytes: usize,
-    /// The version with the latest rows, by schema and name and by OID, as long as it is kept.
+    /// The version with the latest rows, by schema and name, and by OID, until it is forgotten.
     by_name: HashMap<(Box<str>, Box<str>), u32>,
     by_oid: HashMap<Oid, u32>,
 }
@@ -73,7 +73,7 @@ impl Versions {
         }
     }
 
-    /// Keeps how the version's columns become text.
+    /// Stores how the version's columns become text.
     pub(crate) fn envelop(&mut self, version: u32, forms: Forms) {
         self.make_room(forms.bytes());
         self.layout_bytes = self.layout_bytes.saturating_add(forms.bytes());
@@ -83,7 +83,7 @@ impl Versions {
         }
     }
 
-    /// Keeps the version's layout.
+    /// Stores the version's layout.
     pub(crate) fn lay_out(&mut self, relation: &Arc<Relation>, layout: Layout) {
         self.layout_bytes = self.layout_bytes.saturating_add(layout.bytes());
         self.laid_out.push_back(relation.version);
@@ -96,8 +96,8 @@ impl Versions {
         }
     }
 
-    /// Drops the layouts of other versions if there is no room for one with so many bytes: the
-    /// number of tables must not decide how much memory is used.
+    /// Drops the oldest layouts until there is room for one with this number of bytes. So memory
+    /// does not grow with the number of tables.
     pub(crate) fn make_room(&mut self, bytes: usize) {
         while self.layout_bytes.saturating_add(bytes) > LAYOUT_MEMORY {
             let Some(oldest) = self.laid_out.pop_front() else {
@@ -107,7 +107,7 @@ impl Versions {
         }
     }
 
-    /// Drops a layout, and the table with it unless it has rows.
+    /// Drops a layout, and also its table if that has no rows.
     fn drop_layout(&mut self, version: u32) {
         match self.slots.get_mut(version as usize) {
             Some(Slot::Table(table)) => {
@@ -126,8 +126,7 @@ impl Versions {
         }
     }
 
-    /// Notes that the relation's rows are the latest of its name and OID. Returns the versions whose
-    /// rows were.
+    /// Makes this version the latest of its name and OID. Returns the versions that it replaces.
     pub(crate) fn succeed(&mut self, relation: &Relation) -> impl Iterator<Item = u32> + use<> {
         let version = relation.version;
         let name = (relation.namespace.clone(), relation.name.clone());

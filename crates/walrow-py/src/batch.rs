@@ -126,7 +126,7 @@ impl Batch {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        // The interface lets a producer leave a wish unfulfilled.
+        // The interface allows a producer to ignore a requested schema.
         let _ = requested_schema;
         export::batch(py, self.0.record_batch())
     }

@@ -1,4 +1,4 @@
-//! What the stream does not say of types and tables.
+//! The definitions of types and tables that a stream lacks.
 
 use crate::errors;
 use pyo3::exceptions::PyTypeError;
@@ -71,11 +71,11 @@ impl Catalog {
     #[classmethod]
     fn from_file(class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = class.py();
-        // Python's errors name the file.
+        // Read with Python, because its errors name the file.
         let path = py.import("pathlib")?.getattr("Path")?.call1((path,))?;
         let bytes: PyBackedBytes = path.call_method0("read_bytes")?.extract()?;
         let refuse = |reason: &str| {
-            // Not as a text of Rust's: the path may not be UTF-8.
+            // Format with Python, because the path may not be UTF-8.
             let text = PyString::new(py, "{}: {}");
             match text.call_method1("format", (&path, reason)) {
                 Ok(text) => errors::option_error(py, text),

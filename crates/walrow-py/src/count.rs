@@ -1,4 +1,4 @@
-//! Counts what is in a stream, for `walrow inspect --count`.
+//! Counts the contents of a stream, for `walrow inspect --count`.
 
 use crate::engine::lock;
 use crate::errors;

@@ -1,7 +1,7 @@
-//! What runs a decoder: the steps that are queued, the batches that come of them.
+//! Runs a decoder: a queue of steps, and the batches that they produce.
 //!
-//! Steps are worked off only as batches are asked for, in order, so that nothing is lost where an
-//! iterator over batches is dropped half way.
+//! Steps run in order, and only when a caller takes batches. So nothing is lost if an iterator over
+//! batches is dropped early.
 
 use crate::errors;
 use crate::options::read_lsn;
@@ -16,40 +16,40 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use walrow::{Batch, Decoder, Framing, Lsn};
 
-/// A decoder and what it is to do next.
+/// A decoder and its next steps.
 pub(crate) struct Engine {
     framing: Framing,
     pub(crate) decoder: Decoder,
     steps: VecDeque<Step>,
-    /// What the chunks come from, if it is closed with the engine.
+    /// The source of the chunks, if the engine closes it.
     source: Option<Py<PyAny>>,
-    /// What every later call repeats.
+    /// The failure that every later call repeats.
     failure: Option<Failure>,
     exhausted: bool,
     pub(crate) counts: Counts,
 }
 
-/// By `schema.table.column`, over all batches that were handed out.
+/// Counts by `schema.table.column`, over all returned batches.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) nulled: BTreeMap<String, u64>,
     pub(crate) dropped_lower_bounds: BTreeMap<String, u64>,
 }
 
-/// One thing to do.
+/// One step of the queue.
 enum Step {
-    /// Decode a block from a place on.
+    /// Decode a block from this offset.
     Block(Bytes, usize),
     /// Decode all chunks of an iterator.
     Chunks(Py<PyIterator>),
-    /// Raise what the iterator raised, after what it gave before.
+    /// Raise the exception of the iterator, after its chunks are decoded.
     Raise(Py<PyBaseException>),
     Flush,
     Finish,
     NewSession,
 }
 
-/// A block, in Python's memory or in ours.
+/// A block, in memory of Python or of Rust.
 enum Bytes {
     Python(PyBackedBytes),
     Own(Vec<u8>),
@@ -79,7 +79,7 @@ impl Failure {
         Python::try_attach(|py| error.into_value(py)).map_or(Self::Shutdown, Self::Python)
     }
 
-    /// Where it is Ctrl-C, and told of in words only, has Python raise it again soon.
+    /// After Ctrl-C, makes Python raise it again. The caller only passes on the failure's text.
     pub(crate) fn interrupt_again(&self) {
         if let Self::Python(error) = self {
             Python::try_attach(|py| {
@@ -133,7 +133,7 @@ impl fmt::Display for Failure {
 const JOINED: usize = 256 << 10;
 
 impl Engine {
-    /// An engine that is fed.
+    /// An engine whose caller queues the steps.
     pub(crate) fn new(framing: Framing, decoder: Decoder) -> Self {
         Self {
             framing,
@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// An engine that reads its chunks to their end.
+    /// An engine that reads its chunks to the end.
     pub(crate) fn reading(
         framing: Framing,
         decoder: Decoder,
@@ -160,7 +160,7 @@ impl Engine {
         })
     }
 
-    /// The objects that it refers to, for the garbage collector.
+    /// Visits the Python objects that the engine refers to, for the garbage collector.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.source)?;
         if let Some(Failure::Python(error)) = &self.failure {
@@ -176,7 +176,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets go of them: nobody will ask for more.
+    /// Drops these objects: no caller can reach the engine.
     pub(crate) fn clear(&mut self) {
         self.steps.clear();
         self.source = None;
@@ -224,7 +224,8 @@ impl Engine {
         }
     }
 
-    /// Ends it: what is queued is dropped, later calls are refused. What is to be closed as well.
+    /// Ends the engine: drops the queue, and makes later calls raise `refusal`. Returns the source,
+    /// which the caller must close.
     pub(crate) fn close(&mut self, py: Python<'_>, refusal: PyErr) -> Option<Py<PyAny>> {
         self.steps.clear();
         let refusal = Failure::Python(refusal.into_value(py));
@@ -232,20 +233,20 @@ impl Engine {
         self.source.take()
     }
 
-    /// Whether a caller was told that there are no more batches.
+    /// Whether a call found no more batches.
     pub(crate) const fn is_exhausted(&self) -> bool {
         self.exhausted
     }
 
-    /// Whether all is done that was queued.
+    /// Whether the queue is empty.
     pub(crate) fn is_idle(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// The next batch of what is queued.
+    /// Takes the next batch of the queued steps.
     ///
-    /// Attaches to the interpreter only where it needs another chunk. Batches that came before an
-    /// error are handed out before the error is.
+    /// Attaches to the interpreter only to get another chunk, to check signals, and for a failure.
+    /// Returns an error after the batches before it.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, Failure> {
         loop {
             match self.decoder.next_batch() {
@@ -255,7 +256,7 @@ impl Engine {
                 }
                 Ok(None) => {}
                 Err(error) if self.failure.is_none() => self.fail(Failure::Walrow(error)),
-                // The first failure stays.
+                // Keep the first failure.
                 Err(_) => {}
             }
             if !self.advance()? {
@@ -265,7 +266,7 @@ impl Engine {
         }
     }
 
-    /// Does a part of the next step and says whether there was one. Takes no batch.
+    /// Does a part of the next step. Returns false if the queue is empty. Takes no batch.
     pub(crate) fn advance(&mut self) -> Result<bool, Failure> {
         if let Some(failure) = &self.failure {
             let failure = failure.repeat();
@@ -280,7 +281,7 @@ impl Engine {
                 match self.decoder.decode(slice) {
                     Ok(consumed) => {
                         *at = at.saturating_add(consumed);
-                        // Batches may be left in a transaction of which all bytes were taken.
+                        // A transaction whose bytes were all taken may contain more batches.
                         if slice.is_empty() && self.decoder.wants_input() {
                             self.steps.pop_front();
                         } else if !self.decoder.has_batch() && consumed >= slice.len().min(SLICE) {
@@ -314,20 +315,20 @@ impl Engine {
             }
         };
         if let Err(error) = result {
-            // Batches that are ready go first, then it is raised.
+            // It is raised after the batches that are ready.
             self.fail(Failure::Walrow(error));
         }
         Ok(true)
     }
 
-    /// Nothing more is read: a file that was opened here need not wait for the collector.
+    /// Closes the source early: a file need not wait for the garbage collector.
     #[cold]
     fn close_source(&mut self) {
         let Some(source) = self.source.take() else {
             return;
         };
         Python::try_attach(|py| {
-            // The failure is what counts.
+            // The caller gets the earlier failure instead.
             let _ = source.call_method0(py, "close");
         });
     }
@@ -345,16 +346,17 @@ impl Engine {
         if self.source.is_none() {
             return Err(Failure::Python(error));
         }
-        // What is complete is handed out first; a failure of that would come after this one.
+        // Return the complete rows first. An error in them would only be the second one.
         let _ = self.decoder.flush();
         self.fail(Failure::Python(error));
         Ok(())
     }
 
-    /// Takes chunks of the iterator that is the next step, and puts them in front of it.
+    /// Takes chunks from the iterator that is the next step, and queues them before it.
     ///
     /// # Errors
-    /// What Ctrl-C raises: chunks may come for ever without a batch, nor any code of Python's own.
+    /// The exception of Ctrl-C. An iterator may return chunks forever without a batch and without
+    /// running Python code, so signals are checked here.
     fn fetch(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(Step::Chunks(chunks)) = self.steps.pop_front() else {
             return Ok(());
@@ -423,7 +425,7 @@ impl Counts {
     }
 }
 
-/// The state of an object that one thread at a time may use: no call waits for another.
+/// Locks an object that one thread at a time may use. Fails instead of waiting for another thread.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     mutex.try_lock().map_err(|error| {
         PyRuntimeError::new_err(match error {
@@ -433,7 +435,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     })
 }
 
-/// As a dictionary.
+/// The counts as a dictionary.
 pub(crate) fn dict<'py, 'a>(
     py: Python<'py>,
     counts: impl IntoIterator<Item = (&'a String, &'a u64)>,
@@ -450,7 +452,7 @@ fn block(chunk: &Bound<'_, PyAny>) -> PyResult<Step> {
     Ok(Step::Block(Bytes::Python(bytes.into()), 0))
 }
 
-/// The object's bytes: `bytes` as they are, other buffers, which may change, as a copy.
+/// The object's bytes: `bytes` without a copy, and other buffers, which may change, as a copy.
 fn buffer<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     if let Ok(bytes) = data.cast::<PyBytes>() {
         return Ok(Some(bytes.clone()));
@@ -479,7 +481,7 @@ pub(crate) fn append(
     Ok(())
 }
 
-/// Whether it is a row of `pg_logical_slot_get_binary_changes`: LSN, transaction ID, message.
+/// Whether it is a row of `pg_logical_slot_get_binary_changes`: LSN, transaction ID and message.
 fn is_change(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     let Ok(tuple) = data.cast::<PyTuple>() else {
         return Ok(false);

@@ -12,7 +12,7 @@ pub(crate) fn raise(error: &Error) -> PyErr {
     Python::attach(|py| build(py, error).unwrap_or_else(|failed| failed))
 }
 
-/// An `OptionError`: options that contradict each other or name what there is not.
+/// An `OptionError`: options are invalid or contradict each other.
 #[cold]
 pub(crate) fn option_error<'py>(py: Python<'py>, text: impl IntoPyObject<'py>) -> PyErr {
     exception(py, "OptionError", text, &PyDict::new(py)).unwrap_or_else(|failed| failed)

@@ -1,4 +1,4 @@
-//! Hand-over through the Arrow PyCapsule interface.
+//! Exports and imports through the Arrow PyCapsule interface.
 
 use crate::errors;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};

@@ -3,8 +3,8 @@
 //! They convert options, pass bytes to the decoder, and return batches through the Arrow PyCapsule
 //! interface. The interpreter lock is released while bytes are decoded.
 //!
-//! The comments of classes, methods and getters are Python's docstrings. `_core.pyi` has the same ones,
-//! and a test compares them.
+//! The comments of classes, methods and getters are Python's docstrings. `_core.pyi` has the same
+//! ones, and a test compares them.
 
 #![expect(
     clippy::doc_markdown,

@@ -23,7 +23,7 @@ pub(crate) struct Frames(Mutex<State>);
 struct State {
     framing: Framing,
     chunks: Option<Py<PyIterator>>,
-    /// A chunk, of which the walk took what lies before `at`.
+    /// The current chunk. The walk has taken the bytes before `at`.
     buffer: Vec<u8>,
     at: usize,
     walk: Walk,
@@ -92,7 +92,7 @@ impl State {
         let Some(chunks) = &self.chunks else {
             return Ok(false);
         };
-        // Empty chunks may come for ever, without any code of Python's own.
+        // An iterator may return empty chunks forever without running Python code.
         py.check_signals()?;
         let mut chunks = chunks.bind(py).clone();
         match chunks.next().transpose()? {
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// The next frame that is whole, all of it read.
+    /// Takes the next complete frame, with its contents parsed.
     fn frame(&mut self) -> Result<Option<Frame>, stream::Error> {
         let mut rest = self.buffer.get(self.at..).unwrap_or_default();
         let step = self.walk.next(&mut rest)?;
@@ -127,7 +127,7 @@ impl State {
 /// One message of the server, or the payload of a CopyData message.
 #[pyclass(frozen, module = "walrow")]
 pub(crate) struct Frame {
-    /// As a wire frame, header and all.
+    /// The wire frame, including its header.
     bytes: Box<[u8]>,
     framing: Framing,
     offset: u64,
@@ -136,7 +136,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// It was parsed before it was handed out, so this does not fail.
+    /// Parses the frame. It was parsed before it was returned, so this does not fail.
     fn parse(&self) -> PyResult<BackendMessage<'_>> {
         let (frame, _) = wire::Frame::parse(&self.bytes)
             .map_err(|error| internal(&error))?
@@ -324,7 +324,7 @@ impl Unchanged {
     }
 }
 
-/// The one of its kind.
+/// The only instance of [`Unchanged`].
 pub(crate) fn unchanged(py: Python<'_>) -> PyResult<Py<Unchanged>> {
     static ONE: PyOnceLock<Py<Unchanged>> = PyOnceLock::new();
     let one = ONE.get_or_try_init(py, || Py::new(py, Unchanged))?;
@@ -548,7 +548,7 @@ fn columns<'py>(py: Python<'py>, columns: Columns<'_>) -> PyResult<Bound<'py, Py
     Ok(list)
 }
 
-/// The key or the whole of the old row, under a name of its own.
+/// Sets `key` to the key of the old row, or `old` to the whole old row. The other one is None.
 fn old(fields: &Bound<'_, PyDict>, old: Option<OldTuple<'_>>) -> PyResult<()> {
     let py = fields.py();
     let (mut key, mut full) = (None, None);
@@ -575,7 +575,7 @@ fn row<'py>(py: Python<'py>, tuple: Tuple<'_>) -> PyResult<Bound<'py, PyList>> {
     Ok(list)
 }
 
-/// A string, or bytes where it is none.
+/// A string, or bytes if it is not UTF-8.
 fn text<'py>(py: Python<'py>, string: PgString<'_>) -> Bound<'py, PyAny> {
     match string.to_str() {
         Ok(text) => PyString::new(py, text).into_any(),

@@ -1,4 +1,4 @@
-//! Keyword options into a [`DecoderBuilder`].
+//! Converts keyword options to a [`DecoderBuilder`].
 
 use crate::catalog::Catalog;
 use crate::errors;
@@ -82,7 +82,7 @@ impl Options {
             builder: DecoderBuilder::new(),
             framing: Framing::Wire,
         };
-        // What a signature shows is what is used.
+        // Use the defaults that signatures show.
         let options = defaults(py)?;
         for (name, value) in given.into_iter().flatten() {
             if !options.contains(&name)? {
@@ -172,7 +172,7 @@ impl Options {
     }
 }
 
-/// How the stream is passed.
+/// The framing with this name.
 pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
     Ok(match name {
         "wire" => Framing::Wire,
@@ -303,7 +303,7 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
         .map_err(|_| PyTypeError::new_err(format!("{name} must be an integer")))
 }
 
-/// The LSN of an option or a tuple: an `Lsn`, another integer, or a text.
+/// Reads the LSN of an option or a tuple: an `Lsn`, another integer, or a text.
 pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
     let wrong_type = || {
         PyTypeError::new_err(format!(
@@ -320,7 +320,7 @@ pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
     if value.is_instance_of::<PyInt>() {
         return Err(refuse("an LSN is a number from 0 to 2**64 - 1"));
     }
-    // Drivers may have a class of their own that prints like PostgreSQL.
+    // A driver may have its own class of LSNs, which prints like PostgreSQL.
     match value.str()?.to_string().parse() {
         Ok(lsn) => Ok(lsn),
         Err::<_, walrow::wire::ParseLsnError>(error) if value.is_instance_of::<PyString>() => {
@@ -330,7 +330,7 @@ pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
     }
 }
 
-/// A size. Negative sizes become 0, which the builder refuses.
+/// Reads a size. Negative sizes become 0, which the builder rejects.
 fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
     Ok(usize::try_from(integer(value, name)?).unwrap_or(0))
 }

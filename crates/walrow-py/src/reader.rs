@@ -1,4 +1,4 @@
-//! The pull reader: an iterator over batches and, of one table, an Arrow stream.
+//! The pull reader: an iterator over batches and, for one schema, an Arrow stream.
 
 use crate::batch::Batch;
 use crate::engine::{self, Engine, Failure, lock};
@@ -57,7 +57,7 @@ impl Reader {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // An Arrow stream of it, which the collector does not see, uses the same objects.
+        // An Arrow stream, which the garbage collector does not see, may use the same objects.
         match self.engine.try_lock() {
             Ok(engine) if Arc::strong_count(&self.engine) == 1 => engine.traverse(&visit),
             _ => Ok(()),
@@ -172,7 +172,7 @@ impl Reader {
                 if let Some(schema) = engine.decoder.schema() {
                     return Ok(Some(schema));
                 }
-                // A batch without a schema cannot be; waiting for another would be for ever.
+                // A batch always has a schema. Without this check, the loop might never end.
                 if engine.decoder.has_batch() || !engine.advance()? {
                     return Ok(None);
                 }
@@ -200,7 +200,7 @@ impl Reader {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets a producer leave a wish unfulfilled.
+        // The interface allows a producer to ignore a requested schema.
         let _ = requested_schema;
         let stream = Stream {
             schema: self.schema(py)?.0,
@@ -212,9 +212,9 @@ impl Reader {
     }
 }
 
-/// What a consumer of the Arrow stream pulls from, on whatever thread.
+/// The Arrow stream from which a consumer pulls, on any thread.
 struct Stream {
-    /// There is one until it is dropped.
+    /// Present until the stream is dropped.
     engine: Option<Arc<Mutex<Engine>>>,
     schema: SchemaRef,
     begun: bool,
@@ -227,25 +227,25 @@ impl Drop for Stream {
     }
 }
 
-/// Holds the interpreter while it runs, but where there is none any more.
+/// Runs a function with the interpreter attached. Returns `None` if the interpreter has ended.
 ///
-/// A consumer may call from a thread that `PyO3` takes for attached, and that is not: C and C++ let go
-/// of the interpreter without its knowing, as in a source whose own code reads another stream.
-/// [`Python::attach`] would believe its count.
+/// A consumer may call from a thread that is not attached although `PyO3` counts it as attached: C
+/// and C++ code can detach without `PyO3`, for example in a source whose own code reads another
+/// stream. [`Python::attach`] would rely on the wrong count.
 #[expect(unsafe_code, reason = "PyO3's count cannot be asked to look")]
 fn attached<T>(run: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     struct Held(ffi::PyGILState_STATE);
     impl Drop for Held {
         fn drop(&mut self) {
-            // SAFETY: it gives back what `PyGILState_Ensure` gave, on the same thread.
+            // SAFETY: it releases the state of `PyGILState_Ensure`, on the same thread.
             unsafe { ffi::PyGILState_Release(self.0) }
         }
     }
-    // SAFETY: this may be asked at any time.
+    // SAFETY: this may be called at any time.
     if unsafe { ffi::Py_IsInitialized() } == 0 {
         return None;
     }
-    // SAFETY: there is an interpreter, and this may be called whether or not the thread holds it.
+    // SAFETY: the interpreter exists, and this may be called whether or not the thread holds it.
     let held = Held(unsafe { ffi::PyGILState_Ensure() });
     // SAFETY: the thread holds the interpreter as long as `held` lives.
     let result = run(unsafe { Python::assume_attached() });
@@ -271,7 +271,7 @@ impl Stream {
             text
         })?;
         let Some(batch) = batch else { return Ok(None) };
-        // Consumers take the stream's schema for true and read memory by it.
+        // Consumers trust the stream's schema and read memory with it.
         if *batch.record_batch().schema_ref() != self.schema {
             let table = batch.relation();
             return Err(format!(

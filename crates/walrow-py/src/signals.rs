@@ -1,12 +1,12 @@
-//! Ctrl-C, while bytes are read or written without the interpreter.
+//! Ctrl-C while bytes are read or written without the interpreter.
 
 use pyo3::prelude::*;
 use std::io::{self, Read, Write};
 
-/// After so many bytes Ctrl-C is looked for.
+/// The number of bytes after which signals are checked.
 pub(crate) const SLICE: usize = 8 << 20;
 
-/// Raises what Ctrl-C raises.
+/// Runs pending signal handlers. Returns the exception of a handler, such as that of Ctrl-C.
 #[expect(
     clippy::redundant_closure_for_method_calls,
     reason = "the method is of one lifetime only"
@@ -15,7 +15,7 @@ pub(crate) fn check() -> PyResult<()> {
     Python::try_attach(|py| py.check_signals()).unwrap_or(Ok(()))
 }
 
-/// Bytes that end where a signal handler raises.
+/// A reader or writer that fails when a signal handler raises an exception.
 pub(crate) struct Interruptible<T> {
     pub(crate) inner: T,
     since: usize,
@@ -31,7 +31,7 @@ impl<T> Interruptible<T> {
         }
     }
 
-    /// What the handler raised.
+    /// Returns the exception of the handler, if it raised one.
     pub(crate) fn raised(&mut self) -> PyResult<()> {
         self.raised.take().map_or(Ok(()), Err)
     }
@@ -68,7 +68,7 @@ impl<T: Write> Write for Interruptible<T> {
     }
 }
 
-/// Does what Ctrl-C does.
+/// Simulates Ctrl-C.
 #[expect(unsafe_code, reason = "PyO3 has no other way")]
 pub(crate) fn set_interrupt() {
     // SAFETY: it only sets a flag, and may be called at any time.

@@ -53,24 +53,25 @@
 //!
 //! # Errors
 //!
-//! An [`Error`] says what is wrong, at which byte, LSN, table and column, and never contains a value.
-//! If Arrow cannot hold a value, it names the option that lets the value through. All rows before an
-//! error are returned first.
+//! An [`Error`] says what is wrong, at which byte, LSN, table and column, and never contains a
+//! value. If Arrow cannot hold a value, the error names the option that avoids it. All rows before
+//! an error are returned first.
 //!
 //! # Layers
 //!
 //! Each layer can be used alone:
 //!
 //! - [`wire`]: the bytes of the protocol, parsed and encoded;
-//! - [`stream`]: committed transactions, relation versions and the [`Catalog`] of user-defined types;
+//! - [`stream`]: committed transactions, relation versions and the [`Catalog`] of user-defined
+//!   types;
 //! - the types here: columns and batches.
 //!
 //! [`arrow_array`] and [`arrow_schema`] are the versions that appear in this API.
 //!
 //! # Features
 //!
-//! - `file-spool` (default): open transactions beyond [`DecoderBuilder::with_spool_memory`] wait in a
-//!   file without a name, in the system's directory for temporary files or that of a `FileSpool`.
+//! - `file-spool` (default): open transactions beyond [`DecoderBuilder::with_spool_memory`] wait in
+//!   an unnamed file, in the system's directory for temporary files or in that of a `FileSpool`.
 
 pub use arrow_array;
 pub use arrow_schema;

@@ -1,4 +1,4 @@
-//! How cells become values of a store: the part of a column that knows PostgreSQL's types.
+//! Reads cells into a store: the part of a column that knows PostgreSQL's types.
 
 use super::store::{Bytes, Fixed, Push, Store};
 use arrow_array::types::TimestampMicrosecondType;
@@ -27,7 +27,7 @@ pub(crate) trait Cell: Debug + Send + Sync {
     }
 }
 
-/// A scalar whose value the store takes.
+/// A scalar whose value goes into the store.
 #[derive(Debug)]
 pub(crate) struct As<T, S> {
     reader: T,
@@ -61,7 +61,7 @@ impl<T: Scalar, S: Push<T::Value>> Cell for As<T, S> {
     }
 }
 
-/// A timestamp, up to the last one that is not a sentinel.
+/// A timestamp. `last` is the last one that is not a sentinel.
 #[derive(Debug)]
 pub(crate) struct Moments<T> {
     reader: T,
@@ -96,7 +96,7 @@ impl<T: Scalar<Value = Micros>> Cell for Moments<T> {
     }
 }
 
-/// Bytes or text that a reader appends.
+/// Bytes or text, which a reader appends to the store.
 #[derive(Debug)]
 pub(crate) struct AppendTo<T>(pub(crate) T);
 
@@ -121,7 +121,7 @@ impl<T: AppendBytes> Cell for AppendTo<T> {
 pub(crate) struct Written {
     pg_type: Arc<dyn PgType>,
     settings: SessionSettings,
-    /// Whether text cells are the text already.
+    /// Whether text cells need no conversion.
     is_plain: bool,
 }
 
@@ -146,7 +146,7 @@ impl Cell for Written {
                 .text_from_text(cell, self.settings, store.bytes())
         };
         match written {
-            // As bytes it would be no value either.
+            // The type is ASCII, so the cell is invalid as bytes too.
             Err(CellError::Unrepresentable(Unrepresentable::InvalidUtf8))
                 if self.pg_type.is_ascii() =>
             {
@@ -190,7 +190,7 @@ impl Cell for RawCell {
         self.text(cell, store)
     }
 
-    // It may be of any type, and in any encoding.
+    // It may have any type and any encoding.
     fn lacks_text(&self, _: bool, is_part: bool) -> bool {
         is_part
     }

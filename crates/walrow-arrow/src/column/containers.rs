@@ -1,4 +1,4 @@
-//! Cells that consist of cells, or that are taken apart into several values.
+//! Cells that consist of cells, or that are split into several values.
 
 use super::cell::Cell;
 use super::store::{FixedLists, Lists, MAX_VALUE, Maps, Structs, append};
@@ -26,7 +26,7 @@ impl<E: ?Sized> Arrays<E> {
     }
 }
 
-/// Appends an element, null as `None`.
+/// Appends an element. `None` is null.
 #[inline]
 fn append_element(
     lists: &mut Lists,
@@ -230,7 +230,7 @@ impl<E: PgType + ?Sized> Cell for Composites<E> {
     }
 }
 
-/// Appends a field, null as `None`, up to what one cell's fields may become together.
+/// Appends a field. `None` is null. Fails if the fields of one cell become too large together.
 fn append_field(
     store: &mut Structs,
     place: usize,
@@ -331,7 +331,7 @@ fn push_numbers(lists: &mut Lists, numbers: &[f32]) -> Result<(), CellError> {
     lists.close(0)
 }
 
-/// The numbers of a `vector` that always has as many.
+/// The numbers of a `vector` of fixed length.
 #[derive(Debug, Default)]
 pub(crate) struct Vectors {
     scratch: Vec<f32>,
@@ -372,7 +372,7 @@ impl Sparse {
     }
 }
 
-/// Elements of four bytes, one after the other: a part that a larger value was taken apart into.
+/// Consecutive elements of four bytes: a part of a larger value that was split.
 #[derive(Debug)]
 pub(crate) struct Words;
 
@@ -482,7 +482,7 @@ pub(crate) struct Paths {
 
 impl Paths {
     fn push(&self, closed: bool, store: &mut Structs) -> Result<(), CellError> {
-        // The binary form of a polygon.
+        // The points as a polygon's binary form.
         let count = i32::try_from(self.scratch.len()).map_err(|_| Unrepresentable::TooLarge)?;
         let mut polygon = count.to_be_bytes().to_vec();
         for number in self.scratch.as_flattened() {
@@ -525,7 +525,7 @@ impl Cell for Tids {
     }
 }
 
-/// Months, days and microseconds, none of which is ever carried into another.
+/// Months, days and microseconds. None of them is ever converted into another.
 #[derive(Debug)]
 pub(crate) struct Intervals;
 
@@ -551,7 +551,7 @@ impl Cell for Intervals {
     }
 }
 
-/// A time of day and how many seconds it is ahead of UTC.
+/// A time of day, and its offset from UTC in seconds.
 #[derive(Debug)]
 pub(crate) struct TimeTzs;
 
@@ -573,7 +573,7 @@ impl Cell for TimeTzs {
     }
 }
 
-/// The SRID of a geometry, 0 for none, and its ISO WKB.
+/// The SRID of a geometry, or 0 if it has none, and its ISO WKB.
 #[derive(Debug)]
 pub(crate) struct Geometries {
     pg_type: Geometry,

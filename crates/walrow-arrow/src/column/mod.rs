@@ -1,8 +1,8 @@
 //! The columns of a batch under construction.
 //!
-//! A [`Column`] is chosen once, when its table's layout is resolved, and then takes one cell after
-//! the other. [`Typed`] implements it for all types: it joins a [`Cell`], which knows PostgreSQL's
-//! type, to a [`Store`], which knows Arrow's.
+//! A [`Column`] is chosen once, when its table's layout is resolved. Then it takes one cell after
+//! another. [`Typed`] implements it for all types: it combines a [`Cell`], which knows the
+//! PostgreSQL type, with a [`Store`], which knows the Arrow type.
 //!
 //! ```text
 //!                 Typed<C>: nulls, policy, failure
@@ -34,21 +34,21 @@ use arrow_schema::{ArrowError, DataType};
 use std::fmt::Debug;
 use walrow_types::{CellError, Unrepresentable};
 
-/// A cell was not appended: [`Column::failure`] says why.
+/// A cell was not appended. [`Column::failure`] returns the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
 /// A column of a batch under construction.
 pub(crate) trait Column: Debug + Send + Sync {
-    /// Appends a text cell, or does what the policy says.
+    /// Appends a text cell, or applies the policy.
     fn append_text(&mut self, cell: &[u8]) -> Result<(), Refused>;
 
-    /// Appends a binary cell, or does what the policy says.
+    /// Appends a binary cell, or applies the policy.
     fn append_binary(&mut self, cell: &[u8]) -> Result<(), Refused>;
 
     fn append_null(&mut self);
 
-    /// Appends what the policy says for a cell that failed like this.
+    /// Applies the policy to a cell that failed with this error.
     fn reject(&mut self, error: CellError) -> Result<(), Refused>;
 
     /// Why the last cell was refused.
@@ -62,18 +62,18 @@ pub(crate) trait Column: Debug + Send + Sync {
     /// Bytes of values of varying size.
     fn variable_bytes(&self) -> usize;
 
-    /// What the column lost since it began.
+    /// The losses since the column began.
     fn losses(&self) -> Losses;
 
-    /// Whether PostgreSQL's text of a cell cannot be derived, so that the column cannot be a
-    /// string. A part belongs to a larger value.
+    /// Whether a cell has no PostgreSQL text, so that the column cannot be a string. `is_part` is
+    /// true if the cell is part of a larger value.
     fn lacks_text(&self, is_binary: bool, is_part: bool) -> bool;
 
     /// The rows as an array.
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError>;
 }
 
-/// What a column cannot hold and does not refuse.
+/// Counts of what a column drops without an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     /// Values that the policy made null.
@@ -82,16 +82,16 @@ pub(crate) struct Losses {
     pub(crate) dropped_bounds: u64,
 }
 
-/// How a column begins.
+/// The parameters of a new column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct New {
-    /// How many rows to reserve.
+    /// The number of rows to reserve.
     pub(crate) rows: usize,
     pub(crate) policy: OnUnrepresentable,
 }
 
 impl New {
-    /// The part of a value that becomes null as a whole.
+    /// For a part of a value: the policy `Null` applies to the whole value.
     pub(crate) const fn part(self) -> Self {
         let policy = match self.policy {
             OnUnrepresentable::Null => OnUnrepresentable::Error,
@@ -100,7 +100,7 @@ impl New {
         Self { policy, ..self }
     }
 
-    /// Elements, of whose number nothing is known.
+    /// For elements, whose number is unknown.
     pub(crate) const fn elements(self) -> Self {
         Self { rows: 0, ..self }
     }
@@ -113,7 +113,7 @@ pub(crate) struct Typed<C: Cell> {
     store: C::Store,
     nulls: NullBufferBuilder,
     policy: OnUnrepresentable,
-    /// Where the policy made values null.
+    /// The rows in which the policy made the value null.
     nulled: Vec<usize>,
     failure: Option<CellError>,
     data_type: DataType,
@@ -139,7 +139,7 @@ impl<C: Cell + 'static> Typed<C> {
 }
 
 impl<C: Cell> Typed<C> {
-    /// Takes back what a failed cell left, then does what the policy says.
+    /// Removes what a failed cell appended, then applies the policy.
     #[cold]
     #[inline(never)]
     fn settle(&mut self, error: CellError) -> Result<(), Refused> {

@@ -1,6 +1,6 @@
-//! Where values lie until the batch is complete: the part of a column that knows Arrow's types.
+//! Holds values until the batch is finished: the part of a column that knows Arrow's types.
 //!
-//! A store keeps a default where a value is null. It is never asked which rows are null.
+//! A store holds a default for each null. It does not know which rows are null.
 
 use super::{Column, Losses};
 use arrow_array::builder::BooleanBufferBuilder;
@@ -27,7 +27,7 @@ use walrow_types::{
 pub(crate) trait Store: Debug + Send + Sync {
     fn push_null(&mut self);
 
-    /// Drops all values after the first `rows`, and any part of a value.
+    /// Drops all values after the first `rows`, including an incomplete value.
     fn truncate(&mut self, rows: usize);
 
     /// Bytes of values of varying size.
@@ -35,14 +35,14 @@ pub(crate) trait Store: Debug + Send + Sync {
         0
     }
 
-    /// Pushes the largest value, or that value negated; false if the type has none that means
+    /// Pushes the largest value, or that value negated. Returns false if no value of the type means
     /// infinity.
     fn push_sentinel(&mut self, sign: i8) -> bool {
         let _ = sign;
         false
     }
 
-    /// What the parts of values lost.
+    /// The losses in the parts of values.
     fn losses(&self) -> Losses {
         Losses::default()
     }
@@ -105,7 +105,7 @@ impl Push<bool> for Bits {
     }
 }
 
-/// Every type whose values have the size of a number.
+/// Every Arrow type whose values are numbers of fixed size.
 #[derive(Debug)]
 pub(crate) struct Fixed<T: ArrowPrimitiveType>(Vec<T::Native>);
 
@@ -183,7 +183,7 @@ impl Push<u64> for Fixed<Int64Type> {
     }
 }
 
-/// The numbers of a `halfvec`, which have 16 bits.
+/// The 16-bit numbers of a `halfvec`.
 impl Push<f32> for Fixed<Float16Type> {
     fn push(&mut self, value: f32) -> Result<(), CellError> {
         self.0
@@ -296,7 +296,7 @@ impl<const N: usize> Push<[u8; N]> for FixedBytes<N> {
 /// Strings or bytes, in any of Arrow's layouts.
 #[derive(Debug)]
 pub(crate) struct Bytes {
-    /// Where each value ends, and 0 before them.
+    /// 0, then the end of each value.
     offsets: Vec<i32>,
     bytes: Vec<u8>,
 }
@@ -309,13 +309,13 @@ impl Bytes {
         }
     }
 
-    /// Where the next value is appended.
+    /// The bytes to which the next value is appended.
     #[inline]
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Makes a value of the bytes that were appended since the last one.
+    /// Makes a value of the bytes that were appended after the last value.
     #[inline]
     pub(crate) fn close(&mut self) -> Result<(), CellError> {
         self.offsets.push(offset(self.bytes.len())?);
@@ -374,10 +374,10 @@ impl Store for Bytes {
 /// Lists, or lists of lists: the offsets of every level and one column of elements.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// Where each list ends, and 0 before them; the outermost lists first.
+    /// For each level, 0, then the end of each list. The outermost level comes first.
     levels: Vec<Vec<i32>>,
     elements: Box<dyn Column>,
-    /// Bytes that an element takes at least, even if it is null.
+    /// The minimum bytes of an element, even if it is null.
     element_bytes: usize,
     /// Whether a small cell can become many bytes.
     expands: bool,
@@ -412,8 +412,8 @@ impl Lists {
         &mut *self.elements
     }
 
-    /// How many bytes the elements may have after another cell: PostgreSQL's own values are never
-    /// larger.
+    /// The maximum bytes of the elements after the next cell. PostgreSQL's own values never exceed
+    /// it.
     pub(crate) fn room(&self) -> Option<usize> {
         self.expands
             .then(|| self.variable_bytes().saturating_add(MAX_VALUE))
@@ -428,8 +428,8 @@ impl Lists {
         }
     }
 
-    /// Makes a list of the lists or elements that were appended since the last one on this level;
-    /// the outermost is 0.
+    /// Makes a list of the lists or elements that were appended after the last list of this level.
+    /// The outermost level is 0.
     pub(crate) fn close(&mut self, level: usize) -> Result<(), CellError> {
         let inner = level.saturating_add(1);
         let end = match self.levels.get(inner) {
@@ -443,7 +443,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Closes the outermost list; `dropped` if it loses its first subscript.
+    /// Closes the outermost list. `dropped` is true if it loses its first subscript.
     pub(crate) fn close_array(&mut self, dropped: bool) -> Result<(), CellError> {
         if dropped {
             let lists = self.levels.first().map_or(0, Vec::len);
@@ -583,7 +583,7 @@ impl Store for FixedLists {
 /// Maps of text to text.
 #[derive(Debug)]
 pub(crate) struct Maps {
-    /// Where each map ends, and 0 before them.
+    /// 0, then the end of each map.
     offsets: Vec<i32>,
     keys: Box<dyn Column>,
     values: Box<dyn Column>,
@@ -650,7 +650,7 @@ impl Store for Maps {
     }
 }
 
-/// Structs: a column for each field. A value that one of them cannot hold, the struct cannot.
+/// Structs: a column for each field. If one of them cannot hold its value, the struct cannot.
 #[derive(Debug)]
 pub(crate) struct Structs {
     columns: Vec<Box<dyn Column>>,
@@ -726,7 +726,7 @@ impl Store for Structs {
     }
 }
 
-/// Appends to a part's column, and passes on why it refused.
+/// Appends to a part's column, and returns its failure.
 #[inline]
 pub(crate) fn append(
     column: &mut dyn Column,
@@ -738,7 +738,7 @@ pub(crate) fn append(
     }
 }
 
-/// Bytes that one value may become, however few its cell has.
+/// The maximum bytes of one value, even if its cell is small.
 pub(crate) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 fn offsets(rows: usize) -> Vec<i32> {
@@ -751,13 +751,13 @@ fn push_empty(offsets: &mut Vec<i32>) {
     offsets.push(offsets.last().copied().unwrap_or(0));
 }
 
-/// Keeps the first `rows` values, and returns where they end.
+/// Keeps the first `rows` values, and returns their end.
 fn truncate_offsets(offsets: &mut Vec<i32>, rows: usize) -> usize {
     offsets.truncate(rows.saturating_add(1));
     usize::try_from(offsets.last().copied().unwrap_or(0)).unwrap_or(0)
 }
 
-/// Where a value ends: a batch holds no more than 2 GiB of a column.
+/// Converts the end of a value to an offset. A batch holds at most 2 GiB of a column.
 #[inline]
 fn offset(end: usize) -> Result<i32, CellError> {
     i32::try_from(end).map_err(|_| Unrepresentable::TooLarge.into())

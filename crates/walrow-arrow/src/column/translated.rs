@@ -1,4 +1,4 @@
-//! Columns of cells that were written under other settings than walrow pins.
+//! Columns of cells that a server wrote under settings other than the pinned ones.
 
 use super::{Column, Losses, Refused};
 use arrow_array::ArrayRef;

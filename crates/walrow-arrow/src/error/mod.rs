@@ -1,8 +1,8 @@
 //! Errors of a decoder, and where they occurred.
 //!
-//! An error is data: a kind, the table and the column, the options that avoid it, and a place in the
-//! stream. Its text here spells options in neutral words. Python and the command line spell the same
-//! data in their own.
+//! An error is data: a kind, the table and the column, the options that avoid it, and a place in
+//! the stream. Its text in Rust names options in neutral words. Python and the command line print
+//! the same data with their own option names.
 
 mod options;
 mod remedy;
@@ -21,9 +21,9 @@ use walrow_wire::Lsn;
 
 /// Why decoding stopped, at which byte, LSN, table and column.
 ///
-/// Its text is the [reason](Error::reason), then the [remedies](Error::remedies) behind the
-/// [advice](Error::advice), then the [place](Error::location). It never contains a value. Its
-/// `Debug` form is its text too, so a `main` that returns it prints words. `{:#?}` prints the
+/// Its text is the [reason](Error::reason), then the [advice](Error::advice) with the
+/// [remedies](Error::remedies), then the [place](Error::location). It never contains a value.
+/// `{:?}` prints the same text, so a `main` that returns the error prints words. `{:#?}` prints the
 /// fields.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Fields>);
@@ -122,13 +122,13 @@ impl Error {
         }))
     }
 
-    /// What Arrow refused, or what cannot be.
+    /// Makes the error of a bug in walrow, or of a batch that Arrow refused.
     #[cold]
     pub(crate) fn internal(text: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal { text: text.into() })
     }
 
-    /// A cell that did not become a value.
+    /// Makes the error of a cell that did not become a value.
     #[cold]
     pub(crate) fn cell(error: CellError, size: usize, table: &str, column: &str, way: Way) -> Self {
         let this = match error {
@@ -172,7 +172,7 @@ impl Error {
     pub fn reason(&self) -> impl fmt::Display + '_ {
         Printable(fmt::from_fn(|f| {
             match (&self.0.table, &self.0.column, &self.0.kind) {
-                // It names the table itself.
+                // A stream error names its table itself.
                 (_, _, ErrorKind::Stream(_)) | (None, _, _) => {}
                 (Some(table), Some(column), _) => write!(f, "{table}.{column}: ")?,
                 (Some(table), None, _) => write!(f, "{table}: ")?,
@@ -181,7 +181,7 @@ impl Error {
         }))
     }
 
-    /// The options that avoid the error, each by itself.
+    /// The options that avoid the error. Each of them alone is enough.
     pub fn remedies(&self) -> &[Remedy] {
         &self.0.remedies
     }
@@ -257,7 +257,7 @@ impl From<walrow_stream::Error> for Error {
 /// The options under which the stream could be read.
 fn stream_remedies(kind: &walrow_stream::ErrorKind) -> Vec<Remedy> {
     match kind {
-        // Of other messages no encoding is asked.
+        // The encoding matters only for these messages.
         walrow_stream::ErrorKind::InvalidUtf8 {
             message: "Relation" | "Type",
             ..
@@ -298,7 +298,7 @@ impl fmt::Debug for Error {
         if f.alternate() {
             return self.0.fmt(f);
         }
-        // It contains the text of its sources.
+        // The text contains the text of the sources.
         fmt::Display::fmt(self, f)
     }
 }

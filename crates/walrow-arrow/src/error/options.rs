@@ -33,7 +33,7 @@ pub enum OptionsError {
         /// The option.
         option: DecoderOption,
     },
-    /// The entry of `types` is no Arrow type of Spark's schemas.
+    /// Spark does not support the Arrow type of the entry of `types`.
     #[non_exhaustive]
     NotInSpark {
         /// The entry's key.
@@ -49,7 +49,7 @@ pub enum OptionsError {
         /// Its type.
         data_type: DataType,
     },
-    /// The entry of `types` is the type of no column.
+    /// No column can have the Arrow type of the entry of `types`.
     #[non_exhaustive]
     NoColumnType {
         /// The entry's key.
@@ -57,7 +57,7 @@ pub enum OptionsError {
         /// Its type.
         data_type: DataType,
     },
-    /// The entry of `types` cannot be: what its key names cannot become this Arrow type.
+    /// The column or type that the key in `types` names cannot become this Arrow type.
     #[non_exhaustive]
     Conversion {
         /// The key and the type.

@@ -1,4 +1,5 @@
-//! What can be set differently so that a stream is read on: data, which each face spells.
+//! Options that avoid an error, as data. Rust, Python and the command line each print them in their
+//! own form.
 
 use crate::arrow_type::ArrowTypeName;
 use arrow_schema::DataType;
@@ -41,7 +42,7 @@ pub enum DecoderOption {
 }
 
 impl DecoderOption {
-    /// Its name.
+    /// The name of the option.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BatchBytes => "batch_bytes",
@@ -72,7 +73,7 @@ pub struct Remedy {
     pub option: DecoderOption,
     /// The entry of the option, if it has entries: a column, or a session's setting.
     pub key: Option<String>,
-    /// The value. None if any value other than the present one may do.
+    /// The value. `None` if the user must choose another value.
     pub value: Option<RemedyValue>,
 }
 
@@ -91,7 +92,7 @@ pub enum RemedyValue {
 }
 
 impl Remedy {
-    /// Another value, which the user must choose.
+    /// An option for which the user must choose another value.
     pub(crate) const fn another(option: DecoderOption) -> Self {
         Self {
             option,
@@ -117,7 +118,7 @@ impl Remedy {
         self
     }
 
-    /// Another Arrow type for a column.
+    /// This Arrow type for a column.
     pub(crate) fn data_type(column: &str, data_type: &DataType) -> Self {
         let name = ArrowTypeName(data_type).to_string();
         Self::new(DecoderOption::Types, RemedyValue::Text(name)).for_key(column)
@@ -155,18 +156,18 @@ impl fmt::Display for RemedyValue {
     }
 }
 
-/// What a column can become that holds any value.
+/// What a column can become to hold any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Text.
     Text,
-    /// Bytes only: there is no text of the cell.
+    /// Bytes only: the cell has no text.
     Bytes,
-    /// Nothing: its type is given.
+    /// Nothing, because its type is fixed: only the value can become null.
     Null,
 }
 
-/// The options that let such a value of a column through.
+/// The options that avoid an error for such a value of a column.
 pub(super) fn ways_out(reason: Unrepresentable, column: &str, way: Way) -> Vec<Remedy> {
     let other = match way {
         Way::Bytes => DataType::Binary,

@@ -20,10 +20,10 @@ pub enum SchemaError {
         /// Its name as it was given.
         table: String,
     },
-    /// The name is that of two tables.
+    /// Two tables have the name.
     #[non_exhaustive]
     Ambiguous {
-        /// Schema and name of both.
+        /// Schema and name of both tables.
         tables: [(String, String); 2],
     },
     /// A table of the stream has the name of a side table.
@@ -50,7 +50,7 @@ pub enum SchemaError {
         /// The schema's.
         found: DataType,
     },
-    /// In the given schema, a metadata column is never null that is sometimes null.
+    /// The given schema declares a metadata column not nullable that is sometimes null.
     MetadataNotNullable,
     /// The table lacks a column of the given schema whose nulls are too large.
     #[non_exhaustive]
@@ -67,7 +67,7 @@ pub enum SchemaError {
     /// The column's type consists of too many types.
     #[non_exhaustive]
     TypeLimit {
-        /// What it has too much of.
+        /// The limit that the type exceeds.
         limit: TypeLimit,
         /// Whether its Arrow type is that of the given schema.
         in_schema: bool,
@@ -135,7 +135,7 @@ impl fmt::Display for SchemaError {
     }
 }
 
-/// Quotes names if one has a dot, which separates them.
+/// Writes both tables. Quotes names if one contains a dot, because a dot separates schema and name.
 fn write_ambiguous(f: &mut fmt::Formatter<'_>, tables: &[(String, String); 2]) -> fmt::Result {
     let quoted = tables
         .iter()
@@ -177,15 +177,15 @@ impl fmt::Display for Conversion {
     }
 }
 
-/// What a type has too much of. A catalog may contain types that consist of themselves.
+/// A limit that a type exceeds. A catalog may contain types that consist of themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TypeLimit {
-    /// Types that it consists of.
+    /// The number of types that it consists of.
     Types,
-    /// Types that the table's columns up to this one consist of.
+    /// The number of types that the table's columns up to this one consist of.
     TypesOfTable,
-    /// Types within types.
+    /// The depth of types within types.
     Levels,
 }
 

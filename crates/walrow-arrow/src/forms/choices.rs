@@ -1,4 +1,4 @@
-//! The forms of one type, best first, as its line in the table lists them.
+//! The forms of one type, best first, as its line in the table of types lists them.
 
 use super::Target;
 use super::form::{Extension, Form, is_same_shape};
@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use walrow_types::PgType;
 
-/// The forms that a type can have. A string of PostgreSQL's text and the bytes of the cell are
-/// always among them.
+/// The forms that a type can have. They always include a string of PostgreSQL's text, and the bytes
+/// of the cell.
 pub(crate) struct Choices {
     pub(crate) target: Target,
     list: Vec<Choice>,
@@ -21,7 +21,7 @@ pub(crate) struct Choices {
 }
 
 struct Choice {
-    /// What error messages call it.
+    /// Its name in error messages.
     name: Cow<'static, str>,
     kind: Kind,
 }
@@ -53,20 +53,21 @@ impl Choices {
         self.list.push(Choice { name, kind });
     }
 
-    /// A form that the profile chooses if it has the type and no earlier form.
+    /// Adds a form that the profile chooses if it supports this form's Arrow type and no earlier
+    /// one.
     pub(super) fn or(&mut self, form: Form) -> &mut Self {
         let name = ArrowTypeName(form.data_type()).to_string();
         self.push(name, form, true);
         self
     }
 
-    /// As [`Choices::or`], under a shorter name.
+    /// Like [`Choices::or`], with another name.
     pub(super) fn or_named(&mut self, name: &'static str, form: Form) -> &mut Self {
         self.push(name, form, true);
         self
     }
 
-    /// A form that only profiles choose that take values apart.
+    /// Adds a form that only profiles that split values choose.
     pub(super) fn or_split(&mut self, form: Form) -> &mut Self {
         let name = ArrowTypeName(form.data_type()).to_string();
         let is_default = self.target.profile.splits_values();
@@ -74,20 +75,21 @@ impl Choices {
         self
     }
 
-    /// A form that must be asked for.
+    /// Adds a form that only `types` or a declared schema chooses.
     pub(super) fn asked(&mut self, form: Form) -> &mut Self {
         let name = ArrowTypeName(form.data_type()).to_string();
         self.push(name, form, false);
         self
     }
 
-    /// As [`Choices::asked`], under a shorter name.
+    /// Like [`Choices::asked`], with another name.
     pub(super) fn asked_named(&mut self, name: &'static str, form: Form) -> &mut Self {
         self.push(name, form, false);
         self
     }
 
-    /// Forms that must be asked for, by the parameters of their Arrow type.
+    /// Adds forms that only `types` or a declared schema chooses, by the parameters of their Arrow
+    /// type.
     pub(super) fn family(
         &mut self,
         name: &'static str,
@@ -99,7 +101,7 @@ impl Choices {
         self
     }
 
-    /// What a string of the type is, if not PostgreSQL's text; not in the text profile.
+    /// Sets the form of strings, if it is not PostgreSQL's text. Ignored in the text profile.
     pub(super) fn text(&mut self, form: Form) -> &mut Self {
         if !self.target.profile.is_text() {
             self.text = form;
@@ -107,13 +109,13 @@ impl Choices {
         self
     }
 
-    /// What bytes of the type are, if not those of the cell.
+    /// Sets the form of bytes, if it is not the bytes of the cell.
     pub(super) fn bytes(&mut self, form: Form) -> &mut Self {
         self.bytes = form;
         self
     }
 
-    /// The profile chooses bytes.
+    /// Sets the form of bytes, which the profile may choose.
     pub(super) fn or_bytes(&mut self, form: Form) -> &mut Self {
         let extension = form.extension().cloned();
         self.bytes(form.clone());
@@ -122,13 +124,13 @@ impl Choices {
         self
     }
 
-    /// The extension type of strings.
+    /// Sets the extension type of strings.
     pub(super) fn text_is(&mut self, extension: Extension) -> &mut Self {
         self.text_extension = Some(extension);
         self
     }
 
-    /// The extension type of bytes.
+    /// Sets the extension type of bytes.
     pub(super) fn bytes_are(&mut self, extension: Extension) -> &mut Self {
         self.bytes_extension = Some(extension);
         self
@@ -178,7 +180,7 @@ impl Choices {
         Some(form.translated(pg_type, self.target.settings))
     }
 
-    /// The names of the forms that the profile has.
+    /// The names of the forms that the profile supports.
     pub(super) fn alternatives(&self) -> String {
         let profile = self.target.profile;
         let names = self.list.iter().filter_map(|choice| match &choice.kind {

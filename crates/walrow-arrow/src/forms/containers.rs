@@ -1,4 +1,5 @@
-//! What types that consist of others can become: arrays, vectors, ranges, multiranges, composites.
+//! The forms of types that consist of others: arrays, vectors, ranges, multiranges and composite
+//! types.
 
 use super::choices::{is_bytes, is_text};
 use super::form::{Extension, Form, is_same_shape};
@@ -9,10 +10,10 @@ use arrow_schema::DataType;
 use std::sync::Arc;
 use walrow_types::{Array, Bool, Composite, Multirange, PgType, Range, Vector};
 
-/// How many dimensions PostgreSQL's arrays have at most, without the outermost.
+/// The maximum number of dimensions of PostgreSQL's arrays, without the outermost.
 const MAX_DEPTH: u8 = 5;
 
-/// A string or bytes of a type.
+/// The form of a type as a string or as bytes.
 fn text(pg_type: Arc<dyn PgType>, data_type: &DataType, target: Target) -> Form {
     let form = if is_bytes(data_type) {
         Form::raw()
@@ -29,7 +30,8 @@ pub(crate) const fn is_text_or_bytes(data_type: &DataType) -> bool {
 
 type Arrayed = Array<dyn ArrowForms>;
 
-/// An array of arrays, as those of a domain over one are, is no list but text.
+/// Whether it is an array of arrays, such as an array of a domain over an array. It becomes text
+/// instead of a list.
 fn is_nested(array: &Arrayed) -> bool {
     array.element.is_array()
 }
@@ -43,8 +45,8 @@ fn lists(array: Arc<Arrayed>, element: &Form, depth: usize) -> Form {
     Form::list(move || Arrays::new(Arc::clone(&array)), element, depth)
 }
 
-/// What the items of a list are: elements, or lists of them if the array has more dimensions.
-/// The form of an element, and the number of dimensions.
+/// The form of an array's elements, and the number of dimensions, for a list with these items. The
+/// items are elements, or lists of them if the array has more dimensions.
 fn items(array: &Arrayed, item: &DataType, target: Target, depth: u8) -> Option<(Form, usize)> {
     let as_element = || {
         let form = Arc::clone(&array.element).form_as(item, target)?;
@@ -123,7 +125,7 @@ impl ArrowForms for Vector<dyn ArrowForms> {
     }
 }
 
-/// The bounds and flags of a range.
+/// The form of a range: a struct of its bounds and flags.
 fn range(pg_type: Arc<Range<dyn ArrowForms>>, lower: Form, upper: Form) -> Form {
     let flag = || Form::bits(Bool);
     let fields = [
@@ -174,7 +176,7 @@ impl ArrowForms for Range<dyn ArrowForms> {
 }
 
 fn ranges(multirange: Arc<Multirange<dyn ArrowForms>>, range: &Form) -> Form {
-    // Without one of its ranges, a multirange would be another one.
+    // The policy applies to the whole multirange: without one of its ranges, it is another value.
     let elements = |new: New| new.part().elements();
     let cell = move || Multiranges(Arc::clone(&multirange));
     Form::list_of(cell, range, 1, elements)
@@ -205,7 +207,7 @@ impl ArrowForms for Multirange<dyn ArrowForms> {
     }
 }
 
-/// A struct under the attributes' names.
+/// The form of a composite type: a struct with the attributes' names.
 fn fields(composite: &Arc<Composite<dyn ArrowForms>>, forms: Vec<Form>) -> Form {
     let cell = Arc::clone(composite);
     let names = composite.attributes.iter().map(|it| it.name.as_str());

@@ -15,11 +15,11 @@ use walrow_types::{AppendBytes, Micros, PgType, PlainText, Scalar, SessionSettin
 
 type Build = dyn Fn(&DataType, New) -> Box<dyn Column> + Send + Sync;
 
-/// One Arrow type of a column, and how its cells get there.
+/// One Arrow type of a column, and how to build the column.
 #[derive(Clone)]
 pub(crate) struct Form {
     data_type: DataType,
-    /// Bytes that a row takes at least.
+    /// The minimum bytes of a row.
     row_bytes: usize,
     /// Whether a value can be much larger than its cell.
     expands: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Form {
 pub(crate) enum Extension {
     Uuid,
     Json,
-    /// Of geometries with this SRID, 0 for none.
+    /// Geometries with this SRID, or 0 if they have none.
     Wkb {
         srid: u32,
         is_geography: bool,
@@ -55,7 +55,7 @@ impl Form {
         }
     }
 
-    /// A scalar in a type of fixed size.
+    /// A scalar in an Arrow type of fixed size.
     pub(crate) fn fixed<A, T>(reader: T) -> Self
     where
         A: ArrowPrimitiveType + fmt::Debug,
@@ -65,7 +65,7 @@ impl Form {
         Self::fixed_as::<A, T>(reader, A::DATA_TYPE)
     }
 
-    /// As [`Form::fixed`], with the parameters of the type.
+    /// Like [`Form::fixed`], with the parameters of the Arrow type.
     pub(crate) fn fixed_as<A, T>(reader: T, data_type: DataType) -> Self
     where
         A: ArrowPrimitiveType + fmt::Debug,
@@ -114,12 +114,12 @@ impl Form {
         })
     }
 
-    /// Bytes that a reader appends.
+    /// Bytes, which a reader appends.
     pub(crate) fn bytes<T: AppendBytes + Copy>(reader: T) -> Self {
         Self::append(reader, DataType::Binary)
     }
 
-    /// Text that a reader appends.
+    /// Text, which a reader appends.
     pub(crate) fn text<T: AppendBytes + Copy>(reader: T) -> Self {
         Self::append(reader, DataType::Utf8)
     }
@@ -153,7 +153,7 @@ impl Form {
         .expanding(expands)
     }
 
-    /// A list for each cell, or lists of lists as deep as this.
+    /// A list for each cell. If `depth` is more than 1, these are lists of lists.
     pub(crate) fn list<C, F>(cell: F, element: &Self, depth: usize) -> Self
     where
         C: Cell<Store = Lists> + 'static,
@@ -162,7 +162,7 @@ impl Form {
         Self::list_of(cell, element, depth, New::elements)
     }
 
-    /// As [`Form::list`]; `elements` derives how the column of elements begins.
+    /// Like [`Form::list`]. `elements` derives the parameters of the column of elements.
     pub(crate) fn list_of<C, F>(
         cell: F,
         element: &Self,
@@ -193,7 +193,7 @@ impl Form {
         .expanding(expands)
     }
 
-    /// A struct for each cell: a column for each field.
+    /// A struct for each cell, with a column for each field.
     pub(crate) fn structs<'a, C, F>(
         cell: F,
         fields: impl IntoIterator<Item = (&'a str, Self)>,
@@ -234,7 +234,7 @@ impl Form {
         })
     }
 
-    /// A column with a store of its own.
+    /// A column that `build` makes.
     pub(crate) fn other<F>(data_type: DataType, row_bytes: usize, build: F) -> Self
     where
         F: Fn(&DataType, New) -> Box<dyn Column> + Send + Sync + 'static,
@@ -242,7 +242,7 @@ impl Form {
         Self::new(data_type, row_bytes, build)
     }
 
-    /// Says whether a value can be much larger than its cell.
+    /// Sets whether a value can be much larger than its cell.
     pub(crate) fn expanding(mut self, expands: bool) -> Self {
         self.expands = expands;
         self
@@ -253,13 +253,13 @@ impl Form {
         self
     }
 
-    /// The same values under this type, which differs in layout or in the names of fields.
+    /// The same values in this Arrow type, which differs only in layout or in the names of fields.
     pub(crate) fn with_data_type(mut self, data_type: &DataType) -> Self {
         self.data_type = data_type.clone();
         self
     }
 
-    /// The form for cells that were written under these settings.
+    /// The form for cells that a server wrote under these settings.
     pub(crate) fn translated(
         mut self,
         pg_type: Arc<dyn PgType>,
@@ -303,11 +303,11 @@ impl fmt::Debug for Form {
     }
 }
 
-/// What an element may take where its cell has four bytes, and still not be much larger.
+/// The maximum bytes of an element that does not count as much larger than a cell of four bytes.
 const SMALL_ELEMENT_BYTES: usize = 64;
 
-/// Whether two types hold the same values: lists may differ in layout and in the name of their
-/// items, fields in their metadata.
+/// Whether two types hold the same values. Lists may differ in layout and in the name of their
+/// items, and fields in their metadata.
 pub(super) fn is_same_shape(ours: &DataType, theirs: &DataType) -> bool {
     match (ours, theirs) {
         (DataType::List(ours), DataType::List(theirs) | DataType::LargeList(theirs)) => {

@@ -1,8 +1,8 @@
-//! What a column of each PostgreSQL type can become in Arrow.
+//! The Arrow types that a column of each PostgreSQL type can become.
 //!
-//! A [`Form`] is one Arrow type and the way to build a column of it. [`ArrowForms`] says which forms
-//! a type has: [`types`] has a line for each type, and [`containers`] the types that consist of
-//! others.
+//! A [`Form`] is one Arrow type and the way to build a column of it. [`ArrowForms`] returns the
+//! forms of a type: [`types`] has a line for each type, and [`containers`] has the types that
+//! consist of others.
 
 mod choices;
 mod containers;
@@ -24,7 +24,7 @@ pub(crate) struct Target {
     pub(crate) profile: Profile,
     pub(crate) trim_bpchar: bool,
     pub(crate) settings: SessionSettings,
-    /// Whether a geometry as bytes is EWKB: where `types` asks for bytes.
+    /// Whether a geometry as bytes is EWKB: if `types` chooses bytes.
     pub(crate) ewkb: bool,
 }
 
@@ -36,6 +36,6 @@ pub(crate) trait ArrowForms: PgType {
     /// The form with this Arrow type, if there is one.
     fn form_as(self: Arc<Self>, data_type: &DataType, target: Target) -> Option<Form>;
 
-    /// The Arrow types that the type can become besides strings and bytes, for error messages.
+    /// The Arrow types that the type can become, besides strings and bytes, for error messages.
     fn alternatives(&self, profile: Profile) -> String;
 }

@@ -1,8 +1,9 @@
-//! The table of types: what a column of each can become in Arrow.
+//! The table of types: the Arrow types that a column of each can become.
 //!
-//! To add a type, write its file in `walrow-types` and its line here. The line lists its Arrow
-//! forms, best first: a profile chooses the first `or` form whose Arrow type it has, and a string of
-//! PostgreSQL's text if it has none. The option `types` can ask for every form, a string and bytes.
+//! To add a type, write its file in `walrow-types` and its line here. The line lists its forms,
+//! best first. A profile chooses the first `or` form whose Arrow type it supports. If it supports
+//! none, it chooses a string of PostgreSQL's text. The option `types` can choose every form, a
+//! string, and bytes.
 
 use super::choices::Choices;
 use super::form::{Extension, Form, is_same_shape};
@@ -86,7 +87,7 @@ macro_rules! types {
 }
 
 types! {
-    // In every profile.
+    // These are strings in every profile.
     strings: Text Char Xml Varbit Versioned Inet Cidr Macaddr Macaddr8 TsVector Snapshot Reg;
     Bool(it, to) => to.or(Form::bits(it));
     Int2(it, to) => to
@@ -124,7 +125,7 @@ types! {
             let decimal = Decimal256::new(*precision, u8::try_from(*scale).ok()?)?;
             Some(Form::fixed_as::<Decimal256Type, _>(decimal, data_type.clone()))
         })
-        // Rounded to the nearest: asked for, never chosen.
+        // It rounds to the nearest value, so no profile chooses it.
         .asked(Form::fixed::<Float64Type, _>(NumericFloat));
     };
     Money(_, to) => to.family("decimal128(p, s) with the scale of the server's lc_monetary", |data_type| {
@@ -135,7 +136,7 @@ types! {
         to.text(Form::text(TrimmedBpchar { settings }));
     };
     Bytea(it, to) => to.or_bytes(Form::bytes(it));
-    // Of a varying number of bits, bytes would lose how many there are.
+    // Bytes would lose the length of a varying number of bits.
     Bit(it, to) => match it.length {
         Some(1) => drop(to.bytes(Form::bytes(Bits)).asked(Form::bits(it))),
         Some(_) => drop(to.bytes(Form::bytes(Bits))),
@@ -145,7 +146,7 @@ types! {
     Json(_, to) => to.text_is(Extension::Json);
     Jsonb(_, to) => to.text_is(Extension::Json);
     Date(it, to) => to.or(Form::fixed::<Date32Type, _>(it));
-    // Spark has a type for it only since 4.1.
+    // Spark has a time type only since 4.1.
     Time(it, to) => to
         .or(Form::fixed::<Time64MicrosecondType, _>(it))
         .asked(Form::fixed::<Time64NanosecondType, _>(it));
@@ -271,7 +272,7 @@ fn decimal128_of(data_type: &DataType) -> Option<Decimal128> {
     }
 }
 
-/// A time of day and how many seconds it is ahead of UTC.
+/// A time of day, and its offset from UTC in seconds.
 fn timetz<A>() -> Form
 where
     A: ArrowPrimitiveType + std::fmt::Debug,
@@ -299,7 +300,7 @@ fn path(points: Form) -> Form {
     )
 }
 
-/// The points of a polygon, each in another form of a point.
+/// The points of a polygon, each in the form that the list's item chooses.
 fn polygon_as(data_type: &DataType, target: Target) -> Option<Form> {
     let (DataType::List(item) | DataType::LargeList(item)) = data_type else {
         return None;
@@ -313,7 +314,7 @@ fn polygon() -> Form {
     Form::list(Points::default, &shape(Shape::Point), 1)
 }
 
-/// The numbers of a `vector` that always has as many.
+/// The numbers of a `vector` of fixed length.
 fn fixed_list(dimensions: i32) -> Form {
     let item = Arc::new(Field::new("item", DataType::Float32, true));
     let size = usize::try_from(dimensions).unwrap_or(0);

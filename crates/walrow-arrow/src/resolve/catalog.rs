@@ -1,4 +1,4 @@
-//! Finds the type of a column: built in, in the catalog, or known by its name.
+//! Finds the type of a column: a built-in type, a type of the catalog, or a type known by its name.
 
 use crate::error::TypeLimit;
 use crate::forms::{self, ArrowForms};
@@ -14,28 +14,28 @@ use walrow_wire::Oid;
 /// The type of a column, an element, an attribute or a bound.
 pub(crate) type ColumnType = Arc<dyn ArrowForms>;
 
-/// How deep types may lie within types.
+/// The maximum depth of types within types.
 pub(super) const MAX_LEVELS: u8 = 64;
 
-/// How many types a table's columns may consist of. A catalog is whatever a file says: types may
-/// contain themselves, or each the next one twice.
+/// The maximum number of types within a table's columns. A catalog file may contain anything, such
+/// as types that contain themselves, or a chain of types that each contain the next one twice.
 const MAX_TYPES: u32 = 65_536;
 
-/// The types of one table's columns, as they are found.
+/// Finds the types of one table's columns.
 #[derive(Debug)]
 pub(crate) struct Types<'a> {
     catalog: &'a Catalog,
     seen: HashMap<Oid, Extent<'a>>,
-    /// How many types the columns' types consist of so far, beside themselves.
+    /// The number of types inside the columns' types so far.
     pub(crate) inner: u32,
-    /// Those that nothing tells of.
+    /// The OIDs of unknown types.
     pub(crate) missing: BTreeSet<Oid>,
 }
 
-/// What a type consists of, itself included.
+/// The size of a type, with the types that it consists of.
 #[derive(Clone, Copy, Debug)]
 struct Extent<'a> {
-    /// None if it is built in, or missing.
+    /// `None` if the type is built in or unknown.
     entry: Option<&'a CatalogType>,
     types: u32,
     levels: u8,
@@ -51,7 +51,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The type of a column.
+    /// Finds the type of a column.
     pub(super) fn find(&mut self, column: &Column) -> Result<ColumnType, TypeLimit> {
         let Column {
             type_oid,
@@ -78,7 +78,7 @@ impl<'a> Types<'a> {
         type_modifier: i32,
         is_named: bool,
     ) -> Result<ColumnType, TypeLimit> {
-        // Measured before anything is made of it.
+        // Check the size before the type is built.
         let extent = self.extent(oid, MAX_LEVELS)?;
         let inner = self.inner.saturating_add(extent.types.saturating_sub(1));
         if inner > MAX_TYPES {
@@ -88,7 +88,7 @@ impl<'a> Types<'a> {
         Ok(self.make(oid, type_modifier, is_named))
     }
 
-    /// Measures a type that lies no deeper than so many levels.
+    /// Measures a type. Fails if it has more than this number of levels.
     fn extent(&mut self, oid: Oid, levels: u8) -> Result<Extent<'a>, TypeLimit> {
         let below = levels.checked_sub(1).ok_or(TypeLimit::Levels)?;
         if let Some(extent) = self.seen.get(&oid) {
@@ -117,8 +117,8 @@ impl<'a> Types<'a> {
         Ok(extent)
     }
 
-    /// Makes a type that was measured. In a catalog found by a name (`is_named`), OIDs are another
-    /// database's: what a binary value must say of them is not known.
+    /// Makes a type that was measured. If the catalog's entry was found by its name (`is_named`),
+    /// its OIDs are those of another database and cannot be compared with OIDs in binary values.
     fn make(&mut self, oid: Oid, type_modifier: i32, is_named: bool) -> ColumnType {
         if let Some((entry, is_array)) = BuiltIn::by_oid(oid) {
             return built_in(entry, is_array, type_modifier);
@@ -171,7 +171,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// The types that a type consists of, as often as it does.
+/// The types that a type consists of, each as often as it occurs.
 fn parts(kind: &TypeKind) -> Vec<Oid> {
     match kind {
         TypeKind::Domain { base, .. } => vec![*base],
@@ -209,7 +209,7 @@ fn unknown() -> ColumnType {
     Arc::new(Unknown)
 }
 
-/// All types of this name: built in, of an extension, of the catalog; none for one of which nothing is told.
+/// All types of this name: built in, of an extension, or in the catalog. `None` is an unknown type.
 pub(super) fn all_named(
     catalog: &Catalog,
     name: &str,
@@ -226,7 +226,7 @@ pub(super) fn all_named(
     by_name.map(Some).into_iter().chain(of_catalog)
 }
 
-/// A type that is built in or in the catalog; none if nothing tells what it is, or it is more than is read.
+/// A type that is built in or in the catalog. `None` if it is unknown, too large or too deep.
 pub(super) fn told(catalog: &Catalog, oid: Oid, type_modifier: i32) -> Option<ColumnType> {
     let mut types = Types::new(catalog);
     let pg_type = types.with_oid(oid, type_modifier, false).ok()?;
@@ -247,7 +247,7 @@ fn by_name(name: Option<&TypeName>, type_modifier: i32) -> Option<ColumnType> {
     }
     forms::extension(name, type_modifier).or_else(|| {
         let element = name.strip_prefix('_')?;
-        // Nothing tells the OID of the elements.
+        // The OID of the elements is unknown.
         let delimiter = if matches!(element, "geometry" | "geography") {
             b':'
         } else {
@@ -261,7 +261,8 @@ fn by_name(name: Option<&TypeName>, type_modifier: i32) -> Option<ColumnType> {
     })
 }
 
-/// An array whose elements are not read remains the text that the server sends.
+/// Makes an array type. If the type of its elements is unknown, so is the array: it stays the text
+/// that the server sends.
 fn array(element: ColumnType, element_oid: Oid, delimiter: u8) -> ColumnType {
     if element.is_unknown() {
         return element;
@@ -273,7 +274,7 @@ fn array(element: ColumnType, element_oid: Oid, delimiter: u8) -> ColumnType {
     })
 }
 
-/// As [`array`], of bounds.
+/// Makes a range type. If the type of its bounds is unknown, so is the range.
 fn range(subtype: ColumnType) -> ColumnType {
     if subtype.is_unknown() {
         return subtype;

@@ -1,7 +1,7 @@
-//! From a column's PostgreSQL type to its Arrow field, and to the plan that fills it.
+//! From a column's PostgreSQL type to its Arrow field, and to the form that fills it.
 //!
-//! The field follows from OID, type modifier, type name, catalog and options alone; never from
-//! values or from the format they come in.
+//! The field depends only on OID, type modifier, type name, catalog and options. It never depends
+//! on values, or on whether they are sent as text or binary.
 
 mod catalog;
 
@@ -21,7 +21,7 @@ use walrow_wire::Oid;
 
 pub(crate) use catalog::Types;
 
-/// What a column becomes.
+/// A column's PostgreSQL type, with its Arrow field and form.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved {
     pub(crate) field: Field,
@@ -29,7 +29,7 @@ pub(crate) struct Resolved {
     pub(crate) form: Form,
 }
 
-/// Chooses what columns become: the options that this depends on.
+/// The options that decide which Arrow types columns become.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(crate) profile: Profile,
@@ -54,7 +54,7 @@ impl Resolver {
         }
     }
 
-    /// As [`Resolver::new`], for the text of columns.
+    /// Like [`Resolver::new`], but every column becomes text.
     pub(crate) fn of_text(options: &Options) -> Self {
         Self {
             profile: Profile::Text,
@@ -62,7 +62,7 @@ impl Resolver {
         }
     }
 
-    /// The types of one table's columns, to be found.
+    /// Begins the search for the types of one table's columns.
     pub(crate) fn types(&self) -> Types<'_> {
         Types::new(&self.catalog)
     }
@@ -76,8 +76,8 @@ impl Resolver {
         }
     }
 
-    /// Resolves one column. `requested` is a target schema's type, which goes before the option
-    /// `types`.
+    /// Resolves one column. `requested` is the type in a declared schema. It has precedence over
+    /// the option `types`.
     pub(crate) fn column(
         &self,
         relation: &Relation,
@@ -89,12 +89,12 @@ impl Resolver {
         let chosen = for_column(&self.types, relation, &column.name);
         let of_column = requested.or(chosen);
         let of_type = || for_type(&self.types, &self.catalog, column);
-        // A schema's bytes may as well be the profile's own.
+        // Only `types` asks for EWKB: bytes in a declared schema may be the profile's default.
         let target = self.target(chosen.or_else(of_type).is_some());
         let wanted = of_column.or_else(of_type);
         let pg_type = match types.find(column) {
             Ok(pg_type) => pg_type,
-            // As of a type that nothing tells of, the server's text is there.
+            // Like an unknown type, it has the server's text.
             Err(_) if is_text(wanted, self.profile) => Arc::new(Unknown),
             Err(limit) => return Err(too_much(limit, relation, column, requested.is_some())),
         };
@@ -108,7 +108,7 @@ impl Resolver {
                         .clone()
                         .unwrap_or_else(|| column.type_oid.to_string());
                     let conversion = cannot_become(&pg, data_type, &pg_type, self.profile);
-                    // A key that names the type is no word on this column.
+                    // A key that names the type does not name this column.
                     let kind = match of_column {
                         Some(_) => ErrorKind::Schema(SchemaError::Conversion(conversion)),
                         None => ErrorKind::Options(OptionsError::Conversion {
@@ -148,7 +148,7 @@ impl Resolver {
         })
     }
 
-    /// What becomes of a column's values that Arrow cannot hold.
+    /// The policy for a column's values that Arrow cannot hold.
     pub(crate) fn policy(&self, relation: &Relation, column: &Column) -> OnUnrepresentable {
         let policies = &self.column_unrepresentable;
         for_column(policies, relation, &column.name)
@@ -157,7 +157,7 @@ impl Resolver {
             .unwrap_or(self.unrepresentable)
     }
 
-    /// Refuses `types` that nothing can become, or nothing that the key is known to name.
+    /// Rejects a `types` entry that no column can become, or nothing that its key names.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let mut keys: Vec<_> = self.types.iter().collect();
         keys.sort_by_key(|(key, _)| *key);
@@ -179,17 +179,17 @@ impl Resolver {
         Ok(())
     }
 
-    /// Refuses what nothing can become that the key is known to name: types, and columns with their tables. Where columns
-    /// are named without theirs, others may come.
+    /// Rejects a `types` entry if no known type or column of its key can become it. A key without a
+    /// table may name columns that appear later.
     fn check_pair(&self, key: &str, data_type: &DataType) -> Result<(), Error> {
         let target = self.target(false);
-        // Of what nothing is told, anything may come.
+        // An unknown type may become anything.
         let can_be = |pg_type: Option<&ColumnType>| {
             pg_type.is_none_or(|it| Arc::clone(it).form_as(data_type, target).is_some())
         };
-        // Of no type modifier, of that of one bit, which is a boolean, and of that of a vector's length.
+        // No type modifier, that of one bit, which can be a boolean, and that of a vector's length.
         let modifiers = [-1, 1, dimensions(data_type)];
-        // One at a time: a type may be large, and there may be many.
+        // One at a time: a type may be large, and many types may have this name.
         let mut types = modifiers
             .into_iter()
             .flat_map(|modifier| catalog::all_named(&self.catalog, key, modifier));
@@ -223,8 +223,8 @@ impl Resolver {
         }
     }
 
-    /// Whether this is so of any of the catalog's columns that take their type from this key, given whether it is their
-    /// name alone, and what their type is called and is.
+    /// Whether `is_so` holds for any column in the catalog that gets its Arrow type from this key.
+    /// `is_so` takes whether the key is only the column's name, the type's name, and the type.
     fn any_column(
         &self,
         key: &str,
@@ -233,7 +233,7 @@ impl Resolver {
     ) -> bool {
         let catalog = &self.catalog;
         for table in &catalog.tables {
-            // Most tables have none: what follows takes longer.
+            // Most tables have no such column, and the check below takes longer.
             let of_table = |before: &str| {
                 let schema = before.strip_suffix(&*table.name);
                 schema
@@ -265,7 +265,7 @@ impl Resolver {
     }
 }
 
-/// Whether strings or bytes are wanted, which need not be taken apart.
+/// Whether the column becomes a string or bytes, which need no parts of the type.
 fn is_text(wanted: Option<&DataType>, profile: Profile) -> bool {
     match wanted {
         None => profile.is_text(),
@@ -286,7 +286,7 @@ fn too_much(limit: TypeLimit, relation: &Relation, column: &Column, in_schema: b
     .in_column(&column.name)
 }
 
-/// The longest of the keys that name this column.
+/// The entry of the longest key that names this column.
 fn for_column<'a, T>(
     map: &'a HashMap<String, T>,
     relation: &Relation,
@@ -303,7 +303,7 @@ fn for_column<'a, T>(
         .or_else(|| map.get(column))
 }
 
-/// The type's schema, unless it is built in, and its name, if anything tells it.
+/// The type's schema, unless it is built in, and its name, if they are known.
 fn name_of(catalog: &Catalog, column: &Column) -> (Option<String>, Option<String>) {
     if let Some(known) = known_name(catalog, column.type_oid) {
         return known;
@@ -323,8 +323,8 @@ fn known_name(catalog: &Catalog, oid: Oid) -> Option<(Option<String>, Option<Str
     Some((Some(entry.schema.clone()), Some(entry.name.clone())))
 }
 
-/// What options have for the type by its own name, or by that of one that it is a domain over. A server calls a domain
-/// by the last of these, and so options mean the same with a catalog as without one.
+/// The entry for the type's name, or, for a domain, for the name of a type that it is over. A
+/// server sends a domain's base type, so options mean the same with and without a catalog.
 fn for_type<'a, T>(
     map: &'a HashMap<String, T>,
     catalog: &Catalog,
@@ -335,7 +335,7 @@ fn for_type<'a, T>(
     }
     let (_, mut name) = name_of(catalog, column);
     let mut oid = column.type_oid;
-    // A catalog's domains may be over one another.
+    // A domain may be over another domain.
     for _ in 0..=catalog::MAX_LEVELS {
         if let Some(found) = name.as_ref().and_then(|name| map.get(name)) {
             return Some(found);
@@ -373,7 +373,7 @@ fn extension_type(extension: &Extension, type_name: Option<&str>) -> (&'static s
     }
 }
 
-/// The number of dimensions that vectors must have to become such lists; -1 for any.
+/// The number of dimensions that vectors must have to become this type. -1 means any number.
 fn dimensions(data_type: &DataType) -> i32 {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => dimensions(item.data_type()),
@@ -382,7 +382,7 @@ fn dimensions(data_type: &DataType) -> i32 {
     }
 }
 
-/// Whether nothing within this type says that it is never null.
+/// Whether all fields and items within this type are nullable.
 pub(crate) fn has_nullable_items(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(fields) => fields
@@ -395,7 +395,7 @@ pub(crate) fn has_nullable_items(data_type: &DataType) -> bool {
     }
 }
 
-/// Says what a type can become instead.
+/// Describes a failed conversion, and the Arrow types that the PostgreSQL type can become.
 fn cannot_become(
     subject: &str,
     data_type: &DataType,

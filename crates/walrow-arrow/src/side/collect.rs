@@ -1,4 +1,4 @@
-//! The side tables that were asked for, filled as the stream is read.
+//! The side tables that the options select, filled while the stream is read.
 
 use super::{
     MessageRow, RelationRow, SideBuilder, SideRow, SideTable, TransactionRow, TruncateRow,
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use walrow_stream::{Message, Relation, Transaction};
 use walrow_wire::Lsn;
 
-/// What is collected of them; none for one that nobody asked for.
+/// The rows of the side tables. `None` for each one that the options do not select.
 #[derive(Debug)]
 pub(crate) struct Sides {
     transactions: Option<SideBuilder<TransactionRow>>,
@@ -22,9 +22,9 @@ pub(crate) struct Sides {
     relations: Option<SideBuilder<RelationRow>>,
     truncates: Option<SideBuilder<TruncateRow>>,
     profile: Profile,
-    /// The side table that is read alone.
+    /// The side table, if the options select it as the only table.
     alone: Option<SideTable>,
-    /// Whether an origin's LSN, which may be any number, becomes null where it does not fit.
+    /// Whether an origin's LSN becomes null if it does not fit. It may be any number.
     nulls: bool,
     batch_rows: usize,
     batch_bytes: usize,
@@ -48,12 +48,12 @@ impl Sides {
         }
     }
 
-    /// The schema of the side table that is read alone.
+    /// The schema of the side table, if the options select it as the only table.
     pub(crate) fn schema_alone(&self) -> Option<SchemaRef> {
         self.alone.map(|table| table.schema(self.profile))
     }
 
-    /// The other side tables, unless this one is the only table that is read.
+    /// The remedy to select only the other side tables, unless this is the only table.
     fn without(&self, table: SideTable) -> Vec<Remedy> {
         if self.alone.is_some() {
             return Vec::new();
@@ -69,12 +69,12 @@ impl Sides {
         vec![Remedy::new(DecoderOption::SideTables, names)]
     }
 
-    /// Whether messages are handed out.
+    /// Whether the options select `walrow.messages`.
     pub(crate) const fn has_messages(&self) -> bool {
         self.messages.is_some()
     }
 
-    /// A transaction is complete; it had so many changes.
+    /// Appends a complete transaction with this number of changes.
     pub(crate) fn transaction(
         &mut self,
         current: &Current,
@@ -115,7 +115,7 @@ impl Sides {
         Ok(())
     }
 
-    /// A logical message, of the current transaction if it is a transactional one.
+    /// Appends a logical message. A transactional one belongs to the current transaction.
     pub(crate) fn message(
         &mut self,
         current: &Current,
@@ -131,7 +131,7 @@ impl Sides {
         Ok(())
     }
 
-    /// A relation version, before the change with this seq.
+    /// Appends a relation version that applies from the change with this seq on.
     pub(crate) fn relation(
         &mut self,
         current: &Current,
@@ -147,7 +147,7 @@ impl Sides {
         Ok(())
     }
 
-    /// A TRUNCATE of the current transaction.
+    /// Appends a TRUNCATE of the current transaction.
     pub(crate) fn truncate(
         &mut self,
         current: &Current,
@@ -171,7 +171,7 @@ impl Sides {
         Ok(())
     }
 
-    /// Up to where everything was handed out before the oldest row that is still here.
+    /// The position before the oldest row that was not returned.
     pub(crate) fn floor(&self) -> Option<Lsn> {
         let floors = [
             self.transactions.as_ref().and_then(SideBuilder::floor),
@@ -182,7 +182,7 @@ impl Sides {
         floors.into_iter().flatten().min()
     }
 
-    /// Takes back all rows of this transaction.
+    /// Drops all rows of this transaction.
     pub(crate) fn take_back(&mut self, current: &Current) {
         if let Some(builder) = &mut self.transactions {
             builder.take_back(current);
@@ -198,7 +198,7 @@ impl Sides {
         }
     }
 
-    /// Whether there is any.
+    /// Whether the options select any side table.
     pub(crate) const fn is_wanted(&self) -> bool {
         self.transactions.is_some()
             || self.messages.is_some()
@@ -206,7 +206,7 @@ impl Sides {
             || self.truncates.is_some()
     }
 
-    /// Bytes that the rows take.
+    /// The bytes of the rows.
     pub(crate) fn bytes(&self) -> usize {
         let bytes = [
             self.transactions.as_ref().map_or(0, SideBuilder::bytes),
@@ -217,12 +217,12 @@ impl Sides {
         bytes.into_iter().fold(0, usize::saturating_add)
     }
 
-    /// All rows so far, with up to where everything was handed out before them.
+    /// Returns all rows so far as batches, each with the position before its first row.
     pub(crate) fn flush(&mut self) -> Result<Vec<(Batch, Lsn)>, Error> {
         self.finish(1, 0)
     }
 
-    /// The batches that are full.
+    /// Returns the full batches, each with the position before its first row.
     pub(crate) fn full(&mut self) -> Result<Vec<(Batch, Lsn)>, Error> {
         self.finish(self.batch_rows, self.batch_bytes)
     }
@@ -243,7 +243,7 @@ impl Sides {
 }
 
 impl<R: SideRow> SideBuilder<R> {
-    /// All rows, if there are so many or they take so much.
+    /// Returns all rows as a batch if they reach this number of rows or bytes.
     fn full(&mut self, rows: usize, bytes: usize) -> Result<Option<(Batch, Lsn)>, Error> {
         match self.floor() {
             Some(floor) if self.rows() >= rows || self.bytes() >= bytes => {
@@ -254,7 +254,7 @@ impl<R: SideRow> SideBuilder<R> {
     }
 }
 
-/// Spark has no unsigned numbers.
+/// Rejects LSNs that do not fit the profile: Spark has no unsigned integers.
 fn check_lsns(
     profile: Profile,
     table: SideTable,

@@ -15,7 +15,7 @@ pub(super) struct MessageRow {
     transactional: bool,
     prefix: String,
     content: Vec<u8>,
-    /// Of a transactional one: its transaction, and the seq of the change after it.
+    /// The transaction of a transactional message, and the seq of the change after it.
     transaction: Option<Place>,
 }
 
@@ -27,7 +27,8 @@ struct Place {
 }
 
 impl MessageRow {
-    /// Of the transaction with this ID and commit LSN, if it is a transactional one.
+    /// Makes the row of a message. Only a transactional one belongs to the transaction with this ID
+    /// and commit LSN.
     pub(super) fn new(message: &Message<'_>, xid: Xid, commit_lsn: u64) -> Self {
         Self {
             lsn: message.lsn.0,

@@ -1,7 +1,7 @@
-//! Side tables: what a stream tells besides rows, read like any table.
+//! Side tables: the contents of a stream besides rows, in tables of the schema `walrow`.
 //!
-//! They stand in the schema `walrow`. Each collects plain values and makes arrays of them when a
-//! batch is finished: next to the rows they are few.
+//! Each one collects plain values and makes arrays of them when a batch is finished. It has few
+//! rows compared to the stream's tables.
 
 mod collect;
 mod messages;
@@ -32,7 +32,7 @@ use walrow_stream::Relation;
 use walrow_wire::{Lsn, ReplicaIdentity};
 
 impl SideTable {
-    /// Its columns in a profile.
+    /// The schema of the side table in a profile.
     pub fn schema(self, profile: Profile) -> SchemaRef {
         let types = Types::new(profile);
         let fields = match self {
@@ -44,7 +44,7 @@ impl SideTable {
         Arc::new(Schema::new(fields))
     }
 
-    /// What stands in for its relation where batches name one.
+    /// The relation of the side table's batches.
     fn relation(self) -> Relation {
         Relation {
             version: 0,
@@ -57,7 +57,7 @@ impl SideTable {
     }
 }
 
-/// How numbers and times lie in a profile.
+/// The Arrow types of numbers and times in a profile.
 #[derive(Clone, Copy, Debug)]
 struct Types {
     spark: bool,
@@ -70,7 +70,7 @@ impl Types {
         }
     }
 
-    /// An LSN, a count: 64 bits.
+    /// The type of LSNs and counts: 64 bits.
     fn wide(self) -> DataType {
         if self.spark {
             DataType::Int64
@@ -79,12 +79,12 @@ impl Types {
         }
     }
 
-    /// Whether 64 bits have a place.
+    /// Whether [`Types::wide`] can hold the value.
     fn holds(self, value: u64) -> bool {
         !self.spark || i64::try_from(value).is_ok()
     }
 
-    /// A transaction, an OID: 32 bits without a sign.
+    /// The type of transaction IDs and OIDs, which are unsigned 32-bit integers.
     fn narrow(self) -> DataType {
         if self.spark {
             DataType::Int64
@@ -121,7 +121,7 @@ impl Types {
     }
 }
 
-/// Lists of structs: each row's part of the columns is as long as it says.
+/// Makes lists of structs. `lengths` has the length of each row's list.
 fn lists(
     fields: Fields,
     columns: Vec<ArrayRef>,
@@ -143,10 +143,10 @@ trait SideRow: Sized {
 
     fn fields(types: Types) -> Vec<Field>;
 
-    /// Bytes that it takes.
+    /// The bytes of the row.
     fn size(&self) -> usize;
 
-    /// One array a field.
+    /// Makes one array for each field.
     fn arrays(rows: &[Self], types: Types) -> Vec<ArrayRef>;
 }
 
@@ -188,7 +188,7 @@ impl<R: SideRow> SideBuilder<R> {
         self.bytes
     }
 
-    /// Takes back all rows of this transaction.
+    /// Drops all rows of this transaction.
     pub(crate) fn take_back(&mut self, current: &Current) {
         if let Some(rows) = self.counted.without(current) {
             self.rows.truncate(rows);
@@ -196,7 +196,7 @@ impl<R: SideRow> SideBuilder<R> {
         }
     }
 
-    /// Hands out all rows so far.
+    /// Returns all rows so far as a batch.
     pub(crate) fn finish(&mut self) -> Result<Batch, Error> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;

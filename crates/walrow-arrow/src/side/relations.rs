@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Fields};
 use std::sync::Arc;
 use walrow_stream::{Column, Relation};
 
-/// A relation version, and the change that it begins before.
+/// A relation version, and the first change to which it applies.
 #[derive(Debug)]
 pub(super) struct RelationRow {
     relation: Arc<Relation>,

@@ -19,7 +19,7 @@ pub(super) struct TransactionRow {
 }
 
 impl TransactionRow {
-    /// Of a transaction whose times were seen to fit.
+    /// Makes the row of a transaction. The caller has checked that its times fit.
     pub(super) fn new(transaction: &Transaction, changes: u64) -> Self {
         Self {
             commit_time: transaction.commit_time.unix_micros().unwrap_or(i64::MAX),
@@ -46,7 +46,8 @@ impl TransactionRow {
         for origin in all() {
             names.append_value(&origin.name);
         }
-        // 0/0 where the writer set none; what does not fit was seen to become null.
+        // 0/0 means that the writer set no LSN. The caller has checked that an LSN that does not
+        // fit may become null.
         let fits = |lsn: &u64| *lsn != 0 && types.holds(*lsn);
         let lsns = all().map(|origin| Some(origin.commit_lsn.0).filter(fits));
         let columns = vec![Arc::new(names.finish()) as ArrayRef, types.wides(lsns)];

@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Fields};
 use std::sync::Arc;
 use walrow_stream::Relation;
 
-/// What a table takes beside its names: where it is found, and its OID.
+/// The bytes of a table without its names: offsets and OID.
 const TABLE_BYTES: usize = 32;
 
 /// A TRUNCATE.
