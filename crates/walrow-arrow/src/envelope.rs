@@ -16,7 +16,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use walrow_stream::Relation;
-use walrow_types::{CellError, PgType, SessionSettings, Text, write_text};
+use walrow_types::{CellError, PgType, SessionSettings, Text, write_text_of_binary};
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
 
 /// How the columns of a relation version become text.
@@ -48,12 +48,11 @@ impl Form {
         settings: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        let cell = match cell {
-            Cell::Text(cell) => walrow_types::Cell::Text(cell),
-            Cell::Binary(cell) => walrow_types::Cell::Binary(cell),
-            _ => return Ok(()),
-        };
-        write_text(&*self.pg_type, cell, settings, out)
+        match cell {
+            Cell::Text(cell) => self.pg_type.text_from_text(cell, settings, out),
+            Cell::Binary(cell) => write_text_of_binary(&*self.pg_type, cell, settings, out),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -102,15 +102,12 @@ impl<E: PgType + ?Sized> PgType for Array<E> {
         array_text_from_binary(cell, self.element_oid, self.delimiter, out, render)
     }
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
         settings: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        if !self.is_shaped() {
-            return settings.copy_text(cell, out);
-        }
         array_text_from_text(cell, self.delimiter, out, |cell, out| {
             self.element.text_from_text(cell, settings, out)
         })

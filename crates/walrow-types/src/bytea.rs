@@ -35,7 +35,7 @@ impl PgType for Bytea {
         Ok(())
     });
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
         settings: SessionSettings,

@@ -84,26 +84,24 @@ impl<E: PgType + ?Sized> PgType for Composite<E> {
         )
     }
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
         settings: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        if self.is_shaped() {
-            let (start, width) = (out.len(), self.attributes.len());
-            let written = record_text_from_text(cell, width, out, |place, cell, out| {
-                match self.attributes.get(place) {
-                    Some(attribute) => attribute.pg_type.text_from_text(cell, settings, out),
-                    None => Ok(()),
-                }
-            });
-            if written.is_ok() || !has_other_width(cell, width) {
-                return written;
+        let (start, width) = (out.len(), self.attributes.len());
+        let written = record_text_from_text(cell, width, out, |place, cell, out| {
+            match self.attributes.get(place) {
+                Some(attribute) => attribute.pg_type.text_from_text(cell, settings, out),
+                None => Ok(()),
             }
-            // Older or newer than the catalog: the types of the fields are unknown.
-            out.truncate(start);
+        });
+        if written.is_ok() || !has_other_width(cell, width) {
+            return written;
         }
+        // Older or newer than the catalog: the types of the fields are unknown.
+        out.truncate(start);
         settings.copy_text(cell, out)
     }
 

@@ -13,9 +13,10 @@ use crate::calendar::{
     DAYS_TO_2000, Moment, NOT_IN_RANGE, any_days, civil, fixed_date, infinity, split_era,
     write_date, write_era,
 };
+use crate::date_style::DateStyle;
 use crate::error::CellError;
 use crate::int::i32_from_binary;
-use crate::pg_type::{PgType, known, scalar, text_from_binary, translated_cell};
+use crate::pg_type::{PgType, copy_shaped, known, scalar, styled, text_from_binary};
 use crate::settings::SessionSettings;
 
 /// `date`.
@@ -27,44 +28,33 @@ pub struct Date;
 #[expect(clippy::exhaustive_structs, reason = "a number with its unit")]
 pub struct Days(pub i32);
 
+impl From<Days> for i32 {
+    #[inline]
+    fn from(value: Days) -> Self {
+        value.0
+    }
+}
+
 known!(Date: DATE;);
 scalar!(Date => Days: |cell| date_from_text(cell).map(Days), |cell| date_from_binary(cell).map(Days));
 
 impl PgType for Date {
     text_from_binary!(date_text_from_binary);
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
-        settings: SessionSettings,
+        _: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        let mut translated = Vec::new();
-        let cell = translated_cell(self, cell, settings, &mut translated)?;
-        date_from_text(cell).map_or_else(CellError::malformed, |_| Ok(()))?;
-        out.extend_from_slice(cell);
-        Ok(())
+        copy_shaped(date_from_text(cell), cell, out)
     }
 
-    fn is_shaped(&self) -> bool {
-        true
-    }
-
-    fn is_translated(&self, settings: SessionSettings) -> bool {
-        settings.date_style.is_some()
-    }
-
-    fn translate(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        match settings.date_style {
-            Some(style) => style.date(cell, out),
-            None => settings.copy_text(cell, out),
-        }
-    }
+    styled!(date_style, |style: DateStyle,
+                         cell,
+                         _: SessionSettings,
+                         out| style
+        .date(cell, out));
 }
 
 /// Parses a `date` into days from 1970.

@@ -11,8 +11,9 @@
 use crate::clock::{MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR, split_fraction};
 use crate::digits::decimal_digits;
 use crate::error::{CellError, Unrepresentable};
+use crate::interval_style::IntervalStyle;
 use crate::interval_value::{IntervalValue, interval_to_text};
-use crate::pg_type::{PgType, known, scalar, text_from_binary, translated_cell};
+use crate::pg_type::{PgType, copy_shaped, known, scalar, styled, text_from_binary};
 use crate::settings::SessionSettings;
 
 /// `interval`.
@@ -25,42 +26,24 @@ scalar!(Interval => IntervalValue: interval_from_text, interval_from_binary);
 impl PgType for Interval {
     text_from_binary!(interval_text_from_binary);
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
-        settings: SessionSettings,
+        _: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        let mut translated = Vec::new();
-        let cell = translated_cell(self, cell, settings, &mut translated)?;
         if cell.starts_with(b"P") {
             interval_to_text(interval_from_text(cell)?, out);
             return Ok(());
         }
-        interval_from_text(cell).map_or_else(CellError::malformed, |_| Ok(()))?;
-        out.extend_from_slice(cell);
-        Ok(())
+        copy_shaped(interval_from_text(cell), cell, out)
     }
 
-    fn is_shaped(&self) -> bool {
-        true
-    }
-
-    fn is_translated(&self, settings: SessionSettings) -> bool {
-        settings.interval_style.is_some()
-    }
-
-    fn translate(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        match settings.interval_style {
-            Some(style) => style.interval(cell, out),
-            None => settings.copy_text(cell, out),
-        }
-    }
+    styled!(interval_style, |style: IntervalStyle,
+                             cell,
+                             _: SessionSettings,
+                             out| style
+        .interval(cell, out));
 }
 
 /// Parses an `interval` of the styles `postgres` and `iso_8601`.

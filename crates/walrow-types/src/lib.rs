@@ -96,9 +96,7 @@ pub use money::{Money, MoneyDecimal};
 pub use network::{Cidr, Inet, Macaddr, Macaddr8};
 pub use numeric::{Decimal128, Numeric, NumericTypmod};
 pub use pg_lsn::PgLsn;
-pub use pg_type::{
-    AppendBytes, Cell, Known, PgType, PlainText, Scalar, write_text, write_text_of_binary,
-};
+pub use pg_type::{AppendBytes, Known, PgType, PlainText, Scalar, write_text_of_binary};
 pub use pgvector::{Halfvec, NumberVector, Sparsevec};
 pub use postgis::{Ewkb, Geometry, Wkb};
 pub use range::{Multirange, Range, RangeParts};

@@ -6,23 +6,10 @@ use crate::settings::SessionSettings;
 use std::fmt::Debug;
 use walrow_wire::Oid;
 
-/// A value in one of its two forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "the protocol has these two formats"
-)]
-pub enum Cell<'a> {
-    /// The output of the type's output function.
-    Text(&'a [u8]),
-    /// The output of the type's send function.
-    Binary(&'a [u8]),
-}
-
 /// A PostgreSQL type, and the text that PostgreSQL writes of its values.
 ///
-/// The methods implement one type. To get the text of a cell, call [`write_text`], which also
-/// translates the encoding.
+/// The methods implement one type. To get the text of a cell, call [`PgType::text_from_text`] or
+/// [`write_text_of_binary`], which also translates the encoding.
 pub trait PgType: Debug + Send + Sync + 'static {
     /// Appends the text of a binary cell, in the encoding of the session.
     ///
@@ -41,6 +28,28 @@ pub trait PgType: Debug + Send + Sync + 'static {
     /// # Errors
     /// The cell is malformed, or it is not text in the session's encoding.
     fn text_from_text(
+        &self,
+        cell: &[u8],
+        settings: SessionSettings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CellError> {
+        if !self.is_shaped() {
+            return settings.copy_text(cell, out);
+        }
+        if !self.is_translated(settings) {
+            return self.text_from_shaped(cell, settings, out);
+        }
+        let mut translated = Vec::new();
+        self.translate(cell, settings, &mut translated)?;
+        self.text_from_shaped(&translated, settings, out)
+    }
+
+    /// Implements [`PgType::text_from_text`] for a type whose text is shaped, once the cell has the
+    /// style of the pinned settings.
+    ///
+    /// # Errors
+    /// As [`PgType::text_from_text`].
+    fn text_from_shaped(
         &self,
         cell: &[u8],
         settings: SessionSettings,
@@ -115,26 +124,10 @@ pub trait PgType: Debug + Send + Sync + 'static {
     }
 }
 
-/// Appends PostgreSQL's text of a cell, under the pinned settings and in UTF-8.
+/// Appends PostgreSQL's text of a binary cell, under the pinned settings and in UTF-8.
 ///
 /// # Errors
 /// See [`PgType::text_from_binary`]. The caller discards what was appended.
-pub fn write_text(
-    pg_type: &dyn PgType,
-    cell: Cell<'_>,
-    settings: SessionSettings,
-    out: &mut Vec<u8>,
-) -> Result<(), CellError> {
-    match cell {
-        Cell::Text(cell) => pg_type.text_from_text(cell, settings, out),
-        Cell::Binary(cell) => write_text_of_binary(pg_type, cell, settings, out),
-    }
-}
-
-/// As [`write_text`], of a binary cell.
-///
-/// # Errors
-/// See [`PgType::text_from_binary`].
 #[inline]
 pub fn write_text_of_binary(
     pg_type: &dyn PgType,
@@ -151,18 +144,15 @@ pub fn write_text_of_binary(
     Ok(())
 }
 
-/// A text cell under the pinned settings: itself, or its translation in `out`.
-pub(crate) fn translated_cell<'a>(
-    pg_type: &dyn PgType,
-    cell: &'a [u8],
-    settings: SessionSettings,
-    out: &'a mut Vec<u8>,
-) -> Result<&'a [u8], CellError> {
-    if !pg_type.is_translated(settings) {
-        return Ok(cell);
-    }
-    pg_type.translate(cell, settings, out)?;
-    Ok(out)
+/// Copies a text cell that has its type's shape, whether or not its value is representable.
+pub(crate) fn copy_shaped<T>(
+    read: Result<T, CellError>,
+    cell: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    read.map_or_else(CellError::malformed, |_| Ok(()))?;
+    out.extend_from_slice(cell);
+    Ok(())
 }
 
 /// A reader of cells that each become one value.
@@ -282,7 +272,32 @@ macro_rules! text_from_binary {
     };
 }
 
-pub(crate) use {known, scalar, text_from_binary};
+/// Implements the methods of [`PgType`] for a type whose text has the style of a setting.
+macro_rules! styled {
+    ($setting:ident, $translate:expr) => {
+        fn is_shaped(&self) -> bool {
+            true
+        }
+
+        fn is_translated(&self, settings: crate::settings::SessionSettings) -> bool {
+            settings.$setting.is_some()
+        }
+
+        fn translate(
+            &self,
+            cell: &[u8],
+            settings: crate::settings::SessionSettings,
+            out: &mut Vec<u8>,
+        ) -> Result<(), crate::error::CellError> {
+            match settings.$setting {
+                Some(style) => $translate(style, cell, settings, out),
+                None => settings.copy_text(cell, out),
+            }
+        }
+    };
+}
+
+pub(crate) use {known, scalar, styled, text_from_binary};
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -90,15 +90,12 @@ impl<E: PgType + ?Sized> PgType for Range<E> {
         })
     }
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
         settings: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        if !self.is_shaped() {
-            return settings.copy_text(cell, out);
-        }
         range_text_from_text(cell, out, |cell, out| {
             self.subtype.text_from_text(cell, settings, out)
         })
@@ -130,15 +127,12 @@ impl<E: PgType + ?Sized> PgType for Multirange<E> {
         })
     }
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
         settings: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        if !self.is_shaped() {
-            return settings.copy_text(cell, out);
-        }
         multirange_text_from_text(cell, out, |cell, out| {
             self.range.subtype.text_from_text(cell, settings, out)
         })

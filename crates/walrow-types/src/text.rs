@@ -70,7 +70,7 @@ impl PgType for Bpchar {
 impl PgType for Char {
     text_from_binary!(char_text_from_binary);
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
         settings: SessionSettings,

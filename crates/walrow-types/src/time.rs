@@ -19,6 +19,13 @@ pub struct Time;
 #[expect(clippy::exhaustive_structs, reason = "a number with its unit")]
 pub struct TimeOfDay(pub i64);
 
+impl From<TimeOfDay> for i64 {
+    #[inline]
+    fn from(value: TimeOfDay) -> Self {
+        value.0
+    }
+}
+
 known!(Time: TIME;);
 scalar!(
     Time => TimeOfDay: |cell| time_from_text(cell).map(TimeOfDay),

@@ -15,9 +15,10 @@ use crate::calendar::{
     write_date, write_era,
 };
 use crate::clock::{MICROS_A_DAY, MICROS_A_SECOND, clock, offset_seconds, time_to_text};
+use crate::date_style::DateStyle;
 use crate::error::{CellError, Unrepresentable};
 use crate::int::i64_from_binary;
-use crate::pg_type::{PgType, known, scalar, text_from_binary, translated_cell};
+use crate::pg_type::{PgType, copy_shaped, known, scalar, styled, text_from_binary};
 use crate::settings::SessionSettings;
 
 /// `timestamp without time zone`.
@@ -33,6 +34,13 @@ pub struct Timestamptz;
 #[expect(clippy::exhaustive_structs, reason = "a number with its unit")]
 pub struct Micros(pub i64);
 
+impl From<Micros> for i64 {
+    #[inline]
+    fn from(value: Micros) -> Self {
+        value.0
+    }
+}
+
 known!(Timestamp: TIMESTAMP;);
 known!(Timestamptz: TIMESTAMPTZ;);
 scalar!(
@@ -47,78 +55,45 @@ scalar!(
 impl PgType for Timestamp {
     text_from_binary!(timestamp_text_from_binary);
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
-        settings: SessionSettings,
+        _: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        let mut translated = Vec::new();
-        let cell = translated_cell(self, cell, settings, &mut translated)?;
-        timestamp_from_text(cell).map_or_else(CellError::malformed, |_| Ok(()))?;
-        out.extend_from_slice(cell);
-        Ok(())
+        copy_shaped(timestamp_from_text(cell), cell, out)
     }
 
-    fn is_shaped(&self) -> bool {
-        true
-    }
-
-    fn is_translated(&self, settings: SessionSettings) -> bool {
-        settings.date_style.is_some()
-    }
-
-    fn translate(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        match settings.date_style {
-            Some(style) => style.timestamp(cell, out),
-            None => settings.copy_text(cell, out),
-        }
-    }
+    styled!(date_style, |style: DateStyle,
+                         cell,
+                         _: SessionSettings,
+                         out| style
+        .timestamp(cell, out));
 }
 
 impl PgType for Timestamptz {
     text_from_binary!(timestamptz_text_from_binary);
 
-    fn text_from_text(
+    fn text_from_shaped(
         &self,
         cell: &[u8],
-        settings: SessionSettings,
+        _: SessionSettings,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
-        let mut translated = Vec::new();
-        let cell = translated_cell(self, cell, settings, &mut translated)?;
         if !is_utc(cell) {
             return timestamptz_text_in_utc(cell, out);
         }
-        timestamptz_from_text(cell).map_or_else(CellError::malformed, |_| Ok(()))?;
-        out.extend_from_slice(cell);
-        Ok(())
+        copy_shaped(timestamptz_from_text(cell), cell, out)
     }
 
-    fn is_shaped(&self) -> bool {
-        true
-    }
-
-    fn is_translated(&self, settings: SessionSettings) -> bool {
-        settings.date_style.is_some()
-    }
-
-    fn translate(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        match settings.date_style {
-            Some(style) => style.timestamptz(cell, settings.is_utc, out),
-            None => settings.copy_text(cell, out),
-        }
-    }
+    styled!(date_style, |style: DateStyle,
+                         cell,
+                         settings: SessionSettings,
+                         out| style.timestamptz(
+        cell,
+        settings.is_utc,
+        out
+    ));
 }
 
 fn is_utc(cell: &[u8]) -> bool {

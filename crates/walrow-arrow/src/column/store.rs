@@ -172,6 +172,9 @@ natives! {
     f32 => Float32Type Float64Type;
     f64 => Float64Type;
     i128 => Decimal128Type;
+    Days => Date32Type;
+    Micros => TimestampMicrosecondType;
+    TimeOfDay => Time64MicrosecondType;
 }
 
 impl Push<u64> for Fixed<Int64Type> {
@@ -188,30 +191,6 @@ impl Push<f32> for Fixed<Float16Type> {
     fn push(&mut self, value: f32) -> Result<(), CellError> {
         self.0
             .push(<Float16Type as ArrowPrimitiveType>::Native::from_f32(value));
-        Ok(())
-    }
-}
-
-impl Push<Days> for Fixed<Date32Type> {
-    #[inline]
-    fn push(&mut self, value: Days) -> Result<(), CellError> {
-        self.0.push(value.0);
-        Ok(())
-    }
-}
-
-impl Push<Micros> for Fixed<TimestampMicrosecondType> {
-    #[inline]
-    fn push(&mut self, value: Micros) -> Result<(), CellError> {
-        self.0.push(value.0);
-        Ok(())
-    }
-}
-
-impl Push<TimeOfDay> for Fixed<Time64MicrosecondType> {
-    #[inline]
-    fn push(&mut self, value: TimeOfDay) -> Result<(), CellError> {
-        self.0.push(value.0);
         Ok(())
     }
 }

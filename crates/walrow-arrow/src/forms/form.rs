@@ -42,7 +42,8 @@ pub(crate) enum Extension {
 }
 
 impl Form {
-    fn new<F>(data_type: DataType, row_bytes: usize, build: F) -> Self
+    /// A column of this type; a row takes at least so many bytes.
+    pub(crate) fn new<F>(data_type: DataType, row_bytes: usize, build: F) -> Self
     where
         F: Fn(&DataType, New) -> Box<dyn Column> + Send + Sync + 'static,
     {
@@ -232,14 +233,6 @@ impl Form {
             let store = Maps::new(new.rows, part(), part());
             Typed::boxed(Pairs::default(), store, data_type, new)
         })
-    }
-
-    /// A column that `build` makes.
-    pub(crate) fn other<F>(data_type: DataType, row_bytes: usize, build: F) -> Self
-    where
-        F: Fn(&DataType, New) -> Box<dyn Column> + Send + Sync + 'static,
-    {
-        Self::new(data_type, row_bytes, build)
     }
 
     /// Sets whether a value can be much larger than its cell.

@@ -319,7 +319,7 @@ fn fixed_list(dimensions: i32) -> Form {
     let item = Arc::new(Field::new("item", DataType::Float32, true));
     let size = usize::try_from(dimensions).unwrap_or(0);
     let data_type = DataType::FixedSizeList(item, dimensions);
-    Form::other(data_type, size.saturating_mul(4), move |data_type, new| {
+    Form::new(data_type, size.saturating_mul(4), move |data_type, new| {
         Typed::boxed(Vectors::default(), FixedLists::new(size), data_type, new)
     })
 }
