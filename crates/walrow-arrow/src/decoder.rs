@@ -213,9 +213,13 @@ impl Decoder {
             self.tables.truncate_next()?;
             return Ok(1);
         }
-        match self.assembler.next_unread(rest)? {
+        let tables = &mut self.tables;
+        match self
+            .assembler
+            .next_with(rest, |change| tables.row(&change))?
+        {
             None => return Ok(0),
-            Some(Event::Change(change)) => self.tables.row(&change)?,
+            Some(Event::Change(appended)) => appended?,
             Some(Event::Skipped) => return Ok(STEPS),
             Some(Event::Begin(transaction)) => self.tables.begin(transaction),
             Some(Event::Commit {

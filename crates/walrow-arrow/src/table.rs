@@ -111,10 +111,11 @@ impl From<Error> for Refused {
 }
 
 /// Reads the old row's cells on demand.
+#[derive(Clone, Copy)]
 struct OldCells<'a> {
     tuple: UnreadTuple<'a>,
     /// The index of the next cell.
-    place: u32,
+    place: usize,
     /// Bytes of all cells.
     bytes: usize,
 }
@@ -122,7 +123,7 @@ struct OldCells<'a> {
 impl<'a> OldCells<'a> {
     /// The cell at this index, if it was sent. Each call must pass a larger index.
     #[cold]
-    fn sent(&mut self, place: u32) -> Cell<'a> {
+    fn sent(&mut self, place: usize) -> Cell<'a> {
         while let Some(cell) = self.tuple.cell() {
             let at = self.place;
             self.place = at.saturating_add(1);
@@ -247,7 +248,7 @@ impl Table {
         };
         let (mut tuple, mut old) = (first, None);
         loop {
-            let rest = self.append_cells(tuple, &mut old)?;
+            let rest = self.append_cells(tuple, old)?;
             let key_only = image == Image::Key && old.is_none();
             self.metadata.append(change_type, seq, key_only);
             self.rows.push();
@@ -270,46 +271,48 @@ impl Table {
 
     /// Appends a cell to each column and returns the rest after the tuple. Unchanged cells come
     /// from the old row if the replica identity covers them.
-    #[inline]
+    // Alone, so that its loop has the processor's registers for itself.
+    #[inline(never)]
     fn append_cells<'a>(
         &mut self,
-        mut tuple: UnreadTuple<'a>,
-        old: &mut Option<OldCells<'a>>,
+        first: UnreadTuple<'a>,
+        old: Option<OldCells<'a>>,
     ) -> Result<UnreadTuple<'a>, Refused> {
-        if tuple.len() != self.columns.len() {
+        if first.len() != self.columns.len() {
             return Err(Refused::Malformed);
         }
-        let unread = tuple.unread();
-        for (place, slot) in (0..).zip(&mut self.columns) {
+        let (mut tuple, mut sent) = (first, old);
+        for (place, slot) in self.columns.iter_mut().enumerate() {
             let cell = tuple.cell().ok_or(Refused::Malformed)?;
             let Some(column) = slot else { continue };
-            let cell = match (cell, &mut *old) {
-                (Cell::Unchanged, Some(old)) => old.sent(place),
-                _ => cell,
-            };
             let appended = match cell {
                 Cell::Text(bytes) => column.append_text(bytes),
                 Cell::Binary(bytes) => column.append_binary(bytes),
-                Cell::Unchanged if self.names_unsent => {
-                    column.append_null();
-                    self.metadata.unsent(place);
-                    let name = self.relation.columns.get(place as usize);
-                    let name = name.map_or(0, |column| column.name.len());
-                    let bytes = name.saturating_add(UNSENT_BYTES);
-                    self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
-                    continue;
-                }
+                Cell::Unchanged => match sent.as_mut().map(|old| old.sent(place)) {
+                    Some(Cell::Text(bytes)) => column.append_text(bytes),
+                    Some(Cell::Binary(bytes)) => column.append_binary(bytes),
+                    _ => {
+                        column.append_null();
+                        if self.names_unsent {
+                            self.metadata
+                                .unsent(u32::try_from(place).unwrap_or(u32::MAX));
+                            let bytes = unsent_bytes(&self.relation, place);
+                            self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
+                        }
+                        Ok(())
+                    }
+                },
                 _ => {
                     column.append_null();
-                    continue;
+                    Ok(())
                 }
             };
             if appended.is_err() {
-                return Err(Refused::Error(self.refuse(place as usize, cell)));
+                return Err(self.refuse(first, old, place));
             }
         }
-        let cells = unread.saturating_sub(tuple.unread());
-        let old = old.as_ref().map_or(0, |old| old.bytes);
+        let cells = first.unread().saturating_sub(tuple.unread());
+        let old = old.map_or(0, |old| old.bytes);
         self.count_bytes(cells.saturating_add(old));
         Ok(tuple)
     }
@@ -344,12 +347,16 @@ impl Table {
 
     /// The error of a cell in the column at this index.
     #[cold]
-    fn refuse(&self, place: usize, cell: Cell<'_>) -> Error {
+    fn refuse(&self, row: UnreadTuple<'_>, old: Option<OldCells<'_>>, place: usize) -> Refused {
         let name = self
             .relation
             .columns
             .get(place)
             .map_or("", |column| &column.name);
+        let cell = match (row.nth(place), old) {
+            (Some(Cell::Unchanged), Some(mut old)) => old.sent(place),
+            (cell, _) => cell.unwrap_or(Cell::Null),
+        };
         let size = match cell {
             Cell::Text(bytes) | Cell::Binary(bytes) => bytes.len(),
             _ => 0,
@@ -363,7 +370,7 @@ impl Table {
             _ if text_is_lost => Way::Bytes,
             _ => Way::Text,
         };
-        Error::cell(error, size, &self.relation.to_string(), name, way)
+        Error::cell(error, size, &self.relation.to_string(), name, way).into()
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -446,6 +453,14 @@ impl Table {
             dropped_lower_bounds,
         })
     }
+}
+
+/// The bytes of an unsent column in a row.
+fn unsent_bytes(relation: &Relation, place: usize) -> usize {
+    let column = relation.columns.get(place);
+    column.map_or(UNSENT_BYTES, |column| {
+        column.name.len().saturating_add(UNSENT_BYTES)
+    })
 }
 
 /// Gives the array its field's type: a declared schema may use another name for a list's items.

@@ -369,6 +369,12 @@ impl Relations {
         true
     }
 
+    /// Whether a version must be returned as an event before the next change.
+    #[inline]
+    pub(crate) fn has_new(&self) -> bool {
+        !self.new.is_empty()
+    }
+
     /// The next version to return as an event.
     #[inline]
     pub(crate) fn next_new(&mut self) -> Option<Arc<Relation>> {

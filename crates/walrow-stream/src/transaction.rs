@@ -60,9 +60,13 @@ pub struct Origin {
 
 /// What an assembler returns. Changes, truncates, transactional messages and relation versions come
 /// between their transaction's Begin and Commit, in order.
+///
+/// `C` is the row change, or what a function made of it: [`Assembler::next_with`].
+///
+/// [`Assembler::next_with`]: crate::Assembler::next_with
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event<'a, R = RowChange<'a>> {
+pub enum Event<'a, C = Change<'a>> {
     /// A committed transaction begins.
     Begin(&'a Transaction),
     /// A relation version that is seen for the first time.
@@ -74,7 +78,7 @@ pub enum Event<'a, R = RowChange<'a>> {
         seq: u64,
     },
     /// A row change of the transaction.
-    Change(Change<'a, R>),
+    Change(C),
     /// A truncate of the transaction.
     Truncate(Truncate),
     /// A logical message. A non-transactional one comes between transactions.
@@ -157,7 +161,7 @@ pub struct Truncate {
     pub restart_identity: bool,
 }
 
-/// A change whose tuples were not read: [`Assembler::next_unread`](crate::Assembler::next_unread).
+/// A change whose tuples were not read: [`Assembler::next_with`](crate::Assembler::next_with).
 #[derive(Clone, Copy, Debug)]
 pub struct Unread<'a> {
     peek: Peek<'a>,
@@ -217,11 +221,11 @@ impl<'a> Change<'a, Unread<'a>> {
     }
 }
 
-impl<'a> Event<'a, Unread<'a>> {
-    /// The same event with its row read.
-    pub(crate) fn read(self) -> Result<Event<'a>, Error> {
+impl<'a, C> Event<'a, Result<C, Error>> {
+    /// The event, or the error of its change.
+    pub(crate) fn transpose(self) -> Result<Event<'a, C>, Error> {
         Ok(match self {
-            Event::Change(change) => Event::Change(change.read()?),
+            Event::Change(change) => Event::Change(change?),
             Event::Begin(transaction) => Event::Begin(transaction),
             Event::Relation { relation, seq } => Event::Relation { relation, seq },
             Event::Truncate(truncate) => Event::Truncate(truncate),

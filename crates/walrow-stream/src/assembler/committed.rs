@@ -21,7 +21,7 @@ use super::session::Session;
 use crate::error::Error;
 use crate::frames::{Frames, Span};
 use crate::spool::{SpoolReader, Spooled};
-use crate::transaction::{Event, Transaction, Unread};
+use crate::transaction::{Change, Event, Transaction, Unread};
 use walrow_wire::{Kind, Peek};
 
 /// A committed transaction, taken out of its assembler: its bytes, or its place in the spool, and
@@ -47,12 +47,15 @@ impl Committed {
         self.0.next(&mut &[][..])
     }
 
-    /// As [`Committed::next`], but rows are unread: see [`Assembler::next_unread`].
+    /// As [`Committed::next`], but a row goes to `row` unread: see [`Assembler::next_with`].
     ///
     /// # Errors
-    /// As [`Assembler::next_unread`] at this place.
-    pub fn next_unread(&mut self) -> Result<Option<Event<'_, Unread<'_>>>, Error> {
-        self.0.next_unread(&mut &[][..])
+    /// As [`Assembler::next_with`] at this place.
+    pub fn next_with<'t, T>(
+        &'t mut self,
+        row: impl FnOnce(Change<'t, Unread<'t>>) -> T,
+    ) -> Result<Option<Event<'t, T>>, Error> {
+        self.0.next_with(&mut &[][..], row)
     }
 }
 

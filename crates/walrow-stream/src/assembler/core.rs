@@ -1,7 +1,7 @@
 //! The assembler without its error: it searches for transactions, reads them and returns the
 //! events.
 
-use super::read::{At, Next, Reader, Where, peek};
+use super::read::{At, Next, Reader, Row, Where, peek};
 use super::reading::{Reading, Source};
 use super::search::{Found, Search, Searcher};
 use super::session::Session;
@@ -58,61 +58,74 @@ impl Core {
         }
     }
 
-    /// The next event, with its row unread.
+    /// The next event. A row goes to `row`, unread, and the event holds what `row` returns.
+    ///
+    /// A row takes the shortest way: its parts stay in registers, where an event would be written
+    /// to memory and read again.
     #[inline]
-    pub(super) fn next<'t, 'i: 't>(
+    pub(super) fn next<'t, 'i: 't, T>(
         &'t mut self,
         input: &mut &'i [u8],
-    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
-        let next = loop {
-            let found = match &mut self.phase {
-                Phase::Reading(reading) => {
-                    let mut reader = Reader {
-                        frames: &mut self.frames,
-                        session: &mut self.session,
-                        reading,
-                        seq: &mut self.seq,
-                    };
-                    match reader.next(input) {
-                        Ok(Some(Next::End)) => {
-                            let skipped = self.end_reading();
-                            // It returns no events, but its relations count.
-                            if skipped {
-                                continue;
-                            }
-                            Ok(Some(Next::End))
-                        }
-                        next => next,
-                    }
-                }
-                Phase::Search(_) => self.find(input),
-            };
-            match found {
-                Ok(Some(Next::Begin)) if self.is_skipped() => {}
-                Ok(Some(next)) => break next,
+        row: impl FnOnce(Change<'t, Unread<'t>>) -> T,
+    ) -> Result<Option<Event<'t, T>>, Error> {
+        loop {
+            if let Some(mut reader) = self.reader()
+                && let Some(it) = reader.row(input)
+            {
+                let change = self.change(it)?;
+                return Ok(Some(Event::Change(row(change))));
+            }
+            match self.other(input) {
+                Ok(Some(Next::Row)) => {}
+                Ok(Some(next)) => return self.event(next).map(Some),
                 Ok(None) => return Ok(None),
                 Err(error) => {
                     self.drop_open();
                     return Err(error);
                 }
             }
-        };
-        self.event(next)
+        }
+    }
+
+    /// Finds the next event that is not a row, or reads up to a row.
+    #[inline(never)]
+    fn other<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
+        loop {
+            let Some(mut reader) = self.reader() else {
+                match self.find(input)? {
+                    Some(Next::Begin) if self.is_skipped() => continue,
+                    found => return Ok(found),
+                }
+            };
+            match reader.other(input)? {
+                // It returns no events, but its relations count.
+                Some(Next::End) if self.end_reading() => {}
+                next => return Ok(next),
+            }
+        }
     }
 
     /// Skips the next event of the current transaction. Returns whether there was one before its
     /// end.
     pub(super) fn pass(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
-        let Phase::Reading(reading) = &mut self.phase else {
+        let Some(mut reader) = self.reader() else {
             return Ok(false);
         };
-        let mut reader = Reader {
+        Ok(reader.row(input).is_some() || !matches!(reader.other(input)?, None | Some(Next::End)))
+    }
+
+    /// Reads the current transaction, if there is one.
+    #[inline]
+    const fn reader(&mut self) -> Option<Reader<'_>> {
+        let Phase::Reading(reading) = &mut self.phase else {
+            return None;
+        };
+        Some(Reader {
             frames: &mut self.frames,
             session: &mut self.session,
             reading,
             seq: &mut self.seq,
-        };
-        Ok(!matches!(reader.next(input)?, None | Some(Next::End)))
+        })
     }
 
     /// Whether the current transaction is skipped.
@@ -168,36 +181,40 @@ impl Core {
         }))
     }
 
-    /// Makes the event, which borrows from the assembler and the input.
+    /// Makes the change, which borrows from the assembler and the input.
     #[inline]
-    fn event<'t, 'i: 't>(
-        &'t mut self,
-        next: Next<'i>,
-    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
+    fn change<'t, 'i: 't>(&'t mut self, row: Row<'i>) -> Result<Change<'t, Unread<'t>>, Error> {
+        let seq = self.seq;
+        self.seq = seq.saturating_add(1);
+        let (Some(peek), Some(relation)) = (
+            self.peek(row.at),
+            self.session.relations.recent(row.relation),
+        ) else {
+            return Err(self.lost(row.at));
+        };
+        Ok(Change {
+            seq,
+            lsn: peek.start(),
+            offset: row.at.offset,
+            relation,
+            row: Unread::new(peek, &self.context),
+        })
+    }
+
+    #[inline]
+    fn peek<'t, 'i: 't>(&'t self, at: At<'i>) -> Option<Peek<'t>> {
         let source = match &self.phase {
             Phase::Reading(reading) => &reading.source,
             Phase::Search(_) => &Source::Input,
         };
-        Ok(Some(match next {
-            Next::Row(at, place) => {
-                let seq = self.seq;
-                self.seq = seq.saturating_add(1);
-                let (Some(peek), Some(relation)) = (
-                    peek(at.frame, &self.frames, source),
-                    self.session.relations.recent(place),
-                ) else {
-                    return Err(self.lost(at));
-                };
-                Event::Change(Change {
-                    seq,
-                    lsn: peek.start(),
-                    offset: at.offset,
-                    relation,
-                    row: Unread::new(peek, &self.context),
-                })
-            }
+        peek(at.frame, &self.frames, source)
+    }
+
+    /// Makes the event, which borrows from the assembler and the input.
+    fn event<'t, 'i: 't, T>(&'t mut self, next: Next<'i>) -> Result<Event<'t, T>, Error> {
+        Ok(match next {
             Next::Message(at, outside) => {
-                let Some(peek) = peek(at.frame, &self.frames, source) else {
+                let Some(peek) = self.peek(at) else {
                     return Err(self.lost(at));
                 };
                 let context = self.context;
@@ -219,12 +236,12 @@ impl Core {
                 transaction: &self.session.transaction,
                 changes: self.seq,
             },
-            Next::Skipped => Event::Skipped,
+            Next::Row | Next::Skipped => Event::Skipped,
             Next::SessionStart => Event::SessionStart,
             Next::ServerError => Event::ServerError {
                 sqlstate: &self.session.sqlstate,
             },
-        }))
+        })
     }
 
     /// The frame is no longer there. No stream can cause this.

@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::frames::Frames;
 use crate::relation::Relation;
 use crate::spool::Spool;
-use crate::transaction::{Event, Prepared, Unread};
+use crate::transaction::{Change, Event, Prepared, Unread};
 use crate::undecided::Earlier;
 pub use committed::Committed;
 use std::sync::Arc;
@@ -188,15 +188,14 @@ impl Assembler {
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }
-        let event = self.core.next(input).and_then(|event| match event {
-            None => Ok(None),
-            Some(event) => event.read().map(Some),
-        });
+        let event = self.core.next(input, |change| change.read());
+        let event = event.and_then(|event| event.map(Event::transpose).transpose());
         event.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
-    /// As [`Assembler::next`], but rows are unread: a caller that puts them into columns reads and
-    /// checks each cell only once.
+    /// As [`Assembler::next`], but a row goes to `row` before its cells are read, and the event holds
+    /// what `row` returns. A caller that puts rows into columns reads and checks each cell only
+    /// once.
     ///
     /// If [`UnreadRow`](walrow_wire::UnreadRow) finds that a row does not follow the protocol,
     /// [`Change::read`](crate::Change) returns the error, and the caller must stop.
@@ -205,14 +204,15 @@ impl Assembler {
     /// # Errors
     /// As [`Assembler::next`].
     #[inline]
-    pub fn next_unread<'t, 'i: 't>(
+    pub fn next_with<'t, 'i: 't, T>(
         &'t mut self,
         input: &mut &'i [u8],
-    ) -> Result<Option<Event<'t, Unread<'t>>>, Error> {
+        row: impl FnOnce(Change<'t, Unread<'t>>) -> T,
+    ) -> Result<Option<Event<'t, T>>, Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }
-        match self.core.next(input) {
+        match self.core.next(input, row) {
             Err(error) => Err(self.failure.insert(error).clone()),
             event => event,
         }

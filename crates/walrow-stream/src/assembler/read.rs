@@ -1,8 +1,9 @@
 //! The events of one committed transaction, from its messages.
 //!
 //! A row's path is short: look up its relation, take its frame, and return both without reading any
-//! cell. A frame is taken only when its message is returned or skipped. So a row stays in place
-//! while the relation version that it uses is returned first.
+//! cell ([`Reader::row`]). All else goes through [`Reader::other`]. A frame is taken only when its
+//! message is returned or skipped. So a row stays in place while the relation version that it uses
+//! is returned first.
 
 use super::reading::{Reading, Source};
 use super::session::Session;
@@ -19,10 +20,18 @@ use walrow_wire::{self as wire, Kind, Peek};
 /// After this many skipped frames, the caller gets [`Event::Skipped`](crate::Event::Skipped).
 const PASSED: usize = 1 << 14;
 
-/// The next event, before it borrows from the assembler.
+/// A row to return.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'i> {
+    pub(super) at: At<'i>,
+    /// The place of its relation in the cache.
+    pub(super) relation: usize,
+}
+
+/// What comes next, before it borrows from the assembler.
 pub(super) enum Next<'i> {
-    /// A row of the relation at this place.
-    Row(At<'i>, usize),
+    /// A row, for [`Reader::row`].
+    Row,
     Truncate(Box<Truncate>),
     /// A logical message, inside or outside a transaction.
     Message(At<'i>, Outside),
@@ -63,43 +72,65 @@ pub(super) struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    /// Finds the next row or message of the committed transaction, or its end.
+    /// Takes the next frame if it is a row to return.
     #[inline]
-    pub(super) fn next<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
+    pub(super) fn row<'i>(&mut self, input: &mut &'i [u8]) -> Option<Row<'i>> {
+        if self.reading.skipped || self.session.relations.has_new() {
+            return None;
+        }
+        let at = self.at_hand(input).or_else(|| match self.front(input) {
+            Ok(Front::At(at)) => Some(at),
+            // `Reader::other` finds the same.
+            _ => None,
+        })?;
+        let peek = peek(at.frame, self.frames, &self.reading.source)?;
+        if self.is_aborted(&peek) {
+            return None;
+        }
+        let row = peek.row(self.reading.is_streamed())?;
+        let Lookup::Known(relation) = self.session.relations.look_up(row.relation()) else {
+            return None;
+        };
+        self.take(at, input);
+        Some(Row { at, relation })
+    }
+
+    /// Nearly always, the frame is at the front of the input.
+    #[inline]
+    fn at_hand<'i>(&self, input: &'i [u8]) -> Option<At<'i>> {
+        match &self.reading.source {
+            Source::Input if self.frames.is_clear() => {
+                let (peek, _) = Peek::split(input)?;
+                (peek.size() <= self.frames.limit()).then(|| At {
+                    frame: Where::Input(peek),
+                    offset: self.frames.offset(),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Finds what comes next, if it is not a row to return: a message, or the end.
+    pub(super) fn other<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         for _ in 0..PASSED {
             if let Some(relation) = self.session.relations.next_new() {
                 return Ok(Some(Next::Relation(relation)));
             }
-            // Nearly always the frame is at the front of the input.
-            let at_hand = match &self.reading.source {
-                Source::Input if self.frames.is_clear() => Peek::split(input),
-                _ => None,
-            };
-            let at = match at_hand {
-                Some((peek, _)) if peek.size() <= self.frames.limit() => At {
-                    frame: Where::Input(peek),
-                    offset: self.frames.offset(),
-                },
-                _ => match self.front(input)? {
-                    Front::At(at) => at,
-                    Front::Other => continue,
-                    Front::End => return Ok(Some(Next::End)),
-                    Front::Cut => return Ok(None),
-                },
+            let at = match self.front(input)? {
+                Front::At(at) => at,
+                Front::Other => continue,
+                Front::End => return Ok(Some(Next::End)),
+                Front::Cut => return Ok(None),
             };
             let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
                 continue;
             };
-            let kind = peek.kind();
-            if kind.is_row() && !self.reading.skipped && !self.is_aborted(&peek) {
+            if peek.kind().is_row() && !self.reading.skipped && !self.is_aborted(&peek) {
                 let Some(row) = peek.row(self.reading.is_streamed()) else {
                     return Err(self.refuse(&peek, at.offset));
                 };
                 match self.session.relations.look_up(row.relation()) {
-                    Lookup::Known(place) => {
-                        self.take(at, input);
-                        return Ok(Some(Next::Row(at, place)));
-                    }
+                    Lookup::Known(_) => return Ok(Some(Next::Row)),
                     Lookup::LeftOut => {
                         *self.seq = self.seq.saturating_add(1);
                         self.take(at, input);
@@ -107,7 +138,7 @@ impl Reader<'_> {
                     Lookup::New => {}
                     Lookup::Unknown => return Err(self.refuse(&peek, at.offset)),
                 }
-            } else if let Some(next) = self.other(at, input)? {
+            } else if let Some(next) = self.message(at, input)? {
                 return Ok(Some(next));
             }
         }
@@ -115,8 +146,7 @@ impl Reader<'_> {
     }
 
     /// Takes a message that is not a row to return.
-    #[inline(never)]
-    fn other<'i>(&mut self, at: At<'i>, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
+    fn message<'i>(&mut self, at: At<'i>, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
             return Ok(None);
         };
@@ -170,6 +200,7 @@ impl Reader<'_> {
     }
 
     /// The next frame, from the input or the spool.
+    #[inline(never)]
     fn front<'i>(&mut self, input: &mut &'i [u8]) -> Result<Front<'i>, Error> {
         let (frame, offset) = match &mut self.reading.source {
             Source::Input => {

@@ -160,6 +160,14 @@ impl<'a> UnreadTuple<'a> {
         Some(cell)
     }
 
+    /// The cell at this index, without reading it here. `None` if the tuple has no such cell.
+    pub fn nth(mut self, index: usize) -> Option<Cell<'a>> {
+        for _ in 0..index {
+            self.cell()?;
+        }
+        (index < self.len()).then(|| self.cell())?
+    }
+
     /// Bytes of the message that were not read.
     #[inline]
     pub const fn unread(&self) -> usize {
