@@ -137,7 +137,7 @@ impl Decoder {
             }
         }
         let mut rest = input;
-        match self.advance(&mut rest) {
+        match self.advance(&mut rest, Full::Return) {
             Ok(_) => Ok(input.len().saturating_sub(rest.len())),
             Err(error) => Err(self.fail(error)),
         }
@@ -176,7 +176,7 @@ impl Decoder {
         let mut rest = chunks.rest();
         let mut result = Ok(true);
         while result == Ok(true) && !self.tables.has_batch() {
-            result = self.advance(&mut rest);
+            result = self.advance(&mut rest, Full::Return);
         }
         chunks.at = chunks.frames.len().saturating_sub(rest.len());
         self.chunks = chunks;
@@ -185,9 +185,15 @@ impl Decoder {
 
     /// Decodes up to a full batch, or for a limited number of steps. Returns whether it can
     /// continue without more input.
-    fn advance(&mut self, rest: &mut &[u8]) -> Result<bool, Error> {
+    fn advance(&mut self, rest: &mut &[u8], full: Full) -> Result<bool, Error> {
         let mut steps = STEPS;
-        while steps > 0 && !self.tables.has_batch() {
+        while steps > 0 {
+            if self.tables.has_batch() {
+                match full {
+                    Full::Return => break,
+                    Full::Finish => self.tables.finish_due()?,
+                }
+            }
             match self.step(rest)? {
                 0 => return Ok(false),
                 taken => steps = steps.saturating_sub(taken),
@@ -250,11 +256,8 @@ impl Decoder {
     fn drain(&mut self) -> Result<(), Error> {
         let chunks = std::mem::take(&mut self.chunks);
         let mut rest = chunks.rest();
-        while self.step(&mut rest)? > 0 {
-            // Nobody takes batches here, and the builders must stay within their limits.
-            self.tables.finish_due()?;
-        }
-        Ok(())
+        while self.advance(&mut rest, Full::Finish)? {}
+        self.tables.finish_due()
     }
 
     #[cold]
@@ -433,6 +436,15 @@ impl Decoder {
     pub fn server_error(&self) -> Option<&str> {
         self.tables.server_error.as_deref()
     }
+}
+
+/// What to do with full batches.
+#[derive(Clone, Copy)]
+enum Full {
+    /// Return, so that the caller can take them.
+    Return,
+    /// Finish them. Nobody takes batches now, and the builders must stay within their limits.
+    Finish,
 }
 
 /// The number of steps after which [`Decoder::decode`] returns without a full batch.

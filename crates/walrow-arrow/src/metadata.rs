@@ -158,6 +158,8 @@ pub(crate) struct Metadata {
     unsent: Vec<u32>,
     /// Each row that has unsent columns, with the end of its part of `unsent`.
     unsent_ends: Vec<(usize, usize)>,
+    /// The last of these ends.
+    noted: usize,
 }
 
 /// The bytes of an unsent column in a row without its name: its index, and the name's offset.
@@ -171,6 +173,7 @@ impl Metadata {
             runs: Vec::new(),
             unsent: Vec::new(),
             unsent_ends: Vec::new(),
+            noted: 0,
         }
     }
 
@@ -189,14 +192,11 @@ impl Metadata {
             change_type,
             key_only,
         });
-        if self.unsent.len() > self.unsent_end() {
+        if self.unsent.len() > self.noted {
             self.unsent_ends.push((self.len(), self.unsent.len()));
+            self.noted = self.unsent.len();
         }
         self.seqs.push(seq);
-    }
-
-    fn unsent_end(&self) -> usize {
-        self.unsent_ends.last().map_or(0, |(_, end)| *end)
     }
 
     /// Notes that the column at this index is unsent in the next row.
@@ -210,7 +210,8 @@ impl Metadata {
         self.seqs.truncate(rows);
         self.runs.retain(|(start, _)| *start < rows);
         self.unsent_ends.retain(|(row, _)| *row < rows);
-        self.unsent.truncate(self.unsent_end());
+        self.noted = self.unsent_ends.last().map_or(0, |(_, end)| *end);
+        self.unsent.truncate(self.noted);
     }
 
     /// Returns the columns as arrays. `always` lists the columns that are unsent in every row, and

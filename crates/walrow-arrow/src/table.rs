@@ -202,6 +202,7 @@ impl Table {
         self.metadata.begin(current.commit);
     }
 
+    #[cold]
     fn begin_batch(&mut self) {
         let mut inner = 0;
         if let Some(layout) = &self.layout {

@@ -116,11 +116,14 @@ impl Reader<'_> {
             if let Some(relation) = self.session.relations.next_new() {
                 return Ok(Some(Next::Relation(relation)));
             }
-            let at = match self.front(input)? {
-                Front::At(at) => at,
-                Front::Other => continue,
-                Front::End => return Ok(Some(Next::End)),
-                Front::Cut => return Ok(None),
+            let at = match self.at_hand(input) {
+                Some(at) => at,
+                None => match self.front(input)? {
+                    Front::At(at) => at,
+                    Front::Other => continue,
+                    Front::End => return Ok(Some(Next::End)),
+                    Front::Cut => return Ok(None),
+                },
             };
             let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
                 continue;

@@ -119,37 +119,45 @@ impl<'i> Run<'i> {
         self.start.get(..size).unwrap_or_default()
     }
 
-    /// Adds frames that the search does not need to parse.
+    /// Adds frames that the search does not need to parse. Returns the first other frame and the
+    /// bytes after it, if it is a whole message.
     #[inline]
-    fn pass_rows(&mut self, search: &Search, frames: &Frames) {
-        match search {
-            Search::Between => {}
+    fn pass_rows(&mut self, search: &Search, frames: &Frames) -> Option<(Peek<'i>, &'i [u8])> {
+        let front = match search {
             Search::Plain(_) => self.pass_while(frames, |peek| peek.kind().carries_xid()),
-            Search::Block(open) => {
-                // A row of another relation may use a version that the transaction must keep.
-                if let Some(relation) = open.relation {
-                    self.pass_while(frames, |peek| {
-                        let row = peek.row(open.streamed);
-                        row.is_some_and(|row| row.relation() == relation)
-                    });
-                }
+            // A row of another relation may use a version that the transaction must keep.
+            Search::Block(open) if let Some(relation) = open.relation => {
+                self.pass_while(frames, |peek| {
+                    let row = peek.row(open.streamed);
+                    row.is_some_and(|row| row.relation() == relation)
+                })
             }
-        }
+            Search::Between | Search::Block(_) => Peek::split(self.rest),
+        };
+        front.filter(|(peek, _)| peek.size() <= frames.limit())
     }
 
     #[inline]
-    fn pass_while(&mut self, frames: &Frames, belongs: impl Fn(&Peek<'_>) -> bool) {
+    fn pass_while(
+        &mut self,
+        frames: &Frames,
+        belongs: impl Fn(&Peek<'_>) -> bool,
+    ) -> Option<(Peek<'i>, &'i [u8])> {
         let (mut rest, mut fed) = (self.rest, self.fed);
-        while let Some((peek, behind)) = Peek::split(rest) {
+        let front = loop {
+            let Some((peek, behind)) = Peek::split(rest) else {
+                break None;
+            };
             if !belongs(&peek) || peek.size() > frames.limit() {
-                break;
+                break Some((peek, behind));
             }
             std::hint::black_box(rest.get(AHEAD).copied());
             std::hint::black_box(rest.get(AHEAD.saturating_add(CACHE_LINE)).copied());
             fed = fed.saturating_add(frames.fed(peek.size()));
             rest = behind;
-        }
+        };
         (self.rest, self.fed) = (rest, fed);
+        front
     }
 }
 
@@ -186,7 +194,11 @@ impl Searcher<'_> {
         let span = self.span(self.frames.completed().len());
         let frame = self.frames.completed();
         let at = |fault: Fault| fault.at(self.frames, span.offset);
-        let step = self.session.step(self.search, frame).map_err(at)?;
+        let step = match Peek::new(frame) {
+            Some(peek) => self.session.step(self.search, &peek),
+            None => self.session.step_server(self.search, frame),
+        };
+        let step = step.map_err(at)?;
         if let Step::Keep = step {
             self.session.spool(self.search, frame, span).map_err(at)?;
         }
@@ -197,22 +209,27 @@ impl Searcher<'_> {
     fn find_in<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Found<'i>>, Error> {
         let mut run = Run::new(input);
         loop {
-            run.pass_rows(self.search, self.frames);
+            let front = run.pass_rows(self.search, self.frames);
             let offset = self.frames.offset().saturating_add(run.fed);
-            let Some(size) = self.frames.size(run.rest, offset)? else {
-                self.spool(&run)?;
-                *input = run.rest;
-                // The frame is cut, so this takes the rest of the input.
-                self.frames.front(input)?;
-                return Ok(None);
+            let (frame, behind, step) = if let Some((peek, behind)) = front {
+                if self.search.ends_with(&peek) {
+                    self.spool(&run)?;
+                    run = Run::new(run.rest);
+                }
+                let step = self.session.step(self.search, &peek);
+                (peek.frame(), behind, step)
+            } else {
+                let Some(size) = self.frames.size(run.rest, offset)? else {
+                    self.spool(&run)?;
+                    *input = run.rest;
+                    // The frame is cut, so this takes the rest of the input.
+                    self.frames.front(input)?;
+                    return Ok(None);
+                };
+                let (frame, behind) = run.rest.split_at_checked(size).unwrap_or((run.rest, &[]));
+                (frame, behind, self.session.step_server(self.search, frame))
             };
-            let (frame, behind) = run.rest.split_at_checked(size).unwrap_or((run.rest, &[]));
-            let fed = self.frames.fed(size);
-            if self.search.ends_with(frame) {
-                self.spool(&run)?;
-                run = Run::new(run.rest);
-            }
-            let step = self.session.step(self.search, frame);
+            let fed = self.frames.fed(frame.len());
             match step.map_err(|fault| fault.at(self.frames, offset))? {
                 Step::Keep => run.push(behind, fed),
                 Step::Pass => {
@@ -286,9 +303,9 @@ impl Searcher<'_> {
 }
 
 impl Search {
-    /// Whether the frame ends the block.
-    fn ends_with(&self, frame: &[u8]) -> bool {
-        matches!(self, Self::Block(_)) && Peek::new(frame).is_some_and(|it| it.kind().ends_block())
+    /// Whether the message ends the block.
+    fn ends_with(&self, peek: &Peek<'_>) -> bool {
+        matches!(self, Self::Block(_)) && peek.kind().ends_block()
     }
 }
 
@@ -309,12 +326,9 @@ impl Session {
 }
 
 impl Session {
-    /// Takes one frame.
+    /// Takes one message.
     #[inline]
-    fn step(&mut self, search: &mut Search, frame: &[u8]) -> Result<Step, Fault> {
-        let Some(peek) = Peek::new(frame) else {
-            return self.step_server(search, frame);
-        };
+    fn step(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
         let at = |error| Fault::from(error).near(peek.start());
         match search {
             Search::Between => match peek.kind() {
@@ -330,7 +344,7 @@ impl Session {
                     *search = Search::Plain(None);
                     Ok(Step::Pass)
                 }
-                _ => self.step_between(search, &peek),
+                _ => self.step_between(search, peek),
             },
             Search::Plain(_) => match peek.kind() {
                 kind if kind.carries_xid() => Ok(Step::Keep),
@@ -346,19 +360,20 @@ impl Session {
                     transaction.commit_time = commit.commit_time;
                     Ok(Step::Commit)
                 }
-                _ => self.step_plain(&peek),
+                _ => self.step_plain(peek),
             },
             Search::Block(_) if peek.kind().ends_block() => {
                 if let Search::Block(open) = std::mem::take(search) {
-                    self.end_block(open, &peek)?;
+                    self.end_block(open, peek)?;
                 }
                 Ok(Step::Pass)
             }
-            Search::Block(open) => self.step_block(open, &peek),
+            Search::Block(open) => self.step_block(open, peek),
         }
     }
 
     /// Takes a frame without a pgoutput message.
+    #[cold]
     fn step_server(&mut self, search: &mut Search, frame: &[u8]) -> Result<Step, Fault> {
         let [tag, _, _, _, _, body @ ..] = frame else {
             return Ok(Step::Pass);
