@@ -30,6 +30,7 @@ pub(crate) struct Table {
     /// Bytes of the empty builders, and bytes reserved for expected rows.
     base: usize,
     reserved: usize,
+    held: usize,
     /// The minimum bytes of a row.
     row_bytes: usize,
     /// Columns whose values can be much larger than their cells.
@@ -153,6 +154,7 @@ impl Table {
             unsent_bytes: 0,
             base: 0,
             reserved: 0,
+            held: 0,
             expected_rows: 0,
         }
     }
@@ -166,11 +168,18 @@ impl Table {
         self.bytes.saturating_add(self.unsent_bytes)
     }
 
-    /// Estimated bytes of memory. A growing vector may reserve twice the bytes that it holds.
-    pub(crate) fn held(&self) -> usize {
-        self.base
+    /// Estimated bytes of memory.
+    pub(crate) const fn held(&self) -> usize {
+        self.held
+    }
+
+    /// A growing vector may reserve twice the bytes that it holds.
+    #[inline]
+    fn estimate(&mut self) {
+        self.held = self
+            .base
             .saturating_add(self.bytes())
-            .saturating_add(self.bytes().max(self.reserved))
+            .saturating_add(self.bytes().max(self.reserved));
     }
 
     pub(crate) const fn has_layout(&self) -> bool {
@@ -235,6 +244,7 @@ impl Table {
             self.truncate(before.0);
             (_, self.bytes, self.unsent_bytes) = before;
         }
+        self.estimate();
         appended
     }
 
@@ -344,6 +354,7 @@ impl Table {
         self.metadata.append(ChangeType::Truncate, seq, false);
         self.rows.push();
         self.bytes = self.bytes.saturating_add(self.row_bytes);
+        self.estimate();
     }
 
     /// The error of a cell in the column at this index.
@@ -397,7 +408,7 @@ impl Table {
         let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
         let rows = self.rows.finish();
         (self.bytes, self.unsent_bytes) = (0, 0);
-        (self.base, self.reserved) = (0, 0);
+        (self.base, self.reserved, self.held) = (0, 0, 0);
         self.expected_rows = if full { rows } else { 0 };
         let Some(layout) = &self.layout else {
             let error = Error::internal("no layout");

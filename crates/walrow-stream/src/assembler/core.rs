@@ -1,7 +1,7 @@
 //! The assembler without its error: it searches for transactions, reads them and returns the
 //! events.
 
-use super::read::{At, Next, Reader, Row, Where, peek};
+use super::read::{At, Front, Next, Reader, Row, Where, peek};
 use super::reading::{Reading, Source};
 use super::search::{Found, Search, Searcher};
 use super::session::Session;
@@ -69,11 +69,17 @@ impl Core {
         row: impl FnOnce(Change<'t, Unread<'t>>) -> T,
     ) -> Result<Option<Event<'t, T>>, Error> {
         loop {
-            if let Some(mut reader) = self.reader()
-                && let Some(it) = reader.row(input)
-            {
-                let change = self.change(it)?;
-                return Ok(Some(Event::Change(row(change))));
+            let front = self.reader().map(|mut reader| reader.take_front(input));
+            match front {
+                Some(Front::Row(it)) => {
+                    let change = self.change(it)?;
+                    return Ok(Some(Event::Change(row(change))));
+                }
+                Some(Front::End) => {
+                    self.end_reading();
+                    return Ok(Some(self.commit()));
+                }
+                Some(Front::Other) | None => {}
             }
             match self.other(input) {
                 Ok(Some(Next::Row)) => {}
@@ -111,7 +117,11 @@ impl Core {
         let Some(mut reader) = self.reader() else {
             return Ok(false);
         };
-        Ok(reader.row(input).is_some() || !matches!(reader.other(input)?, None | Some(Next::End)))
+        Ok(match reader.take_front(input) {
+            Front::Row(_) => true,
+            Front::End => false,
+            Front::Other => !matches!(reader.other(input)?, None | Some(Next::End)),
+        })
     }
 
     /// Reads the current transaction, if there is one.
@@ -232,16 +242,20 @@ impl Core {
                 seq: self.seq,
             },
             Next::Begin => Event::Begin(&self.session.transaction),
-            Next::End => Event::Commit {
-                transaction: &self.session.transaction,
-                changes: self.seq,
-            },
+            Next::End => self.commit(),
             Next::Row | Next::Skipped => Event::Skipped,
             Next::SessionStart => Event::SessionStart,
             Next::ServerError => Event::ServerError {
                 sqlstate: &self.session.sqlstate,
             },
         })
+    }
+
+    const fn commit<T>(&self) -> Event<'_, T> {
+        Event::Commit {
+            transaction: &self.session.transaction,
+            changes: self.seq,
+        }
     }
 
     /// The frame is no longer there. No stream can cause this.

@@ -1,7 +1,7 @@
 //! The events of one committed transaction, from its messages.
 //!
 //! A row's path is short: look up its relation, take its frame, and return both without reading any
-//! cell ([`Reader::row`]). All else goes through [`Reader::other`]. A frame is taken only when its
+//! cell ([`Reader::take_front`]). All else goes through [`Reader::other`]. A frame is taken only when its
 //! message is returned or skipped. So a row stays in place while the relation version that it uses
 //! is returned first.
 
@@ -28,9 +28,18 @@ pub(super) struct Row<'i> {
     pub(super) relation: usize,
 }
 
+/// What [`Reader::take_front`] took.
+pub(super) enum Front<'i> {
+    Row(Row<'i>),
+    /// The transaction's Commit.
+    End,
+    /// Nothing: [`Reader::other`] finds what comes next.
+    Other,
+}
+
 /// What comes next, before it borrows from the assembler.
 pub(super) enum Next<'i> {
-    /// A row, for [`Reader::row`].
+    /// A row, for [`Reader::take_front`].
     Row,
     Truncate(Box<Truncate>),
     /// A logical message, inside or outside a transaction.
@@ -72,27 +81,38 @@ pub(super) struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    /// Takes the next frame if it is a row to return.
+    /// Takes the next frame if it is a row to return, or the Commit of a transaction in the input.
     #[inline]
-    pub(super) fn row<'i>(&mut self, input: &mut &'i [u8]) -> Option<Row<'i>> {
+    pub(super) fn take_front<'i>(&mut self, input: &mut &'i [u8]) -> Front<'i> {
         if self.reading.skipped || self.session.relations.has_new() {
-            return None;
+            return Front::Other;
         }
-        let at = self.at_hand(input).or_else(|| match self.front(input) {
-            Ok(Front::At(at)) => Some(at),
-            // `Reader::other` finds the same.
-            _ => None,
-        })?;
-        let peek = peek(at.frame, self.frames, &self.reading.source)?;
+        let at = match self.at_hand(input) {
+            Some(at) => at,
+            None => match self.frame(input) {
+                Ok(Found::At(at)) => at,
+                // `Reader::other` finds the same.
+                _ => return Front::Other,
+            },
+        };
+        let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
+            return Front::Other;
+        };
         if self.is_aborted(&peek) {
-            return None;
+            return Front::Other;
         }
-        let row = peek.row(self.reading.is_streamed())?;
+        let Some(row) = peek.row(self.reading.is_streamed()) else {
+            if peek.kind() == Kind::Commit {
+                self.take(at, input);
+                return Front::End;
+            }
+            return Front::Other;
+        };
         let Lookup::Known(relation) = self.session.relations.look_up(row.relation()) else {
-            return None;
+            return Front::Other;
         };
         self.take(at, input);
-        Some(Row { at, relation })
+        Front::Row(Row { at, relation })
     }
 
     /// Nearly always, the frame is at the front of the input.
@@ -118,11 +138,11 @@ impl Reader<'_> {
             }
             let at = match self.at_hand(input) {
                 Some(at) => at,
-                None => match self.front(input)? {
-                    Front::At(at) => at,
-                    Front::Other => continue,
-                    Front::End => return Ok(Some(Next::End)),
-                    Front::Cut => return Ok(None),
+                None => match self.frame(input)? {
+                    Found::At(at) => at,
+                    Found::Other => continue,
+                    Found::End => return Ok(Some(Next::End)),
+                    Found::Cut => return Ok(None),
                 },
             };
             let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
@@ -204,11 +224,11 @@ impl Reader<'_> {
 
     /// The next frame, from the input or the spool.
     #[inline(never)]
-    fn front<'i>(&mut self, input: &mut &'i [u8]) -> Result<Front<'i>, Error> {
+    fn frame<'i>(&mut self, input: &mut &'i [u8]) -> Result<Found<'i>, Error> {
         let (frame, offset) = match &mut self.reading.source {
             Source::Input => {
                 let Some(place) = self.frames.front(input)? else {
-                    return Ok(Front::Cut);
+                    return Ok(Found::Cut);
                 };
                 let frame = match place {
                     Place::Completed => Some(Where::Completed),
@@ -216,7 +236,7 @@ impl Reader<'_> {
                 };
                 let Some(frame) = frame.filter(|it| self.is_message(*it)) else {
                     self.frames.take(place, input);
-                    return Ok(Front::Other);
+                    return Ok(Found::Other);
                 };
                 (frame, self.frames.offset())
             }
@@ -226,19 +246,19 @@ impl Reader<'_> {
                 let spot = spot.map_err(|error| Fault::from(error).at(self.frames, end))?;
                 let Some(spot) = spot else {
                     // A transaction ends where its spool does.
-                    return Ok(Front::End);
+                    return Ok(Found::End);
                 };
                 // Errors in a restored transaction are reported at its commit.
                 let restored = it.reader.is_restored();
                 let offset = if restored { end } else { spot.offset };
                 if Peek::new(it.reader.frame(spot)).is_none() {
                     it.reader.take(spot);
-                    return Ok(Front::Other);
+                    return Ok(Found::Other);
                 }
                 (Where::Spool(spot), offset)
             }
         };
-        Ok(Front::At(At { frame, offset }))
+        Ok(Found::At(At { frame, offset }))
     }
 
     fn is_message(&self, frame: Where<'_>) -> bool {
@@ -271,7 +291,7 @@ impl Reader<'_> {
 }
 
 /// What the next frame is.
-enum Front<'i> {
+enum Found<'i> {
     At(At<'i>),
     /// A frame without a message. It was taken.
     Other,
