@@ -65,7 +65,7 @@ def count(valgrind: str, once: Path, reader: str, path: Path) -> int:
     ).stderr
     found = re.search(r"Collected\s*:\s*(\d+)", out)
     if found is None:
-        message = "valgrind told no count"
+        message = "valgrind printed no count"
         raise RuntimeError(message)
     return int(found.group(1))
 

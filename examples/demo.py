@@ -146,7 +146,7 @@ def _wal_end(server: Server) -> int:
         (end,) = connection.execute(
             "SELECT pg_current_wal_insert_lsn() - '0/0'"
         ).fetchone() or (0,)
-        # Of how far it has read the server tells only the ends of records: this is one more.
+        # The server reports only the ends of records as its position: this writes one more.
         connection.execute("CHECKPOINT")
     return int(end)
 

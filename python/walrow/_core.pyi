@@ -205,7 +205,7 @@ class Decoder:
 
     @property
     def position(self) -> Lsn:
-        """The end LSN up to which everything was returned; 0 at the beginning."""
+        """The end LSN up to which everything was returned. It begins at `start`."""
 
     @property
     def unfinished(self) -> bool:
@@ -282,7 +282,7 @@ class Reader:
 
     @property
     def position(self) -> Lsn:
-        """The end LSN up to which everything was returned; 0 at the beginning."""
+        """The end LSN up to which everything was returned. It begins at `start`."""
 
     @property
     def unfinished(self) -> bool:

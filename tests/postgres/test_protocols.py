@@ -342,7 +342,7 @@ def named(relation: Relation) -> Relation:
     """The relation, without what a schema's renaming makes of it.
 
     Whether rows that were written meanwhile come under the old name or the new one
-    depends on what the server sent before, and server 14 does not tell of it at all.
+    depends on what the server sent before, and server 14 does not send it at all.
     """
     renamed = relation.schema.startswith("common")
     return replace(relation, schema="common") if renamed else relation

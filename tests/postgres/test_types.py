@@ -59,7 +59,7 @@ def about(is_about: Callable[[Kind, int], object]) -> Callable[[Claim], Claim]:
 
 Claim = TypeVar("Claim", bound="Callable[..., None]")
 _ABOUT: dict[Any, Callable[[Kind, int], object]] = {}
-_SEVERAL = "an array of other dimensions than its own"
+_SEVERAL = "an array with another number of dimensions than its column"
 
 
 def kinds_on(server: Server) -> list[Kind]:

@@ -130,7 +130,7 @@ def test_name_in_two_schemas_is_refused() -> None:
         if len({b.table for b in walrow.read(schemas.path) if b.table_name == name}) > 1
     ]
     assert ambiguous, "the capture has one name in two schemas"
-    with pytest.raises(walrow.SchemaError, match="both meant"):
+    with pytest.raises(walrow.SchemaError, match="the name matches"):
         list(walrow.read(schemas.path, table=ambiguous[0]))
 
 

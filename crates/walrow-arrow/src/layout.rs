@@ -283,7 +283,7 @@ impl Layout {
         let columns = relation.columns.iter().map(|column| {
             let name = column.type_name.as_ref();
             let name = name.map_or(0, |it| it.namespace.len().saturating_add(it.name.len()));
-            (PLAN_BYTES.saturating_add(FIELD_BYTES))
+            (FORM_BYTES.saturating_add(FIELD_BYTES))
                 .saturating_add(column.name.len())
                 .saturating_add(name.saturating_mul(2))
         });
@@ -292,7 +292,7 @@ impl Layout {
 
     /// The bytes of memory of the layout and its relation.
     pub(crate) fn bytes(&self) -> usize {
-        let columns = self.forms.len().saturating_mul(PLAN_BYTES);
+        let columns = self.forms.len().saturating_mul(FORM_BYTES);
         let inner = self.inner_types.saturating_mul(INNER_BYTES);
         columns
             .saturating_add(inner)
@@ -306,7 +306,7 @@ const FIELD_BYTES: usize = 1024;
 /// The bytes of a layout without its columns.
 const LAYOUT_BYTES: usize = 2048;
 /// The bytes of a column's form and of its definition in the relation.
-const PLAN_BYTES: usize = 256;
+const FORM_BYTES: usize = 256;
 /// The bytes of a type inside a column's type, with its forms and fields.
 const INNER_BYTES: usize = 512;
 

@@ -158,7 +158,7 @@ impl Decoder {
         restored.map_err(|error| errors::raise(&error))
     }
 
-    /// The end LSN up to which everything was returned; 0 at the beginning.
+    /// The end LSN up to which everything was returned. It begins at `start`.
     #[getter]
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         lsn::new(py, lock(&self.0)?.decoder.position())

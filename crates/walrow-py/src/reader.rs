@@ -103,7 +103,7 @@ impl Reader {
         }
     }
 
-    /// The end LSN up to which everything was returned; 0 at the beginning.
+    /// The end LSN up to which everything was returned. It begins at `start`.
     #[getter]
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         lsn::new(py, lock(&self.engine)?.decoder.position())
@@ -161,7 +161,7 @@ impl Reader {
     fn schema(&self, py: Python<'_>) -> PyResult<Schema> {
         if !self.one_schema {
             return Err(PyTypeError::new_err(
-                "batches of several tables have no common schema and are no Arrow stream: choose \
+                "batches of several tables have no common schema, so they are not an Arrow stream: choose \
                  one with table= and no side_tables=, or take the batches one by one",
             ));
         }
@@ -262,7 +262,7 @@ impl Stream {
             .try_lock()
             .map_err(|_| "the reader is already in use by another thread".to_owned())?;
         if !self.begun && engine.is_exhausted() {
-            return Err("the reader was read to its end already: read the source again".to_owned());
+            return Err("all batches of this reader were taken: read the source again".to_owned());
         }
         self.begun = true;
         let batch = engine.next().map_err(|failure| {

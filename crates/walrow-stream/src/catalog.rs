@@ -305,7 +305,7 @@ impl TryFrom<TypeEntry> for CatalogType {
             },
             _ => {
                 return Err(format!(
-                    "{of_kind} is none of base, array, domain, enum, composite, range, multirange"
+                    "{of_kind} must be of kind base, array, domain, enum, composite, range or multirange"
                 ));
             }
         };
@@ -535,7 +535,7 @@ mod tests {
             ),
             (
                 of_type(r#""kind": "pseudo""#),
-                r#"type 20000, of kind "pseudo", is none of base, array"#,
+                r#"type 20000, of kind "pseudo", must be of kind base, array"#,
             ),
         ] {
             let text = refused(&json);

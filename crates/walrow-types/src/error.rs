@@ -91,19 +91,19 @@ impl fmt::Display for Unrepresentable {
             Self::PositiveInfinity => "infinity",
             Self::NegativeInfinity => "negative infinity",
             Self::NotANumber => "NaN",
-            Self::OutOfRange => "a moment beyond 64 bits of microseconds around 1970",
+            Self::OutOfRange => "a timestamp beyond 64 bits of microseconds since 1970",
             Self::EndOfDay => "24:00:00, which is not within a day",
             Self::Scale => "more fraction digits than its scale",
             Self::Precision => "more digits than its precision",
-            Self::MultiDimensional => "an array of other dimensions than its own",
+            Self::MultiDimensional => "an array with another number of dimensions than its column",
             Self::InvalidUtf8 => "text that is not UTF-8",
-            Self::UnknownType => "the binary form of a type that the catalog does not tell of",
+            Self::UnknownType => "the binary form of a type that is not in the catalog",
             Self::BinaryCell => "the binary form of a type that is not read, only its text",
             Self::FloatRange => "a number beyond the range of 64-bit floats",
-            Self::SignedRange => "a number beyond 64 bits with a sign",
+            Self::SignedRange => "a number beyond signed 64 bits",
             Self::IntervalRange => "an interval beyond 64 bits of nanoseconds",
             Self::MoneyScale => {
-                "the binary form of money, which does not tell how many decimals its currency has \
+                "the binary form of money, which does not contain its number of decimals \
                  (most have 2)"
             }
             Self::Srid => "a geometry whose SRID is not its column's",

@@ -134,7 +134,7 @@ impl Error {
         let this = match error {
             CellError::Malformed(expected) => Self::new(ErrorKind::Malformed { expected, size }),
             CellError::Unrepresentable(reason) => {
-                let remedies = remedy::ways_out(reason, &format!("{table}.{column}"), way);
+                let remedies = remedy::remedies_for(reason, &format!("{table}.{column}"), way);
                 let kind = ErrorKind::Unrepresentable(Reason::Value(reason));
                 Self::new(kind).with_remedies(remedies)
             }

@@ -168,7 +168,7 @@ pub(crate) enum Way {
 }
 
 /// The options that avoid an error for such a value of a column.
-pub(super) fn ways_out(reason: Unrepresentable, column: &str, way: Way) -> Vec<Remedy> {
+pub(super) fn remedies_for(reason: Unrepresentable, column: &str, way: Way) -> Vec<Remedy> {
     let other = match way {
         Way::Bytes => DataType::Binary,
         Way::Text | Way::Null => DataType::Utf8,

@@ -146,7 +146,7 @@ fn write_ambiguous(f: &mut fmt::Formatter<'_>, tables: &[(String, String); 2]) -
         .map(|(schema, name)| format!("{quote}{schema}{quote}.{quote}{name}{quote}"));
     write!(
         f,
-        "{one} and {other} are both meant; name one with its schema, as a pair"
+        "the name matches {one} and {other}; pass one as a pair of schema and table"
     )
 }
 

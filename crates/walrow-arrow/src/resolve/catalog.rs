@@ -127,7 +127,7 @@ impl<'a> Types<'a> {
             self.missing.insert(oid);
             return unknown();
         };
-        let told = |oid: Oid| match oid {
+        let known = |oid: Oid| match oid {
             FIRST_UNPINNED_OID.. if is_named => 0,
             oid => oid,
         };
@@ -139,7 +139,7 @@ impl<'a> Types<'a> {
             TypeKind::Array { element, delimiter } => {
                 let inner = self.make(*element, type_modifier, is_named);
                 match u8::try_from(*delimiter).ok().filter(u8::is_ascii) {
-                    Some(delimiter) => array(inner, told(*element), delimiter),
+                    Some(delimiter) => array(inner, known(*element), delimiter),
                     None => unknown(),
                 }
             }
@@ -148,7 +148,7 @@ impl<'a> Types<'a> {
             TypeKind::Composite { attributes } => {
                 let attributes = attributes.iter().map(|attribute| Attribute {
                     name: attribute.name.clone(),
-                    oid: told(attribute.type_oid),
+                    oid: known(attribute.type_oid),
                     pg_type: self.make(attribute.type_oid, attribute.type_modifier, is_named),
                 });
                 Arc::new(Composite {
@@ -222,12 +222,12 @@ pub(super) fn all_named(
     let by_name =
         named(name, type_modifier).or_else(|| by_name(Some(&in_any_schema), type_modifier));
     let entries = catalog.types.iter().filter(move |entry| entry.name == name);
-    let of_catalog = entries.map(move |entry| told(catalog, entry.oid, type_modifier));
+    let of_catalog = entries.map(move |entry| column_type(catalog, entry.oid, type_modifier));
     by_name.map(Some).into_iter().chain(of_catalog)
 }
 
 /// A type that is built in or in the catalog. `None` if it is unknown, too large or too deep.
-pub(super) fn told(catalog: &Catalog, oid: Oid, type_modifier: i32) -> Option<ColumnType> {
+pub(super) fn column_type(catalog: &Catalog, oid: Oid, type_modifier: i32) -> Option<ColumnType> {
     let mut types = Types::new(catalog);
     let pg_type = types.with_oid(oid, type_modifier, false).ok()?;
     (types.missing.is_empty() || !pg_type.is_unknown()).then_some(pg_type)

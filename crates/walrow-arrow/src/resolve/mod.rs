@@ -255,7 +255,7 @@ impl Resolver {
                 let (oid, type_modifier) = (column.type_oid, column.type_modifier);
                 let (_, type_name) = name_of(catalog, column);
                 let type_name = type_name.unwrap_or_else(|| oid.to_string());
-                let pg_type = catalog::told(catalog, oid, type_modifier);
+                let pg_type = catalog::column_type(catalog, oid, type_modifier);
                 if is_so(*column.name == *key, &type_name, pg_type.as_ref()) {
                     return true;
                 }

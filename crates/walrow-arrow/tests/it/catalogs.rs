@@ -549,7 +549,7 @@ fn options_call_a_domain_as_the_server_does_too() {
     refused(column(builder, (20_000, -1), &[text("infinity")]));
 }
 
-/// Of a domain over an array, whose elements PostgreSQL does not tell from its own.
+/// Of a domain over an array, whose elements PostgreSQL does not distinguish from its own.
 #[test]
 fn arrays_of_arrays_are_text_in_either_form() {
     let catalog = catalog([domain(20_001, 1007), array(20_000, 20_001)]);

@@ -1042,7 +1042,7 @@ fn tables_are_told_apart_by_schema_and_name() {
     let error = run(builder().with_table("a.b.c"), &bytes).1.unwrap_err();
     assert_eq!(
         error.to_string().split(';').next().unwrap(),
-        r#""a.b"."c" and "a"."b.c" are both meant"#
+        r#"the name matches "a.b"."c" and "a"."b.c""#
     );
     let pair = TableName::Qualified("a.b".to_owned(), "c".to_owned());
     let (batches, end) = run(builder().with_table(pair), &bytes);

@@ -235,7 +235,7 @@ const UNREAD: &[(&str, &[&str])] = &[
     ("only a catalog knows the user's types", &[
         "mood", "pair", "floatrange", "_mood", "_pair", "_posint", "_price",
     ]),
-    ("binary money does not tell its scale", &["money"]),
+    ("binary money does not contain its scale", &["money"]),
     ("the binary form is a tree that is not read", &["tsquery"]),
     ("the text is a name, the binary form an OID", &["regclass"]),
 ];

@@ -903,7 +903,7 @@ fn a_catalog_tells_what_cannot_be() {
             // A column whose name has a point in it.
             ("t.w", DataType::Int32, true),
             ("t.w", DataType::Boolean, false),
-            // Of these the catalog does not tell.
+            // The catalog does not contain these.
             ("public.t.u", DataType::Int32, true),
             ("public.t.x", DataType::Int32, true),
             ("third.t.v", DataType::Int32, true),
