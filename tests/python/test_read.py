@@ -137,7 +137,7 @@ def test_name_in_two_schemas_is_refused() -> None:
 def test_name_with_a_dot_is_told_from_a_schema() -> None:
     names = {b"public\0item\0": b"a.b\0c\0", b"public\0stock\0": b"a\0b.c\0"}
     data = _renamed(names)
-    with pytest.raises(walrow.SchemaError, match=r'"a\.b"\."c".*both meant'):
+    with pytest.raises(walrow.SchemaError, match=r'the name matches "a\.b"\."c"'):
         list(walrow.read(data, table="a.b.c"))
     (batch,) = walrow.read(data, table=("a", "b.c"))
     assert (batch.schema_name, batch.table_name) == ("a", "b.c")
