@@ -9,7 +9,7 @@ from grid.kinds import TEXT, Beyond, Form, Kind
 
 _MAX32, _MAX64 = (1 << 31) - 1, (1 << 63) - 1
 _INFINITIES = ("infinity", "negative infinity")
-_BEYOND_64 = "a moment beyond 64 bits of microseconds around 1970"
+_BEYOND_64 = "a timestamp beyond 64 bits of microseconds since 1970"
 _NAIVE = Form(pa.timestamp("us"), rendering.timestamp)
 _UTC = Form(pa.timestamp("us", "UTC"), rendering.timestamptz)
 _PARTS = Form(

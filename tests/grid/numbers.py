@@ -12,7 +12,7 @@ _UINT32 = Form(pa.uint32(), rendering.integer)
 _LSN = Form(pa.uint64(), rendering.lsn)
 _SIGNED = ("spark",)
 _SHORTS = pa.list_(pa.int16())
-_TOO_BIG = "a number beyond 64 bits with a sign"
+_TOO_BIG = "a number beyond signed 64 bits"
 
 
 def _same(data_type: pa.DataType, render: object) -> tuple[Form, Form]:
