@@ -18,12 +18,15 @@ mod decoder;
 mod engine;
 mod errors;
 mod export;
+mod frames;
 mod lsn;
 mod messages;
 mod options;
 mod reader;
+mod rows;
 mod schema;
 mod signals;
+mod survey;
 
 use pyo3::prelude::*;
 
@@ -46,7 +49,11 @@ mod _core {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
+    use crate::rows::{Rows, rows_of};
+    #[pymodule_export]
     use crate::schema::{Schema, catalog_schema};
+    #[pymodule_export]
+    use crate::survey::Survey;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
