@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PyT
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyString, PyTuple};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -187,11 +187,11 @@ impl Engine {
     pub(crate) fn feed(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let one = match buffer(data)? {
             Some(_) => true,
-            None => self.framing == Framing::Message && is_change(data)?,
+            None => self.framing == Framing::Message && is_row(data)?,
         };
         let step = if !one {
             let chunks = data.try_iter().map_err(|_| not_bytes(data))?;
-            if data.is_instance_of::<pyo3::types::PyString>() {
+            if data.is_instance_of::<PyString>() {
                 return Err(not_bytes(data));
             }
             Step::Chunks(chunks.unbind())
@@ -470,23 +470,58 @@ pub(crate) fn append(
     chunk: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
 ) -> PyResult<()> {
-    let (lsn, data) = if framing == Framing::Message && is_change(chunk)? {
-        let change = chunk.cast::<PyTuple>()?;
-        (read_lsn(&change.get_item(0)?, "lsn")?, change.get_item(2)?)
-    } else {
-        (Lsn::INVALID, chunk.clone())
-    };
+    if let Some(bytes) = buffer(chunk)? {
+        framing.append(bytes.as_bytes(), Lsn::INVALID, out);
+        return Ok(());
+    }
+    if framing != Framing::Message {
+        return Err(not_bytes(chunk));
+    }
+    let (lsn, data) = row(chunk)?;
+    let lsn = lsn.map_or(Ok(Lsn::INVALID), |lsn| read_lsn(&lsn, "lsn"))?;
     let bytes = buffer(&data)?.ok_or_else(|| not_bytes(&data))?;
     framing.append(bytes.as_bytes(), lsn, out);
     Ok(())
 }
 
-/// Whether it is a row of `pg_logical_slot_get_binary_changes`: LSN, transaction ID and message.
-fn is_change(data: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let Ok(tuple) = data.cast::<PyTuple>() else {
-        return Ok(false);
-    };
-    Ok(tuple.len() == 3 && buffer(&tuple.get_item(0)?)?.is_none())
+/// Whether it is a row of `pg_logical_slot_get_binary_changes`, not an iterable of chunks.
+fn is_row(data: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if let Ok(tuple) = data.cast::<PyTuple>() {
+        return Ok(tuple.len() == 3 && buffer(&tuple.get_item(0)?)?.is_none());
+    }
+    data.hasattr("keys")
+}
+
+/// LSN and message of a row of `pg_logical_slot_get_binary_changes`: `lsn`, `xid`, `data`, by
+/// position or by name; or only `data`. Drivers have many classes of rows.
+fn row<'py>(row: &Bound<'py, PyAny>) -> PyResult<(Option<Bound<'py, PyAny>>, Bound<'py, PyAny>)> {
+    if let Ok(tuple) = row.cast::<PyTuple>() {
+        // The usual rows, without the cost of the general way.
+        return match tuple.len() {
+            3 => Ok((Some(tuple.get_item(0)?), tuple.get_item(2)?)),
+            1 => Ok((None, tuple.get_item(0)?)),
+            _ => Err(no_row()),
+        };
+    }
+    if row.hasattr("keys")? {
+        let data = row.get_item("data").map_err(|_| no_row())?;
+        return Ok((row.get_item("lsn").ok(), data));
+    }
+    if row.is_instance_of::<PyString>() || !row.hasattr("__getitem__")? {
+        return Err(not_bytes(row));
+    }
+    match row.len() {
+        Ok(3) => Ok((Some(row.get_item(0)?), row.get_item(2)?)),
+        Ok(1) => Ok((None, row.get_item(0)?)),
+        _ => Err(no_row()),
+    }
+}
+
+fn no_row() -> PyErr {
+    PyTypeError::new_err(
+        "a row must have the columns of pg_logical_slot_get_binary_changes: lsn, xid, data; or only \
+         data",
+    )
 }
 
 fn not_bytes(data: &Bound<'_, PyAny>) -> PyErr {

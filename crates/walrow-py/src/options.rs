@@ -40,7 +40,7 @@ impl Default {
 const OPTIONS: &[(&str, Default)] = &[
     ("table", Default::None),
     ("schema", Default::None),
-    ("framing", Default::Text("wire")),
+    ("framing", Default::None),
     ("profile", Default::Text("arrow")),
     ("types", Default::None),
     ("unrepresentable", Default::Text("error")),
@@ -110,8 +110,8 @@ impl Options {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "table" | "schema" | "types" | "catalog" | "session" | "metadata" | "start"
-            | "spool_directory" | "message_limit"
+            "table" | "schema" | "framing" | "types" | "catalog" | "session" | "metadata"
+            | "start" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
