@@ -15,9 +15,9 @@ __all__ = ["decompressed", "find"]
 
 
 def find(head: bytes) -> str | None:
-    """The compression of data with these first bytes.
+    r"""The compression of data with these first bytes.
 
-    >>> find(b"\\x1f\\x8b\\x08\\x00"), find(b"\\x28\\xb5\\x2f\\xfd"), find(b"d\\0\\0\\0")
+    >>> find(b"\x1f\x8b\x08\x00"), find(b"\x28\xb5\x2f\xfd"), find(b"PAR1")
     ('gzip', 'zstd', None)
     """
     if head.startswith(b"\x1f\x8b"):

@@ -19,7 +19,7 @@ def is_conninfo(text: str) -> bool:
     if _SCHEME.match(text):
         return True
     words = _PARAMETER.findall(text)
-    if not words or not _KEYWORDS.issuperset(word.lower() for word in words):
+    if not words or not {word.lower() for word in words} <= _KEYWORDS:
         return False
     # `dbname=shop.wire` may be a file, or a directory of a partitioned table.
     return len(words) > 1 or not _FILE.search(text)
@@ -58,8 +58,25 @@ def _plain(link: str) -> str:
 _SCHEME = re.compile(r"\s*(jdbc:)?postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 _PARAMETER = re.compile(r"(?:^|\s)(\w+)\s*=")
 _FILE = re.compile(r"/|\.\w+$")
-_KEYWORDS = frozenset(
-    "application_name client_encoding connect_timeout dbname gssencmode host hostaddr "
-    "options passfile password port replication require_auth service sslcert sslkey "
-    "sslmode sslrootcert target_session_attrs user".split()
-)
+_KEYWORDS = {
+    "application_name",
+    "client_encoding",
+    "connect_timeout",
+    "dbname",
+    "gssencmode",
+    "host",
+    "hostaddr",
+    "options",
+    "passfile",
+    "password",
+    "port",
+    "replication",
+    "require_auth",
+    "service",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "target_session_attrs",
+    "user",
+}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from walrow._core import Frames, Reader, Schema, catalog_schema
 from walrow.signatures import with_options
-from walrow.sources import chunks
+from walrow.sources import Chunks
 from walrow.typing import Options, SchemaOptions
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             file of pg_recvlogical, cut anywhere. `"copydata"`: each chunk is one
             CopyData payload, as drivers return them. `"message"`: each chunk is one
             pgoutput message, or a row of `pg_logical_slot_get_binary_changes`. Default:
-            recognised from the first bytes or the first chunk, which `read` takes
-            immediately. A `Decoder` does not recognise it; its default is `"wire"`.
+            recognised from the first bytes or the first chunk. A `Decoder` does not
+            recognise it: its default is `"wire"`.
         profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
             formats support. `"text"`: every column as the text that PostgreSQL writes.
         types: Arrow types that replace the profile's types, for columns (`"total"`,
@@ -121,18 +121,11 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         OptionError: The options are invalid or contradict each other.
         TypeError: An option has another type, or there is no such option.
         OSError: A file does not exist or cannot be opened.
-        DecodeError: The source has another format, such as Parquet.
 
     While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`
     and the source's own exceptions are raised after all earlier batches were returned.
     """
-    found = chunks(source, framing=options.get("framing"))
-    options["framing"] = found.framing
-    try:
-        return Reader(found, **options)
-    except BaseException:
-        found.close()
-        raise
+    return Reader(Chunks(source, framing=options.get("framing")), **options)
 
 
 def messages(source: Source, *, framing: Framing | None = None) -> Frames:
@@ -160,11 +153,9 @@ def messages(source: Source, *, framing: Framing | None = None) -> Frames:
         framing: As in `read`.
 
     Raises:
-        DecodeError: While iterating, if bytes do not follow the protocol. Immediately,
-            if the source has another format.
+        DecodeError: While iterating, if bytes do not follow the protocol.
     """
-    found = chunks(source, framing=framing)
-    return Frames(found, framing=found.framing)
+    return Frames(Chunks(source, framing=framing), framing=framing)
 
 
 @with_options(SchemaOptions)

@@ -22,9 +22,9 @@ HEAD_BYTES = 64 << 10
 
 
 def framing_of_bytes(head: bytes, *, ended: bool, name: str) -> Framing | None:
-    """Returns the framing of a file, or None if more of its bytes are needed.
+    r"""Returns the framing of a file, or None if more of its bytes are needed.
 
-    >>> framing_of_bytes(b"d\\0\\0\\0\\x16k", ended=False, name="a.wire")
+    >>> framing_of_bytes(b"d\0\0\0\x16k", ended=False, name="a.wire")
     'wire'
 
     Args:
@@ -57,11 +57,11 @@ def framing_of_bytes(head: bytes, *, ended: bool, name: str) -> Framing | None:
 
 
 def framing_of_chunk(chunk: bytes) -> Framing | None:
-    """Returns the framing of chunks if the first one is a payload or a message.
+    r"""Returns the framing of chunks if the first one is a payload or a message.
 
     None means that it may be a part of a longer stream of bytes.
 
-    >>> framing_of_chunk(b"k" + bytes(17)), framing_of_chunk(b"Y\\0\\0\\x40\\0s\\0t\\0")
+    >>> framing_of_chunk(b"k" + bytes(17)), framing_of_chunk(b"Y\0\0\x40\0s\0t\0")
     ('copydata', 'message')
     """
     if chunk[:1] in _COPY_DATA and _is_payload(chunk):
@@ -94,16 +94,33 @@ def _framing_of_messages(head: bytes, *, ended: bool, name: str) -> Framing | No
 
 def _is_frame(head: bytes) -> bool:
     """Whether it begins with a frame of a connection."""
-    kind, length = head[:1], int.from_bytes(head[1:5], "big")
-    if kind not in _FRAMES:
-        return False
+    kind, length, body = head[:1], int.from_bytes(head[1:5], "big"), head[5:]
     if len(head) < _DECISIVE:
         # A truncated file. No message begins with these.
         return kind in {b"d", b"W"}
-    if not 4 <= length <= _LONGEST:
+    size = length - _LENGTH
+    if not 0 <= size <= _LONGEST:
         return False
-    body = head[5:]
-    return _LOOKS[kind](body, length - 4)
+    return _begins(kind, body, size)
+
+
+def _begins(kind: bytes, body: bytes, size: int) -> bool:
+    """Whether a frame's body begins as it should."""
+    first = body[:1]
+    match kind:
+        case b"d":
+            return size > 0 and first in {b"w", b"k", b"r", b"h", b"p"}
+        case b"W" | b"T" | b"D":
+            # A number of columns, at most 1,664. A Delete has K or O here, and a
+            # Truncate with options has no names.
+            return first <= b"\x06" and (kind != b"T" or b"\0" in body[3:67])
+        case b"N" | b"E" | b"C" | b"S" | b"Z":
+            # A text. A Stream Start has 0 or 1 here, a Commit a part of an LSN, and a
+            # Stream Stop a newline instead of a length.
+            return size < _LONG and (first.isalpha() or first == b"_")
+        case b"A":
+            return size < _LONG and b"\0" in body[4:68]
+    return kind == b"c" and size == 0
 
 
 def _is_payload(head: bytes) -> bool:
@@ -114,40 +131,20 @@ def _is_payload(head: bytes) -> bool:
 
 def _is_message(data: bytes) -> bool:
     try:
-        frame = next(Frames([data], framing="message"))
+        frame = next(Frames([data], "message"))
     except DecodeError:
         return False
     return frame.message is not None
 
 
-def _fields(body: bytes, _size: int) -> bool:
-    # Stream Stop is followed by a newline, ErrorResponse by a length below 16 MiB.
-    return body[:1].isalpha()
-
-
-# What the body of each frame begins with.
-_LOOKS = {
-    b"d": lambda body, size: size > 0 and body[:1] in {b"w", b"k", b"r", b"h", b"p"},
-    b"W": lambda body, size: size >= 3 and body[:1] in {b"\0", b"\1"},
-    b"N": _fields,
-    b"E": _fields,
-    # The name of a setting. In a Stream Start, it would be 0 or 1.
-    b"S": lambda body, _size: body[:1].isalpha() or body[:1] == b"_",
-    b"c": lambda _body, size: size == 0,
-    b"C": lambda body, size: size < 100 and body[:1].isalpha(),
-    b"Z": lambda body, size: size == 1 and body[:1] in {b"I", b"T", b"E"},
-    # The number of columns, at most 1,664. A Truncate has options here, and newlines.
-    b"T": lambda body, _size: body[:1] < b"\x07" and b"\0" in body[3:67],
-    # In a Delete, it would be K or O.
-    b"D": lambda body, _size: body[:1] < b"\x07",
-    b"A": lambda body, size: size > 6 and b"\0" in body[4:68],
-}
-_FRAMES = _LOOKS.keys()
-_LONGEST = 1 << 30
 _COPY_DATA = {b"w", b"k"}
 _MESSAGES = {bytes([kind]) for kind in b"BCORYIUDTMSEcAbPKrp"}
 # A frame's header, and one byte of what it contains.
 _DECISIVE = 6
+_LENGTH = 4
+# PostgreSQL's own limit, and one for messages that are text.
+_LONGEST = 1 << 30
+_LONG = 1 << 20
 _KEEPALIVE = 18
 _XLOG_DATA = 25
 _NEWLINES = 64
@@ -176,7 +173,11 @@ def _is_wal(head: bytes) -> bool:
     """Whether it begins with the header of a page of WAL: a magic number, then flags."""
     version, flags = head[1:2], int.from_bytes(head[2:4], "little")
     # Those of old versions look like the XID after a message's kind.
-    return version in {b"\xd0", b"\xd1"} and flags < 16 and head[:1] not in _MESSAGES
+    return (
+        version in {b"\xd0", b"\xd1"}
+        and flags <= _WAL_FLAGS
+        and head[:1] not in _MESSAGES
+    )
 
 
 def _is_text(head: bytes) -> bool:
@@ -189,12 +190,16 @@ _TEXT_BYTES = 128
 _TEXT_LEAST = 12
 _BINARY = {*range(32), 127} - set(b"\t\n\r\f\x1b")
 
+_WAL_FLAGS = 0xF
+
 _READ = "walrow reads a capture, and the format is its output"
 _PGOUTPUT = (
     "walrow reads logical replication with the plugin pgoutput, as pg_recvlogical or a "
     "replication connection receives it"
 )
-_SNAPSHOT = "it contains rows, not their changes; capture the stream of a replication slot"
+_SNAPSHOT = (
+    "it contains rows, not their changes; capture the stream of a replication slot"
+)
 _DECOMPRESS = "decompress it first, or use gzip or zstd"
 _EXTRACT = "extract it first"
 _PACKETS = (

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from glob import glob, has_magic
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walrow import compression
@@ -21,11 +22,9 @@ from walrow.errors import OptionError
 from walrow.recognition import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from walrow.typing import Framing, Source
 
-__all__ = ["BLOCK_BYTES", "Chunks", "chunks"]
+__all__ = ["BLOCK_BYTES", "Chunks"]
 
 
 T = TypeVar("T")
@@ -36,72 +35,127 @@ BLOCK_BYTES = 8 << 20
 
 
 class Chunks:
-    """The chunks of a source: an iterator, whose `close` closes the files that it opened.
-
-    Attributes:
-        framing: The framing of the chunks.
-    """
-
-    def __init__(
-        self, items: Iterable[Any], framing: Framing, files: _Files | None = None
-    ) -> None:
-        self.framing: Framing = framing
-        self._items = iter(items)
-        self._files = files
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
-        return next(self._items)
-
-    def close(self) -> None:
-        """Closes the files. A file object of the caller stays open."""
-        if self._files is not None:
-            self._files.close()
-
-
-def chunks(
-    source: Source,
-    *,
-    framing: Framing | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Chunks:
-    """Returns the chunks of a source, and their framing.
+    """The chunks of a source: an iterator. `close` closes the files that it opened.
 
     The first file is opened immediately, and all local files must exist.
 
-    >>> found = chunks("tests/data/18/rows.text.wire")
-    >>> found.framing
-    'wire'
+    >>> chunks = Chunks("tests/data/18/rows.text.wire")
+    >>> len(next(chunks)), chunks.framing
+    (4077, 'wire')
 
     Args:
         source: As in `walrow.read`.
-        framing: As in `walrow.read`. By default, it is recognised.
+        framing: As in `walrow.read`.
         progress: Is called with the number of bytes of each block of a file, before
             decompression.
 
     Raises:
         OptionError: The source cannot have this framing, or is not a source, such as a
             connection string.
-        DecodeError: The source has another format.
         OSError: A file does not exist or cannot be opened.
         TypeError: The source has an unsupported type.
+        DecodeError: While iterating, if the source has another format, or compressed
+            data is damaged.
     """
-    _refuse(source)
-    if _is_place(source):
-        return _read_files([source], framing, progress)
-    if _is_buffer(source):
-        if framing in {"copydata", "message"}:
-            return Chunks([source], framing)
-        return _read_blocks([source], framing)
-    if _is_row(source):
-        source = [source]
-    # Not closed here: the creator of an iterator closes it.
-    items: Iterator[Any] = iter(source)  # type: ignore[arg-type]
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        framing: Framing | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        _refuse(source)
+        # Apart, so that a source that is not used any more is closed immediately.
+        self._state = state = _State(framing, progress)
+        if _is_place(source):
+            self._items = _of_files([source], state)
+        elif _is_buffer(source):
+            chunked = framing in _CHUNKED
+            self._items = _of_bytes([source] if chunked else _cut(source), state)
+        elif _is_row(source):
+            self._items = _of_chunks(iter([source]), state)
+        elif isinstance(source, Sequence) and source and _is_place(source[0]):
+            self._items = _of_files(source, state)
+        else:
+            # Not closed here: the creator of an iterator closes it.
+            self._items = _of_chunks(iter(source), state)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        # Not self: there may be a chunk for each message.
+        return self._items
+
+    def __next__(self) -> Any:
+        return next(self._items)
+
+    def close(self) -> None:
+        """Closes the files. A file object of the caller stays open."""
+        if self._state.files is not None:
+            self._state.files.close()
+
+    @property
+    def framing(self) -> Framing | None:
+        """The framing. If it is recognised, it is None before the first chunk."""
+        return self._state.framing
+
+    @property
+    def name(self) -> str:
+        """The name of the current file, without credentials."""
+        return self._state.name
+
+    @property
+    def files(self) -> list[str]:
+        """The paths and URLs of all files, except open ones."""
+        return [] if self._state.files is None else self._state.files.urls
+
+
+@dataclass
+class _State:
+    framing: Framing | None
+    progress: Callable[[int], None] | None
+    files: _Files | None = None
+
+    @property
+    def name(self) -> str:
+        return "the source" if self.files is None else self.files.name
+
+
+def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
+    """Opens the first file. Returns the blocks of all of them."""
+    if state.framing in _CHUNKED:
+        text = (
+            f"a file has no boundaries between chunks: framing {state.framing!r} needs an "
+            "iterable of chunks. Without framing=, walrow recognises the framing of files"
+        )
+        raise OptionError(text)
+    places: list[_Place] = []
+    for source in sources:
+        if not _is_place(source):
+            text = f"a list of files contains another source: {type(source).__name__}"
+            raise TypeError(text)
+        places += _places(source)
+    state.files = _Files(places, state.progress)
+    return _recognised(iter(state.files), state)
+
+
+def _cut(source: Any) -> Iterator[Any]:
+    """The blocks of a buffer. The core copies all buffers but bytes."""
+    if isinstance(source, bytes):
+        yield source
+        return
+    view = memoryview(source).cast("B")
+    for start in range(0, len(view), BLOCK_BYTES):
+        yield view[start : start + BLOCK_BYTES]
+
+
+def _of_bytes(blocks: Iterable[Any], state: _State) -> Iterator[Any]:
+    if state.framing in _CHUNKED:
+        return iter(blocks)
+    return _recognised(_plain(iter(blocks), state.name), state)
+
+
+def _of_chunks(items: Iterator[Any], state: _State) -> Iterator[Any]:
     begin = list(itertools.islice(items, 1))
-    if begin and _is_place(begin[0]):
-        return _read_files([*begin, *items], framing, progress)
     # An empty chunk does not decide.
     while begin and _is_buffer(begin[-1]) and not _head(begin[-1]):
         more = list(itertools.islice(items, 1))
@@ -110,14 +164,32 @@ def chunks(
         begin += more
     first = begin[-1] if begin else b""
     items = itertools.chain(begin, items)
-    if framing is not None:
-        return Chunks(items, framing)
-    if not _is_buffer(first):
-        _check_row(first)
-        return Chunks(items, "message")
-    if found := framing_of_chunk(bytes(first)):
-        return Chunks(items, found)
-    return _read_blocks(items, None)
+    if _is_place(first):
+        yield from _of_files(items, state)
+        return
+    if state.framing is None:
+        if not _is_buffer(first):
+            _check_row(first)
+            state.framing = "message"
+        else:
+            state.framing = framing_of_chunk(bytes(first))
+    yield from items if state.framing in _CHUNKED else _of_bytes(items, state)
+
+
+# In these framings, a chunk is a payload or a message.
+_CHUNKED = {"copydata", "message"}
+
+
+def _recognised(blocks: Iterator[Any], state: _State) -> Iterator[Any]:
+    if state.framing is None:
+
+        def decide(head: bytes, ended: bool) -> Framing | None:  # noqa: FBT001
+            return framing_of_bytes(head, ended=ended, name=state.name)
+
+        found, blocks = _begun(blocks, decide)
+        # An empty capture is whole, and has no rows.
+        state.framing = "wire" if found is None else found
+    yield from blocks
 
 
 @dataclass(frozen=True)
@@ -131,6 +203,7 @@ class _Place:
 
     url: str
     open: Callable[[], Any]
+    is_open: bool = False
 
 
 def _places(source: Any) -> list[_Place]:
@@ -144,7 +217,7 @@ def _places(source: Any) -> list[_Place]:
         OSError: A local file does not exist, or a directory or a pattern has no files.
     """
     if _is_file(source):
-        return [_Place("the file", lambda: contextlib.nullcontext(source))]
+        return [_Place("the file", partial(contextlib.nullcontext, source), True)]
     _refuse(source)
     path = os.fsdecode(source)
     if "://" in path:
@@ -163,8 +236,8 @@ def _places(source: Any) -> list[_Place]:
     return [_Place(each, partial(open, each, "rb", buffering=0)) for each in found]
 
 
-def _parts(path: str) -> list[str]:
-    return path.split(os.sep)
+def _parts(path: str) -> tuple[str, ...]:
+    return Path(path).parts
 
 
 def _in_directory(path: str, above: frozenset[str]) -> Iterator[str]:
@@ -213,47 +286,6 @@ def _remote(url: str) -> list[_Place]:
     ]
 
 
-def _read_files(
-    sources: list[Any],
-    framing: Framing | None,
-    progress: Callable[[int], None] | None,
-) -> Chunks:
-    if framing in {"copydata", "message"}:
-        text = (
-            f"a file has no boundaries between chunks: framing {framing!r} needs an "
-            "iterable of chunks. Without framing=, walrow recognises the framing of files"
-        )
-        raise OptionError(text)
-    places: list[_Place] = []
-    for source in sources:
-        if not _is_place(source):
-            text = f"a list of files contains another source: {type(source).__name__}"
-            raise TypeError(text)
-        places += _places(source)
-    files = _Files(places, progress)
-    try:
-        return _read_blocks(files, framing, files)
-    except BaseException:
-        files.close()
-        raise
-
-
-def _read_blocks(
-    blocks: Iterable[Any], framing: Framing | None, files: _Files | None = None
-) -> Chunks:
-    """Decompresses blocks that are not files, and recognises the framing of all blocks."""
-    items = _plain(iter(blocks), _SOURCE) if files is None else iter(blocks)
-    if framing is None:
-
-        def decide(head: bytes, ended: bool) -> Framing | None:  # noqa: FBT001
-            name = files.name if files else _SOURCE
-            return framing_of_bytes(head, ended=ended, name=name)
-
-        framing, items = _begun(items, decide)
-    # An empty capture is whole, and has no rows.
-    return Chunks(items, framing or "wire", files)
-
-
 def _plain(blocks: Iterator[Any], name: str) -> Iterator[Any]:
     """The blocks, decompressed if they begin like compressed data."""
 
@@ -263,8 +295,9 @@ def _plain(blocks: Iterator[Any], name: str) -> Iterator[Any]:
 
     found, blocks = _begun(blocks, decide)
     if found in {"gzip", "zstd"}:
-        return compression.decompressed(blocks, found, name)
-    return blocks
+        yield from compression.decompressed(blocks, found, name)
+    else:
+        yield from blocks
 
 
 def _begun(
@@ -301,7 +334,6 @@ def _raised(error: Exception) -> Iterator[Any]:
 
 # The longest magic number of a compression.
 _MAGIC_BYTES = 4
-_SOURCE = "the source"
 
 
 class _Files:
@@ -309,6 +341,7 @@ class _Files:
 
     Attributes:
         name: The name of the current file.
+        urls: All paths and URLs.
     """
 
     name = ""
@@ -318,6 +351,7 @@ class _Files:
     ) -> None:
         self._progress = progress
         self._stack = contextlib.ExitStack()
+        self.urls = [place.url for place in places if not place.is_open]
         self._rest = iter(places)
         self._blocks = self._next()
 
@@ -334,23 +368,26 @@ class _Files:
         self.name = without_credentials(place.url)
         with _private(place.url):
             file = self._stack.enter_context(place.open())
-        return _plain(self._read(file, place.url), self.name)
-
-    def _read(self, file: Any, url: str) -> Iterator[Any]:
-        while True:
-            with _private(url):
-                block = _block(file)
-            if not block:
-                return
-            if self._progress is not None:
-                self._progress(len(block))
-            yield block
+        return _plain(_blocks(file, place.url, self._progress), self.name)
 
     def close(self) -> None:
         self._stack.close()
 
     def __del__(self) -> None:
         self.close()
+
+
+def _blocks(
+    file: Any, url: str, progress: Callable[[int], None] | None
+) -> Iterator[Any]:
+    while True:
+        with _private(url):
+            block = _block(file)
+        if not block:
+            return
+        if progress is not None:
+            progress(len(block))
+        yield block
 
 
 def _block(file: Any) -> Any:
@@ -420,7 +457,7 @@ def _head(block: Any) -> bytes:
     if not _is_buffer(block):
         text = f"expected bytes-like chunks, not {type(block).__name__}"
         raise TypeError(text)
-    return bytes(memoryview(block).cast("B")[: HEAD_BYTES])
+    return bytes(memoryview(block).cast("B")[:HEAD_BYTES])
 
 
 def _is_row(source: Any) -> bool:
@@ -490,7 +527,7 @@ def _is_async(source: Any) -> bool:
 
 _CONNECT = (
     "walrow does not connect by itself. Write a capture with pg_recvlogical --plugin "
-    "pgoutput, or pass the rows of conn.execute(\"SELECT * FROM "
+    'pgoutput, or pass the rows of conn.execute("SELECT * FROM '
     "pg_logical_slot_peek_binary_changes('SLOT', NULL, NULL, 'proto_version', '1', "
     "'publication_names', 'PUBLICATION')\")"
 )

@@ -204,7 +204,7 @@ def test_wrong_calls_are_usage_errors(tmp_path: Path, run: Any) -> None:
     assert b"does not exist" in missing.stderr
     directory = run("inspect", tmp_path)
     assert directory.returncode == 2
-    assert b"is a directory" in directory.stderr
+    assert b"there are no files" in directory.stderr
     assert run("inspect").returncode == 2
     assert run("inspect", "--count", "--limit", 1, "-", input=b"").returncode == 2
     assert run("inspect", "--framing", "x", "-", input=b"").returncode == 2

@@ -4,7 +4,7 @@
 //! batches is dropped early.
 
 use crate::errors;
-use crate::options::read_lsn;
+use crate::options::{self, Options, read_lsn};
 use crate::signals::{self, SLICE, set_interrupt};
 use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyString, PyTuple};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use walrow::{Batch, Decoder, Framing, Lsn};
+use walrow::{Batch, Decoder, DecoderBuilder, Framing, Lsn};
 
 /// A decoder and its next steps.
 pub(crate) struct Engine {
@@ -26,6 +26,8 @@ pub(crate) struct Engine {
     /// The failure that every later call repeats.
     failure: Option<Failure>,
     exhausted: bool,
+    /// Makes the decoder again when the source knows its framing, after its first chunk.
+    undecided: Option<DecoderBuilder>,
     pub(crate) counts: Counts,
 }
 
@@ -142,22 +144,33 @@ impl Engine {
             source: None,
             failure: None,
             exhausted: false,
+            undecided: None,
             counts: Counts::default(),
         }
     }
 
     /// An engine that reads its chunks to the end.
-    pub(crate) fn reading(
-        framing: Framing,
-        decoder: Decoder,
-        source: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
+    pub(crate) fn reading(options: Options, source: &Bound<'_, PyAny>) -> PyResult<Self> {
         let chunks = source.try_iter()?.unbind();
+        let undecided = options.framing.is_none().then(|| options.builder.clone());
+        let framing = options.framing.unwrap_or(Framing::Wire);
         Ok(Self {
             steps: VecDeque::from([Step::Chunks(chunks), Step::Finish]),
             source: Some(source.clone().unbind()),
-            ..Self::new(framing, decoder)
+            undecided,
+            ..Self::new(framing, options.decoder()?)
         })
+    }
+
+    /// Takes the framing that the source found.
+    fn decide(&mut self, py: Python<'_>, builder: DecoderBuilder) -> PyResult<()> {
+        let Some(source) = &self.source else {
+            return Ok(());
+        };
+        self.framing = options::framing_of(source.bind(py))?;
+        let decoder = builder.with_framing(self.framing).build();
+        self.decoder = decoder.map_err(|error| errors::raise(&error))?;
+        Ok(())
     }
 
     /// Visits the Python objects that the engine refers to, for the garbage collector.
@@ -372,7 +385,15 @@ impl Engine {
                 last = Some(Step::Chunks(chunks));
                 break;
             }
-            match iterator.next() {
+            let chunk = iterator.next();
+            if chunk.as_ref().is_some_and(Result::is_ok)
+                && let Some(builder) = self.undecided.take()
+                && let Err(error) = self.decide(py, builder)
+            {
+                last = Some(raise(error));
+                break;
+            }
+            match chunk {
                 None => break,
                 Some(Err(error)) => {
                     last = Some(raise(error));

@@ -48,8 +48,8 @@ impl Reader {
     #[pyo3(signature = (chunks, /, **options))]
     fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(chunks.py(), options)?;
-        let (framing, one_schema) = (options.framing, options.builder.has_one_schema());
-        let engine = Engine::reading(framing, options.decoder()?, chunks)?;
+        let one_schema = options.builder.has_one_schema();
+        let engine = Engine::reading(options, chunks)?;
         Ok(Self {
             engine: Arc::new(Mutex::new(engine)),
             one_schema,

@@ -61,8 +61,11 @@ def library_option(
         ]
         settings |= {"type": TEXT, "multiple": True}
         settings["callback"] = _policies(choices[0], default) if choices else _mapping
-    elif kinds[0] is Literal:
-        settings |= {"type": click.Choice(get_args(hint)), "default": default}
+    elif Literal in kinds:
+        (words,) = [
+            each for each in (hint, *get_args(hint)) if get_origin(each) is Literal
+        ]
+        settings |= {"type": click.Choice(get_args(words)), "default": default}
     elif os.PathLike in kinds:
         settings["type"] = click.Path(exists=True, dir_okay=False, path_type=Path)
     else:
