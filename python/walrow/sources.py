@@ -186,9 +186,10 @@ def _recognised(blocks: Iterator[Any], state: _State) -> Iterator[Any]:
         def decide(head: bytes, ended: bool) -> Framing | None:  # noqa: FBT001
             return framing_of_bytes(head, ended=ended, name=state.name)
 
+        found: Framing | None
         found, blocks = _begun(blocks, decide)
         # An empty capture is whole, and has no rows.
-        state.framing = "wire" if found is None else found
+        state.framing = found or "wire"
     yield from blocks
 
 

@@ -16,6 +16,7 @@ import click
 
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
+from walrow.conninfo import without_credentials
 from walrow.sources import Chunks
 
 if TYPE_CHECKING:
@@ -69,18 +70,24 @@ def opened(
             raise click.UsageError(text) from None
         stack.callback(chunks.close)
         inputs: dict[str, Any] = {"stdin": stdin} if "-" in names else {}
-        inputs |= {part: part for file in chunks.files for part in _local_parts(file)}
+        inputs |= _local_parts(chunks.files)
         _refuse_inputs(outputs, inputs | {str(path): path for path in beside})
         if show and sys.stderr.isatty():
             stack.enter_context(bar.shown(names, chunks.files))
         yield Blocks(chunks, framing, joined=joined)
 
 
-def _local_parts(name: str) -> list[str]:
-    """The paths that a URL may lead to, each link of a chain: `zip://a.wire::file:///b.zip`."""
-    if "://" not in name:
-        return [name]
-    return [link.rpartition("://")[2] for link in name.split("::")]
+def _local_parts(files: Iterable[str]) -> dict[str, str]:
+    """Paths, and those that URLs may lead to, by the name that an error shows.
+
+    Each link of a chain may be a path: `zip://a.wire::file:///b.zip`.
+    """
+    parts: dict[str, str] = {}
+    for file in files:
+        *links, last = file.split("::") if "://" in file else [file]
+        parts |= {link: link.rpartition("://")[2] for link in links}
+        parts[without_credentials(file)] = last.rpartition("://")[2]
+    return parts
 
 
 def _refuse_inputs(outputs: Iterable[str | Path], inputs: Mapping[str, Any]) -> None:
