@@ -78,8 +78,16 @@ class Chunks:
         elif isinstance(source, Sequence) and source and _is_place(source[0]):
             self._items = _of_files(source, state)
         else:
-            # Not closed here: the creator of an iterator closes it.
-            self._items = _of_chunks(iter(source), state)  # type: ignore[arg-type]
+            try:
+                # Not closed here: the creator of an iterator closes it.
+                items = iter(source)  # type: ignore[arg-type]
+            except TypeError:
+                text = (
+                    "a source is a path, a URL, a file, bytes, or an iterable of chunks or "
+                    f"rows, not {type(source).__name__}"
+                )
+                raise TypeError(text) from None
+            self._items = _of_chunks(items, state)
 
     def __iter__(self) -> Iterator[Any]:
         # Not self: there may be a chunk for each message.
@@ -425,7 +433,8 @@ def _private(url: str) -> Iterator[None]:
         if "://" not in url:
             raise
         shown = without_credentials(url)
-        reason = str(error) if shown == url else type(error).__name__
+        hidden = shown != url and not isinstance(error, ImportError)
+        reason = type(error).__name__ if hidden else str(error)
         text = f"{shown}: {reason}"
         if isinstance(error, ValueError | ImportError):
             # The protocol is unknown, or its package is not installed.
