@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit, urlunsplit
 
 __all__ = ["is_conninfo", "without_credentials"]
 
@@ -33,27 +32,25 @@ def without_credentials(url: str) -> str:
     >>> without_credentials("captures/a.wire")
     'captures/a.wire'
     """
-    if "://" not in url:
-        return url
-    return "::".join(_plain(link) for link in url.split("::"))
+    return "::".join(_plain(link) for link in _CHAIN.split(url))
 
 
 def _plain(link: str) -> str:
-    try:
-        parts = urlsplit(link)
-    except ValueError:
-        return link.partition("://")[0] + "://..."
-    if not parts.scheme:
+    """Without urlsplit, which refuses some URLs, and takes a part of some passwords for a path."""
+    scheme, separator, rest = link.partition("://")
+    if not separator:
         return link
-    # A password may contain an unescaped slash, which hides its end from urlsplit.
-    place = (parts.netloc + parts.path).rpartition("@")[2]
-    host, slash, path = place.partition("/")
-    if parts.scheme == "file":
-        host, path = parts.netloc, parts.path
-        slash = ""
-    return urlunsplit((parts.scheme, host, slash + path, "", ""))
+    if scheme == "file":
+        # A path may contain @.
+        host, slash, path = rest.partition("/")
+        rest = host.rpartition("@")[2] + slash + path
+    else:
+        rest = rest.rpartition("@")[2]
+    return scheme + separator + rest.partition("?")[0]
 
 
+# fsspec's: `zip://a.wire::https://host/b.zip`.
+_CHAIN = re.compile(r"::(?=[A-Za-z][\w+.-]*(?:://|::))")
 # SQLAlchemy adds a driver, JDBC a prefix.
 _SCHEME = re.compile(r"\s*(jdbc:)?postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 _PARAMETER = re.compile(r"(?:^|\s)(\w+)\s*=")

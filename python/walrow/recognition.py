@@ -40,7 +40,7 @@ def framing_of_bytes(head: bytes, *, ended: bool, name: str) -> Framing | None:
         return None
     if _is_frame(head):
         return "wire"
-    if found := _other_format(head):
+    if found := _other_format(head, ended=ended):
         what, remedy = found
         text = f"{name}: the bytes look like {what}, not like a capture: {remedy}"
         raise DecodeError(text, offset=0)
@@ -52,8 +52,8 @@ def framing_of_bytes(head: bytes, *, ended: bool, name: str) -> Framing | None:
         raise DecodeError(text, offset=0)
     if head[:1] in _MESSAGES:
         return _framing_of_messages(head, ended=ended, name=name)
-    # Its error shows the byte.
-    return "wire"
+    # The decoder's error shows the byte.
+    return "wire" if ended or len(head) >= _ENOUGH else None
 
 
 def framing_of_chunk(chunk: bytes) -> Framing | None:
@@ -95,7 +95,7 @@ def _framing_of_messages(head: bytes, *, ended: bool, name: str) -> Framing | No
 def _is_frame(head: bytes) -> bool:
     """Whether it begins with a frame of a connection."""
     kind, length, body = head[:1], int.from_bytes(head[1:5], "big"), head[5:]
-    if len(head) < _DECISIVE:
+    if len(head) < _HEADER:
         # A truncated file. No message begins with these.
         return kind in {b"d", b"W"}
     size = length - _LENGTH
@@ -108,19 +108,45 @@ def _begins(kind: bytes, body: bytes, size: int) -> bool:
     """Whether a frame's body begins as it should."""
     first = body[:1]
     match kind:
-        case b"d":
+        case b"d" if first:
             return size > 0 and first in {b"w", b"k", b"r", b"h", b"p"}
-        case b"W" | b"T" | b"D":
-            # A number of columns, at most 1,664. A Delete has K or O here, and a
-            # Truncate with options has no names.
-            return first <= b"\x06" and (kind != b"T" or b"\0" in body[3:67])
+        case b"d" | b"W":
+            return True
         case b"N" | b"E" | b"C" | b"S" | b"Z":
             # A text. A Stream Start has 0 or 1 here, a Commit a part of an LSN, and a
             # Stream Stop a newline instead of a length.
-            return size < _LONG and (first.isalpha() or first == b"_")
+            return size < _LONG and _is_name(first)
         case b"A":
-            return size < _LONG and b"\0" in body[4:68]
+            # After the server's process, the channel's name. A Stream Abort ends here,
+            # or has a part of an LSN.
+            return size < _LONG and _is_name(body[4:5])
+        case b"D" | b"T":
+            return _is_row(body, size, names=kind == b"T")
     return kind == b"c" and size == 0
+
+
+def _is_name(first: bytes) -> bool:
+    return first.isalpha() or first == b"_"
+
+
+def _is_row(body: bytes, size: int, *, names: bool) -> bool:
+    """Whether it is a row or its description, of exactly this size, as far as it is there.
+
+    A Delete or a Truncate has other bytes at the place of the number of columns.
+    """
+    at = 2
+    for _ in range(int.from_bytes(body[:at], "big")):
+        if at >= len(body):
+            break
+        if names:
+            at = body.find(b"\0", at, at + _NAME) + 1
+            if at == 0:
+                return False
+            at += _DESCRIPTION
+        else:
+            value = int.from_bytes(body[at : at + _LENGTH], "big", signed=True)
+            at += _LENGTH + max(value, 0)
+    return at == size or len(body) <= at < size
 
 
 def _is_payload(head: bytes) -> bool:
@@ -140,7 +166,13 @@ def _is_message(data: bytes) -> bool:
 _COPY_DATA = {b"w", b"k"}
 _MESSAGES = {bytes([kind]) for kind in b"BCORYIUDTMSEcAbPKrp"}
 # A frame's header, and one byte of what it contains.
+_HEADER = 5
 _DECISIVE = 6
+# As many as the longest magic number needs.
+_ENOUGH = 262
+# Of a column in a RowDescription: bytes of a name and its end, and after them.
+_NAME = 64
+_DESCRIPTION = 18
 _LENGTH = 4
 # PostgreSQL's own limit, and one for messages that are text.
 _LONGEST = 1 << 30
@@ -151,7 +183,7 @@ _NEWLINES = 64
 _IN_ORDER = "pass an iterable of all payloads or messages of a connection, in order,"
 
 
-def _other_format(head: bytes) -> tuple[str, str] | None:
+def _other_format(head: bytes, *, ended: bool) -> tuple[str, str] | None:
     """What other bytes look like, and what to do."""
     for magic, what, remedy in _MAGIC:
         if head.startswith(magic):
@@ -166,7 +198,7 @@ def _other_format(head: bytes) -> tuple[str, str] | None:
     for start, what, remedy in _TEXT:
         if text.startswith(start):
             return what, remedy
-    return "text", _PGOUTPUT
+    return ("text", _PGOUTPUT) if ended or len(head) >= _TEXT_BYTES else None
 
 
 def _is_wal(head: bytes) -> bool:
@@ -182,12 +214,15 @@ def _is_wal(head: bytes) -> bool:
 
 def _is_text(head: bytes) -> bool:
     start = head[:_TEXT_BYTES]
-    return len(start) >= _TEXT_LEAST and not _BINARY.intersection(start)
+    if len(start) < _TEXT_LEAST or _BINARY.intersection(start):
+        return False
+    return 2 * sum(byte < _ASCII for byte in start) > len(start)
 
 
 _TEXT_BYTES = 128
 # Shorter ones may be the beginning of a message, whose numbers may look like text.
 _TEXT_LEAST = 12
+_ASCII = 0x80
 _BINARY = {*range(32), 127} - set(b"\t\n\r\f\x1b")
 
 _WAL_FLAGS = 0xF
