@@ -11,6 +11,7 @@ import os
 import traceback
 import tracemalloc
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -427,12 +428,11 @@ def test_connection_strings_are_no_catalogs() -> None:
         f"postgresql://admin:{SECRET}@db/shop",
         f"host=x password={SECRET}",
     ):
-        calls: list[Callable[[], Any]] = [
-            lambda text=conninfo: walrow.read(b"", catalog=text),
-            lambda text=conninfo: walrow.schema(text, "t"),
-            lambda text=conninfo: walrow.Catalog.from_file(text),
-        ]
-        for call in calls:
+        for call in (
+            partial(walrow.read, b"", catalog=conninfo),
+            partial(walrow.schema, conninfo, "t"),
+            partial(walrow.Catalog.from_file, conninfo),
+        ):
             with pytest.raises(
                 walrow.OptionError, match=r"postgres\.catalog"
             ) as caught:
@@ -464,7 +464,7 @@ def test_a_file_with_the_framing_of_chunks_says_what_to_do() -> None:
     for source in (ROWS.path, [ROWS.path], io.BytesIO(ROWS.data)):
         for framing in ("copydata", "message"):
             with pytest.raises(walrow.OptionError, match="Without framing="):
-                walrow.read(source, framing=framing)  # type: ignore[arg-type]
+                walrow.read(source, framing=framing)
 
 
 def test_a_closed_reader_closes_files_that_an_iterator_named(directory: Path) -> None:
