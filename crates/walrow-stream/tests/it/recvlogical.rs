@@ -1,4 +1,9 @@
 //! Files of `pg_recvlogical`: no LSNs, no frames, no marks where sessions begin.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
 
 use crate::lines::{lines_of, rows_of};
 use proptest::prelude::*;
@@ -118,7 +123,7 @@ proptest! {
         for (place, streamed) in breaks {
             let stream = if streamed { history.delivered() } else { whole.clone() };
             let pieces = in_recvlogical(&stream.bytes());
-            bytes.extend(pieces[..place.index(pieces.len() + 1)].concat());
+            bytes.extend(pieces[..place.index(pieces.len().saturating_add(1))].concat());
         }
         bytes.extend(all(&history.delivered()));
         let found = rows(&bytes, &sizes);
@@ -126,9 +131,10 @@ proptest! {
         // A transaction is returned as it came first: prepared or not.
         let ids = |rows: &[String]| -> Vec<String> {
             rows.iter()
-                .map(|row| match row.starts_with(' ') {
-                    true => row.clone(),
-                    false => row.split(' ').take(2).collect::<Vec<_>>().join(" "),
+                .map(|row| if row.starts_with(' ') {
+                    row.clone()
+                } else {
+                    row.split(' ').take(2).collect::<Vec<_>>().join(" ")
                 })
                 .collect()
         };
@@ -338,7 +344,7 @@ fn commit_prepared_that_comes_again_is_skipped() {
         .prepare();
     let commit = all(&Stream::new().commit_prepared(0x2000, 700, "a"));
     let with_rows = [all(&prepare), commit.clone()].concat();
-    for again in [commit.clone(), with_rows.clone()] {
+    for again in [commit, with_rows.clone()] {
         let bytes = [with_rows.clone(), again].concat();
         let mut assembler = assembler();
         let (found, error) = rows_of(&mut assembler, [&*bytes]);
@@ -419,7 +425,7 @@ fn input_that_ends_inside_is_unfinished() {
         let mut assembler = assembler();
         let (rows, error) = rows_of(&mut assembler, [head]);
         assert_eq!(error, None);
-        assert_eq!(assembler.offset() > head.len() as u64, false);
+        assert!(assembler.offset() <= head.len() as u64);
         assert_eq!(rows.is_empty(), !tail.is_empty());
         assert_eq!(
             assembler.is_mid_transaction(),
