@@ -63,11 +63,13 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             `_unsent`. Without `schema`, a change of the table's columns is a
             `SchemaError`.
         framing: `"wire"`: the bytes of the connection, cut anywhere. `"recvlogical"`: a
-            file of pg_recvlogical, cut anywhere. `"copydata"`: each chunk is one
-            CopyData payload, as drivers return them. `"message"`: each chunk is one
-            pgoutput message, or a row of `pg_logical_slot_get_binary_changes`. Default:
-            recognised from the first bytes or the first chunk. A `Decoder` does not
-            recognise it: its default is `"wire"`.
+            file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere. What
+            it received again after a reconnect is returned only once. `"copydata"`: each
+            chunk is one CopyData payload, as drivers return them. `"message"`: each
+            chunk is one pgoutput message, or a row of
+            `pg_logical_slot_get_binary_changes`. Default: recognised from the first
+            bytes or the first chunk. A `Decoder` does not recognise it: its default is
+            `"wire"`.
         profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
             formats support. `"text"`: every column as the text that PostgreSQL writes.
         types: Arrow types that replace the profile's types, for columns (`"total"`,
