@@ -229,3 +229,24 @@ def test_unknown_bytes_are_an_error_of_the_protocol() -> None:
     for data in (b"\x00\x01\x02\x03\x04\x05\x06\x07", b"\xfe" * 100, b"x"):
         with pytest.raises(walrow.DecodeError, match="type byte 0x"):
             list(walrow.read(data))
+
+
+@pytest.mark.parametrize("capture", captures("text", "binary"), ids=str)
+def test_recognised_framings_give_the_same_batches(capture: Capture) -> None:
+    def rows(source: Any, **options: Any) -> list[Any]:
+        reader = walrow.read(source, late_start=True, **options)
+        return [(batch.table, len(batch)) for batch in reader]
+
+    pieces = cut(recvlogical(capture), 1000)
+    try:
+        expected = rows(capture.data, framing="wire")
+    except walrow.Error as error:
+        with pytest.raises(type(error)):
+            rows(pieces)
+        return
+    assert rows(pieces) == expected
+    assert rows(messages(capture)) == expected
+    assert rows(payloads(capture)) == expected
+    data = recvlogical(capture)
+    again = b"".join(frame.to_bytes() for frame in walrow.messages(pieces))
+    assert again == data

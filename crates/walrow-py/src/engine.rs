@@ -499,7 +499,7 @@ pub(crate) fn append(
         return Err(not_bytes(chunk));
     }
     let (lsn, data) = row(chunk)?;
-    let lsn = lsn.map_or(Ok(Lsn::INVALID), |lsn| read_lsn(&lsn, "lsn"))?;
+    let lsn = lsn.map_or(Ok(Lsn::INVALID), |lsn| row_lsn(&lsn))?;
     let bytes = buffer(&data)?.ok_or_else(|| not_bytes(&data))?;
     framing.append(bytes.as_bytes(), lsn, out);
     Ok(())
@@ -536,6 +536,16 @@ fn row<'py>(row: &Bound<'py, PyAny>) -> PyResult<(Option<Bound<'py, PyAny>>, Bou
         Ok(1) => Ok((None, row.get_item(0)?)),
         _ => Err(no_row()),
     }
+}
+
+/// The LSN of a row. As binary, it is bytes: drivers have no class for it.
+fn row_lsn(lsn: &Bound<'_, PyAny>) -> PyResult<Lsn> {
+    if let Some(bytes) = buffer(lsn)?
+        && let Ok(bytes) = bytes.as_bytes().try_into()
+    {
+        return Ok(Lsn(u64::from_be_bytes(bytes)));
+    }
+    read_lsn(lsn, "lsn")
 }
 
 fn no_row() -> PyErr {

@@ -121,7 +121,6 @@ def decode(
         except (Error, OSError) as error:
             if not isinstance(error, BrokenPipeError):
                 batches.explain(error)
-                blocks.explain(error)
             raise
         _warn(reader, options["profile"])
 

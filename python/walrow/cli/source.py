@@ -17,6 +17,7 @@ import click
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
 from walrow.conninfo import without_credentials
+from walrow.errors import Error
 from walrow.sources import Chunks
 
 if TYPE_CHECKING:
@@ -74,7 +75,12 @@ def opened(
         _refuse_inputs(outputs, inputs | {str(path): path for path in beside})
         if show and sys.stderr.isatty():
             stack.enter_context(bar.shown(names, chunks.files))
-        yield Blocks(chunks, framing, joined=joined)
+        try:
+            yield Blocks(chunks, framing, joined=joined)
+        except Error as error:
+            if len(chunks.files) > 1:
+                error.add_note(f"in {chunks.name}")
+            raise
 
 
 def _local_parts(files: Iterable[str]) -> dict[str, str]:
@@ -142,11 +148,6 @@ class Blocks:
         for block in blocks:
             self.size += len(block)
             yield block
-
-    def explain(self, error: Exception) -> None:
-        """Adds the name of the current file to an error, if there are several."""
-        if len(self._chunks.files) > 1:
-            error.add_note(f"in {self._chunks.name}")
 
 
 class _Bar:
