@@ -12,7 +12,8 @@ changes = files.select("path").mapInArrow(decode, schema)
 Each value is one self-contained capture: either its bytes, in a binary column, or its
 path or URL, in a string column. The task opens the path itself. Use paths if the
 executors can open them: this is several times as fast, and files do not have to fit in
-memory.
+memory. Captures may be compressed with gzip or zstd, or written by pg_recvlogical: this
+is recognised for each value.
 
 Spark matches columns by position and type, never by name. So use `schema` to declare
 the schema: it comes from the same code as the batches.
@@ -104,8 +105,8 @@ def schema(
     """Returns the schema of a table's changes in `decode`, from the same code.
 
     Args:
-        source: A capture, as `walrow.read` takes it, or a catalog that contains the
-            table.
+        source: Captures, as `walrow.read` takes them: also a directory, a pattern or a
+            list of paths, with or without `file:`. Or a catalog that contains the table.
         table: The table, as in `decode`. Optional with `envelope=True`.
         **options: As in `decode`.
 
@@ -125,6 +126,8 @@ def schema(
         source = b""
     if isinstance(source, str):
         source = _local(source)
+    elif isinstance(source, list | tuple):
+        source = [_local(each) if isinstance(each, str) else each for each in source]
     with walrow.read(source, table=table, profile="spark", **options) as reader:
         return from_arrow_schema(pa.schema(reader.schema), prefer_timestamp_ntz=True)
 
