@@ -41,7 +41,7 @@ class Chunks:
 
     >>> chunks = Chunks("tests/data/18/rows.text.wire")
     >>> len(next(chunks)), chunks.framing
-    (4077, 'wire')
+    (1852, 'wire')
 
     Args:
         source: As in `walrow.read`.
