@@ -112,6 +112,11 @@ class Chunks:
         return self._state.name
 
     @property
+    def place(self) -> str | None:
+        """The current file if there are several, for errors. None after the last one."""
+        return f"in {self.name}" if len(self.files) > 1 and self.name else None
+
+    @property
     def files(self) -> list[str]:
         """The paths and URLs of all files, except open ones."""
         return [] if self._state.files is None else self._state.files.urls
@@ -349,7 +354,7 @@ class _Files:
     """The blocks of several files. Opens one after the other, the first one immediately.
 
     Attributes:
-        name: The name of the current file.
+        name: The name of the current file. Empty after the last one.
         urls: All paths and URLs.
     """
 
@@ -373,6 +378,7 @@ class _Files:
     def _next(self) -> Iterator[Any] | None:
         place = next(self._rest, None)
         if place is None:
+            self.name = ""
             return None
         self.name = without_credentials(place.url)
         with _private(place.url):

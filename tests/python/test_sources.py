@@ -186,6 +186,23 @@ def test_a_list_has_the_given_order(directory: Path) -> None:
         list(walrow.read([directory / "9.wire.gz", directory / "10.wire"]))
 
 
+def test_errors_name_the_file_of_several(tmp_path: Path) -> None:
+    for name, data in (("a", ROWS.data), ("b", b"?" * 9), ("c", ROWS.data)):
+        (tmp_path / name).write_bytes(data)
+    reader = walrow.read(tmp_path)
+    for _ in range(2):
+        with pytest.raises(walrow.DecodeError) as caught:
+            list(reader)
+        assert caught.value.__notes__ == [f"walrow: in {tmp_path}/b"]
+    # What is only known at the end is of no file.
+    with pytest.raises(walrow.SchemaError) as missing:
+        list(walrow.read([ROWS.path, ROWS.path], table="none"))
+    assert not hasattr(missing.value, "__notes__")
+    with pytest.raises(walrow.DecodeError) as single:
+        list(walrow.read(tmp_path / "b"))
+    assert not hasattr(single.value, "__notes__")
+
+
 def test_names_that_look_like_patterns_are_files_first(tmp_path: Path) -> None:
     path = tmp_path / "a[1]*.wire"
     path.write_bytes(ROWS.data)

@@ -25,6 +25,8 @@ pub(crate) struct Engine {
     source: Option<Py<PyAny>>,
     /// The failure that every later call repeats.
     failure: Option<Failure>,
+    /// Which of several files the source was reading when it failed.
+    place: Option<String>,
     exhausted: bool,
     /// Makes the decoder again when the source knows its framing, after its first chunk.
     undecided: Option<DecoderBuilder>,
@@ -143,6 +145,7 @@ impl Engine {
             steps: VecDeque::new(),
             source: None,
             failure: None,
+            place: None,
             exhausted: false,
             undecided: None,
             counts: Counts::default(),
@@ -341,9 +344,28 @@ impl Engine {
             return;
         };
         Python::try_attach(|py| {
+            let place = source.bind(py).getattr_opt("place").ok().flatten();
+            self.place = place.and_then(|place| place.extract().ok());
             // The caller gets the earlier failure instead.
             let _ = source.call_method0(py, "close");
         });
+    }
+
+    /// Names the file in walrow's errors. Those of the source name it themselves.
+    #[cold]
+    pub(crate) fn explain(&self, py: Python<'_>, failure: Failure) -> PyErr {
+        let place = match failure {
+            Failure::Walrow(_) => self.place.as_deref(),
+            Failure::Python(_) | Failure::Shutdown => None,
+        };
+        let error = PyErr::from(failure);
+        if let Some(place) = place {
+            // Without the note, the error is still the right one.
+            let _ = error
+                .value(py)
+                .call_method1("add_note", (format!("walrow: {place}"),));
+        }
+        error
     }
 
     fn fail(&mut self, failure: Failure) {

@@ -77,7 +77,10 @@ impl Reader {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let mut engine = lock(&self.engine)?;
         let engine = &mut *engine;
-        Ok(py.detach(move || engine.next())?.map(Batch))
+        match py.detach(|| engine.next()) {
+            Ok(batch) => Ok(batch.map(Batch)),
+            Err(failure) => Err(engine.explain(py, failure)),
+        }
     }
 
     const fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -78,8 +78,8 @@ def opened(
         try:
             yield Blocks(chunks, framing, joined=joined)
         except Error as error:
-            if len(chunks.files) > 1:
-                error.add_note(f"in {chunks.name}")
+            if chunks.place is not None:
+                error.add_note(chunks.place)
             raise
 
 
