@@ -21,6 +21,7 @@ mod core;
 mod prepared;
 mod read;
 mod reading;
+mod reconnect;
 mod search;
 mod session;
 mod unmarked;
@@ -158,7 +159,7 @@ impl Assembler {
     /// [`Assembler::with_start`] skips transactions.
     pub fn repeated_transactions(&self) -> u64 {
         let unmarked = self.core.session.unmarked.as_ref();
-        unmarked.map_or(0, |it| it.repeated())
+        unmarked.map_or(0, |it| it.repeated)
     }
 
     /// Begins a new server session: drops open transactions and all relations, and keeps prepared
