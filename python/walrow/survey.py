@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow import html
 from walrow._core import Survey
-from walrow.sources import blocks
+from walrow.sources import Chunks
 
 if TYPE_CHECKING:
     import os
@@ -273,7 +273,7 @@ def _suggestion(name: str, tables: Tables) -> str:
 def tables(
     source: Source,
     *,
-    framing: Framing = "wire",
+    framing: Framing | None = None,
     catalog: Catalog | str | os.PathLike[str] | None = None,
 ) -> Tables:
     """Returns the tables of a stream: versions, columns, changes and first and last commit.
@@ -297,8 +297,17 @@ def tables(
     Raises:
         DecodeError: Bytes do not follow the protocol.
     """
-    survey = Survey(framing=framing, catalog=catalog)
-    for chunk in blocks(source, framing=framing):
+    return survey_of(Chunks(source, framing=framing), catalog=catalog)
+
+
+def survey_of(
+    chunks: Any, *, catalog: Catalog | str | os.PathLike[str] | None = None
+) -> Tables:
+    """Returns the tables in the chunks of a source, which has `framing`."""
+    # The first chunk decides the framing.
+    first = list(itertools.islice(chunks, 1))
+    survey = Survey(framing=chunks.framing, catalog=catalog)
+    for chunk in itertools.chain(first, chunks):
         survey.feed(chunk)
     survey.finish()
     return _tables(survey)
@@ -375,7 +384,7 @@ def _commit(commit: tuple[Lsn, int | None] | None) -> Commit | None:
     return Commit(lsn, time)
 
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def _type(name: str | None, modifier: int) -> str | None:

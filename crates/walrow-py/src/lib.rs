@@ -27,6 +27,7 @@ mod rows;
 mod schema;
 mod signals;
 mod survey;
+mod zstd;
 
 use pyo3::prelude::*;
 
@@ -54,6 +55,8 @@ mod _core {
     use crate::schema::{Schema, catalog_schema};
     #[pymodule_export]
     use crate::survey::Survey;
+    #[pymodule_export]
+    use crate::zstd::ZstdDecompressor;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -30,7 +30,7 @@ impl Survey {
         let Options { builder, framing } = Options::new(py, options)?;
         let survey = builder.build_survey();
         Ok(Self(Mutex::new(State {
-            framing,
+            framing: framing.unwrap_or(Framing::Wire),
             survey: survey.map_err(|error| errors::raise(&error))?,
             frames: Vec::new(),
         })))

@@ -44,6 +44,7 @@ mod framing;
 mod lsn;
 mod message;
 mod peek;
+mod splitter;
 mod string;
 
 pub use backend::{
@@ -64,6 +65,7 @@ pub use message::{
     Truncate, Tuple, Type, UnreadRow, UnreadTuple, Update,
 };
 pub use peek::Peek;
+pub use splitter::{Piece, Splitter};
 pub use string::PgString;
 
 /// An object identifier: a relation, a type.
