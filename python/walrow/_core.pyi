@@ -224,6 +224,13 @@ class Decoder:
         """
 
     @property
+    def repeated_transactions(self) -> int:
+        """Number of transactions that `pg_recvlogical` received again after a reconnect.
+
+        With `framing="recvlogical"`, they are returned only once.
+        """
+
+    @property
     def unresolved_types(self) -> list[int]:
         """OIDs of unknown types, neither built in nor in the catalog; values are text.
 
@@ -298,6 +305,13 @@ class Reader:
 
         These transactions changed nothing, or were prepared before the stream begins.
         Their rows in `walrow.transactions` have no `prepare_lsn`.
+        """
+
+    @property
+    def repeated_transactions(self) -> int:
+        """Number of transactions that `pg_recvlogical` received again after a reconnect.
+
+        With `framing="recvlogical"`, they are returned only once.
         """
 
     @property
@@ -477,7 +491,7 @@ class Counts:
 
     def __new__(cls, framing: Framing = "wire") -> Self: ...
     def feed(self, data: bytes) -> None:
-        """Counts a block or, with framings other than `wire`, a chunk."""
+        """Counts a block or, with `copydata` and `message`, a chunk."""
 
     @property
     def unfinished(self) -> bool:

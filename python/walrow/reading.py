@@ -53,6 +53,8 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             chunk is one CopyData payload, as drivers return them. `"message"`: each
             chunk is one pgoutput message, or a tuple of LSN, transaction ID and
             message, as `pg_logical_slot_get_binary_changes` returns them.
+            `"recvlogical"`: a file that `pg_recvlogical` wrote with the plugin pgoutput,
+            cut anywhere. What it received again after a reconnect is returned only once.
         profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
             formats support. `"text"`: every column as the text that PostgreSQL writes.
         types: Arrow types that replace the profile's types, for columns (`"total"`,

@@ -33,9 +33,9 @@ def blocks(source: Source, *, framing: str = "wire") -> Iterator[Any]:
     Args:
         source: A path, a URL (with fsspec), a binary file object, a bytes-like object,
             or an iterable of chunks.
-        framing: Chunks of `wire` may be cut anywhere. With `copydata` and `message`,
-            each chunk is one payload or message, so the source must be an iterable of
-            them.
+        framing: Chunks of `wire` and `recvlogical` may be cut anywhere. With `copydata`
+            and `message`, each chunk is one payload or message, so the source must be
+            an iterable of them.
 
     Raises:
         OptionError: The source cannot provide chunks of this framing.

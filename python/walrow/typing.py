@@ -47,7 +47,7 @@ class BinaryFile(Protocol):
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-Framing: TypeAlias = Literal["wire", "copydata", "message"]
+Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
 Policy: TypeAlias = Literal["error", "null", "sentinel"]
 Profile: TypeAlias = Literal["arrow", "spark", "text"]
 Source: TypeAlias = (

@@ -125,7 +125,12 @@ def test_stdin_and_single_payloads_are_read(data: Path, run: Any) -> None:
     found = run("inspect", "--count", "--json", "-", input=path.read_bytes())
     assert json.loads(found.stdout) == counts(path.read_bytes())
     payload = streams.data(b"I\0\0\x40\0N\0\x01n")[5:]
-    for framing, chunk in (("copydata", payload), ("message", payload[25:])):
+    framings = {
+        "copydata": payload,
+        "message": payload[25:],
+        "recvlogical": payload[25:] + b"\n",
+    }
+    for framing, chunk in framings.items():
         found = run("inspect", "--json", "--framing", framing, "-", input=chunk)
         assert json.loads(found.stdout)["message"]["name"] == "Insert"
         count = ("inspect", "--count", "--json", "--framing", framing, "-")

@@ -83,6 +83,9 @@ def test_all_framings_give_the_same_batches(capture: Capture) -> None:
     compare(outcome(decode(walrow.Decoder(framing="message"), changes)))
     texts = [(format_lsn(a), b, c) for a, b, c in changes]
     compare(outcome(walrow.read(texts, framing="message")))
+    file = b"".join(message + b"\n" for _, _, message in changes)
+    compare(outcome(walrow.read(file, framing="recvlogical")))
+    compare(outcome(decode(walrow.Decoder(framing="recvlogical"), cut(file, 1000))))
     bare = [memoryview(message) for _, _, message in changes]
     compare(outcome(walrow.read(bare, framing="message")))
 

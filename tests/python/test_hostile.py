@@ -95,7 +95,10 @@ def test_spliced_captures_give_only_our_errors(data: st.DataObject) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.binary(max_size=200), st.sampled_from(["wire", "copydata", "message"]))
+@given(
+    st.binary(max_size=200),
+    st.sampled_from(["wire", "copydata", "message", "recvlogical"]),
+)
 def test_any_bytes_give_only_our_errors(data: bytes, framing: Any) -> None:
     attempt(data)
     with contextlib.suppress(walrow.DecodeError):

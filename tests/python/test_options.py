@@ -121,7 +121,11 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
         ({"profile": "pandas"}, walrow.OptionError, "arrow, spark or text"),
         ({"profile": 5}, TypeError, "profile must be a string"),
-        ({"framing": "tcp"}, walrow.OptionError, "wire, copydata or message"),
+        (
+            {"framing": "tcp"},
+            walrow.OptionError,
+            "wire, copydata, message or recvlogical",
+        ),
         ({"unrepresentable": "drop"}, walrow.OptionError, "error, null or sentinel"),
         ({"unrepresentable": {"a": "x"}}, walrow.OptionError, "error, null or"),
         ({"metadata": ["lsn"]}, walrow.OptionError, "no metadata column"),

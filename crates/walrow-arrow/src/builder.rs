@@ -41,8 +41,8 @@ impl DecoderBuilder {
         Self::default()
     }
 
-    /// The framing of the input: the bytes of a connection ([`Decoder::decode`]), or chunks
-    /// ([`Decoder::decode_chunk`]).
+    /// The framing of the input: the bytes of a connection or of a file of `pg_recvlogical`
+    /// ([`Decoder::decode`]), or chunks ([`Decoder::decode_chunk`]).
     #[must_use]
     pub fn with_framing(mut self, framing: Framing) -> Self {
         self.options.framing = framing;

@@ -108,8 +108,8 @@ impl Decoder {
         }
     }
 
-    /// Decodes wire frames, cut anywhere, and returns the number of bytes that it took. Pass the
-    /// other bytes again.
+    /// Decodes wire frames, or with [`Framing::Recvlogical`] bare messages, cut anywhere. Returns
+    /// the number of bytes that it took. Pass the other bytes again.
     ///
     /// It stops early when a batch is full: take all batches before the next call. It also stops
     /// after a few hundred thousand rows without a full batch, so that the caller can do something
@@ -144,7 +144,7 @@ impl Decoder {
     }
 
     /// Decodes one chunk: with [`Framing::CopyData`] the payload of a CopyData message, as drivers
-    /// return it; with [`Framing::Message`] one pgoutput message; with [`Framing::Wire`] any bytes.
+    /// return it; with [`Framing::Message`] one pgoutput message; with other framings any bytes.
     ///
     /// It takes the whole chunk. Take all batches before the next call: [`Decoder::next_batch`]
     /// decodes the rest of the chunk.
@@ -403,6 +403,14 @@ impl Decoder {
     /// See [`Assembler::unprepared_commits`].
     pub fn unprepared_commits(&self) -> u64 {
         self.assembler.unprepared_commits()
+    }
+
+    /// The number of transactions that were skipped because `pg_recvlogical` received them again
+    /// after a reconnect.
+    ///
+    /// See [`Assembler::repeated_transactions`].
+    pub fn repeated_transactions(&self) -> u64 {
+        self.assembler.repeated_transactions()
     }
 
     /// Begins a new server session: open transactions and relations are discarded.

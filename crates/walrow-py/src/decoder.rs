@@ -179,6 +179,14 @@ impl Decoder {
         Ok(lock(&self.0)?.decoder.unprepared_commits())
     }
 
+    /// Number of transactions that `pg_recvlogical` received again after a reconnect.
+    ///
+    /// With `framing="recvlogical"`, they are returned only once.
+    #[getter]
+    fn repeated_transactions(&self) -> PyResult<u64> {
+        Ok(lock(&self.0)?.decoder.repeated_transactions())
+    }
+
     /// The SQLSTATE of the server error that ended the stream.
     #[getter]
     fn server_error(&self) -> PyResult<Option<String>> {

@@ -129,7 +129,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Chunks of other framings are joined up to this size.
+/// Chunks are joined up to this size.
 const JOINED: usize = 256 << 10;
 
 impl Engine {
@@ -195,7 +195,7 @@ impl Engine {
                 return Err(not_bytes(data));
             }
             Step::Chunks(chunks.unbind())
-        } else if self.framing == Framing::Wire {
+        } else if !self.framing.is_chunked() {
             block(data)?
         } else {
             let mut frames = Vec::new();
@@ -378,7 +378,7 @@ impl Engine {
                     last = Some(raise(error));
                     break;
                 }
-                Some(Ok(chunk)) if self.framing == Framing::Wire => {
+                Some(Ok(chunk)) if !self.framing.is_chunked() => {
                     match block(&chunk) {
                         Ok(block) => {
                             self.steps.push_front(Step::Chunks(chunks));
@@ -464,7 +464,7 @@ fn buffer<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>
     }
 }
 
-/// Appends a chunk of another framing as wire frames.
+/// Appends a chunk as wire frames, or a block as it is.
 pub(crate) fn append(
     framing: Framing,
     chunk: &Bound<'_, PyAny>,

@@ -200,7 +200,7 @@ impl Frame {
     /// The size in bytes.
     #[getter]
     fn size(&self) -> usize {
-        self.bytes.len().saturating_sub(self.framing.header())
+        self.framing.fed(self.bytes.len())
     }
 
     /// The pgoutput message in an XLogData frame, otherwise None.
@@ -230,6 +230,9 @@ impl Frame {
                 BackendMessage::CopyData(CopyData::XLogData(data)).encode(&mut out);
             }
             (other, _) => other.encode(&mut out),
+        }
+        if self.framing == Framing::Recvlogical {
+            out.push(b'\n');
         }
         let own = out.get(self.framing.header()..).unwrap_or_default();
         Ok(PyBytes::new(py, own))

@@ -178,8 +178,10 @@ pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
         "wire" => Framing::Wire,
         "copydata" => Framing::CopyData,
         "message" => Framing::Message,
+        "recvlogical" => Framing::Recvlogical,
         other => {
-            let text = format!("framing must be wire, copydata or message, not {other:?}");
+            let text =
+                format!("framing must be wire, copydata, message or recvlogical, not {other:?}");
             return Err(errors::option_error(py, &text));
         }
     })

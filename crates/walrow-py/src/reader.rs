@@ -124,6 +124,14 @@ impl Reader {
         Ok(lock(&self.engine)?.decoder.unprepared_commits())
     }
 
+    /// Number of transactions that `pg_recvlogical` received again after a reconnect.
+    ///
+    /// With `framing="recvlogical"`, they are returned only once.
+    #[getter]
+    fn repeated_transactions(&self) -> PyResult<u64> {
+        Ok(lock(&self.engine)?.decoder.repeated_transactions())
+    }
+
     /// The SQLSTATE of the server error that ended the stream.
     #[getter]
     fn server_error(&self) -> PyResult<Option<String>> {

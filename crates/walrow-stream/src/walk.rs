@@ -66,7 +66,8 @@ enum Holds {
 }
 
 impl Walk {
-    /// A walk over chunks in this framing. [`Framing::append`] makes them wire frames.
+    /// A walk over input in this framing. Chunks must be wire frames: [`Framing::append`] makes
+    /// them.
     pub fn new(framing: Framing) -> Self {
         Self {
             frames: Frames::new(framing),
@@ -105,6 +106,10 @@ impl Walk {
             Place::Input(frame) => frame,
             Place::Completed => self.frames.completed(),
         };
+        if self.frames.is_split() {
+            // It ends a block that a new session left open.
+            self.session.block = self.frames.block();
+        }
         match self.session.step(bytes, offset) {
             Ok(step) => Ok(Some(step)),
             Err(error) => {

@@ -255,6 +255,10 @@ def _warn(reader: walrow.Reader, profile: Profile) -> None:
             f"{count} COMMIT PREPARED came without a prepared transaction: it changed nothing, or "
             "was prepared before the capture begins; use --start to make the latter an error"
         )
+    if count := reader.repeated_transactions:
+        warnings.append(
+            f"{count} transactions came again after pg_recvlogical reconnected, and were skipped"
+        )
     if reader.unresolved_types and profile != "text":
         oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(

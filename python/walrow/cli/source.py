@@ -43,7 +43,7 @@ file = click.argument("file", callback=_readable)
 framing = library_option(
     "framing",
     "wire: the bytes of the connection. copydata: FILE is one CopyData payload. "
-    "message: FILE is one pgoutput message.",
+    "message: FILE is one pgoutput message. recvlogical: FILE is from pg_recvlogical.",
 )
 
 
@@ -60,7 +60,7 @@ def opened(
 
     Args:
         name: The path, URL or `-`.
-        framing: With framings other than wire, the file is one chunk.
+        framing: With `copydata` and `message`, the file is one chunk.
         show: Whether to show progress, if stderr is a terminal.
         outputs: The outputs of the command: paths, or `-` for stdout.
         beside: Other files that the command reads.
@@ -85,7 +85,7 @@ def opened(
         tell = None
         if show and sys.stderr.isatty():
             tell = stack.enter_context(_progress(name, size))
-        yield Blocks(stream, BLOCK if framing == "wire" else -1, tell)
+        yield Blocks(stream, -1 if framing in {"copydata", "message"} else BLOCK, tell)
 
 
 def _local_parts(name: str) -> list[str]:
