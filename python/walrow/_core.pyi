@@ -20,6 +20,7 @@ __all__ = [
     "Reader",
     "Schema",
     "Unchanged",
+    "ZstdDecompressor",
     "__version__",
     "catalog_schema",
     "parse_lsn",
@@ -345,7 +346,9 @@ class Reader:
 class Frames:
     """Iterates over the frames of a stream; `walrow.messages` returns it."""
 
-    def __new__(cls, chunks: Iterable[Any], /, framing: Framing = "wire") -> Self: ...
+    def __new__(
+        cls, chunks: Iterable[Any], /, framing: Framing | None = None
+    ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Frame: ...
     @property
@@ -499,3 +502,25 @@ class Counts:
 
     def result(self) -> dict[str, dict[str, int]]:
         """The counts: `frames`, `messages` and `cells`, by their letter."""
+
+@final
+class ZstdDecompressor:
+    """Decompresses zstd frames, one after the other."""
+
+    def __new__(cls) -> Self: ...
+    @property
+    def ended(self) -> bool:
+        """Whether the input so far ends between two frames."""
+
+    def decompress(self, data: bytes, size: int) -> tuple[bytes, int]:
+        """Decompresses a part of `data`, to at most `size` bytes.
+
+        More output may be waiting if there are `size` bytes of it.
+
+        Returns:
+            The output, and how many bytes of `data` it took.
+
+        Raises:
+            ValueError: The data is not zstd, is damaged, or needs more than 128 MiB of
+                memory.
+        """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from walrow._core import Frames, Reader, Schema, catalog_schema
 from walrow.signatures import with_options
-from walrow.sources import blocks
+from walrow.sources import Chunks
 from walrow.typing import Options, SchemaOptions
 
 if TYPE_CHECKING:
@@ -39,8 +39,21 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     {'id': 1, 'label': 'one', '_change_type': 'insert', '_seq': 0}
 
     Args:
-        source: A path, a URL (opened with fsspec), a binary file object, a bytes-like
-            object, or an iterable of chunks.
+        source: What a server sent, in one of these forms:
+
+            - The path or the URL (opened with fsspec) of a capture, or a binary file
+              object. Files of pg_recvlogical are captures too. gzip and zstd are
+              decompressed, whatever the file's name is.
+            - A directory: all files in it and in its subdirectories, except those whose
+              names begin with `.` or `_`. Or a pattern: `"captures/2026-*.wire.gz"`.
+              The order is that of the names, compared character by character.
+            - An iterable of paths, patterns and files, in this order. Several files are
+              one stream, as if they were one file.
+            - The bytes of a capture, or an iterable of chunks, as a connection receives
+              them.
+            - The rows of `pg_logical_slot_get_binary_changes` or
+              `pg_logical_slot_peek_binary_changes`: a cursor or a list, with rows of any
+              driver.
         table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`.
             All batches then have one schema, and the reader is an Arrow stream. Other
             stream contents are tables too: `"walrow.transactions"`,
@@ -49,12 +62,14 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             onto it, by column name. Columns that a version lacks are null and listed in
             `_unsent`. Without `schema`, a change of the table's columns is a
             `SchemaError`.
-        framing: `"wire"`: the bytes of the connection, cut anywhere. `"copydata"`: each
+        framing: `"wire"`: the bytes of the connection, cut anywhere. `"recvlogical"`: a
+            file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere. What
+            it received again after a reconnect is returned only once. `"copydata"`: each
             chunk is one CopyData payload, as drivers return them. `"message"`: each
-            chunk is one pgoutput message, or a tuple of LSN, transaction ID and
-            message, as `pg_logical_slot_get_binary_changes` returns them.
-            `"recvlogical"`: a file that `pg_recvlogical` wrote with the plugin pgoutput,
-            cut anywhere. What it received again after a reconnect is returned only once.
+            chunk is one pgoutput message, or a row of
+            `pg_logical_slot_get_binary_changes`. Default: recognised from the first
+            bytes or the first chunk. A `Decoder` does not recognise it: its default is
+            `"wire"`.
         profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
             formats support. `"text"`: every column as the text that PostgreSQL writes.
         types: Arrow types that replace the profile's types, for columns (`"total"`,
@@ -107,16 +122,15 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     Raises:
         OptionError: The options are invalid or contradict each other.
         TypeError: An option has another type, or there is no such option.
-        OSError: The file cannot be opened.
+        OSError: A file does not exist or cannot be opened.
 
     While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`
     and the source's own exceptions are raised after all earlier batches were returned.
     """
-    chunks = blocks(source, framing=options.get("framing", "wire"))
-    return Reader(chunks, **options)
+    return Reader(Chunks(source, framing=options.get("framing")), **options)
 
 
-def messages(source: Source, *, framing: Framing = "wire") -> Frames:
+def messages(source: Source, *, framing: Framing | None = None) -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
@@ -143,7 +157,7 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
     Raises:
         DecodeError: While iterating, if bytes do not follow the protocol.
     """
-    return Frames(blocks(source, framing=framing), framing=framing)
+    return Frames(Chunks(source, framing=framing), framing=framing)
 
 
 @with_options(SchemaOptions)

@@ -12,7 +12,8 @@ changes = files.select("path").mapInArrow(decode, schema)
 Each value is one self-contained capture: either its bytes, in a binary column, or its
 path or URL, in a string column. The task opens the path itself. Use paths if the
 executors can open them: this is several times as fast, and files do not have to fit in
-memory.
+memory. Captures may be compressed with gzip or zstd, or written by pg_recvlogical: this
+is recognised for each value.
 
 Spark matches columns by position and type, never by name. So use `schema` to declare
 the schema: it comes from the same code as the batches.
@@ -20,6 +21,7 @@ the schema: it comes from the same code as the batches.
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,17 +31,17 @@ from urllib.parse import unquote
 import walrow
 from walrow.errors import DecodeError, Error, OptionError, SchemaError
 from walrow.signatures import with_options
-from walrow.sources import BLOCK_BYTES, blocks
+from walrow.sources import Chunks
 from walrow.typing import SparkOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Unpack
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from walrow.typing import SparkSchemaOptions, TableName
+    from walrow.typing import Framing, SparkSchemaOptions, TableName
 
 __all__ = ["decode", "schema"]
 
@@ -103,8 +105,8 @@ def schema(
     """Returns the schema of a table's changes in `decode`, from the same code.
 
     Args:
-        source: A capture, as `walrow.read` takes it, or a catalog that contains the
-            table.
+        source: Captures, as `walrow.read` takes them: also a directory, a pattern or a
+            list of paths, with or without `file:`. Or a catalog that contains the table.
         table: The table, as in `decode`. Optional with `envelope=True`.
         **options: As in `decode`.
 
@@ -124,6 +126,8 @@ def schema(
         source = b""
     if isinstance(source, str):
         source = _local(source)
+    elif isinstance(source, list | tuple):
+        source = [_local(each) if isinstance(each, str) else each for each in source]
     with walrow.read(source, table=table, profile="spark", **options) as reader:
         return from_arrow_schema(pa.schema(reader.schema), prefer_timestamp_ntz=True)
 
@@ -138,11 +142,15 @@ class _Decode:
     unfinished: Literal["error", "ignore"]
     options: SparkOptions
 
-    def decoder(self) -> walrow.Decoder:
+    def decoder(self, framing: Framing | None = None) -> walrow.Decoder:
         """Creates a decoder for one capture."""
         schema = None if self.fixed else self.schema
         return walrow.Decoder(
-            table=self.table, schema=schema, profile="spark", **self.options
+            table=self.table,
+            schema=schema,
+            framing=framing,
+            profile="spark",
+            **self.options,
         )
 
     @property
@@ -215,13 +223,20 @@ class _Decode:
 
     def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
         """All batches of one capture."""
-        decoder = self.decoder()
         size = 0
         try:
-            for block in _blocks(source):
+            blocks = Chunks(_local(source) if isinstance(source, str) else source)
+            first = next(blocks, b"")
+            decoder = self.decoder(blocks.framing)
+            for block in itertools.chain([first], blocks):
                 size += len(block)
                 yield from decoder.feed(block)
             yield from decoder.flush()
+        except OSError as error:
+            text = (
+                f"the capture cannot be read: {error.strerror or type(error).__name__}"
+            )
+            raise Error(text) from error
         except DecodeError as error:
             if error.offset is not None and error.offset < _FRAME_HEADER:
                 text = f"{_NO_CAPTURE} ({error})"
@@ -376,19 +391,6 @@ def _is_string(found: pa.DataType) -> bool:
 
     kinds = (types.is_string, types.is_large_string, types.is_string_view)
     return any(fits(found) for fits in kinds)
-
-
-def _blocks(source: str | memoryview) -> Iterable[bytes | memoryview]:
-    """Yields a capture in blocks, so that a large one is never in memory twice."""
-    if isinstance(source, memoryview):
-        for start in range(0, len(source), BLOCK_BYTES):
-            yield source[start : start + BLOCK_BYTES]
-        return
-    try:
-        yield from blocks(_local(source))
-    except OSError as error:
-        text = f"the capture cannot be read: {error.strerror or type(error).__name__}"
-        raise Error(text) from error
 
 
 def _local(path: str) -> str:

@@ -93,5 +93,5 @@ class Options(SchemaOptions, SparkOptions, total=False):
     """The options of `walrow.read` and `walrow.Decoder`."""
 
     table: TableName | None
-    framing: Framing
+    framing: Framing | None
     side_tables: Sequence[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -325,3 +326,53 @@ def test_a_catalogs_file_is_read_on_the_driver(tmp_path: Path) -> None:
     path.unlink()
     assert pickle.loads(pickle.dumps(decode)) == decode
     assert list(decode(iter([]))) == []
+
+
+def test_every_form_of_a_capture_is_read(
+    rows: bytes, expected: list[list[Any]], tmp_path: Path
+) -> None:
+    bare = b"".join(
+        frame.to_bytes()[30:] + b"\n"
+        for frame in walrow.messages(rows)
+        if frame.message
+    )
+    forms = [
+        rows,
+        gzip.compress(rows),
+        pa.compress(rows, codec="zstd", asbytes=True),
+        bare,
+        gzip.compress(bare),
+    ]
+    decode = walrow.spark.decode(table=ITEM)
+    paths = []
+    for number, data in enumerate(forms):
+        path = tmp_path / str(number) / "capture"
+        path.parent.mkdir()
+        path.write_bytes(data)
+        paths.append(f"file:{path}")
+        assert run(decode, binary(data)) == expected
+        schema = walrow.spark.schema(paths[-1], ITEM)
+        # Of bytes, of a directory, of a pattern, of a list.
+        assert walrow.spark.schema(data, ITEM) == schema
+        assert walrow.spark.schema(f"file:{path.parent}", ITEM) == schema
+        assert walrow.spark.schema(f"file://{path.parent}/*", ITEM) == schema
+        assert walrow.spark.schema([paths[-1]], ITEM) == schema
+    batch = pa.record_batch({"path": pa.array(paths)})
+    assert run(decode, batch) == expected * len(forms)
+
+
+def test_other_formats_are_named(rows: bytes, tmp_path: Path) -> None:
+    decode = walrow.spark.decode(table=ITEM)
+    with pytest.raises(walrow.DecodeError, match="look like Parquet") as caught:
+        run(decode, binary(rows, b"PAR1" + bytes(100)))
+    assert caught.value.__notes__ == [
+        "walrow: in column capture, row 2 of the task's input"
+    ]
+    cut = tmp_path / "cut"
+    cut.write_bytes(gzip.compress(rows)[:-10])
+    with pytest.raises(walrow.DecodeError, match="gzip data is truncated"):
+        run(decode, pa.record_batch({"path": pa.array([str(cut)])}))
+    secret = pa.record_batch({"path": pa.array(["postgresql://u:hunter2@db/shop"])})
+    with pytest.raises(walrow.OptionError, match="connection string") as refused:
+        run(decode, secret)
+    assert "hunter2" not in str(refused.value)

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Mutex;
+use walrow::Framing;
 
 /// Converts a stream to batches as its bytes arrive.
 ///
@@ -43,7 +44,7 @@ impl Decoder {
     #[pyo3(signature = (**options))]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(py, options)?;
-        let framing = options.framing;
+        let framing = options.framing.unwrap_or(Framing::Wire);
         Ok(Self(Mutex::new(Engine::new(framing, options.decoder()?))))
     }
 

@@ -24,6 +24,7 @@ mod options;
 mod reader;
 mod schema;
 mod signals;
+mod zstd;
 
 use pyo3::prelude::*;
 
@@ -47,6 +48,8 @@ mod _core {
     use crate::reader::Reader;
     #[pymodule_export]
     use crate::schema::{Schema, catalog_schema};
+    #[pymodule_export]
+    use crate::zstd::ZstdDecompressor;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

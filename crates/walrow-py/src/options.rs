@@ -40,7 +40,7 @@ impl Default {
 const OPTIONS: &[(&str, Default)] = &[
     ("table", Default::None),
     ("schema", Default::None),
-    ("framing", Default::Text("wire")),
+    ("framing", Default::None),
     ("profile", Default::Text("arrow")),
     ("types", Default::None),
     ("unrepresentable", Default::Text("error")),
@@ -73,14 +73,15 @@ pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// The options of `read` and `Decoder`.
 pub(crate) struct Options {
     pub(crate) builder: DecoderBuilder,
-    pub(crate) framing: Framing,
+    /// `None` if the source knows it.
+    pub(crate) framing: Option<Framing>,
 }
 
 impl Options {
     pub(crate) fn new(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut this = Self {
             builder: DecoderBuilder::new(),
-            framing: Framing::Wire,
+            framing: None,
         };
         // Use the defaults that signatures show.
         let options = defaults(py)?;
@@ -110,8 +111,8 @@ impl Options {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "table" | "schema" | "types" | "catalog" | "session" | "metadata" | "start"
-            | "spool_directory" | "message_limit"
+            "table" | "schema" | "framing" | "types" | "catalog" | "session" | "metadata"
+            | "start" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
@@ -119,8 +120,9 @@ impl Options {
             "table" => builder.with_table(table(value)?),
             "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
             "framing" => {
-                self.framing = framing(value.py(), &word(value, name)?)?;
-                builder.with_framing(self.framing)
+                let framing = framing(value.py(), &word(value, name)?)?;
+                self.framing = Some(framing);
+                builder.with_framing(framing)
             }
             "profile" => builder.with_profile(match word(value, name)?.as_str() {
                 "arrow" => Profile::Arrow,
@@ -169,6 +171,14 @@ impl Options {
             }
         };
         Ok(())
+    }
+}
+
+/// The framing of a source, which it knows after it returned the first chunk.
+pub(crate) fn framing_of(source: &Bound<'_, PyAny>) -> PyResult<Framing> {
+    match source.getattr_opt("framing")? {
+        Some(name) if !name.is_none() => framing(source.py(), &word(&name, "framing")?),
+        _ => Ok(Framing::Wire),
     }
 }
 

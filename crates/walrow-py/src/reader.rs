@@ -48,8 +48,8 @@ impl Reader {
     #[pyo3(signature = (chunks, /, **options))]
     fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(chunks.py(), options)?;
-        let (framing, one_schema) = (options.framing, options.builder.has_one_schema());
-        let engine = Engine::reading(framing, options.decoder()?, chunks)?;
+        let one_schema = options.builder.has_one_schema();
+        let engine = Engine::reading(options, chunks)?;
         Ok(Self {
             engine: Arc::new(Mutex::new(engine)),
             one_schema,
@@ -77,7 +77,10 @@ impl Reader {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let mut engine = lock(&self.engine)?;
         let engine = &mut *engine;
-        Ok(py.detach(move || engine.next())?.map(Batch))
+        match py.detach(|| engine.next()) {
+            Ok(batch) => Ok(batch.map(Batch)),
+            Err(failure) => Err(engine.explain(py, failure)),
+        }
     }
 
     const fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -11,6 +11,7 @@ from typing import get_type_hints as type_hints
 import click
 
 from walrow._core import OPTIONS
+from walrow.conninfo import is_conninfo
 from walrow.typing import Options
 
 if TYPE_CHECKING:
@@ -39,6 +40,19 @@ class Text(click.types.StringParamType):
 TEXT = Text()
 
 
+class _File(click.Path):
+    """A path. Errors must not show a connection string."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        if isinstance(value, str) and is_conninfo(value):
+            self.fail(
+                "a connection string is not a file: see walrow catalog", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
 def library_option(
     name: str, text: str, *, metavar: str | None = None
 ) -> Callable[[F], F]:
@@ -61,10 +75,13 @@ def library_option(
         ]
         settings |= {"type": TEXT, "multiple": True}
         settings["callback"] = _policies(choices[0], default) if choices else _mapping
-    elif kinds[0] is Literal:
-        settings |= {"type": click.Choice(get_args(hint)), "default": default}
+    elif Literal in kinds:
+        (words,) = [
+            each for each in (hint, *get_args(hint)) if get_origin(each) is Literal
+        ]
+        settings |= {"type": click.Choice(get_args(words)), "default": default}
     elif os.PathLike in kinds:
-        settings["type"] = click.Path(exists=True, dir_okay=False, path_type=Path)
+        settings["type"] = _File(exists=True, dir_okay=False, path_type=Path)
     else:
         settings |= {"type": TEXT, "default": default}
     settings["show_default"] = settings.get("default") is not None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@source.file
+@source.files
 @library_option(
     "table",
     "Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
@@ -78,8 +78,13 @@ if TYPE_CHECKING:
 )
 @library_option("trim_bpchar", "Remove the trailing blanks of character(n).")
 @library_option("metadata_prefix", "The prefix of the metadata columns' names.")
-def decode(*, file: str, to: str, form: str | None, **options: Unpack[Options]) -> None:
+def decode(
+    *, files: tuple[str, ...], to: str, form: str | None, **options: Unpack[Options]
+) -> None:
     r"""Writes the committed changes in FILE, a capture. - is stdin.
+
+    A FILE may also be a URL, a directory, a pattern ('2026-*.wire.gz'), a file of
+    pg_recvlogical, and compressed with gzip or zstd. Several are one stream.
 
     A Parquet or Arrow file contains one table: --table, or the only table with changes
     in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When the
@@ -101,14 +106,14 @@ def decode(*, file: str, to: str, form: str | None, **options: Unpack[Options]) 
     catalog = options["catalog"]
     quiet = to == "-" and sys.stdout.isatty()
     with source.opened(
-        file,
+        files,
         options["framing"],
         show=not quiet,
         outputs=_outputs(to),
         beside=[catalog] if isinstance(catalog, Path) else [],
     ) as blocks:
         options["batch_rows"] = GROUP_ROWS
-        reader = walrow.read(blocks, **options)
+        reader = walrow.Reader(blocks, **options)
         batches = _Counted(reader)
         one_schema = options["envelope"] or options["table"] is not None
         try:
