@@ -1,4 +1,8 @@
 //! What files of `pg_recvlogical` take: memory for the bytes that are there, not for claimed ones.
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a panic is how a test fails"
+)]
 
 use walrow_stream::{Assembler, Event};
 use walrow_testkit::allocation::{allocated, peak};
