@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from walrow.lsn import Lsn
     from walrow.typing import Framing, Source
 
-__all__ = ["Column", "Note", "Table", "Tables", "Version", "tables"]
+__all__ = ["Column", "Commit", "Note", "Table", "Tables", "Version", "tables"]
 
 
 @dataclass(frozen=True)
@@ -205,11 +205,11 @@ class Tables(tuple[Table, ...]):
 
     def __repr__(self) -> str:
         """Returns the tables as lines of text."""
-        rows = [_HEADS, *_rows(self)]
+        rows = [HEADS, *lines_of(self)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(
-                value.rjust(width) if at in _NUMBERS else value.ljust(width)
+                value.rjust(width) if at in NUMBERS else value.ljust(width)
                 for at, (value, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
             for row in rows
@@ -218,10 +218,10 @@ class Tables(tuple[Table, ...]):
 
     def _repr_html_(self) -> str:
         caption = f"<b>{len(self)} tables</b>"
-        return html.table(caption, _HEADS, _rows(self))
+        return html.table(caption, HEADS, lines_of(self))
 
 
-_HEADS = [
+HEADS = [
     "table",
     "versions",
     "identity",
@@ -232,10 +232,12 @@ _HEADS = [
     "last commit",
     "notes",
 ]
-_NUMBERS = {1, 3, 4, 5, 6}
+#: The columns that are numbers.
+NUMBERS = {1, 3, 4, 5, 6}
 
 
-def _rows(tables: Tables) -> Iterator[list[str]]:
+def lines_of(tables: Tables) -> Iterator[list[str]]:
+    """The tables as rows of text, under `HEADS`."""
     for table in tables:
         last = table.last
         yield [
