@@ -75,7 +75,7 @@ class Chunks:
             if framing in _CHUNKED:
                 self._items = iter([source])
             else:
-                state.read, state.total = 0, memoryview(source).nbytes
+                state.read, state.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
                 self._items = _of_bytes(_counted(_cut(source), state), state)
         elif _is_row(source):
             self._items = _of_chunks(iter([source]), state)

@@ -159,11 +159,6 @@ impl Survey {
         &self.versions
     }
 
-    /// Bytes fed so far.
-    pub const fn offset(&self) -> u64 {
-        self.assembler.offset()
-    }
-
     /// Whether the input so far ends inside a frame or a transaction.
     pub const fn is_unfinished(&self) -> bool {
         self.assembler.is_mid_transaction()

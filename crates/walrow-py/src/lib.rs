@@ -13,6 +13,7 @@
 
 mod batch;
 mod catalog;
+mod collect;
 mod count;
 mod decoder;
 mod engine;
@@ -40,6 +41,8 @@ mod _core {
     #[pymodule_export]
     use crate::catalog::Catalog;
     #[pymodule_export]
+    use crate::collect::rows_of;
+    #[pymodule_export]
     use crate::count::Counts;
     #[pymodule_export]
     use crate::decoder::{BatchIterator, Decoder};
@@ -50,7 +53,7 @@ mod _core {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
-    use crate::rows::{Rows, rows_of};
+    use crate::rows::Rows;
     #[pymodule_export]
     use crate::schema::{Schema, catalog_schema};
     #[pymodule_export]

@@ -87,8 +87,7 @@ impl Options {
         let options = defaults(py)?;
         for (name, value) in given.into_iter().flatten() {
             if !options.contains(&name)? {
-                let text = format!("{name} is not an option; see help(walrow.read)");
-                return Err(PyTypeError::new_err(text));
+                return Err(no_option(&name, &options)?);
             }
             options.set_item(name, value)?;
         }
@@ -172,6 +171,21 @@ impl Options {
         };
         Ok(())
     }
+}
+
+/// The error for an unknown option, with the option that it may mean.
+#[cold]
+fn no_option(name: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<PyErr> {
+    let difflib = name.py().import("difflib")?;
+    let close: Vec<String> = difflib
+        .call_method1("get_close_matches", (name.str()?, options.keys(), 1))?
+        .extract()?;
+    let hint = match close.first() {
+        Some(option) => format!("did you mean {option}?"),
+        None => "see help(walrow.read)".to_owned(),
+    };
+    let text = format!("{name} is not an option; {hint}");
+    Ok(PyTypeError::new_err(text))
 }
 
 /// The framing of a source, which it knows after it returned the first chunk.

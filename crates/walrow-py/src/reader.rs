@@ -277,8 +277,7 @@ impl Reader {
         frames::call(slf.py(), "to_polars", (slf,))
     }
 
-    /// Reads all rows into a `duckdb.DuckDBPyRelation`, or several by name, as `to_pyarrow`
-    /// does.
+    /// Reads all rows into a DuckDB relation, or several by name, as `to_pyarrow` does.
     ///
     /// Args:
     ///     connection: The connection that queries them. Default: DuckDB's default one.

@@ -1,10 +1,8 @@
 //! All rows of a reader, in memory.
 
-use crate::batch;
 use crate::engine::{Engine, lock};
 use crate::errors;
 use crate::export;
-use crate::reader::Reader;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchOptions};
 use arrow_schema::{FieldRef, SchemaRef};
@@ -76,16 +74,6 @@ impl Rows {
         let stream = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
         let stream = FFI_ArrowArrayStream::new(Box::new(stream));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
-    }
-}
-
-/// Takes all rows of a `Reader` or a `Batch`: `Rows`, or a dictionary of them by table.
-#[pyfunction]
-pub(crate) fn rows_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = object.py();
-    match object.cast::<batch::Batch>() {
-        Ok(batch) => Ok(Bound::new(py, Rows::of(&batch.get().0))?.into_any()),
-        Err(_) => object.cast::<Reader>()?.get().rows(py),
     }
 }
 

@@ -70,12 +70,6 @@ impl Survey {
         Ok(lock(&self.0)?.survey.server_error().map(str::to_owned))
     }
 
-    /// The number of bytes so far.
-    #[getter]
-    fn offset(&self) -> PyResult<u64> {
-        Ok(lock(&self.0)?.survey.offset())
-    }
-
     /// The versions, in the order in which they first appeared.
     fn versions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let state = lock(&self.0)?;

@@ -151,8 +151,8 @@ class FrameFilter:
             lsns = [message[name] for name in names if name in message]
             lsns += [frame[name] for name in ("start", "end") if name in frame]
             return not lsns or lsns[0] >= self._since
-        names = ("commit_time", "prepare_time")
-        clocks = [message[name] for name in names if name in message]
+        times = ("commit_time", "prepare_time")
+        clocks = [message[name] for name in times if name in message]
         # Without a connection, there is no clock.
         clocks += [frame["clock"]] if frame.get("clock") else []
         time = time_of(clocks[0]) if clocks else None

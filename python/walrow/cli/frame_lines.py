@@ -149,8 +149,7 @@ def _server_message(fields: dict[str, Any]) -> str:
     """Writes an error or a notice in full."""
     names = {_PARTS.get(code, code): value for code, value in fields.items()}
     return " ".join(
-        f"{name}={_quoted(value) if name in _SENTENCES else printable(value)}"
-        for name, value in names.items()
+        f"{printable(name)}={_quoted(value)}" for name, value in names.items()
     )
 
 
@@ -201,4 +200,3 @@ _PARTS = {
     "L": "line",
     "R": "routine",
 }
-_SENTENCES = {"message", "detail", "hint", "where", "internal_query"}
