@@ -5,7 +5,7 @@ use crate::envelope;
 use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, SchemaError};
 use crate::layout::Template;
 use crate::metadata::MetadataColumn;
-use crate::options::{OnUnrepresentable, Options};
+use crate::options::{OnUnfinished, OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
@@ -208,6 +208,14 @@ impl DecoderBuilder {
     #[must_use]
     pub fn with_late_start(mut self, late: bool) -> Self {
         self.options.late_start = late;
+        self
+    }
+
+    /// The policy for a stream that does not end at the end of a transaction:
+    /// [`Decoder::finish`] and [`Reader`](crate::Reader) return an error, or ignore it.
+    #[must_use]
+    pub fn with_unfinished(mut self, policy: OnUnfinished) -> Self {
+        self.options.unfinished = policy;
         self
     }
 

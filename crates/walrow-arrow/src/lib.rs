@@ -30,13 +30,13 @@ mod versions;
 pub use arrow_type::{ARROW_TYPE_NAMES, ArrowTypeName, MAX_TYPE_DEPTH, parse_arrow_type};
 pub use batch::Batch;
 pub use builder::DecoderBuilder;
-pub use decoder::Decoder;
+pub use decoder::{Decoder, OpenTransaction};
 pub use error::{
     Conversion, DecoderOption, Error, ErrorKind, OptionsError, Reason, Remedy, RemedyValue,
     SchemaError, TypeLimit,
 };
 pub use metadata::MetadataColumn;
-pub use options::OnUnrepresentable;
+pub use options::{OnUnfinished, OnUnrepresentable};
 pub use profile::Profile;
 pub use reader::Reader;
 pub use table_name::{SideTable, TableName};

@@ -23,6 +23,18 @@ pub enum OnUnrepresentable {
     Sentinel,
 }
 
+/// The policy for a stream that ends inside a frame or a transaction, or that the server ended with
+/// an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnUnfinished {
+    /// It is an error, after the rows of all complete transactions.
+    #[default]
+    Error,
+    /// The incomplete part is dropped.
+    Ignore,
+}
+
 /// The options of a decoder; [`DecoderBuilder`](crate::DecoderBuilder) sets them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -45,6 +57,7 @@ pub(crate) struct Options {
     pub(crate) envelope: bool,
     pub(crate) start: Lsn,
     pub(crate) late_start: bool,
+    pub(crate) unfinished: OnUnfinished,
     /// `None` for the default spool, if the feature `file-spool` is on.
     pub(crate) spool: Option<Arc<dyn Spool>>,
     pub(crate) spool_memory: usize,
@@ -73,6 +86,7 @@ impl Default for Options {
             envelope: false,
             start: Lsn::INVALID,
             late_start: false,
+            unfinished: OnUnfinished::Error,
             spool: None,
             spool_memory: 64 << 20,
             message_limit: usize::MAX,

@@ -541,6 +541,11 @@ impl Tables {
         });
     }
 
+    /// The end of the last complete transaction.
+    pub(crate) const fn end(&self) -> Lsn {
+        self.finished.end()
+    }
+
     pub(crate) fn position(&self) -> Lsn {
         let tables = self.open.iter();
         let tables = tables.filter_map(|version| self.versions.table(*version)?.floor());

@@ -36,6 +36,8 @@ pub enum DecoderOption {
     SpoolMemory,
     /// [`crate::DecoderBuilder::with_type`].
     Types,
+    /// [`crate::DecoderBuilder::with_unfinished`].
+    Unfinished,
     /// [`crate::DecoderBuilder::with_unrepresentable`], and with a key
     /// [`crate::DecoderBuilder::with_column_unrepresentable`].
     Unrepresentable,
@@ -58,6 +60,7 @@ impl DecoderOption {
             Self::Spool => "spool",
             Self::SpoolMemory => "spool_memory",
             Self::Types => "types",
+            Self::Unfinished => "unfinished",
             Self::Unrepresentable => "unrepresentable",
         }
     }
