@@ -42,6 +42,7 @@ from walrow.errors import (
     SchemaError,
     SettingError,
     SpoolError,
+    UnfinishedError,
     UnrepresentableError,
 )
 from walrow.lsn import Lsn
@@ -66,6 +67,7 @@ __all__ = [
     "SchemaError",
     "SettingError",
     "SpoolError",
+    "UnfinishedError",
     "UnrepresentableError",
     "__version__",
     "messages",

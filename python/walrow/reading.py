@@ -95,6 +95,12 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         late_start: Skips streamed transactions whose first chunk is before the stream,
             and prepared transactions whose rows are before it. Otherwise they are
             errors.
+        unfinished: The policy for a source that ends inside a frame or a transaction, or
+            that the server ended with an error: `"error"`, raised after the batches of
+            all complete transactions, or `"ignore"`. Transactions that are streamed or
+            prepared and not committed do not count: see `Reader.open_transactions`.
+        missing_table: The policy for a chosen table that the source does not contain:
+            `"error"`, or `"ignore"` for no rows. With `start`, it may always be missing.
         spool_memory: The number of bytes of memory that all open and prepared
             transactions take together. Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the system's directory
@@ -107,8 +113,9 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         TypeError: An option has another type, or there is no such option.
         OSError: The file cannot be opened.
 
-    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`
-    and the source's own exceptions are raised after all earlier batches were returned.
+    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`,
+    `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
+    all earlier batches were returned.
     """
     chunks = blocks(source, framing=options.get("framing", "wire"))
     return Reader(chunks, **options)

@@ -17,6 +17,7 @@ from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 from walrow._core import Catalog  # noqa: TC001 - get_type_hints looks it up
 
 __all__ = [
+    "Absence",
     "ArrowSchemaExportable",
     "BinaryFile",
     "Buffer",
@@ -46,6 +47,7 @@ class BinaryFile(Protocol):
         """Returns at most `size` bytes, and no bytes at the end."""
 
 
+Absence: TypeAlias = Literal["error", "ignore"]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Framing: TypeAlias = Literal["wire", "copydata", "message"]
 Policy: TypeAlias = Literal["error", "null", "sentinel"]
@@ -84,6 +86,8 @@ class SparkOptions(SparkSchemaOptions, total=False):
     batch_memory: int
     start: int | str | None
     late_start: bool
+    unfinished: Absence
+    missing_table: Absence
     spool_memory: int
     spool_directory: str | os.PathLike[str] | None
     message_limit: int | None

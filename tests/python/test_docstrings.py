@@ -84,7 +84,7 @@ def test_spark_takes_the_options_of_read() -> None:
         names = set(inspect.signature(function).parameters)
         fixed = {"framing", "profile", "side_tables"}
         assert OPTIONS.keys() - names - {"schema"} == fixed
-        assert names - OPTIONS.keys() <= {"column", "unfinished", "source"}
+        assert names - OPTIONS.keys() <= {"column", "source"}
 
 
 def test_the_defaults_are_those_of_no_options() -> None:

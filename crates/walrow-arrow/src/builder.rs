@@ -5,7 +5,7 @@ use crate::envelope;
 use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, SchemaError};
 use crate::layout::Template;
 use crate::metadata::MetadataColumn;
-use crate::options::{OnUnfinished, OnUnrepresentable, Options};
+use crate::options::{OnMissingTable, OnUnfinished, OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
@@ -216,6 +216,15 @@ impl DecoderBuilder {
     #[must_use]
     pub fn with_unfinished(mut self, policy: OnUnfinished) -> Self {
         self.options.unfinished = policy;
+        self
+    }
+
+    /// The policy for a chosen table that the stream does not contain: [`Decoder::finish`] and
+    /// [`Reader`](crate::Reader) return an error, or there are no rows. With
+    /// [`DecoderBuilder::with_start`], it may always be missing: it may have no new changes.
+    #[must_use]
+    pub fn with_missing_table(mut self, policy: OnMissingTable) -> Self {
+        self.options.missing_table = policy;
         self
     }
 

@@ -334,9 +334,8 @@ impl Decoder {
     /// incomplete. [`Decoder::open_transactions`] do not count: they may end in the next session.
     /// For a connection that goes on, call [`Decoder::flush`] instead.
     ///
-    /// A table without rows is also found if the stream described it. With
-    /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), the table may be missing:
-    /// it may have no new changes.
+    /// A table without rows is also found if the stream described it. See
+    /// [`DecoderBuilder::with_missing_table`](crate::DecoderBuilder::with_missing_table).
     ///
     /// # Errors
     /// [`ErrorKind::Server`] if the server ended the stream with an error. [`ErrorKind::Unfinished`]
@@ -349,7 +348,7 @@ impl Decoder {
         }
         self.tables.describe(self.assembler.relations())?;
         match self.tables.missing() {
-            Some(name) if !self.tables.has_start() => {
+            Some(name) if !self.tables.may_lack_table() => {
                 let table = name.to_string();
                 Err(Error::new(ErrorKind::Schema(SchemaError::NotInStream {
                     table,

@@ -36,7 +36,7 @@ pub use error::{
     SchemaError, TypeLimit,
 };
 pub use metadata::MetadataColumn;
-pub use options::{OnUnfinished, OnUnrepresentable};
+pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable};
 pub use profile::Profile;
 pub use reader::Reader;
 pub use table_name::{SideTable, TableName};

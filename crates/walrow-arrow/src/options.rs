@@ -35,6 +35,17 @@ pub enum OnUnfinished {
     Ignore,
 }
 
+/// The policy for a chosen table that is not in the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnMissingTable {
+    /// It is an error at the end of the stream, unless the stream was resumed at a position.
+    #[default]
+    Error,
+    /// There are no rows.
+    Ignore,
+}
+
 /// The options of a decoder; [`DecoderBuilder`](crate::DecoderBuilder) sets them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -58,6 +69,7 @@ pub(crate) struct Options {
     pub(crate) start: Lsn,
     pub(crate) late_start: bool,
     pub(crate) unfinished: OnUnfinished,
+    pub(crate) missing_table: OnMissingTable,
     /// `None` for the default spool, if the feature `file-spool` is on.
     pub(crate) spool: Option<Arc<dyn Spool>>,
     pub(crate) spool_memory: usize,
@@ -87,6 +99,7 @@ impl Default for Options {
             start: Lsn::INVALID,
             late_start: false,
             unfinished: OnUnfinished::Error,
+            missing_table: OnMissingTable::Error,
             spool: None,
             spool_memory: 64 << 20,
             message_limit: usize::MAX,

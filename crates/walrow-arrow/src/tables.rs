@@ -6,7 +6,7 @@ use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue,
 use crate::finished::Finished;
 use crate::layout::{Layout, Template};
 use crate::metadata::{ChangeType, Commit, MetadataColumn};
-use crate::options::Options;
+use crate::options::{OnMissingTable, Options};
 use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
@@ -23,7 +23,7 @@ use walrow_wire::{Lsn, Oid};
 #[derive(Debug)]
 pub(crate) struct Tables {
     limits: Limits,
-    has_start: bool,
+    may_lack_table: bool,
     template: Template,
     selection: Selection,
     versions: Versions,
@@ -76,7 +76,8 @@ impl Tables {
                 bytes: options.batch_bytes,
                 memory: options.batch_memory,
             },
-            has_start: options.start.is_valid(),
+            may_lack_table: options.start.is_valid()
+                || options.missing_table == OnMissingTable::Ignore,
             template,
             selection: Selection::new(options),
             versions: Versions::default(),
@@ -95,9 +96,9 @@ impl Tables {
         }
     }
 
-    /// Whether the decoder skips the transactions before a position.
-    pub(crate) const fn has_start(&self) -> bool {
-        self.has_start
+    /// Whether the stream may lack the selected table.
+    pub(crate) const fn may_lack_table(&self) -> bool {
+        self.may_lack_table
     }
 
     /// Takes the next finished batch, or the error of a due batch that cannot be finished.

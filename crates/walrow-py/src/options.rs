@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
-    OnUnrepresentable, Profile, SessionSettings, SideTable, TableName,
+    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SessionSettings, SideTable, TableName,
 };
 
 /// A default value, as Python shows it.
@@ -56,6 +56,8 @@ const OPTIONS: &[(&str, Default)] = &[
     ("envelope", Default::False),
     ("start", Default::None),
     ("late_start", Default::False),
+    ("unfinished", Default::Text("error")),
+    ("missing_table", Default::Text("error")),
     ("spool_memory", Default::Bytes(64 << 20)),
     ("spool_directory", Default::None),
     ("message_limit", Default::None),
@@ -153,6 +155,16 @@ impl Options {
             "envelope" => builder.with_envelope(flag(value, name)?),
             "start" => builder.with_start(read_lsn(value, name)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
+            "unfinished" => builder.with_unfinished(if ignored(value, name)? {
+                OnUnfinished::Ignore
+            } else {
+                OnUnfinished::Error
+            }),
+            "missing_table" => builder.with_missing_table(if ignored(value, name)? {
+                OnMissingTable::Ignore
+            } else {
+                OnMissingTable::Error
+            }),
             "spool_memory" => {
                 builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
                     errors::option_error(value.py(), "spool_memory must not be negative")
@@ -289,6 +301,18 @@ fn session(value: &Bound<'_, PyAny>) -> PyResult<SessionSettings> {
         set.map_err(|error| errors::raise(&error.into()))?;
     }
     Ok(session)
+}
+
+/// Whether the policy is "ignore".
+fn ignored(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    match word(value, name)?.as_str() {
+        "error" => Ok(false),
+        "ignore" => Ok(true),
+        other => {
+            let text = format!("{name} must be error or ignore, not {other:?}");
+            Err(errors::option_error(value.py(), &text))
+        }
+    }
 }
 
 fn flag(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {

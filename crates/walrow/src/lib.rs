@@ -77,7 +77,7 @@ pub use arrow_array;
 pub use arrow_schema;
 pub use walrow_arrow::{
     ARROW_TYPE_NAMES, ArrowTypeName, Batch, Conversion, Decoder, DecoderBuilder, DecoderOption,
-    Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile,
+    Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, OnMissingTable, OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile,
     Reader, Reason, Remedy, RemedyValue, SchemaError, SessionSettings, SettingError, SideTable,
     TableName, TypeLimit, Unrepresentable, parse_arrow_type,
 };

@@ -24,6 +24,8 @@ pub enum DecoderOption {
     Metadata,
     /// [`crate::DecoderBuilder::with_metadata_prefix`].
     MetadataPrefix,
+    /// [`crate::DecoderBuilder::with_missing_table`].
+    MissingTable,
     /// [`crate::DecoderBuilder::with_profile`].
     Profile,
     /// [`crate::DecoderBuilder::with_session`].
@@ -54,6 +56,7 @@ impl DecoderOption {
             Self::MessageLimit => "message_limit",
             Self::Metadata => "metadata",
             Self::MetadataPrefix => "metadata_prefix",
+            Self::MissingTable => "missing_table",
             Self::Profile => "profile",
             Self::Session => "session",
             Self::SideTables => "side_tables",
