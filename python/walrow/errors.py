@@ -194,7 +194,7 @@ class UnfinishedError(Error):
     `unfinished="ignore"` takes these alone.
 
     Attributes:
-        offset: The size of the stream, in bytes.
+        offset: The end of the last complete frame, in bytes.
         position: The end LSN of the last complete transaction, as a `walrow.Lsn`.
     """
 
@@ -299,7 +299,7 @@ class ReplicationError(Error):
 
     Attributes:
         sqlstate: The server's error code.
-        offset: The size of the stream, in bytes, if the error ended one.
+        offset: The end of the last frame, in bytes, if the error ended a stream.
         position: The end LSN of the last complete transaction in it, as a `walrow.Lsn`.
     """
 

@@ -368,22 +368,60 @@ def test_empty_file_has_no_rows_and_makes_no_file(tmp_path: Path, run: Any) -> N
         assert list(tmp_path.iterdir()) == [path]
 
 
-def test_cut_file_warns_and_keeps_what_is_complete(
-    data: Path, tmp_path: Path, run: Any
+@pytest.mark.parametrize("code", [3, 4])
+def test_incomplete_capture_is_written_as_far_as_it_is_complete(
+    data: Path, tmp_path: Path, run: Any, code: int
 ) -> None:
-    path = tmp_path / "cut.wire"
-    path.write_bytes((data / "rows.text.wire").read_bytes()[:-300])
-    found = run("decode", path)
+    if code == 3:
+        path = tmp_path / "cut.wire"
+        path.write_bytes((data / "rows.text.wire").read_bytes()[:-300])
+        reason = "the stream ends inside a frame or transaction"
+    else:
+        path = data / "error-terminated.text.wire"
+        reason = "the server ended the stream with an error, SQLSTATE 57P01"
+    batches = list(walrow.read(path, unfinished="ignore"))
+    rows = sum(batch.num_rows for batch in batches)
+    assert rows > 0
+    out = tmp_path / "out"
+    for to in ("-", tmp_path / "out.jsonl", f"{out}/"):
+        found = run("decode", "--to", to, path)
+        assert found.returncode == code
+        [line] = found.stderr.decode().splitlines()
+        assert line.startswith(f"walrow: {reason}; take only the complete transactions")
+        assert " with --unfinished ignore (byte" in line
+        assert line.endswith(" of complete transactions were written")
+        assert f" {rows} row" in line
+        if to == "-":
+            assert len(found.stdout.splitlines()) == rows
+    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == rows
+    tables = [pq.read_table(file) for file in out.iterdir()]
+    assert sum(table.num_rows for table in tables) == rows
+    found = run("decode", "--unfinished", "ignore", path)
     assert found.returncode == 0
-    assert len(found.stdout.splitlines()) == sum(b.num_rows for b in walrow.read(path))
-    assert b"warning: the capture ends inside a frame or transaction" in found.stderr
+    assert len(found.stdout.splitlines()) == rows
+    assert b"warning: the " in found.stderr
+    # Of a table that is not there, nothing is written.
+    gone = tmp_path / "gone.parquet"
+    found = run("decode", "--table", "gone", "--to", gone, path)
+    assert found.returncode == code
+    assert not gone.exists()
 
 
-def test_server_error_is_told(data: Path, run: Any) -> None:
-    path = data / "error-binary.binary.wire"
+def test_open_transactions_are_named(data: Path, tmp_path: Path, run: Any) -> None:
+    whole = (data / "two-phase.text.wire").read_bytes()
+    for frame in walrow.messages(whole):
+        if frame.message is not None and frame.message.kind in "Kr":
+            break
+    path = tmp_path / "open.wire"
+    path.write_bytes(whole[: frame.offset])
+    decoder = walrow.Decoder()
+    list(decoder.feed(path.read_bytes()))
+    named = [f"{each['xid']} ({each['gid']})" for each in decoder.prepared]
+    assert named
     found = run("decode", path)
     assert found.returncode == 0
-    assert b"the server ended the stream with an error (SQLSTATE 4" in found.stderr
+    assert f"rolled back: {', '.join(named)}" in found.stderr.decode()
+    assert f"warning: {len(named)} transaction" in found.stderr.decode()
 
 
 def test_nulled_values_are_told(data: Path, run: Any) -> None:
