@@ -1,7 +1,7 @@
 //! The push decoder: bytes in, batches out.
 
 use crate::batch::Batch;
-use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy, SchemaError};
+use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::Tables;
@@ -340,22 +340,14 @@ impl Decoder {
     /// # Errors
     /// [`ErrorKind::Server`] if the server ended the stream with an error. [`ErrorKind::Unfinished`]
     /// if the stream ends inside a frame or a transaction. [`ErrorKind::Schema`] if the chosen table
-    /// never appeared. The errors of [`Decoder::decode`].
+    /// never appeared, or if the key of an option names neither a column nor a type: a stream that
+    /// was resumed at a position may lack them. The errors of [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<(), Error> {
         self.flush()?;
         if let Some(error) = self.broken_off() {
             return Err(error);
         }
-        self.tables.describe(self.assembler.relations())?;
-        match self.tables.missing() {
-            Some(name) if !self.tables.may_lack_table() => {
-                let table = name.to_string();
-                Err(Error::new(ErrorKind::Schema(SchemaError::NotInStream {
-                    table,
-                })))
-            }
-            _ => Ok(()),
-        }
+        self.tables.check_names(self.assembler.relations())
     }
 
     /// The error of a stream that must not end here.

@@ -13,6 +13,7 @@ mod envelope;
 mod error;
 mod finished;
 mod forms;
+mod keys;
 mod layout;
 mod metadata;
 mod options;

@@ -64,6 +64,8 @@ pub(crate) struct Options {
     pub(crate) batch_memory: usize,
     pub(crate) table: Option<TableName>,
     pub(crate) schema: Option<SchemaRef>,
+    /// Keys of the wanted columns. `None` for all columns.
+    pub(crate) columns: Option<Vec<String>>,
     pub(crate) side_tables: Vec<SideTable>,
     pub(crate) envelope: bool,
     pub(crate) start: Lsn,
@@ -94,6 +96,7 @@ impl Default for Options {
             batch_memory: 128 << 20,
             table: None,
             schema: None,
+            columns: None,
             side_tables: Vec::new(),
             envelope: false,
             start: Lsn::INVALID,

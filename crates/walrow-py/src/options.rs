@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
-    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SessionSettings, SideTable, TableName,
+    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SessionSettings, SideTable,
+    TableName,
 };
 
 /// A default value, as Python shows it.

@@ -16,6 +16,8 @@ pub enum DecoderOption {
     BatchMemory,
     /// [`crate::DecoderBuilder::with_batch_rows`].
     BatchRows,
+    /// [`crate::DecoderBuilder::with_columns`].
+    Columns,
     /// [`crate::DecoderBuilder::with_late_start`].
     LateStart,
     /// [`crate::DecoderBuilder::with_message_limit`].
@@ -52,6 +54,7 @@ impl DecoderOption {
             Self::BatchBytes => "batch_bytes",
             Self::BatchMemory => "batch_memory",
             Self::BatchRows => "batch_rows",
+            Self::Columns => "columns",
             Self::LateStart => "late_start",
             Self::MessageLimit => "message_limit",
             Self::Metadata => "metadata",

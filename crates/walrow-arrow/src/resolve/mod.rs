@@ -37,6 +37,8 @@ pub(crate) struct Resolver {
     pub(crate) settings: SessionSettings,
     catalog: Arc<Catalog>,
     types: HashMap<String, DataType>,
+    /// The keys of the wanted columns. `None` for all columns.
+    columns: Option<HashMap<String, ()>>,
     unrepresentable: OnUnrepresentable,
     column_unrepresentable: HashMap<String, OnUnrepresentable>,
 }
@@ -49,6 +51,10 @@ impl Resolver {
             settings: options.session,
             catalog: Arc::clone(&options.catalog),
             types: options.types.clone(),
+            columns: options.columns.as_ref().map(|keys| {
+                let keys = keys.iter().map(|key| (key.clone(), ()));
+                keys.collect()
+            }),
             unrepresentable: options.unrepresentable,
             column_unrepresentable: options.column_unrepresentable.clone(),
         }
@@ -146,6 +152,22 @@ impl Resolver {
             pg_type,
             form,
         })
+    }
+
+    /// Whether this is the name of a type: built in, of an extension, or in the catalog.
+    pub(crate) fn knows_type(&self, name: &str) -> bool {
+        catalog::all_named(&self.catalog, name, -1).next().is_some()
+    }
+
+    /// Whether the options name the wanted columns.
+    pub(crate) const fn has_columns(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Whether the relation's column is wanted.
+    pub(crate) fn wants(&self, relation: &Relation, column: &Column) -> bool {
+        let is_named = |keys| for_column(keys, relation, &column.name).is_some();
+        self.columns.as_ref().is_none_or(is_named)
     }
 
     /// The policy for a column's values that Arrow cannot hold.

@@ -380,7 +380,12 @@ fn cut_captures_end_as_they_are_cut() {
             if !capture.is_physical() {
                 let expected = End::expected(&bytes[..place.min(bytes.len())]);
                 errors += usize::from(expected == End::Unfinished);
-                assert_eq!(End::of(cut_end), expected, "{} cut at {place}", capture.name);
+                assert_eq!(
+                    End::of(cut_end),
+                    expected,
+                    "{} cut at {place}",
+                    capture.name
+                );
             }
             let count = |batches: &[(String, RecordBatch)]| {
                 batches
