@@ -46,7 +46,8 @@ from walrow.errors import (
     UnrepresentableError,
 )
 from walrow.lsn import Lsn
-from walrow.reading import messages, read, schema
+from walrow.reading import messages, read
+from walrow.schemas import schema
 
 __all__ = [
     "UNCHANGED",

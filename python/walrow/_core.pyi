@@ -19,9 +19,9 @@ __all__ = [
     "Message",
     "Reader",
     "Schema",
+    "SchemaUnion",
     "Unchanged",
     "__version__",
-    "catalog_schema",
     "parse_lsn",
 ]
 
@@ -484,13 +484,6 @@ class Schema:
     def __arrow_c_schema__(self) -> object:
         """Exports the schema, for Arrow consumers."""
 
-def catalog_schema(
-    catalog: Catalog | str | os.PathLike[str],
-    table: TableName,
-    **options: Unpack[SchemaOptions],
-) -> Schema:
-    """Returns the schema of a table's batches, from a catalog: see `walrow.schema`."""
-
 def parse_lsn(text: str) -> int:
     """Parses the text of an LSN: two hexadecimal numbers with a slash between them.
 
@@ -516,3 +509,23 @@ class Counts:
 
     def result(self) -> dict[str, dict[str, int]]:
         """The counts: `frames`, `messages` and `cells`, by their letter."""
+
+@final
+class SchemaUnion:
+    """Finds one schema for all versions of a table: see `walrow.schema`."""
+
+    def __new__(cls, **options: Unpack[Options]) -> Self: ...
+    def add_catalog(self, catalog: Catalog) -> None:
+        """Adds the table's version in a catalog."""
+
+    def begin_stream(self, name: str) -> None:
+        """Begins another stream. The name is for errors."""
+
+    def feed(self, chunk: Any) -> None:
+        """Decodes a chunk of the current stream."""
+
+    def finish_stream(self) -> None:
+        """Ends the current stream."""
+
+    def schema(self) -> Schema:
+        """The schema of all versions so far."""

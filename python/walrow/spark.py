@@ -3,7 +3,7 @@
 ```python
 import walrow.spark
 
-schema = walrow.spark.schema("captures/0001.wire", "public.orders")
+schema = walrow.spark.schema("captures/", "public.orders")
 decode = walrow.spark.decode(table="public.orders", schema=schema)
 files = spark.read.format("binaryFile").load("captures/")
 changes = files.select("path").mapInArrow(decode, schema)
@@ -15,7 +15,8 @@ executors can open them: this is several times as fast, and files do not have to
 memory.
 
 Spark matches columns by position and type, never by name. So use `schema` to declare
-the schema: it comes from the same code as the batches.
+the schema: it comes from the same code as the batches, and has the columns of all
+versions of the table.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import walrow
 from walrow.errors import DecodeError, Error, OptionError, SchemaError
 from walrow.signatures import with_options
 from walrow.sources import BLOCK_BYTES, blocks
-from walrow.typing import SparkOptions
+from walrow.typing import SparkOptions, SparkSchemaOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from walrow.typing import SparkSchemaOptions, TableName
+    from walrow.typing import TableName
 
 __all__ = ["decode", "schema"]
 
@@ -65,7 +66,8 @@ def decode(
             `envelope=True`, the default is all tables.
         schema: The schema that every capture is projected onto, by column name: a
             `StructType` or any Arrow schema. Columns that a capture lacks are null and
-            listed in `_unsent`. Without `schema`, all captures must contain the table,
+            listed in `_unsent`. Columns that the schema lacks are an error, unless
+            `columns` leaves them out. Without `schema`, all captures must contain the table,
             with the same columns. For a side table or an envelope, it selects columns.
         column: The column with the captures (binary) or their paths (string). Default:
             the only binary column, otherwise the only string column.
@@ -96,38 +98,50 @@ def decode(
     return function
 
 
-@with_options(SparkOptions)
+@with_options(SparkSchemaOptions)
 def schema(
-    source: walrow.Catalog | str | os.PathLike[str] | Any,
+    source: Any,
     table: TableName | None = None,
-    **options: Unpack[SparkOptions],
+    **options: Unpack[SparkSchemaOptions],
 ) -> StructType:
-    """Returns the schema of a table's changes in `decode`, from the same code.
+    """Returns one schema for all versions of a table, for `decode` and `mapInArrow`.
 
     Args:
-        source: A capture, as `walrow.read` takes it, or a catalog that contains the
-            table.
+        source: A catalog, captures, directories or a list of these, as `walrow.schema`
+            takes them. Include all captures that may have another version of the table.
         table: The table, as in `decode`. Optional with `envelope=True`.
         **options: As in `decode`.
 
     Raises:
-        SchemaError: The source does not contain the table.
+        SchemaError: No source contains the table, or no type holds all values of a column.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructField, StructType
 
     _check(table, {**options})
-    if isinstance(source, walrow.Catalog) and table is not None:
-        # The other options do not change the schema, but are checked.
-        chosen = cast("SparkSchemaOptions", options)
-        found = pa.schema(walrow.schema(source, table, profile="spark", **chosen))
-        return from_arrow_schema(found, prefer_timestamp_ntz=True)
-    if isinstance(source, walrow.Catalog):
-        source = b""
+    found = pa.schema(
+        walrow.schema(_local_source(source), table, profile="spark", **options)
+    )
+    struct = from_arrow_schema(found, prefer_timestamp_ntz=True)
+    if (origin := _origin(found)) is None:
+        return struct
+    # Tells `decode` which table the schema was made for.
+    metadata = dict(zip(("pg.schema", "pg.table"), origin, strict=True))
+    return StructType(
+        [
+            StructField(field.name, field.dataType, field.nullable, metadata)
+            for field in struct.fields
+        ]
+    )
+
+
+def _local_source(source: Any) -> Any:
     if isinstance(source, str):
-        source = _local(source)
-    with walrow.read(source, table=table, profile="spark", **options) as reader:
-        return from_arrow_schema(pa.schema(reader.schema), prefer_timestamp_ntz=True)
+        return _local(source)
+    if isinstance(source, list | tuple):
+        return [_local_source(each) for each in source]
+    return source
 
 
 @dataclass(frozen=True)

@@ -287,6 +287,12 @@ impl DecoderBuilder {
         Ok(Decoder::new(&self.options, template))
     }
 
+    /// Checks the options, and returns them with those that layouts depend on.
+    pub(crate) fn into_parts(self) -> Result<(Options, Template), Error> {
+        let template = self.checked()?;
+        Ok((self.options, template))
+    }
+
     /// The schema of a table's batches under these options. The catalog must contain the table.
     ///
     /// The schema's metadata lacks `pg.replica_identity`, which only the stream contains.

@@ -477,7 +477,7 @@ impl Decoder {
 /// The number of steps after which [`Decoder::decode`] returns without a full batch.
 const STEPS: u32 = 1 << 18;
 
-fn assembler(options: &Options) -> Assembler {
+pub(crate) fn assembler(options: &Options) -> Assembler {
     let assembler = Assembler::new(options.framing)
         .with_spool_memory(options.spool_memory)
         .with_message_limit(options.message_limit)

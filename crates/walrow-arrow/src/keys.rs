@@ -64,6 +64,15 @@ impl Keys {
         if self.unmatched.is_empty() {
             return;
         }
+        let types = relation
+            .columns
+            .iter()
+            .filter_map(|it| it.type_name.as_ref());
+        for name in types {
+            let is_column = |option| matches!(option, DecoderOption::Columns);
+            self.unmatched
+                .retain(|(option, key)| is_column(*option) || **key != *name.name);
+        }
         let names = relation.columns.iter().map(|column| &*column.name);
         let (namespace, table) = (&*relation.namespace, &*relation.name);
         remove_matched(&mut self.unmatched, namespace, table, names);

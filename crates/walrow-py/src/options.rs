@@ -41,6 +41,7 @@ impl Default {
 const OPTIONS: &[(&str, Default)] = &[
     ("table", Default::None),
     ("schema", Default::None),
+    ("columns", Default::None),
     ("framing", Default::Text("wire")),
     ("profile", Default::Text("arrow")),
     ("types", Default::None),
@@ -113,14 +114,15 @@ impl Options {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "table" | "schema" | "types" | "catalog" | "session" | "metadata" | "start"
-            | "spool_directory" | "message_limit"
+            "table" | "schema" | "columns" | "types" | "catalog" | "session" | "metadata"
+            | "start" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
             }
             "table" => builder.with_table(table(value)?),
             "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
+            "columns" => builder.with_columns(columns(value)?),
             "framing" => {
                 self.framing = framing(value.py(), &word(value, name)?)?;
                 builder.with_framing(self.framing)
@@ -234,6 +236,15 @@ fn policy(value: &Bound<'_, PyAny>) -> PyResult<OnUnrepresentable> {
             return Err(errors::option_error(value.py(), &text));
         }
     })
+}
+
+fn columns(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if value.is_instance_of::<PyString>() {
+        let text = "columns must be a sequence of names, not one string";
+        return Err(PyTypeError::new_err(text));
+    }
+    let names = value.try_iter()?.map(|name| name?.extract());
+    names.collect()
 }
 
 fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColumn>> {

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     metavar="T",
 )
 @library_option(
+    "columns",
+    "Only this column, besides the metadata columns: total, orders.total. Repeatable.",
+    metavar="COLUMN",
+)
+@library_option(
     "envelope", "All tables under one schema, with columns as maps of names to text."
 )
 @library_option(

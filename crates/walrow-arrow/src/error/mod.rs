@@ -200,6 +200,7 @@ impl Error {
             ErrorKind::Schema(SchemaError::TypeLimit { .. }) => {
                 "; read it as the server's text with "
             }
+            ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => "; read both with ",
             ErrorKind::Schema(SchemaError::NotInStream { .. }) => "; read no rows with ",
             ErrorKind::Unfinished | ErrorKind::Server { .. } => {
                 "; take only the complete transactions with "

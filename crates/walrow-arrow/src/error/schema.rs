@@ -27,6 +27,12 @@ pub enum SchemaError {
         /// The columns of the stream with similar names.
         suggestions: Vec<String>,
     },
+    /// No type holds the values of two versions of the column.
+    #[non_exhaustive]
+    VersionsDiffer {
+        /// Where each version comes from, and its type.
+        versions: [(String, DataType); 2],
+    },
     /// A version of the table has columns that the given schema lacks.
     #[non_exhaustive]
     ColumnsNotInSchema {
@@ -125,12 +131,25 @@ impl fmt::Display for SchemaError {
                 )?;
                 return write_suggestions(f, suggestions);
             }
-            Self::ColumnsNotInSchema { columns, .. } => {
-                let s = if columns.len() == 1 { "" } else { "s" };
-                let columns = columns.join(", ");
+            Self::VersionsDiffer { versions } => {
+                let [(one, one_type), (other, other_type)] = versions;
+                let (one_type, other_type) = (ArrowTypeName(one_type), ArrowTypeName(other_type));
                 return write!(
                     f,
-                    "this version of the table has the column{s} {columns}, which the schema \
+                    "is {one_type} in one version ({one}) and {other_type} in another ({other}), \
+                     and no type for both is known"
+                );
+            }
+            Self::ColumnsNotInSchema { columns, .. } => {
+                let s = if columns.len() == 1 { "" } else { "s" };
+                let shown = columns.get(..MOST_SHOWN).unwrap_or(columns).join(", ");
+                let more = match columns.len().saturating_sub(MOST_SHOWN) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                return write!(
+                    f,
+                    "this version of the table has the column{s} {shown}{more}, which the schema \
                      lacks; give a schema of all versions, or name the wanted columns with columns"
                 );
             }
@@ -183,6 +202,9 @@ impl fmt::Display for SchemaError {
         })
     }
 }
+
+/// The maximum number of columns that an error lists.
+const MOST_SHOWN: usize = 5;
 
 fn write_suggestions(f: &mut fmt::Formatter<'_>, suggestions: &[String]) -> fmt::Result {
     match suggestions {
