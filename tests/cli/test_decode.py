@@ -10,6 +10,7 @@ import re
 import resource
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from decimal import Decimal
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import streams
 import walrow
 from reference import messages
 from reference import reader as r
@@ -587,6 +589,69 @@ def test_full_disk_is_one_line_and_leaves_no_file(
         [line] = found.stderr.decode().splitlines()
         assert "File too large" in line
         assert list(tmp_path.iterdir()) == []
+
+
+def test_stdout_on_a_full_disk_says_what_it_holds(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    large = (data / "rows.text.wire").read_bytes() * 100
+    for to in ("-", "/dev/stdout"):
+        log = tmp_path / "log"
+        with log.open("wb") as file:
+            found = run(
+                *("decode", "--format", "json", "--to", to, "-"),
+                input=large,
+                preexec_fn=limit,
+                capture_output=False,
+                stdout=file,
+                stderr=subprocess.PIPE,
+            )
+        assert found.returncode == 1
+        [line] = found.stderr.decode().splitlines()
+        assert "File too large" in line
+        lines = log.read_bytes().count(b"\n")
+        assert lines > 100
+        assert f"; {lines} rows before the error were written, and a part of" in line
+    found = run("decode", "--format", "json", "--to", "/dev/full", "-", input=large)
+    assert found.returncode == 1
+    assert b"No space left on device; 0 rows before the error were" in found.stderr
+
+
+def test_a_type_that_parquet_lacks_names_column_and_option(
+    tmp_path: Path, run: Any
+) -> None:
+    interval = [streams.Column("id", 23), streams.Column("wait", 1186)]
+    stream = streams.wire(interval, [["1", "1 day"], ["2", "no interval"]])
+    out = tmp_path / "out.parquet"
+    for words in (("--table", "t"), ()):
+        found = run("decode", *words, "--to", out, "-", input=stream)
+        assert found.returncode == 1
+        [line] = found.stderr.decode().splitlines()
+        assert line.startswith("walrow: public.t.wait: out.parquet cannot hold month_day")
+        assert "--types public.t.wait=string or --profile spark" in line
+        if words:
+            # Before rows are read: the second one is wrong.
+            assert "0 rows decoded, nothing written" in line
+        assert list(tmp_path.iterdir()) == []
+    stream = streams.wire(interval, [["1", "1 day"]])
+    words = ("--types", "public.t.wait=string")
+    assert run("decode", *words, "--to", out, "-", input=stream).returncode == 0
+
+
+def test_only_the_wanted_columns_are_written(data: Path, run: Any) -> None:
+    path = data / "rows.text.wire"
+    found = run("decode", "--table", "item", "--columns", "id", "--columns", "price", path)
+    assert found.returncode == 0
+    for line in found.stdout.splitlines():
+        own = {name for name in json.loads(line) if not name.startswith("_")}
+        assert own == {"id", "price"}
+    found = run("decode", "--columns", "pirce", path)
+    assert found.returncode == 1
+    assert b"columns: no column pirce in the stream; did you mean price?" in found.stderr
 
 
 def test_closed_pipe_is_quiet(data: Path, tmp_path: Path, start: Any) -> None:

@@ -35,7 +35,8 @@ impl Keys {
             let is_type = *option != DecoderOption::Columns && resolver.knows_type(key);
             let schema = options.schema.iter();
             let mut fields = schema.flat_map(|schema| schema.fields());
-            !is_type && !fields.any(|field| is_last_part(key, field.name()))
+            let table = options.table.as_ref();
+            !is_type && !fields.any(|field| names_field(key, table, field.name()))
         };
         let all = types.chain(policies).chain(columns).filter(is_open);
         let mut unmatched: Vec<_> = all.map(|(option, key)| (option, key.clone())).collect();
@@ -43,8 +44,10 @@ impl Keys {
             if unmatched.is_empty() {
                 break;
             }
-            let names = table.columns.iter().map(|column| &*column.name);
-            remove_matched(&mut unmatched, &table.schema, &table.name, names);
+            unmatched.retain(|(_, key)| {
+                let names = |name| names_column(key, &table.schema, &table.name, name);
+                !table.columns.iter().any(|column| names(&column.name))
+            });
         }
         unmatched.sort_by(|one, other| one.1.cmp(&other.1));
         Self {
@@ -73,9 +76,11 @@ impl Keys {
             self.unmatched
                 .retain(|(option, key)| is_column(*option) || **key != *name.name);
         }
-        let names = relation.columns.iter().map(|column| &*column.name);
         let (namespace, table) = (&*relation.namespace, &*relation.name);
-        remove_matched(&mut self.unmatched, namespace, table, names);
+        self.unmatched.retain(|(_, key)| {
+            let names = |name| names_column(key, namespace, table, name);
+            !relation.columns.iter().any(|column| names(&column.name))
+        });
         if self.unmatched.is_empty() {
             self.columns.clear();
             return;
@@ -138,22 +143,29 @@ pub(crate) fn is_last_part(key: &str, column: &str) -> bool {
     before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// Drops the keys that name a column of the table.
-fn remove_matched<'a>(
-    keys: &mut Vec<(DecoderOption, String)>,
-    namespace: &str,
-    table: &str,
-    columns: impl Iterator<Item = &'a str> + Clone,
-) {
+/// Whether the key names this field of the declared schema, which is that of the table.
+fn names_field(key: &str, table: Option<&TableName>, field: &str) -> bool {
+    let Some(before) = key.strip_suffix(field) else {
+        return false;
+    };
+    let before = before.strip_suffix('.').unwrap_or(before);
+    match table {
+        _ if before.is_empty() => true,
+        Some(TableName::Qualified(schema, name)) => names_column(key, schema, name, field),
+        // Either may have the schema's name.
+        Some(TableName::Text(name)) => is_last_part(name, before) || is_last_part(before, name),
+        None => false,
+    }
+}
+
+/// Whether the key names the table's column: alone, after the table, or after schema and table.
+pub(crate) fn names_column(key: &str, namespace: &str, table: &str, column: &str) -> bool {
     let is_table = |before: &str| {
-        let namespace_before = before.strip_suffix(table);
-        namespace_before.is_some_and(|it| it.is_empty() || it.strip_suffix('.') == Some(namespace))
+        let of_namespace = before.strip_suffix(table);
+        of_namespace.is_some_and(|it| it.is_empty() || it.strip_suffix('.') == Some(namespace))
     };
-    let names = |key: &str, column: &str| {
-        let before = key.strip_suffix(column);
-        before.is_some_and(|it| it.is_empty() || it.strip_suffix('.').is_some_and(is_table))
-    };
-    keys.retain(|(_, key)| !columns.clone().any(|column| names(key, column)));
+    let before = key.strip_suffix(column);
+    before.is_some_and(|it| it.is_empty() || it.strip_suffix('.').is_some_and(is_table))
 }
 
 /// The names that are most like this one, the best first.

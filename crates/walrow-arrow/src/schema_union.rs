@@ -396,10 +396,8 @@ fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
         .or_else(|| match (one, other) {
             // The server's text holds every value.
             (DataType::Utf8, _) | (_, DataType::Utf8) => Some(DataType::Utf8),
-            (DataType::List(one), DataType::List(other))
-            | (DataType::List(one), DataType::FixedSizeList(other, _))
-            | (
-                DataType::FixedSizeList(one, _),
+            (
+                DataType::List(one) | DataType::FixedSizeList(one, _),
                 DataType::List(other) | DataType::FixedSizeList(other, _),
             ) => Some(DataType::List(wider_field(one, other)?)),
             (DataType::Struct(one), DataType::Struct(other)) => {

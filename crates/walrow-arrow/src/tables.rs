@@ -111,7 +111,9 @@ impl Tables {
     ) -> Result<(), Error> {
         let relations: Vec<_> = relations.collect();
         self.describe(&relations)?;
-        relations.into_iter().for_each(|it| self.keys.see(it));
+        for relation in relations {
+            self.keys.see(relation);
+        }
         match self.missing() {
             Some(_) if self.may_lack_table => Ok(()),
             Some(name) => Err(self.keys.missing(name)),

@@ -7,6 +7,7 @@ mod catalog;
 
 use crate::error::{Conversion, Error, ErrorKind, OptionsError, Remedy, SchemaError, TypeLimit};
 use crate::forms::{self, Extension, Form, Target};
+use crate::keys::names_column;
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
@@ -38,7 +39,7 @@ pub(crate) struct Resolver {
     catalog: Arc<Catalog>,
     types: HashMap<String, DataType>,
     /// The keys of the wanted columns. `None` for all columns.
-    columns: Option<HashMap<String, ()>>,
+    columns: Option<Vec<String>>,
     unrepresentable: OnUnrepresentable,
     column_unrepresentable: HashMap<String, OnUnrepresentable>,
 }
@@ -51,10 +52,7 @@ impl Resolver {
             settings: options.session,
             catalog: Arc::clone(&options.catalog),
             types: options.types.clone(),
-            columns: options.columns.as_ref().map(|keys| {
-                let keys = keys.iter().map(|key| (key.clone(), ()));
-                keys.collect()
-            }),
+            columns: options.columns.clone(),
             unrepresentable: options.unrepresentable,
             column_unrepresentable: options.column_unrepresentable.clone(),
         }
@@ -166,8 +164,11 @@ impl Resolver {
 
     /// Whether the relation's column is wanted.
     pub(crate) fn wants(&self, relation: &Relation, column: &Column) -> bool {
-        let is_named = |keys| for_column(keys, relation, &column.name).is_some();
-        self.columns.as_ref().is_none_or(is_named)
+        let (namespace, table) = (&relation.namespace, &relation.name);
+        let names = |key: &String| names_column(key, namespace, table, &column.name);
+        self.columns
+            .as_ref()
+            .is_none_or(|keys| keys.iter().any(names))
     }
 
     /// The policy for a column's values that Arrow cannot hold.
