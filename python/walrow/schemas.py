@@ -40,7 +40,7 @@ def schema(
     >>> walrow.schema(catalog, "t", metadata=["change_type"])
     <walrow.Schema id: int32, _change_type: string>
     >>> walrow.schema("tests/data/18/rows.text.wire", "public.item", metadata=())
-    <walrow.Schema id: int32, label: string, price: decimal128(8, 2)>
+    <walrow.Schema id: int32, label: string, amount: decimal128(12, 2)>
 
     Args:
         source: A catalog or the path of its file; a capture, as `read` takes it; a

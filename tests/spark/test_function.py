@@ -257,7 +257,7 @@ def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
         out.append(data)
     other = b"".join(out)
     schema = pa.schema([("id", pa.int32())])
-    for options in ({}, {"schema": schema}):
+    for options in ({}, {"schema": schema, "columns": ["id"]}):
         function = walrow.spark.decode(table="item", **options)
         assert run(function, binary(rows, rows))
         assert run(function, binary(other))
@@ -265,7 +265,10 @@ def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
             run(function, binary(rows, other))
         assert caught.value.table == "secret.item"
         function = walrow.spark.decode(
-            table=("public", "item"), schema=schema, missing_table="ignore"
+            table=("public", "item"),
+            schema=schema,
+            columns=["id"],
+            missing_table="ignore",
         )
         assert run(function, binary(rows, other)) == run(function, binary(rows))
 
@@ -333,7 +336,9 @@ def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
 def test_a_table_in_a_schema_called_walrow_is_one_like_any(rows: bytes) -> None:
     stream = rows.replace(b"public\0item\0", b"walrow\0item\0")
     schema = pa.schema([("label", pa.string()), ("id", pa.int32())])
-    function = walrow.spark.decode(table="walrow.item", schema=schema)
+    function = walrow.spark.decode(
+        table="walrow.item", schema=schema, columns=["id", "label"]
+    )
     batches = list(function(iter([binary(stream)])))
     assert batches
     assert all(batch.schema.names == ["label", "id"] for batch in batches)

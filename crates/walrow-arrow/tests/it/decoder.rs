@@ -541,8 +541,10 @@ fn one_table_has_one_schema() {
     assert!(error.to_string().contains("public.t"), "{error}");
     assert!(error.to_string().contains("other.t"), "{error}");
     let error = run(builder().with_table("nowhere"), &bytes).1.unwrap_err();
-    let text = "no table nowhere in the stream; read no rows with missing_table = ignore";
-    assert_eq!(error.to_string(), text);
+    assert_eq!(
+        error.to_string(),
+        "no table nowhere in the stream; read no rows with missing_table = ignore"
+    );
 
     // Other columns are.
     let wider = [("id", INT4, -1, true), ("b", BOOL, -1, false)];
