@@ -4,7 +4,7 @@ from inspect import Signature
 from typing import Any, ClassVar, Self, Unpack, final
 
 from walrow.lsn import Lsn
-from walrow.typing import Buffer, Framing, Options, SchemaOptions, TableName
+from walrow.typing import Buffer, Framing, Options
 
 __all__ = [
     "OPTIONS",

@@ -237,18 +237,18 @@ class _Decode:
                 head = head or bytes(block[:_FRAME_HEADER])
                 size += len(block)
                 yield from decoder.feed(block)
-            if size == 0:
-                text = f"the value is empty. {_NO_CAPTURE}"
-                raise DecodeError(text, offset=0)
-            if size < _FRAME_HEADER or int.from_bytes(head[1:], "big") >= size:
-                text = f"the value ends inside its first frame. {_NO_CAPTURE}"
-                raise DecodeError(text, offset=size)
-            yield from decoder.finish()
         except DecodeError as error:
             if error.offset is not None and error.offset < _FRAME_HEADER:
                 text = f"{_NO_CAPTURE} ({error})"
                 raise DecodeError(text, offset=error.offset) from None
             raise
+        if size == 0:
+            text = f"the value is empty. {_NO_CAPTURE}"
+            raise DecodeError(text, offset=0)
+        if size < _FRAME_HEADER or int.from_bytes(head[1:], "big") >= size:
+            text = f"the value ends inside its first frame. {_NO_CAPTURE}"
+            raise DecodeError(text, offset=size)
+        yield from decoder.finish()
 
 
 def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:

@@ -631,7 +631,9 @@ def test_a_type_that_parquet_lacks_names_column_and_option(
         found = run("decode", *words, "--to", out, "-", input=stream)
         assert found.returncode == 1
         [line] = found.stderr.decode().splitlines()
-        assert line.startswith("walrow: public.t.wait: out.parquet cannot hold month_day")
+        assert line.startswith(
+            "walrow: public.t.wait: out.parquet cannot hold month_day"
+        )
         assert "--types public.t.wait=string or --profile spark" in line
         if words:
             # Before rows are read: the second one is wrong.
@@ -644,14 +646,18 @@ def test_a_type_that_parquet_lacks_names_column_and_option(
 
 def test_only_the_wanted_columns_are_written(data: Path, run: Any) -> None:
     path = data / "rows.text.wire"
-    found = run("decode", "--table", "item", "--columns", "id", "--columns", "amount", path)
+    found = run(
+        "decode", "--table", "item", "--columns", "id", "--columns", "amount", path
+    )
     assert found.returncode == 0
     for line in found.stdout.splitlines():
         own = {name for name in json.loads(line) if not name.startswith("_")}
         assert own == {"id", "amount"}
     found = run("decode", "--columns", "amuont", path)
     assert found.returncode == 1
-    assert b"columns: no column amuont in the stream; did you mean amount?" in found.stderr
+    assert (
+        b"columns: no column amuont in the stream; did you mean amount?" in found.stderr
+    )
 
 
 def test_closed_pipe_is_quiet(data: Path, tmp_path: Path, start: Any) -> None:

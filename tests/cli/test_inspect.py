@@ -173,9 +173,7 @@ def test_cut_file_shows_what_is_complete_and_ends_with_3(
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
-def test_server_error_ends_with_4(
-    data: Path, run: Any, mode: tuple[str, ...]
-) -> None:
+def test_server_error_ends_with_4(data: Path, run: Any, mode: tuple[str, ...]) -> None:
     found = run("inspect", *mode, data / "error-terminated.text.wire")
     assert found.returncode == 4
     assert found.stdout

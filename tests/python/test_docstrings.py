@@ -72,9 +72,7 @@ def test_signatures_list_every_option(target: Any) -> None:
 def test_a_schema_takes_the_options_that_determine_it() -> None:
     parameters = inspect.signature(walrow.schema).parameters
     assert [*parameters][:2] == ["source", "table"]
-    assert (
-        set(parameters) - {"source", "table"} == get_type_hints(SchemaOptions).keys()
-    )
+    assert set(parameters) - {"source", "table"} == get_type_hints(SchemaOptions).keys()
 
 
 def test_spark_takes_the_options_of_read() -> None:

@@ -111,7 +111,11 @@ def test_a_reader_as_an_arrow_stream_raises_too() -> None:
     with pytest.raises(pa.ArrowInvalid, match="ends inside a frame or transaction"):
         pa.table(walrow.read(data, table="public.item"))
     table = pa.table(walrow.read(data, table="public.item", unfinished="ignore"))
-    assert 0 < table.num_rows < len(pa.table(walrow.read(capture("rows").path, table="item")))
+    assert (
+        0
+        < table.num_rows
+        < len(pa.table(walrow.read(capture("rows").path, table="item")))
+    )
 
 
 def test_flush_is_for_streams_that_go_on() -> None:
@@ -156,7 +160,7 @@ def test_policies_are_checked(option: str) -> None:
 
 def test_a_missing_table_may_be_ignored() -> None:
     data = capture("rows").data
-    with pytest.raises(walrow.SchemaError, match="no table public.gone"):
+    with pytest.raises(walrow.SchemaError, match=r"no table public\.gone"):
         list(walrow.read(data, table="public.gone"))
     reader = walrow.read(data, table="public.gone", missing_table="ignore")
     assert list(reader) == []

@@ -290,7 +290,9 @@ def test_a_table_that_is_in_no_capture_is_an_error(
     for table in ("public.itme", ("public", "itme"), "itme"):
         # A schema of walrow's own says which table it is of.
         for schema in (found, pa.schema(found), walrow.spark.schema(rows, ITEM)):
-            with pytest.raises(walrow.SchemaError, match="schema is that of public.item"):
+            with pytest.raises(
+                walrow.SchemaError, match=r"schema is that of public\.item"
+            ):
                 walrow.spark.decode(table=table, schema=schema)
         with pytest.raises(walrow.SchemaError, match="itme in the stream"):
             run(walrow.spark.decode(table=table, schema=bare), binary(rows))
@@ -299,7 +301,9 @@ def test_a_table_that_is_in_no_capture_is_an_error(
         function = walrow.spark.decode(table=ITEM, schema=schema)
         assert run(function, binary(other, rows)) == expected
         function = walrow.spark.decode(table=ITEM, schema=schema, missing_table="error")
-        with pytest.raises(walrow.SchemaError, match=r"no table public\.item") as caught:
+        with pytest.raises(
+            walrow.SchemaError, match=r"no table public\.item"
+        ) as caught:
             run(function, binary(other, rows))
         assert "row 1 of the task's input" in caught.value.__notes__[0]
     function = walrow.spark.decode(table=ITEM, schema=bare, missing_table="ignore")

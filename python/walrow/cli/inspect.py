@@ -78,7 +78,9 @@ def _count(file: str, framing: Framing, *, as_json: bool) -> None:
 def _check_end(seen: _core.Counts | _core.Frames, size: int) -> None:
     """Raises the error of a capture that is not complete."""
     if seen.server_error is not None:
-        text = f"the server ended the capture with an error, SQLSTATE {seen.server_error}"
+        text = (
+            f"the server ended the capture with an error, SQLSTATE {seen.server_error}"
+        )
         raise ReplicationError(text, sqlstate=seen.server_error, offset=size)
     if seen.unfinished:
         text = "the capture ends inside a frame or a transaction"

@@ -476,7 +476,7 @@ class Json:
         if data:
             # A line contains no other line feed.
             self._rows += bytes(data).count(b"\n")
-            self._is_cut = data[-1:] != b"\n"
+            self._is_cut = bytes(data[-1:]) != b"\n"
 
     def written(self) -> str:
         """Says what the file has taken."""
