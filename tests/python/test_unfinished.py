@@ -77,6 +77,7 @@ def test_the_error_says_how_far_the_stream_is_complete() -> None:
         with pytest.raises(walrow.UnfinishedError) as caught:
             list(reader)
         assert caught.value.position == reader.position > 0
+        assert caught.value.offset is not None
         assert 0 <= len(source) - caught.value.offset < 300
         assert reader.unfinished
         with pytest.raises(walrow.UnfinishedError):
@@ -92,7 +93,7 @@ def test_a_server_error_is_an_error_after_complete_transactions(
     assert wanted.error is None
     assert ignoring.server_error == sqlstate
     reader = walrow.read(broken.path)
-    batches = []
+    batches: list[walrow.Batch] = []
     with pytest.raises(walrow.ReplicationError, match=sqlstate) as caught:
         batches.extend(reader)
     assert outcome(batches).batches == wanted.batches
