@@ -24,7 +24,7 @@ from walrow.recognition import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 if TYPE_CHECKING:
     from walrow.typing import Framing, Source
 
-__all__ = ["BLOCK_BYTES", "Chunks"]
+__all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 
 
 T = TypeVar("T")
@@ -248,6 +248,14 @@ def _places(source: Any) -> list[_Place]:
     for each in found:
         os.stat(each)  # noqa: PTH116 - raises if it does not exist
     return [_Place(each, partial(open, each, "rb", buffering=0)) for each in found]
+
+
+def paths(source: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Returns the files of a path, a directory, a pattern or a URL, and their names.
+
+    Names show no credentials. Raises as `Chunks`.
+    """
+    return [(it.url, without_credentials(it.url)) for it in _places(source)]
 
 
 def _parts(path: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ mod messages;
 mod options;
 mod reader;
 mod schema;
+mod schema_union;
 mod signals;
 mod zstd;
 
@@ -47,7 +48,9 @@ mod _core {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
-    use crate::schema::{Schema, catalog_schema};
+    use crate::schema::Schema;
+    #[pymodule_export]
+    use crate::schema_union::SchemaUnion;
     #[pymodule_export]
     use crate::zstd::ZstdDecompressor;
 
