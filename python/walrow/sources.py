@@ -114,7 +114,10 @@ class Chunks:
     @property
     def place(self) -> str | None:
         """The current file if there are several, for errors. None after the last one."""
-        return f"in {self.name}" if len(self.files) > 1 and self.name else None
+        files = self._state.files
+        if files is None or files.ended or len(files.urls) <= 1:
+            return None
+        return f"in {files.name}"
 
     @property
     def files(self) -> list[str]:
@@ -362,11 +365,13 @@ class _Files:
     """The blocks of several files. Opens one after the other, the first one immediately.
 
     Attributes:
-        name: The name of the current file. Empty after the last one.
+        name: The name of the current file.
+        ended: Whether the last one was read.
         urls: All paths and URLs.
     """
 
     name = ""
+    ended = False
 
     def __init__(
         self, places: list[_Place], progress: Callable[[int], None] | None
@@ -386,7 +391,7 @@ class _Files:
     def _next(self) -> Iterator[Any] | None:
         place = next(self._rest, None)
         if place is None:
-            self.name = ""
+            self.ended = True
             return None
         self.name = without_credentials(place.url)
         with _private(place.url):
