@@ -43,10 +43,12 @@ from walrow.errors import (
     SchemaError,
     SettingError,
     SpoolError,
+    UnfinishedError,
     UnrepresentableError,
 )
 from walrow.lsn import Lsn
-from walrow.reading import messages, read, schema
+from walrow.reading import messages, read
+from walrow.schemas import schema
 from walrow.survey import tables
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "SchemaError",
     "SettingError",
     "SpoolError",
+    "UnfinishedError",
     "UnrepresentableError",
     "__version__",
     "messages",

@@ -25,7 +25,7 @@ from walrow.recognition import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 if TYPE_CHECKING:
     from walrow.typing import Framing, Source
 
-__all__ = ["BLOCK_BYTES", "Chunks"]
+__all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 
 
 T = TypeVar("T")
@@ -128,7 +128,10 @@ class Chunks:
     @property
     def place(self) -> str | None:
         """The current file if there are several, for errors. None after the last one."""
-        return f"in {self.name}" if len(self.files) > 1 and self.name else None
+        files = self._state.files
+        if files is None or files.ended or len(files.urls) <= 1:
+            return None
+        return f"in {files.name}"
 
     @property
     def files(self) -> list[str]:
@@ -292,6 +295,14 @@ def _size(found: os.stat_result) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
+def paths(source: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Returns the files of a path, a directory, a pattern or a URL, and their names.
+
+    Names show no credentials. Raises as `Chunks`.
+    """
+    return [(it.url, without_credentials(it.url)) for it in _places(source)]
+
+
 def _parts(path: str) -> tuple[str, ...]:
     return Path(path).parts
 
@@ -396,11 +407,13 @@ class _Files:
     """The blocks of several files. Opens one after the other, the first one immediately.
 
     Attributes:
-        name: The name of the current file. Empty after the last one.
+        name: The name of the current file.
+        ended: Whether the last one was read.
         urls: All paths and URLs.
     """
 
     name = ""
+    ended = False
 
     def __init__(
         self, places: list[_Place], progress: Callable[[int], None] | None
@@ -420,7 +433,7 @@ class _Files:
     def _next(self) -> Iterator[Any] | None:
         place = next(self._rest, None)
         if place is None:
-            self.name = ""
+            self.ended = True
             return None
         self.name = without_credentials(place.url)
         with _private(place.url):

@@ -93,7 +93,7 @@ impl DecoderBuilder {
         let (options, template) = self.into_parts()?;
         Ok(Survey {
             template,
-            assembler: decoder::assembler(&options),
+            assembler: decoder::assembler(&options, options.framing),
             versions: Vec::new(),
             places: HashMap::new(),
             now: Commit::default(),

@@ -26,6 +26,7 @@ mod options;
 mod reader;
 mod rows;
 mod schema;
+mod schema_union;
 mod signals;
 mod survey;
 mod zstd;
@@ -55,7 +56,9 @@ mod _core {
     #[pymodule_export]
     use crate::rows::Rows;
     #[pymodule_export]
-    use crate::schema::{Schema, catalog_schema};
+    use crate::schema::Schema;
+    #[pymodule_export]
+    use crate::schema_union::SchemaUnion;
     #[pymodule_export]
     use crate::survey::Survey;
     #[pymodule_export]

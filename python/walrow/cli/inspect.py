@@ -14,7 +14,7 @@ from walrow.cli import source
 from walrow.cli.arguments import TEXT
 from walrow.cli.frame_filter import SINCE, FrameFilter
 from walrow.cli.frame_lines import FrameLines, clock, is_clock
-from walrow.cli.terminal import printable, say
+from walrow.cli.terminal import printable
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ def inspect(
     value is a string as the server sent it, null, {"unchanged": true}, or {"hex": "..."}
     if it is binary or not UTF-8.
 
+    The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
+    ended it with an error.
+
     With --count --json, the output is one object:
     {"frames": {kind: n}, "messages": {kind: n}, "cells": {"n", "u", "t", "b": n},
     "bytes": n}.
@@ -106,12 +109,7 @@ def _count(files: Sequence[str], framing: Framing | None, *, as_json: bool) -> N
         click.echo(json.dumps(result))
     else:
         _count_table(result)
-    if counts.unfinished:
-        _warn_cut()
-
-
-def _warn_cut() -> None:
-    say("walrow: warning: the capture ends inside a frame")
+    source.check_end(counts, blocks.size)
 
 
 def _count_table(result: dict[str, Any]) -> None:
@@ -138,10 +136,10 @@ def _frames(
     shown: FrameFilter,
     out: _Json | FrameLines,
 ) -> None:
-    end = count = 0
+    count = 0
     with source.opened(files, framing, show=not sys.stdout.isatty()) as blocks:
-        for frame in _core.Frames(blocks, framing) if limit != 0 else ():
-            end = frame.offset + frame.size
+        frames = _core.Frames(blocks, framing)
+        for frame in frames if limit != 0 else ():
             if not shown(frame):
                 out.skip(frame)
                 continue
@@ -150,8 +148,7 @@ def _frames(
             if count == limit:
                 return
         if limit != 0:
-            if end < blocks.size:
-                _warn_cut()
+            source.check_end(frames, blocks.size)
             shown.check()
 
 

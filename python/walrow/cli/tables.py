@@ -11,7 +11,7 @@ import click
 
 from walrow.cli import source
 from walrow.cli.arguments import library_option
-from walrow.cli.terminal import printable, say
+from walrow.cli.terminal import printable
 from walrow.survey import HEADS, NUMBERS, Commit, Table, Tables, lines_of, survey_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ def tables(
 
     With --json, each line contains oid, name, replica_identity, inserts, updates, deletes,
     truncates, first and last (lsn and time), versions with their columns, and notes.
+
+    The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
+    ended it with an error.
     """
     with source.opened(files, framing, beside=[catalog] if catalog else []) as blocks:
         found = survey_of(blocks, catalog=catalog)
@@ -53,10 +56,7 @@ def tables(
             sys.stdout.write(json.dumps(_record(table)) + "\n")
     else:
         _show(found, columns=columns)
-    if found.server_error is not None:
-        say(f"walrow: warning: the server ended the capture: {found.server_error}")
-    if found.unfinished:
-        say("walrow: warning: the capture ends inside a frame or a transaction")
+    source.check_end(found, blocks.size)
 
 
 def _show(found: Tables, *, columns: bool) -> None:
