@@ -1,9 +1,9 @@
 //! The push decoder: bytes in, batches out.
 
 use crate::batch::Batch;
-use crate::error::{Error, ErrorKind, OptionsError, SchemaError};
+use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
-use crate::options::{Options, default_spool};
+use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::Tables;
 use arrow_schema::SchemaRef;
 use std::io;
@@ -66,7 +66,18 @@ pub struct Decoder {
     tables: Tables,
     framing: Framing,
     chunks: Chunks,
+    unfinished: OnUnfinished,
     failure: Option<Error>,
+}
+
+/// A transaction that is neither committed nor rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenTransaction<'a> {
+    /// Its ID.
+    pub xid: Xid,
+    /// Its global ID, if it is prepared. Otherwise it is streamed, and another chunk comes.
+    pub gid: Option<&'a str>,
 }
 
 /// Chunks as wire frames. The first `at` bytes are already decoded.
@@ -104,6 +115,7 @@ impl Decoder {
             framing: options.framing,
             chunks: Chunks::default(),
             tables: Tables::new(options, template),
+            unfinished: options.unfinished,
             failure: None,
         }
     }
@@ -314,26 +326,46 @@ impl Decoder {
         self.tables.flush().map_err(|error| self.fail(error))
     }
 
-    /// Flushes, then checks that the chosen table is in the stream. Further input is accepted.
+    /// Ends the stream: flushes, then checks that the stream is complete, and that the chosen table
+    /// is in it. Take the last batches, also after such an error. Further input is accepted.
     ///
-    /// A table without rows is also found if the stream described it. With
-    /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), the table may be missing:
-    /// it may have no new changes.
+    /// A stream is complete if it ends between transactions, and not with an error of the server.
+    /// [`DecoderBuilder::with_unfinished`](crate::DecoderBuilder::with_unfinished) ignores what is
+    /// incomplete. [`Decoder::open_transactions`] do not count: they may end in the next session.
+    /// For a connection that goes on, call [`Decoder::flush`] instead.
+    ///
+    /// A table without rows is also found if the stream described it. See
+    /// [`DecoderBuilder::with_missing_table`](crate::DecoderBuilder::with_missing_table).
     ///
     /// # Errors
-    /// [`ErrorKind::Schema`] if the chosen table never appeared. The errors of [`Decoder::decode`].
+    /// [`ErrorKind::Server`] if the server ended the stream with an error. [`ErrorKind::Unfinished`]
+    /// if the stream ends inside a frame or a transaction. [`ErrorKind::Schema`] if the chosen table
+    /// never appeared, or if the key of an option names neither a column nor a type: a stream that
+    /// was resumed at a position may lack them. The errors of [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<(), Error> {
         self.flush()?;
-        self.tables.describe(self.assembler.relations())?;
-        match self.tables.missing() {
-            Some(name) if !self.tables.has_start() => {
-                let table = name.to_string();
-                Err(Error::new(ErrorKind::Schema(SchemaError::NotInStream {
-                    table,
-                })))
-            }
-            _ => Ok(()),
+        if let Some(error) = self.broken_off() {
+            return Err(error);
         }
+        self.tables.check_names(self.assembler.relations())
+    }
+
+    /// The error of a stream that must not end here.
+    fn broken_off(&self) -> Option<Error> {
+        let kind = if self.unfinished == OnUnfinished::Ignore {
+            return None;
+        } else if let Some(sqlstate) = self.server_error() {
+            let sqlstate = sqlstate.to_owned();
+            ErrorKind::Server { sqlstate }
+        } else if self.is_unfinished() {
+            ErrorKind::Unfinished
+        } else {
+            return None;
+        };
+        let ignore = Remedy::word(DecoderOption::Unfinished, "ignore");
+        let error = Error::new(kind).with_remedies([ignore]);
+        // Batches that are ready, but not taken yet, come before the error.
+        Some(error.at(self.offset(), self.tables.end()))
     }
 
     /// The end LSN up to which the rows of every transaction were taken with
@@ -341,6 +373,17 @@ impl Decoder {
     /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), or 0/0.
     pub fn position(&self) -> Lsn {
         self.tables.position()
+    }
+
+    /// The transactions that are neither committed nor rolled back: those that are streamed and
+    /// wait for their next chunk, and those that are prepared. Their rows come with their commit.
+    pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
+        let streamed = self.assembler.streamed();
+        let streamed = streamed.map(|xid| OpenTransaction { xid, gid: None });
+        streamed.chain(self.prepared().map(|(xid, prepared)| {
+            let gid = Some(prepared.gid.as_str());
+            OpenTransaction { xid, gid }
+        }))
     }
 
     /// The prepared transactions that are not yet committed or rolled back, with their IDs.
@@ -434,7 +477,7 @@ impl Decoder {
 /// The number of steps after which [`Decoder::decode`] returns without a full batch.
 const STEPS: u32 = 1 << 18;
 
-fn assembler(options: &Options) -> Assembler {
+pub(crate) fn assembler(options: &Options) -> Assembler {
     let assembler = Assembler::new(options.framing)
         .with_spool_memory(options.spool_memory)
         .with_message_limit(options.message_limit)

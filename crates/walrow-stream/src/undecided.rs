@@ -96,6 +96,12 @@ impl Undecided {
         }
     }
 
+    /// The streamed transactions that are open, unless the stream lacks their begin.
+    pub(crate) fn streamed(&self) -> impl Iterator<Item = Xid> {
+        let open = self.streamed.values().filter(|open| !open.lost);
+        open.map(|open| open.transaction.xid)
+    }
+
     /// Whether a streamed transaction is open.
     pub(crate) fn has_streamed(&self) -> bool {
         !self.streamed.is_empty()

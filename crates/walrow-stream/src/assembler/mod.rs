@@ -161,6 +161,11 @@ impl Assembler {
         self.core.session.relations.leave_out(version);
     }
 
+    /// The streamed transactions that are open between two chunks, by ID.
+    pub fn streamed(&self) -> impl Iterator<Item = Xid> {
+        self.core.session.undecided.streamed()
+    }
+
     /// The prepared transactions that are not yet committed or rolled back, with their IDs.
     pub fn prepared(&self) -> impl Iterator<Item = (Xid, &Prepared)> {
         self.core
