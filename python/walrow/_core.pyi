@@ -4,7 +4,7 @@ from inspect import Signature
 from typing import Any, ClassVar, Self, Unpack, final
 
 from walrow.lsn import Lsn
-from walrow.typing import Buffer, Framing, Options, SchemaOptions, TableName
+from walrow.typing import Buffer, Framing, Options
 
 __all__ = [
     "OPTIONS",
@@ -19,9 +19,9 @@ __all__ = [
     "Message",
     "Reader",
     "Schema",
+    "SchemaUnion",
     "Unchanged",
     "__version__",
-    "catalog_schema",
     "parse_lsn",
 ]
 
@@ -157,9 +157,16 @@ class Decoder:
         """
 
     def finish(self) -> BatchIterator:
-        """Ends the stream: like `flush`, but the chosen table must have appeared.
+        """Ends the stream: like `flush`, then checks that the stream is complete.
+
+        It must end between transactions, without an error of the server, and the chosen
+        table must have appeared. For a connection that goes on, use `flush`. Transactions
+        of `open_transactions` may end in the next session.
 
         Raises:
+            UnfinishedError: While iterating, if the stream ends inside a frame or a
+                transaction.
+            ReplicationError: While iterating, if the server ended the stream with an error.
             SchemaError: While iterating, if the chosen table never appeared.
             RuntimeError: Another thread uses the decoder.
         """
@@ -214,6 +221,14 @@ class Decoder:
     @property
     def server_error(self) -> str | None:
         """The SQLSTATE of the server error that ended the stream."""
+
+    @property
+    def open_transactions(self) -> list[dict[str, Any]]:
+        """Transactions that are neither committed nor rolled back.
+
+        Each has `xid` and `gid`, which is None for a streamed transaction that waits for
+        its next chunk. The rows come with the commit, maybe in the next session.
+        """
 
     @property
     def unprepared_commits(self) -> int:
@@ -293,6 +308,14 @@ class Reader:
         """The SQLSTATE of the server error that ended the stream."""
 
     @property
+    def open_transactions(self) -> list[dict[str, Any]]:
+        """Transactions that are neither committed nor rolled back.
+
+        Each has `xid` and `gid`, which is None for a streamed transaction that waits for
+        its next chunk. The rows come with the commit, maybe in the next session.
+        """
+
+    @property
     def unprepared_commits(self) -> int:
         """Number of COMMIT PREPARED without earlier messages of their transactions.
 
@@ -336,7 +359,11 @@ class Frames:
     def __next__(self) -> Frame: ...
     @property
     def unfinished(self) -> bool:
-        """Whether the source so far ends inside a frame."""
+        """Whether the source so far ends inside a frame or a transaction."""
+
+    @property
+    def server_error(self) -> str | None:
+        """The SQLSTATE of the server error that ended the stream."""
 
 @final
 class Frame:
@@ -457,13 +484,6 @@ class Schema:
     def __arrow_c_schema__(self) -> object:
         """Exports the schema, for Arrow consumers."""
 
-def catalog_schema(
-    catalog: Catalog | str | os.PathLike[str],
-    table: TableName,
-    **options: Unpack[SchemaOptions],
-) -> Schema:
-    """Returns the schema of a table's batches, from a catalog: see `walrow.schema`."""
-
 def parse_lsn(text: str) -> int:
     """Parses the text of an LSN: two hexadecimal numbers with a slash between them.
 
@@ -481,7 +501,31 @@ class Counts:
 
     @property
     def unfinished(self) -> bool:
-        """Whether the input so far ends inside a frame."""
+        """Whether the input so far ends inside a frame or a transaction."""
+
+    @property
+    def server_error(self) -> str | None:
+        """The SQLSTATE of the server error that ended the stream."""
 
     def result(self) -> dict[str, dict[str, int]]:
         """The counts: `frames`, `messages` and `cells`, by their letter."""
+
+@final
+class SchemaUnion:
+    """Finds one schema for all versions of a table: see `walrow.schema`."""
+
+    def __new__(cls, **options: Unpack[Options]) -> Self: ...
+    def add_catalog(self, catalog: Catalog) -> None:
+        """Adds the table's version in a catalog."""
+
+    def begin_stream(self, name: str) -> None:
+        """Begins another stream. The name is for errors."""
+
+    def feed(self, chunk: Any) -> None:
+        """Decodes a chunk of the current stream."""
+
+    def finish_stream(self) -> None:
+        """Ends the current stream."""
+
+    def schema(self) -> Schema:
+        """The schema of all versions so far."""

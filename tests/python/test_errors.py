@@ -34,7 +34,8 @@ ALL: list[tuple[type[walrow.Error], dict[str, Any]]] = [
     (walrow.SettingError, {"setting": "DateStyle", "value": "SQL", "wanted": "ISO"}),
     (walrow.LogError, {}),
     (walrow.SpoolError, {"errno": 28}),
-    (walrow.ReplicationError, {"sqlstate": "57P01"}),
+    (walrow.UnfinishedError, {"offset": 7, "position": walrow.Lsn("0/1A2B")}),
+    (walrow.ReplicationError, {"sqlstate": "57P01", "offset": 7, "position": None}),
 ]
 
 

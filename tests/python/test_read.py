@@ -257,22 +257,6 @@ def test_position_follows_what_was_handed_out() -> None:
     assert reader.position == max(ends)
 
 
-def test_cut_source_is_unfinished() -> None:
-    reader = walrow.read(ROWS.data[:-60])
-    list(reader)
-    assert reader.unfinished
-    whole = walrow.read(ROWS.data)
-    list(whole)
-    assert not whole.unfinished
-
-
-def test_server_error_is_told() -> None:
-    reader = walrow.read(capture("error-terminated").path)
-    list(reader)
-    assert reader.server_error == "57P01"
-    assert walrow.read(b"").server_error is None
-
-
 def test_closed_reader_gives_nothing_more() -> None:
     with walrow.read(ROWS.path, batch_rows=1) as reader:
         next(reader)

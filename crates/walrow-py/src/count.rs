@@ -44,10 +44,16 @@ impl Counts {
         })
     }
 
-    /// Whether the input so far ends inside a frame.
+    /// Whether the input so far ends inside a frame or a transaction.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
-        Ok(self.state()?.walk.is_cut())
+        Ok(self.state()?.walk.is_mid_transaction())
+    }
+
+    /// The SQLSTATE of the server error that ended the stream.
+    #[getter]
+    fn server_error(&self) -> PyResult<Option<String>> {
+        Ok(self.state()?.walk.server_error().map(str::to_owned))
     }
 
     /// The counts: `frames`, `messages` and `cells`, by their letter.

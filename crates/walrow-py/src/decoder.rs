@@ -83,9 +83,16 @@ impl Decoder {
         Ok(BatchIterator(slf.unbind()))
     }
 
-    /// Ends the stream: like `flush`, but the chosen table must have appeared.
+    /// Ends the stream: like `flush`, then checks that the stream is complete.
+    ///
+    /// It must end between transactions, without an error of the server, and the chosen
+    /// table must have appeared. For a connection that goes on, use `flush`. Transactions
+    /// of `open_transactions` may end in the next session.
     ///
     /// Raises:
+    ///     UnfinishedError: While iterating, if the stream ends inside a frame or a
+    ///         transaction.
+    ///     ReplicationError: While iterating, if the server ended the stream with an error.
     ///     SchemaError: While iterating, if the chosen table never appeared.
     ///     RuntimeError: Another thread uses the decoder.
     fn finish(slf: Bound<'_, Self>) -> PyResult<BatchIterator> {
@@ -168,6 +175,15 @@ impl Decoder {
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         Ok(lock(&self.0)?.decoder.is_unfinished())
+    }
+
+    /// Transactions that are neither committed nor rolled back.
+    ///
+    /// Each has `xid` and `gid`, which is None for a streamed transaction that waits for
+    /// its next chunk. The rows come with the commit, maybe in the next session.
+    #[getter]
+    fn open_transactions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        engine::open_transactions(py, &lock(&self.0)?.decoder)
     }
 
     /// Number of COMMIT PREPARED without earlier messages of their transactions.

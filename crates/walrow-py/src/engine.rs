@@ -435,6 +435,20 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     })
 }
 
+/// The open transactions as dictionaries.
+pub(crate) fn open_transactions<'py>(
+    py: Python<'py>,
+    decoder: &Decoder,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let open = decoder.open_transactions().map(|transaction| {
+        let dict = PyDict::new(py);
+        dict.set_item("xid", transaction.xid)?;
+        dict.set_item("gid", transaction.gid)?;
+        Ok(dict)
+    });
+    open.collect()
+}
+
 /// The counts as a dictionary.
 pub(crate) fn dict<'py, 'a>(
     py: Python<'py>,

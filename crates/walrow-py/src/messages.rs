@@ -65,11 +65,17 @@ impl Frames {
         lock(&self.0)?.next(py)
     }
 
-    /// Whether the source so far ends inside a frame.
+    /// Whether the source so far ends inside a frame or a transaction.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         let state = lock(&self.0)?;
-        Ok(state.at < state.buffer.len() || state.walk.is_cut())
+        Ok(state.at < state.buffer.len() || state.walk.is_mid_transaction())
+    }
+
+    /// The SQLSTATE of the server error that ended the stream.
+    #[getter]
+    fn server_error(&self) -> PyResult<Option<String>> {
+        Ok(lock(&self.0)?.walk.server_error().map(str::to_owned))
     }
 }
 

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
-    OnUnrepresentable, Profile, SessionSettings, SideTable, TableName,
+    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SessionSettings, SideTable,
+    TableName,
 };
 
 /// A default value, as Python shows it.
@@ -40,6 +41,7 @@ impl Default {
 const OPTIONS: &[(&str, Default)] = &[
     ("table", Default::None),
     ("schema", Default::None),
+    ("columns", Default::None),
     ("framing", Default::Text("wire")),
     ("profile", Default::Text("arrow")),
     ("types", Default::None),
@@ -56,6 +58,8 @@ const OPTIONS: &[(&str, Default)] = &[
     ("envelope", Default::False),
     ("start", Default::None),
     ("late_start", Default::False),
+    ("unfinished", Default::Text("error")),
+    ("missing_table", Default::Text("error")),
     ("spool_memory", Default::Bytes(64 << 20)),
     ("spool_directory", Default::None),
     ("message_limit", Default::None),
@@ -110,14 +114,15 @@ impl Options {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "table" | "schema" | "types" | "catalog" | "session" | "metadata" | "start"
-            | "spool_directory" | "message_limit"
+            "table" | "schema" | "columns" | "types" | "catalog" | "session" | "metadata"
+            | "start" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
             }
             "table" => builder.with_table(table(value)?),
             "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
+            "columns" => builder.with_columns(columns(value)?),
             "framing" => {
                 self.framing = framing(value.py(), &word(value, name)?)?;
                 builder.with_framing(self.framing)
@@ -153,6 +158,16 @@ impl Options {
             "envelope" => builder.with_envelope(flag(value, name)?),
             "start" => builder.with_start(read_lsn(value, name)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
+            "unfinished" => builder.with_unfinished(if ignored(value, name)? {
+                OnUnfinished::Ignore
+            } else {
+                OnUnfinished::Error
+            }),
+            "missing_table" => builder.with_missing_table(if ignored(value, name)? {
+                OnMissingTable::Ignore
+            } else {
+                OnMissingTable::Error
+            }),
             "spool_memory" => {
                 builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
                     errors::option_error(value.py(), "spool_memory must not be negative")
@@ -223,6 +238,15 @@ fn policy(value: &Bound<'_, PyAny>) -> PyResult<OnUnrepresentable> {
     })
 }
 
+fn columns(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if value.is_instance_of::<PyString>() {
+        let text = "columns must be a sequence of names, not one string";
+        return Err(PyTypeError::new_err(text));
+    }
+    let names = value.try_iter()?.map(|name| name?.extract());
+    names.collect()
+}
+
 fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColumn>> {
     if value.is_instance_of::<PyString>() {
         let text = "metadata must be a sequence of names, not one string";
@@ -289,6 +313,18 @@ fn session(value: &Bound<'_, PyAny>) -> PyResult<SessionSettings> {
         set.map_err(|error| errors::raise(&error.into()))?;
     }
     Ok(session)
+}
+
+/// Whether the policy is "ignore".
+fn ignored(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    match word(value, name)?.as_str() {
+        "error" => Ok(false),
+        "ignore" => Ok(true),
+        other => {
+            let text = format!("{name} must be error or ignore, not {other:?}");
+            Err(errors::option_error(value.py(), &text))
+        }
+    }
 }
 
 fn flag(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {

@@ -115,6 +115,15 @@ impl Reader {
         Ok(lock(&self.engine)?.decoder.is_unfinished())
     }
 
+    /// Transactions that are neither committed nor rolled back.
+    ///
+    /// Each has `xid` and `gid`, which is None for a streamed transaction that waits for
+    /// its next chunk. The rows come with the commit, maybe in the next session.
+    #[getter]
+    fn open_transactions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        engine::open_transactions(py, &lock(&self.engine)?.decoder)
+    }
+
     /// Number of COMMIT PREPARED without earlier messages of their transactions.
     ///
     /// These transactions changed nothing, or were prepared before the stream begins.
