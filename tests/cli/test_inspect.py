@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import streams
+import walrow
 from reference import counts, messages
 from reference import reader as r
 
@@ -152,15 +153,32 @@ def test_empty_file_has_nothing(tmp_path: Path, run: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
-def test_cut_file_warns_and_shows_what_is_whole(
+def test_cut_file_shows_what_is_complete_and_ends_with_3(
     data: Path, tmp_path: Path, run: Any, mode: tuple[str, ...]
 ) -> None:
     path = tmp_path / "cut.wire"
-    path.write_bytes((data / "rows.text.wire").read_bytes()[:-3])
-    found = run("inspect", *mode, path)
-    assert found.returncode == 0
+    whole = (data / "rows.text.wire").read_bytes()
+    frames = list(walrow.messages(whole))
+    # Without its Commit, the last transaction is not complete.
+    *_, inside = (
+        frame.offset for frame in frames if frame.message and frame.message.kind == "C"
+    )
+    for size in (len(whole) - 3, inside):
+        path.write_bytes(whole[:size])
+        found = run("inspect", *mode, path)
+        assert found.returncode == 3
+        assert found.stdout
+        text = b"walrow: the capture ends inside a frame or a transaction\n"
+        assert found.stderr == text
+
+
+@pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
+def test_server_error_ends_with_4(data: Path, run: Any, mode: tuple[str, ...]) -> None:
+    found = run("inspect", *mode, data / "error-terminated.text.wire")
+    assert found.returncode == 4
     assert found.stdout
-    assert found.stderr == b"walrow: warning: the capture ends inside a frame\n"
+    [line] = found.stderr.decode().splitlines()
+    assert line.endswith("the server ended the capture with an error, SQLSTATE 57P01")
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 from typing import get_type_hints as type_hints
@@ -14,7 +14,7 @@ from walrow._core import OPTIONS
 from walrow.typing import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 __all__ = ["TEXT", "library_option", "pairs"]
 
@@ -61,6 +61,8 @@ def library_option(
         ]
         settings |= {"type": TEXT, "multiple": True}
         settings["callback"] = _policies(choices[0], default) if choices else _mapping
+    elif Sequence in kinds:
+        settings |= {"type": TEXT, "multiple": True, "callback": _sequence}
     elif kinds[0] is Literal:
         settings |= {"type": click.Choice(get_args(hint)), "default": default}
     elif os.PathLike in kinds:
@@ -69,6 +71,12 @@ def library_option(
         settings |= {"type": TEXT, "default": default}
     settings["show_default"] = settings.get("default") is not None
     return click.option("--" + name.replace("_", "-"), name, **settings)
+
+
+def _sequence(
+    _context: click.Context, _parameter: click.Parameter, items: Sequence[str]
+) -> Sequence[str] | None:
+    return items or None
 
 
 def _mapping(

@@ -12,7 +12,8 @@ import click
 import walrow
 from walrow import _core
 from walrow.cli import source
-from walrow.cli.terminal import printable, say
+from walrow.cli.terminal import printable
+from walrow.errors import ReplicationError, UnfinishedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,9 @@ def inspect(
     server sent it, null, {"unchanged": true}, or {"hex": "..."} if it is binary or not
     UTF-8.
 
+    The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
+    ended it with an error.
+
     With --count --json, the output is one object:
     {"frames": {kind: n}, "messages": {kind: n}, "cells": {"n", "u", "t", "b": n},
     "bytes": n}.
@@ -68,12 +72,19 @@ def _count(file: str, framing: Framing, *, as_json: bool) -> None:
         click.echo(json.dumps(result))
     else:
         _count_table(result)
-    if counts.unfinished:
-        _warn_cut()
+    _check_end(counts, blocks.size)
 
 
-def _warn_cut() -> None:
-    say("walrow: warning: the capture ends inside a frame")
+def _check_end(seen: _core.Counts | _core.Frames, size: int) -> None:
+    """Raises the error of a capture that is not complete."""
+    if seen.server_error is not None:
+        text = (
+            f"the server ended the capture with an error, SQLSTATE {seen.server_error}"
+        )
+        raise ReplicationError(text, sqlstate=seen.server_error, offset=size)
+    if seen.unfinished:
+        text = "the capture ends inside a frame or a transaction"
+        raise UnfinishedError(text, offset=size)
 
 
 def _count_table(result: dict[str, Any]) -> None:
@@ -95,14 +106,12 @@ def _count_table(result: dict[str, Any]) -> None:
 
 def _frames(file: str, framing: Framing, limit: int | None, *, as_json: bool) -> None:
     write = _json_writer() if as_json else _line_writer()
-    end = 0
     with source.opened(file, framing, show=not sys.stdout.isatty()) as blocks:
         frames = walrow.messages(blocks, framing=framing)
         for frame in itertools.islice(frames, limit):
             write(frame)
-            end = frame.offset + frame.size
-        if limit is None and end < blocks.size:
-            _warn_cut()
+        if limit is None:
+            _check_end(frames, blocks.size)
 
 
 def _json_writer() -> Callable[[walrow.Frame], None]:
