@@ -234,7 +234,8 @@ def test_unknown_bytes_are_an_error_of_the_protocol() -> None:
 @pytest.mark.parametrize("capture", captures("text", "binary"), ids=str)
 def test_recognised_framings_give_the_same_batches(capture: Capture) -> None:
     def rows(source: Any, **options: Any) -> list[Any]:
-        reader = walrow.read(source, late_start=True, **options)
+        # Only wire captures contain the error of a server.
+        reader = walrow.read(source, late_start=True, unfinished="ignore", **options)
         return [(batch.table, len(batch)) for batch in reader]
 
     pieces = cut(recvlogical(capture), 1000)

@@ -447,7 +447,6 @@ def test_connection_strings_are_no_catalogs() -> None:
     ):
         for call in (
             partial(walrow.read, b"", catalog=conninfo),
-            partial(walrow.schema, conninfo, "t"),
             partial(walrow.Catalog.from_file, conninfo),
         ):
             with pytest.raises(
@@ -455,6 +454,9 @@ def test_connection_strings_are_no_catalogs() -> None:
             ) as caught:
                 call()
             assert_secret(caught.value)
+        with pytest.raises(walrow.OptionError, match="connection string") as caught:
+            walrow.schema(conninfo, "t")
+        assert_secret(caught.value)
 
 
 def assert_secret(error: BaseException) -> None:

@@ -5,7 +5,7 @@
 use crate::error::{DecoderOption, Error, ErrorKind, Remedy, SchemaError};
 use crate::options::Options;
 use crate::resolve::Resolver;
-use crate::table_name::TableName;
+use crate::table_name::{TableName, names_column};
 use std::collections::BTreeSet;
 use walrow_stream::Relation;
 
@@ -156,16 +156,6 @@ fn names_field(key: &str, table: Option<&TableName>, field: &str) -> bool {
         Some(TableName::Text(name)) => is_last_part(name, before) || is_last_part(before, name),
         None => false,
     }
-}
-
-/// Whether the key names the table's column: alone, after the table, or after schema and table.
-pub(crate) fn names_column(key: &str, namespace: &str, table: &str, column: &str) -> bool {
-    let is_table = |before: &str| {
-        let of_namespace = before.strip_suffix(table);
-        of_namespace.is_some_and(|it| it.is_empty() || it.strip_suffix('.') == Some(namespace))
-    };
-    let before = key.strip_suffix(column);
-    before.is_some_and(|it| it.is_empty() || it.strip_suffix('.').is_some_and(is_table))
 }
 
 /// The names that are most like this one, the best first.

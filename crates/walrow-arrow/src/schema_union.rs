@@ -207,7 +207,9 @@ impl SchemaUnion {
                 None => Error::internal("no table was chosen"),
             });
         };
-        self.keys.check()?;
+        if !self.options.start.is_valid() {
+            self.keys.check()?;
+        }
         if let Some(schema) = &self.options.schema {
             return Ok(Arc::clone(schema));
         }

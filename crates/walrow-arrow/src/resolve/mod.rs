@@ -7,9 +7,9 @@ mod catalog;
 
 use crate::error::{Conversion, Error, ErrorKind, OptionsError, Remedy, SchemaError, TypeLimit};
 use crate::forms::{self, Extension, Form, Target};
-use crate::keys::names_column;
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
+use crate::table_name::names_column;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field};
 use catalog::ColumnType;

@@ -86,12 +86,12 @@ impl End {
 
     /// The end of these bytes, from the letters of their frames and messages alone.
     fn expected(bytes: &[u8]) -> Self {
-        let (mut at, mut is_open, mut sqlstate) = (0, false, None);
-        while let Some(size) = walrow_wire::Frame::size(&bytes[at..]).unwrap() {
-            let Some(frame) = bytes.get(at..at + size) else {
+        let (mut rest, mut is_open, mut sqlstate) = (bytes, false, None);
+        while let Some(size) = walrow_wire::Frame::size(rest).unwrap() {
+            let Some((frame, behind)) = rest.split_at_checked(size) else {
                 break;
             };
-            at += size;
+            rest = behind;
             match (frame[0], frame.get(5), frame.get(30)) {
                 (b'W', ..) => (is_open, sqlstate) = (false, None),
                 (b'E', ..) => {
@@ -109,7 +109,7 @@ impl End {
         }
         match sqlstate {
             Some(sqlstate) => Self::Server(sqlstate),
-            None if is_open || at < bytes.len() => Self::Unfinished,
+            None if is_open || !rest.is_empty() => Self::Unfinished,
             None => Self::Whole,
         }
     }
