@@ -124,6 +124,29 @@ def test_one_name_of_two_tables_is_refused() -> None:
     with pytest.raises(walrow.SchemaError, match=rf"{oids[0]} and {oids[1]}") as caught:
         walrow.read(path).to_pyarrow()
     assert caught.value.table == "public.phoenix"
+    # The three tables' inserts, from the history's SQL.
+    assert [
+        walrow.read(path, table=oid, metadata=()).to_polars().shape for oid in oids
+    ] == [(2, 2), (2, 3), (1, 1)]
+    assert walrow.schema(path, oids[1], metadata=()).names == ["a", "id", "b"]
+
+
+def test_an_oid_chooses_a_table_through_its_renames() -> None:
+    path = capture("alter-names").path
+    [table] = walrow.tables(path)
+    assert len({version.name for version in table.versions}) == 4
+    schema = walrow.schema(path, table.oid)
+    frame = walrow.read(path, table=table.oid, schema=schema).to_polars()
+    kinds = frame["_change_type"].to_list()
+    assert (kinds.count("insert"), kinds.count("delete")) == (2, 1)
+    with pytest.raises(walrow.SchemaError, match="no table with OID 1 in the stream"):
+        walrow.read(path, table=1).to_polars()
+    for wrong in (-1, 1 << 32):
+        with pytest.raises(walrow.OptionError, match="32 bits"):
+            walrow.read(path, table=wrong)
+    no_table: Any = True
+    with pytest.raises(TypeError, match="table must be"):
+        walrow.read(path, table=no_table)
 
 
 def test_envelope_and_side_tables_are_frames() -> None:

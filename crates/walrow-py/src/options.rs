@@ -230,9 +230,16 @@ pub(crate) fn table(value: &Bound<'_, PyAny>) -> PyResult<TableName> {
     if let Ok(name) = value.extract::<String>() {
         return Ok(TableName::Text(name));
     }
+    if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
+        let oid: Result<u32, _> = value.extract();
+        let no_oid = |_| errors::option_error(value.py(), "table: an OID has 32 bits");
+        return oid.map(TableName::Oid).map_err(no_oid);
+    }
     let pair: Result<(String, String), _> = value.extract();
     pair.map(|(schema, name)| TableName::Qualified(schema, name))
-        .map_err(|_| PyTypeError::new_err("table must be a name or a pair of schema and name"))
+        .map_err(|_| {
+            PyTypeError::new_err("table must be a name, a pair of schema and name, or an OID")
+        })
 }
 
 fn unrepresentable(

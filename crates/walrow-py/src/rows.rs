@@ -112,8 +112,8 @@ pub(crate) fn of_all<'py>(py: Python<'py>, engine: &Mutex<Engine>) -> PyResult<B
         let shown = Printable(&name);
         if *first != oid {
             let text = format!(
-                "{shown} is the name of two tables, with OIDs {first} and {oid}: take the batches \
-                 one by one, and tell them apart by Batch.relation_oid"
+                "{shown} is the name of two tables, with OIDs {first} and {oid}: choose one by its \
+                 OID with table={first} or table={oid}, or take the batches one by one"
             );
             return Err(errors::schema_error(py, &text, Some(&name)));
         }
