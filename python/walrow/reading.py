@@ -114,6 +114,10 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
             Also set it for a capture that begins later than its slot: then a COMMIT
             PREPARED whose rows are missing is an error.
+        end: Stops after the last transaction that ends, and the last non-transactional
+            message that is, at or before this LSN; or before the first transaction that
+            was committed after this time, a `datetime` with a time zone. The chosen table
+            may then be missing. `start` continues at the same LSN.
         late_start: Skips streamed transactions whose first chunk is before the stream,
             and prepared transactions whose rows are before it. Otherwise they are
             errors.

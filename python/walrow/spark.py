@@ -268,7 +268,7 @@ class _Decode:
 
 def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:
     """Whether it reads envelopes or a side table, whose columns are fixed."""
-    name = table if isinstance(table, str) else ".".join(table or ())
+    name = ".".join(table) if isinstance(table, tuple) else table
     return envelope or name in _SIDE_TABLES
 
 

@@ -10,6 +10,7 @@ def read_orders(source: Source, **options: Unpack[Options]) -> walrow.Reader:
 
 from __future__ import annotations
 
+import datetime as dt  # noqa: TC003 - get_type_hints looks it up
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
@@ -70,6 +71,7 @@ class SparkSchemaOptions(TypedDict, total=False):
     metadata_prefix: str
     envelope: bool
     start: int | str | None
+    end: int | str | dt.datetime | None
     late_start: bool
     unfinished: Absence
     spool_memory: int

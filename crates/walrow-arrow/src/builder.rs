@@ -11,7 +11,7 @@ use crate::profile::Profile;
 use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
 use std::sync::Arc;
-use walrow_stream::{Catalog, Relation, Spool};
+use walrow_stream::{Catalog, End, Relation, Spool};
 use walrow_types::SessionSettings;
 use walrow_wire::{Framing, Lsn};
 
@@ -216,6 +216,15 @@ impl DecoderBuilder {
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
         self.options.start = lsn;
+        self
+    }
+
+    /// Stops after the last transaction that ends at or before an LSN, or before the first one that
+    /// was committed after a time. With the LSN as the next decoder's
+    /// [`DecoderBuilder::with_start`], that one continues.
+    #[must_use]
+    pub fn with_end(mut self, end: End) -> Self {
+        self.options.end = Some(end);
         self
     }
 

@@ -382,6 +382,12 @@ impl Decoder {
         self.tables.position()
     }
 
+    /// Whether the stream passed [`DecoderBuilder::with_end`](crate::DecoderBuilder::with_end): no
+    /// more input is needed.
+    pub fn is_past_end(&self) -> bool {
+        self.assembler.is_past_end()
+    }
+
     /// The transactions that are neither committed nor rolled back: those that are streamed and
     /// wait for their next chunk, and those that are prepared. Their rows come with their commit.
     pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
@@ -512,6 +518,10 @@ pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {
         } else {
             Encoding::Utf8
         });
+    let assembler = match options.end {
+        Some(end) => assembler.with_end(end),
+        None => assembler,
+    };
     match options.spool.clone().or_else(default_spool) {
         Some(spool) => assembler.with_spool(spool),
         None => assembler,

@@ -6,7 +6,7 @@ use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
-use walrow_stream::{Catalog, Spool};
+use walrow_stream::{Catalog, End, Spool};
 use walrow_types::SessionSettings;
 use walrow_wire::{Framing, Lsn};
 
@@ -69,6 +69,7 @@ pub(crate) struct Options {
     pub(crate) side_tables: Vec<SideTable>,
     pub(crate) envelope: bool,
     pub(crate) start: Lsn,
+    pub(crate) end: Option<End>,
     pub(crate) late_start: bool,
     pub(crate) unfinished: OnUnfinished,
     pub(crate) missing_table: OnMissingTable,
@@ -100,6 +101,7 @@ impl Default for Options {
             side_tables: Vec::new(),
             envelope: false,
             start: Lsn::INVALID,
+            end: None,
             late_start: false,
             unfinished: OnUnfinished::Error,
             missing_table: OnMissingTable::Error,

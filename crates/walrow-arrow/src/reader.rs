@@ -71,6 +71,10 @@ impl<R: Read> Reader<R> {
             self.start = self.start.saturating_add(consumed);
             return Ok(true);
         }
+        if self.decoder.is_past_end() {
+            self.decoder.finish()?;
+            return Ok(false);
+        }
         if self.block.is_empty() {
             self.block.resize(BLOCK, 0);
         }

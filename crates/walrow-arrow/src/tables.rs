@@ -25,7 +25,8 @@ use walrow_wire::{Lsn, Oid};
 pub(crate) struct Tables {
     limits: Limits,
     may_lack_table: bool,
-    has_start: bool,
+    /// Whether the options choose a part of the stream, which may lack the chosen table.
+    is_part: bool,
     /// The keys of options, and the names that the stream has.
     keys: Keys,
     template: Template,
@@ -74,6 +75,7 @@ struct Truncating {
 
 impl Tables {
     pub(crate) fn new(options: &Options, template: Template) -> Self {
+        let is_part = options.start.is_valid() || options.end.is_some();
         let keys = Keys::new(options, template.resolver());
         Self {
             limits: Limits {
@@ -82,9 +84,8 @@ impl Tables {
                 memory: options.batch_memory,
             },
             keys,
-            has_start: options.start.is_valid(),
-            may_lack_table: options.start.is_valid()
-                || options.missing_table == OnMissingTable::Ignore,
+            is_part,
+            may_lack_table: is_part || options.missing_table == OnMissingTable::Ignore,
             template,
             selection: Selection::new(options),
             versions: Versions::default(),
@@ -117,8 +118,8 @@ impl Tables {
         match self.missing() {
             Some(_) if self.may_lack_table => Ok(()),
             Some(name) => Err(self.keys.missing(name)),
-            // A resumed stream may have no changes of a table that a key names.
-            None if self.has_start => Ok(()),
+            // The part may have no changes of a table that a key names.
+            None if self.is_part => Ok(()),
             None => self.keys.check(),
         }
     }

@@ -434,6 +434,10 @@ impl Engine {
     /// The exception of Ctrl-C. An iterator may return chunks forever without a batch and without
     /// running Python code, so signals are checked here.
     fn fetch(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.decoder.is_past_end() {
+            self.steps.pop_front();
+            return Ok(());
+        }
         let Some(Step::Chunks(chunks)) = self.steps.pop_front() else {
             return Ok(());
         };

@@ -9,6 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyIterator, PyString, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
+use walrow::stream::End;
+use walrow::wire::Timestamp;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
     OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SessionSettings, SideTable,
@@ -57,6 +59,7 @@ const OPTIONS: &[(&str, Default)] = &[
     ("side_tables", Default::Empty),
     ("envelope", Default::False),
     ("start", Default::None),
+    ("end", Default::None),
     ("late_start", Default::False),
     ("unfinished", Default::Text("error")),
     ("missing_table", Default::Text("error")),
@@ -115,7 +118,7 @@ impl Options {
         let none = value.is_none();
         self.builder = match name {
             "table" | "schema" | "columns" | "framing" | "types" | "catalog" | "session"
-            | "metadata" | "start" | "spool_directory" | "message_limit"
+            | "metadata" | "start" | "end" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
@@ -158,6 +161,7 @@ impl Options {
             "side_tables" => builder.with_side_tables(side_tables(value)?),
             "envelope" => builder.with_envelope(flag(value, name)?),
             "start" => builder.with_start(read_lsn(value, name)?),
+            "end" => builder.with_end(end(value)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
             "unfinished" => builder.with_unfinished(if ignored(value, name)? {
                 OnUnfinished::Ignore
@@ -373,6 +377,24 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
 }
 
 /// Reads the LSN of an option or a tuple: an `Lsn`, another integer, or a text.
+/// An LSN, or a time with a time zone.
+fn end(value: &Bound<'_, PyAny>) -> PyResult<End> {
+    let datetime = value.py().import("datetime")?;
+    let class = datetime.getattr("datetime")?;
+    if !value.is_instance(&class)? {
+        return Ok(End::Lsn(read_lsn(value, "end")?));
+    }
+    if value.getattr("tzinfo")?.is_none() {
+        let text = "end: the time has no time zone, such as datetime.UTC";
+        return Err(errors::option_error(value.py(), text));
+    }
+    let utc = datetime.getattr("UTC")?;
+    let epoch = class.call1((2000, 1, 1, 0, 0, 0, 0, utc))?;
+    let unit = datetime.getattr("timedelta")?.call1((0, 0, 1))?;
+    let micros = value.sub(epoch)?.floor_div(unit)?.extract()?;
+    Ok(End::Time(Timestamp(micros)))
+}
+
 pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
     let wrong_type = || {
         PyTypeError::new_err(format!(

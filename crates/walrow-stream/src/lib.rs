@@ -33,7 +33,7 @@ mod transaction;
 mod undecided;
 mod walk;
 
-pub use assembler::{Assembler, Committed};
+pub use assembler::{Assembler, Committed, End};
 pub use catalog::{
     Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,12 +13,13 @@ import click
 
 from walrow._core import OPTIONS
 from walrow.conninfo import is_conninfo
+from walrow.lsn import Lsn
 from walrow.typing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["TEXT", "library_option", "pairs"]
+__all__ = ["LSN_OR_TIME", "TEXT", "library_option", "pairs"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -38,6 +40,34 @@ class Text(click.types.StringParamType):
 
 
 TEXT = Text()
+
+
+class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
+    """An LSN, or a time in ISO 8601, in UTC unless it has an offset."""
+
+    name = "lsn|time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Lsn | dt.datetime:
+        """Refuses other text."""
+        if isinstance(value, dt.datetime | Lsn):
+            return value
+        try:
+            if "/" in value:
+                return Lsn(value)
+            time = dt.datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time, such as "
+                "2026-01-31T12:00:00Z",
+                param,
+                ctx,
+            )
+        return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
+
+
+LSN_OR_TIME = _LsnOrTime()
 
 
 class _File(click.Path):

@@ -10,7 +10,7 @@ import click
 
 import walrow
 from walrow.cli import source
-from walrow.cli.arguments import library_option
+from walrow.cli.arguments import LSN_OR_TIME, library_option
 from walrow.cli.terminal import count, say
 from walrow.errors import Error, ReplicationError, SchemaError, UnfinishedError
 
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     "start",
     "Skip transactions that end at or before this LSN: 0/1A2B.",
     metavar="LSN",
+)
+@click.option(
+    "--end",
+    type=LSN_OR_TIME,
+    metavar="LSN|TIME",
+    help="Stop after the last transaction that ends at or before this LSN, or before the "
+    "first one that was committed after this time.",
 )
 @library_option(
     "late_start",

@@ -6,8 +6,6 @@ import datetime as dt
 import difflib
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from walrow.cli.terminal import printable
 from walrow.errors import SchemaError
 from walrow.lsn import Lsn
@@ -15,35 +13,7 @@ from walrow.lsn import Lsn
 if TYPE_CHECKING:
     import walrow
 
-__all__ = ["SINCE", "FrameFilter", "time_of"]
-
-
-class _Since(click.ParamType[Lsn | dt.datetime]):
-    """An LSN, or a time in ISO 8601, in UTC unless it has an offset."""
-
-    name = "lsn|time"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Lsn | dt.datetime:
-        """Refuses other text."""
-        if isinstance(value, dt.datetime | Lsn):
-            return value
-        try:
-            if "/" in value:
-                return Lsn(value)
-            time = dt.datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(
-                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time, such as "
-                "2026-01-31T12:00:00Z",
-                param,
-                ctx,
-            )
-        return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
-
-
-SINCE = _Since()
+__all__ = ["FrameFilter", "time_of"]
 
 
 def time_of(micros: int) -> dt.datetime | None:

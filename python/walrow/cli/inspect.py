@@ -11,8 +11,8 @@ import click
 import walrow
 from walrow import _core
 from walrow.cli import source
-from walrow.cli.arguments import TEXT
-from walrow.cli.frame_filter import SINCE, FrameFilter
+from walrow.cli.arguments import LSN_OR_TIME, TEXT
+from walrow.cli.frame_filter import FrameFilter
 from walrow.cli.frame_lines import FrameLines, clock, is_clock
 from walrow.cli.terminal import printable
 from walrow.lsn import Lsn
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--since",
-    type=SINCE,
+    type=LSN_OR_TIME,
     metavar="LSN|TIME",
     help="Show only transactions that were committed at or after this LSN or time. Chunks "
     "of streamed transactions have no commit time: the time is that of sending.",

@@ -159,17 +159,43 @@ impl Core {
         }
     }
 
+    /// Whether the transaction that was found is after the end.
+    fn is_after_end(&mut self, found: Option<&Found<'_>>) -> bool {
+        let Some(Found::Committed(reading)) = found else {
+            return false;
+        };
+        let Transaction {
+            end_lsn,
+            commit_time,
+            ..
+        } = self.session.transaction;
+        let skipped = reading.skipped || self.session.start.has_delivered(end_lsn);
+        !skipped && self.session.passes_end(end_lsn, Some(commit_time))
+    }
+
     /// Finds the next committed transaction, or the next event between transactions.
     fn find<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         let Phase::Search(search) = &mut self.phase else {
             return Ok(None);
         };
+        if self.session.ended {
+            *input = &[];
+            return Ok(None);
+        }
         let mut searcher = Searcher {
             frames: &mut self.frames,
             session: &mut self.session,
             search,
         };
-        Ok(searcher.find(input)?.map(|found| match found {
+        let found = searcher.find(input)?;
+        if self.session.ended || self.is_after_end(found.as_ref()) {
+            *input = &[];
+            if let Some(Found::Committed(reading)) = found {
+                self.session.leave(reading);
+            }
+            return Ok(None);
+        }
+        Ok(found.map(|found| match found {
             Found::SessionStart => Next::SessionStart,
             Found::ServerError => Next::ServerError,
             Found::Message(place, offset) => {

@@ -28,6 +28,7 @@ mod unmarked;
 
 use self::core::{Core, Phase};
 use self::search::Search;
+pub use self::session::End;
 use self::session::Start;
 use crate::encoding::Encoding;
 use crate::error::Error;
@@ -104,6 +105,13 @@ impl Assembler {
         self
     }
 
+    /// Stops after the last commit up to this end. Later input is taken without being read.
+    #[must_use]
+    pub fn with_end(mut self, end: End) -> Self {
+        self.core.session.end = Some(end);
+        self
+    }
+
     /// Allows a stream that begins late: skips transactions whose begin is missing. By default,
     /// they are errors.
     #[must_use]
@@ -130,7 +138,12 @@ impl Assembler {
     /// Transactions that are open between two chunks do not count.
     pub const fn is_mid_transaction(&self) -> bool {
         let between = matches!(self.core.phase, Phase::Search(Search::Between));
-        self.failure.is_none() && (self.core.frames.is_cut() || !between)
+        self.failure.is_none() && !self.is_past_end() && (self.core.frames.is_cut() || !between)
+    }
+
+    /// Whether the stream passed [`Assembler::with_end`]: no more input is needed.
+    pub const fn is_past_end(&self) -> bool {
+        self.core.session.ended
     }
 
     /// Whether a committed transaction is being read: there are events without more input.

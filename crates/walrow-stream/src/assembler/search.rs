@@ -425,6 +425,10 @@ impl Session {
     /// Takes a message outside transactions.
     fn step_between(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
         let near = |fault: Fault| fault.or_near(peek.start());
+        let message = parse(peek, false)?;
+        if self.is_after_end(&message) {
+            return Ok(Step::Pass);
+        }
         let Self {
             undecided,
             relations,
@@ -432,7 +436,7 @@ impl Session {
             unmarked,
             ..
         } = self;
-        match parse(peek, false)? {
+        match message {
             Message::Message(message)
                 if !message.transactional
                     && (start.has_delivered(message.lsn)

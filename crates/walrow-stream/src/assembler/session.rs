@@ -4,7 +4,7 @@ use super::unmarked::Unmarked;
 use crate::relation::Relations;
 use crate::transaction::Transaction;
 use crate::undecided::Undecided;
-use walrow_wire::Lsn;
+use walrow_wire::{Lsn, Message, Timestamp};
 
 /// The state of the server's session, and the prepared transactions, which outlive it.
 #[derive(Debug, Default)]
@@ -14,6 +14,9 @@ pub(super) struct Session {
     pub(super) transaction: Transaction,
     pub(super) relations: Relations,
     pub(super) start: Start,
+    pub(super) end: Option<End>,
+    /// Whether the end was passed: nothing more is returned.
+    pub(super) ended: bool,
     pub(super) sqlstate: String,
     /// Only if the stream does not mark where sessions begin.
     pub(super) unmarked: Option<Box<Unmarked>>,
@@ -27,5 +30,42 @@ impl Start {
     /// Whether a transaction that ends there was delivered before.
     pub(super) fn has_delivered(self, end: Lsn) -> bool {
         self.0.is_valid() && end <= self.0
+    }
+}
+
+/// The last commit that is returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// Transactions that end, and non-transactional messages that are, at or before this LSN.
+    Lsn(Lsn),
+    /// Transactions that were committed at or before this time. Commit times are not monotonic:
+    /// the first transaction that was committed later ends the stream.
+    Time(Timestamp),
+}
+
+impl Session {
+    /// Whether a commit is after the end, or after one that was.
+    pub(super) fn passes_end(&mut self, end_lsn: Lsn, time: Option<Timestamp>) -> bool {
+        self.ended |= match self.end {
+            None => false,
+            Some(End::Lsn(last)) => end_lsn > last,
+            Some(End::Time(last)) => time.is_some_and(|time| time > last),
+        };
+        self.ended
+    }
+
+    /// Whether a message between transactions is after the end. A prepared transaction that is
+    /// committed there stays prepared.
+    pub(super) fn is_after_end(&mut self, message: &Message<'_>) -> bool {
+        match message {
+            Message::CommitPrepared(commit) => {
+                self.passes_end(commit.end_lsn, Some(commit.commit_time))
+            }
+            Message::Message(message) if !message.transactional => {
+                self.passes_end(message.lsn, None)
+            }
+            _ => false,
+        }
     }
 }
