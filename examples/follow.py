@@ -46,7 +46,9 @@ def main(conninfo: str, slot: str, publication: str, table: str) -> None:
         server_end, reply = 0, False
         while (message := connection.get_copy_data(1))[0] > 0:
             payload = message[1]
-            if payload[0] == ord("k"):  # keepalive: the server's position, and a question
+            if payload[0] == ord(
+                "k"
+            ):  # keepalive: the server's position, and a question
                 server_end, reply = int.from_bytes(payload[1:9]), payload[17] == 1
             for batch in decoder.feed(payload):
                 show(batch)
@@ -63,7 +65,9 @@ def main(conninfo: str, slot: str, publication: str, table: str) -> None:
             confirmed = max(confirmed, server_end)
         if reply or time.monotonic() > status_due:
             now = int((time.time() - EPOCH_2000) * 1_000_000)
-            status = struct.pack("!cQQQqB", b"r", confirmed, confirmed, confirmed, now, 0)
+            status = struct.pack(
+                "!cQQQqB", b"r", confirmed, confirmed, confirmed, now, 0
+            )
             connection.put_copy_data(status)
             connection.flush()
             status_due = time.monotonic() + STATUS_SECONDS
