@@ -19,8 +19,12 @@ _SECONDS = 60
 
 
 def blocks(language: str) -> list[str]:
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", PAGE, re.M | re.S)
-    return [re.sub(rf"^{indent}", "", text, flags=re.M) for indent, text in found]
+    found = re.findall(
+        rf"^( *)```{language}\n(.*?)^\1```$", PAGE, re.MULTILINE | re.DOTALL
+    )
+    return [
+        re.sub(rf"^{indent}", "", text, flags=re.MULTILINE) for indent, text in found
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +93,11 @@ def test_the_page_runs_from_top_to_bottom(
     record, decode = blocks("sh")
     file = folder / "shop.pgoutput"
     process = subprocess.Popen(  # noqa: S603
-        ["/bin/bash", "-ec", re.sub(r"^pg_recv", "exec pg_recv", record, flags=re.M)],
+        [
+            "/bin/bash",
+            "-ec",
+            re.sub(r"^pg_recv", "exec pg_recv", record, flags=re.MULTILINE),
+        ],
         cwd=folder,
         env=environment,
         stderr=subprocess.PIPE,
