@@ -42,10 +42,12 @@ from walrow.errors import (
     SchemaError,
     SettingError,
     SpoolError,
+    UnfinishedError,
     UnrepresentableError,
 )
 from walrow.lsn import Lsn
-from walrow.reading import messages, read, schema
+from walrow.reading import messages, read
+from walrow.schemas import schema
 
 __all__ = [
     "UNCHANGED",
@@ -66,6 +68,7 @@ __all__ = [
     "SchemaError",
     "SettingError",
     "SpoolError",
+    "UnfinishedError",
     "UnrepresentableError",
     "__version__",
     "messages",

@@ -4,7 +4,7 @@ from inspect import Signature
 from typing import Any, ClassVar, Self, Unpack, final
 
 from walrow.lsn import Lsn
-from walrow.typing import Buffer, Framing, Options, SchemaOptions, TableName
+from walrow.typing import Buffer, Framing, Options
 
 __all__ = [
     "OPTIONS",
@@ -19,9 +19,10 @@ __all__ = [
     "Message",
     "Reader",
     "Schema",
+    "SchemaUnion",
     "Unchanged",
+    "ZstdDecompressor",
     "__version__",
-    "catalog_schema",
     "parse_lsn",
 ]
 
@@ -157,9 +158,16 @@ class Decoder:
         """
 
     def finish(self) -> BatchIterator:
-        """Ends the stream: like `flush`, but the chosen table must have appeared.
+        """Ends the stream: like `flush`, then checks that the stream is complete.
+
+        It must end between transactions, without an error of the server, and the chosen
+        table must have appeared. For a connection that goes on, use `flush`. Transactions
+        of `open_transactions` may end in the next session.
 
         Raises:
+            UnfinishedError: While iterating, if the stream ends inside a frame or a
+                transaction.
+            ReplicationError: While iterating, if the server ended the stream with an error.
             SchemaError: While iterating, if the chosen table never appeared.
             RuntimeError: Another thread uses the decoder.
         """
@@ -216,11 +224,26 @@ class Decoder:
         """The SQLSTATE of the server error that ended the stream."""
 
     @property
+    def open_transactions(self) -> list[dict[str, Any]]:
+        """Transactions that are neither committed nor rolled back.
+
+        Each has `xid` and `gid`, which is None for a streamed transaction that waits for
+        its next chunk. The rows come with the commit, maybe in the next session.
+        """
+
+    @property
     def unprepared_commits(self) -> int:
         """Number of COMMIT PREPARED without earlier messages of their transactions.
 
         These transactions changed nothing, or were prepared before the stream begins.
         Their rows in `walrow.transactions` have no `prepare_lsn`.
+        """
+
+    @property
+    def repeated_transactions(self) -> int:
+        """Number of transactions that `pg_recvlogical` received again after a reconnect.
+
+        With `framing="recvlogical"`, they are returned only once.
         """
 
     @property
@@ -293,11 +316,26 @@ class Reader:
         """The SQLSTATE of the server error that ended the stream."""
 
     @property
+    def open_transactions(self) -> list[dict[str, Any]]:
+        """Transactions that are neither committed nor rolled back.
+
+        Each has `xid` and `gid`, which is None for a streamed transaction that waits for
+        its next chunk. The rows come with the commit, maybe in the next session.
+        """
+
+    @property
     def unprepared_commits(self) -> int:
         """Number of COMMIT PREPARED without earlier messages of their transactions.
 
         These transactions changed nothing, or were prepared before the stream begins.
         Their rows in `walrow.transactions` have no `prepare_lsn`.
+        """
+
+    @property
+    def repeated_transactions(self) -> int:
+        """Number of transactions that `pg_recvlogical` received again after a reconnect.
+
+        With `framing="recvlogical"`, they are returned only once.
         """
 
     @property
@@ -331,12 +369,18 @@ class Reader:
 class Frames:
     """Iterates over the frames of a stream; `walrow.messages` returns it."""
 
-    def __new__(cls, chunks: Iterable[Any], /, framing: Framing = "wire") -> Self: ...
+    def __new__(
+        cls, chunks: Iterable[Any], /, framing: Framing | None = None
+    ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Frame: ...
     @property
     def unfinished(self) -> bool:
-        """Whether the source so far ends inside a frame."""
+        """Whether the source so far ends inside a frame or a transaction."""
+
+    @property
+    def server_error(self) -> str | None:
+        """The SQLSTATE of the server error that ended the stream."""
 
 @final
 class Frame:
@@ -457,13 +501,6 @@ class Schema:
     def __arrow_c_schema__(self) -> object:
         """Exports the schema, for Arrow consumers."""
 
-def catalog_schema(
-    catalog: Catalog | str | os.PathLike[str],
-    table: TableName,
-    **options: Unpack[SchemaOptions],
-) -> Schema:
-    """Returns the schema of a table's batches, from a catalog: see `walrow.schema`."""
-
 def parse_lsn(text: str) -> int:
     """Parses the text of an LSN: two hexadecimal numbers with a slash between them.
 
@@ -477,11 +514,57 @@ class Counts:
 
     def __new__(cls, framing: Framing = "wire") -> Self: ...
     def feed(self, data: bytes) -> None:
-        """Counts a block or, with framings other than `wire`, a chunk."""
+        """Counts a block or, with `copydata` and `message`, a chunk."""
 
     @property
     def unfinished(self) -> bool:
-        """Whether the input so far ends inside a frame."""
+        """Whether the input so far ends inside a frame or a transaction."""
+
+    @property
+    def server_error(self) -> str | None:
+        """The SQLSTATE of the server error that ended the stream."""
 
     def result(self) -> dict[str, dict[str, int]]:
         """The counts: `frames`, `messages` and `cells`, by their letter."""
+
+@final
+class ZstdDecompressor:
+    """Decompresses zstd frames, one after the other."""
+
+    def __new__(cls) -> Self: ...
+    @property
+    def ended(self) -> bool:
+        """Whether the input so far ends between two frames."""
+
+    def decompress(self, data: bytes, size: int) -> tuple[bytes, int]:
+        """Decompresses a part of `data`, to at most `size` bytes.
+
+        More output may be waiting if there are `size` bytes of it.
+
+        Returns:
+            The output, and how many bytes of `data` it took.
+
+        Raises:
+            ValueError: The data is not zstd, is damaged, or needs more than 128 MiB of
+                memory.
+        """
+
+@final
+class SchemaUnion:
+    """Finds one schema for all versions of a table: see `walrow.schema`."""
+
+    def __new__(cls, **options: Unpack[Options]) -> Self: ...
+    def add_catalog(self, catalog: Catalog) -> None:
+        """Adds the table's version in a catalog."""
+
+    def begin_stream(self, name: str, framing: Framing) -> None:
+        """Begins another stream, with its framing. The name is for errors."""
+
+    def feed(self, chunk: Any) -> None:
+        """Decodes a chunk of the current stream."""
+
+    def finish_stream(self) -> None:
+        """Ends the current stream."""
+
+    def schema(self) -> Schema:
+        """The schema of all versions so far."""

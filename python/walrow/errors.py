@@ -4,12 +4,13 @@
 Error
 ├── DecodeError (ValueError)        bytes or values cannot be read
 │   └── UnrepresentableError        the column's Arrow type cannot hold a value
+├── UnfinishedError                 the stream ends inside a frame or a transaction
 ├── SchemaError (ValueError)        a table, column or type does not match the request
 ├── OptionError (ValueError)        options are invalid or contradict each other
 ├── SettingError (ValueError)       a session's setting changes the text of values
 ├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
-└── ReplicationError                the server reported an error, with its SQLSTATE
+└── ReplicationError                the server reported an error, or ended the stream with one
 ```
 
 No exception contains a user's data. If other options avoid the error, `remedies` has them.
@@ -35,6 +36,7 @@ __all__ = [
     "SchemaError",
     "SettingError",
     "SpoolError",
+    "UnfinishedError",
     "UnrepresentableError",
 ]
 
@@ -185,6 +187,32 @@ class UnrepresentableError(DecodeError):
     """A value that the column's Arrow type cannot hold. Remedies let it through."""
 
 
+class UnfinishedError(Error):
+    """The stream ends inside a frame or a transaction.
+
+    It is raised after the batches of all complete transactions. The option
+    `unfinished="ignore"` takes these alone.
+
+    Attributes:
+        offset: The end of the last complete frame, in bytes.
+        position: The end LSN of the last complete transaction, as a `walrow.Lsn`.
+    """
+
+    offset: int | None
+    position: Lsn | None
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        offset: int | None = None,
+        position: Lsn | None = None,
+        **attributes: Any,
+    ) -> None:
+        """Stores where the stream ends."""
+        super().__init__(reason, offset=offset, position=position, **attributes)
+
+
 class SchemaError(Error, ValueError):
     """A table, its columns or their types do not match the request.
 
@@ -264,16 +292,31 @@ class LogError(Error):
 
 
 class ReplicationError(Error):
-    """The server reported an error.
+    """The server reported an error, or ended the stream with one.
+
+    The latter is raised after the batches of all complete transactions. The option
+    `unfinished="ignore"` takes these alone.
 
     Attributes:
         sqlstate: The server's error code.
+        offset: The end of the last frame, in bytes, if the error ended a stream.
+        position: The end LSN of the last complete transaction in it, as a `walrow.Lsn`.
     """
 
     sqlstate: str | None
+    offset: int | None
+    position: Lsn | None
 
     def __init__(
-        self, reason: str = "", *, sqlstate: str | None = None, **attributes: Any
+        self,
+        reason: str = "",
+        *,
+        sqlstate: str | None = None,
+        offset: int | None = None,
+        position: Lsn | None = None,
+        **attributes: Any,
     ) -> None:
-        """Stores the server's error code."""
-        super().__init__(reason, sqlstate=sqlstate, **attributes)
+        """Stores the server's error code, and where it ended the stream."""
+        super().__init__(
+            reason, sqlstate=sqlstate, offset=offset, position=position, **attributes
+        )

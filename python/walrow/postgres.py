@@ -66,8 +66,8 @@ def catalog(
             publications.
 
     Raises:
-        OptionError: A publication does not exist, or the connection is in pipeline
-            mode.
+        OptionError: A publication does not exist, or the connection is asynchronous, in
+            pipeline mode, or not one of psycopg 3.
         SchemaError: A name is not in the connection's encoding, which SQL_ASCII allows.
         psycopg.Error: A query failed.
     """
@@ -172,7 +172,8 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
     Raises:
         SettingError: A setting has another value. The error names the setting and both
             values.
-        OptionError: The connection is in pipeline mode.
+        OptionError: The connection is asynchronous, in pipeline mode, or not one of
+            psycopg 3.
         psycopg.Error: A query failed.
     """
     with _transaction(conn) as cursor:
@@ -192,6 +193,7 @@ def _transaction(
     conn: psycopg.Connection[Any],
 ) -> Iterator[psycopg.ClientCursor[Any]]:
     """Opens a transaction, or a savepoint in an open one. Rolls it back at the end."""
+    _check_connection(conn)
     import psycopg
     from psycopg import pq
 
@@ -201,6 +203,23 @@ def _transaction(
     # Parameters become literals in the query: a walsender accepts no bound parameters.
     with conn.transaction(force_rollback=True), psycopg.ClientCursor(conn) as cursor:
         yield cursor
+
+
+def _check_connection(conn: Any) -> None:
+    """Refuses what is no connection of psycopg 3. Never shows it: it may be a password."""
+    if isinstance(conn, str):
+        text = "a connection string: pass psycopg.connect(...) instead of its text"
+        raise OptionError(text)
+    module, name = type(conn).__module__, type(conn).__name__
+    if hasattr(conn, "pgconn") and not hasattr(conn, "__aenter__"):
+        return
+    if hasattr(conn, "pgconn"):
+        text = f"{name} is asynchronous: pass a psycopg.Connection"
+    elif hasattr(conn, "connection"):
+        text = f"{module}.{name} is not a connection: pass the connection itself"
+    else:
+        text = f"{module}.{name} is not a connection of psycopg 3: pip install 'walrow[postgres]'"
+    raise OptionError(text)
 
 
 def _texts(

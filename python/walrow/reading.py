@@ -1,22 +1,20 @@
-"""The main functions: source to batches, source to frames, catalog to schema."""
+"""The main functions: source to batches, source to frames."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walrow._core import Frames, Reader, Schema, catalog_schema
+from walrow._core import Frames, Reader
 from walrow.signatures import with_options
-from walrow.sources import blocks
-from walrow.typing import Options, SchemaOptions
+from walrow.sources import Chunks
+from walrow.typing import Options
 
 if TYPE_CHECKING:
-    import os
     from typing import Unpack
 
-    from walrow._core import Catalog
-    from walrow.typing import Framing, Source, TableName
+    from walrow.typing import Framing, Source
 
-__all__ = ["messages", "read", "schema"]
+__all__ = ["messages", "read"]
 
 
 @with_options(Options)
@@ -39,26 +37,49 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     {'id': 1, 'label': 'one', '_change_type': 'insert', '_seq': 0}
 
     Args:
-        source: A path, a URL (opened with fsspec), a binary file object, a bytes-like
-            object, or an iterable of chunks.
+        source: What a server sent, in one of these forms:
+
+            - The path or the URL (opened with fsspec) of a capture, or a binary file
+              object. Files of pg_recvlogical are captures too. gzip and zstd are
+              decompressed, whatever the file's name is.
+            - A directory: all files in it and in its subdirectories, except those whose
+              names begin with `.` or `_`. Or a pattern: `"captures/2026-*.wire.gz"`.
+              The order is that of the names, compared character by character.
+            - An iterable of paths, patterns and files, in this order. Several files are
+              one stream, as if they were one file.
+            - The bytes of a capture, or an iterable of chunks, as a connection receives
+              them.
+            - The rows of `pg_logical_slot_get_binary_changes` or
+              `pg_logical_slot_peek_binary_changes`: a cursor or a list, with rows of any
+              driver.
         table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`.
             All batches then have one schema, and the reader is an Arrow stream. Other
             stream contents are tables too: `"walrow.transactions"`,
             `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.
         schema: With `table`, any Arrow schema. Every version of the table is projected
             onto it, by column name. Columns that a version lacks are null and listed in
-            `_unsent`. Without `schema`, a change of the table's columns is a
-            `SchemaError`.
-        framing: `"wire"`: the bytes of the connection, cut anywhere. `"copydata"`: each
+            `_unsent`. Columns that the schema lacks are a `SchemaError`, unless `columns`
+            leaves them out. `walrow.schema` returns one for all versions. Without
+            `schema`, a change of the table's columns is a `SchemaError`.
+        columns: The only columns to decode, as `"total"`, `"orders.total"` or
+            `"public.orders.total"`, besides the metadata columns. With `schema`, these
+            must be its columns. Default: all.
+        framing: `"wire"`: the bytes of the connection, cut anywhere. `"recvlogical"`: a
+            file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere. What
+            it received again after a reconnect is returned only once. `"copydata"`: each
             chunk is one CopyData payload, as drivers return them. `"message"`: each
-            chunk is one pgoutput message, or a tuple of LSN, transaction ID and
-            message, as `pg_logical_slot_get_binary_changes` returns them.
+            chunk is one pgoutput message, or a row of
+            `pg_logical_slot_get_binary_changes`. Default: recognised from the first
+            bytes or the first chunk. A `Decoder` does not recognise it: its default is
+            `"wire"`.
         profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
             formats support. `"text"`: every column as the text that PostgreSQL writes.
         types: Arrow types that replace the profile's types, for columns (`"total"`,
             `"orders.total"`, `"public.orders.total"`) or PostgreSQL types (`"numeric"`,
             `"_int4"`). Examples: `"string"`, `"decimal128(38, 9)"`, `pa.int64()`.
             Names are accepted in the spelling of pyarrow and of Arrow's Rust library.
+            A key that names neither a type nor a column of the source is a `SchemaError`
+            at its end.
         unrepresentable: The policy for values that their Arrow type cannot hold:
             `"error"`, `"null"` (counted in `Reader.nulled`) or `"sentinel"` (infinite
             dates and timestamps become the largest or smallest ones). Or a policy for
@@ -95,6 +116,12 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         late_start: Skips streamed transactions whose first chunk is before the stream,
             and prepared transactions whose rows are before it. Otherwise they are
             errors.
+        unfinished: The policy for a source that ends inside a frame or a transaction, or
+            that the server ended with an error: `"error"`, raised after the batches of
+            all complete transactions, or `"ignore"`. Transactions that are streamed or
+            prepared and not committed do not count: see `Reader.open_transactions`.
+        missing_table: The policy for a chosen table that the source does not contain:
+            `"error"`, or `"ignore"` for no rows. With `start`, it may always be missing.
         spool_memory: The number of bytes of memory that all open and prepared
             transactions take together. Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the system's directory
@@ -105,16 +132,16 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     Raises:
         OptionError: The options are invalid or contradict each other.
         TypeError: An option has another type, or there is no such option.
-        OSError: The file cannot be opened.
+        OSError: A file does not exist or cannot be opened.
 
-    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`
-    and the source's own exceptions are raised after all earlier batches were returned.
+    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`,
+    `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
+    all earlier batches were returned.
     """
-    chunks = blocks(source, framing=options.get("framing", "wire"))
-    return Reader(chunks, **options)
+    return Reader(Chunks(source, framing=options.get("framing")), **options)
 
 
-def messages(source: Source, *, framing: Framing = "wire") -> Frames:
+def messages(source: Source, *, framing: Framing | None = None) -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
@@ -141,36 +168,4 @@ def messages(source: Source, *, framing: Framing = "wire") -> Frames:
     Raises:
         DecodeError: While iterating, if bytes do not follow the protocol.
     """
-    return Frames(blocks(source, framing=framing), framing=framing)
-
-
-@with_options(SchemaOptions)
-def schema(
-    catalog: Catalog | str | os.PathLike[str],
-    table: TableName,
-    **options: Unpack[SchemaOptions],
-) -> Schema:
-    """Returns the schema of `read(table=...)`, from a table in a catalog.
-
-    Its metadata lacks only `pg.replica_identity`, which only the stream contains.
-
-    >>> import walrow
-    >>> catalog = walrow.Catalog(
-    ...     '{"tables": [{"schema": "public", "name": "t", "oid": 16400,'
-    ...     ' "columns": [{"name": "id", "type": 23, "key": true}]}]}'
-    ... )
-    >>> walrow.schema(catalog, "t", metadata=["change_type"])
-    <walrow.Schema id: int32, _change_type: string>
-
-    Args:
-        catalog: A catalog that contains the table, or the path of its file.
-        table: As in `read`.
-        **options: The options in the signature are those of `read` that determine the
-            schema.
-
-    Raises:
-        SchemaError: The catalog does not contain the table, or has several of that
-            name.
-        OptionError: As in `read`.
-    """
-    return catalog_schema(catalog, table, **options)
+    return Frames(Chunks(source, framing=framing), framing=framing)

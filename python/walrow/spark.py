@@ -3,7 +3,7 @@
 ```python
 import walrow.spark
 
-schema = walrow.spark.schema("captures/0001.wire", "public.orders")
+schema = walrow.spark.schema("captures/", "public.orders")
 decode = walrow.spark.decode(table="public.orders", schema=schema)
 files = spark.read.format("binaryFile").load("captures/")
 changes = files.select("path").mapInArrow(decode, schema)
@@ -12,34 +12,37 @@ changes = files.select("path").mapInArrow(decode, schema)
 Each value is one self-contained capture: either its bytes, in a binary column, or its
 path or URL, in a string column. The task opens the path itself. Use paths if the
 executors can open them: this is several times as fast, and files do not have to fit in
-memory.
+memory. Captures may be compressed with gzip or zstd, or written by pg_recvlogical: this
+is recognised for each value.
 
 Spark matches columns by position and type, never by name. So use `schema` to declare
-the schema: it comes from the same code as the batches.
+the schema: it comes from the same code as the batches, and has the columns of all
+versions of the table.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import walrow
 from walrow.errors import DecodeError, Error, OptionError, SchemaError
 from walrow.signatures import with_options
-from walrow.sources import BLOCK_BYTES, blocks
-from walrow.typing import SparkOptions
+from walrow.sources import Chunks
+from walrow.typing import SparkOptions, SparkSchemaOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Unpack
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from walrow.typing import SparkSchemaOptions, TableName
+    from walrow.typing import Framing, TableName
 
 __all__ = ["decode", "schema"]
 
@@ -50,7 +53,6 @@ def decode(
     table: TableName | None = None,
     schema: Any = None,
     column: str | None = None,
-    unfinished: Literal["error", "ignore"] = "error",
     **options: Unpack[SparkOptions],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns a function for `DataFrame.mapInArrow` that decodes one table's changes.
@@ -66,25 +68,29 @@ def decode(
             `envelope=True`, the default is all tables.
         schema: The schema that every capture is projected onto, by column name: a
             `StructType` or any Arrow schema. Columns that a capture lacks are null and
-            listed in `_unsent`. A capture without the table gives no rows. Without
-            `schema`, all captures must contain the table, with the same columns. For a
-            side table or an envelope, it selects columns.
+            listed in `_unsent`. Columns that the schema lacks are an error, unless
+            `columns` leaves them out. Without `schema`, all captures must contain the table,
+            with the same columns. For a side table or an envelope, it selects columns.
         column: The column with the captures (binary) or their paths (string). Default:
             the only binary column, otherwise the only string column.
-        unfinished: The policy for captures that end inside a frame or a transaction:
-            `"error"`, or `"ignore"` to take only the complete transactions. Use
-            `"ignore"` if another capture contains the rest. A transaction that the
-            server itself broke off with an error is never reported as missing.
-        **options: The options in the signature are those of `walrow.read`. `framing` and
-            `profile` are fixed. A catalog's file is read once, on the driver.
+        **options: The options in the signature are those of `walrow.read`, for each
+            capture by itself. `framing` and `profile` are fixed. A catalog's file is read
+            once, on the driver. `unfinished="ignore"` fits captures whose incomplete
+            transactions are in other captures again. `missing_table` is `"ignore"` by
+            default if `schema` comes from `walrow.spark.schema`, which has found the
+            table: then a capture without the table has no rows. With another schema, it
+            is an error, because a task does not know whether other captures have it.
 
     Raises:
         OptionError: The options are invalid or contradict each other.
         SchemaError: The schema does not fit the table.
     """
-    _check(table, {**options}, unfinished)
+    _check(table, {**options})
     declared = None if schema is None else _arrow_schema(schema)
-    function = _Decode(table, declared, column, unfinished, options)
+    if table is not None and (origin := _origin(schema)) is not None:
+        _compare(table, origin)
+        options.setdefault("missing_table", "ignore")
+    function = _Decode(table, declared, column, options)
     # Validate options on the driver.
     function.decoder()
     catalog = options.get("catalog")
@@ -94,38 +100,50 @@ def decode(
     return function
 
 
-@with_options(SparkOptions)
+@with_options(SparkSchemaOptions)
 def schema(
-    source: walrow.Catalog | str | os.PathLike[str] | Any,
+    source: Any,
     table: TableName | None = None,
-    **options: Unpack[SparkOptions],
+    **options: Unpack[SparkSchemaOptions],
 ) -> StructType:
-    """Returns the schema of a table's changes in `decode`, from the same code.
+    """Returns one schema for all versions of a table, for `decode` and `mapInArrow`.
 
     Args:
-        source: A capture, as `walrow.read` takes it, or a catalog that contains the
-            table.
+        source: A catalog, captures, directories or a list of these, as `walrow.schema`
+            takes them. Include all captures that may have another version of the table.
         table: The table, as in `decode`. Optional with `envelope=True`.
         **options: As in `decode`.
 
     Raises:
-        SchemaError: The source does not contain the table.
+        SchemaError: No source contains the table, or no type holds all values of a column.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructField, StructType
 
     _check(table, {**options})
-    if isinstance(source, walrow.Catalog) and table is not None:
-        # The other options do not change the schema, but are checked.
-        chosen = cast("SparkSchemaOptions", options)
-        found = pa.schema(walrow.schema(source, table, profile="spark", **chosen))
-        return from_arrow_schema(found, prefer_timestamp_ntz=True)
-    if isinstance(source, walrow.Catalog):
-        source = b""
+    found = pa.schema(
+        walrow.schema(_local_source(source), table, profile="spark", **options)
+    )
+    struct = from_arrow_schema(found, prefer_timestamp_ntz=True)
+    if (origin := _origin(found)) is None:
+        return struct
+    # Tells `decode` which table the schema was made for.
+    metadata = dict(zip(("pg.schema", "pg.table"), origin, strict=True))
+    return StructType(
+        [
+            StructField(field.name, field.dataType, field.nullable, metadata)
+            for field in struct.fields
+        ]
+    )
+
+
+def _local_source(source: Any) -> Any:
     if isinstance(source, str):
-        source = _local(source)
-    with walrow.read(source, table=table, profile="spark", **options) as reader:
-        return from_arrow_schema(pa.schema(reader.schema), prefer_timestamp_ntz=True)
+        return _local(source)
+    if isinstance(source, list | tuple):
+        return [_local_source(each) for each in source]
+    return source
 
 
 @dataclass(frozen=True)
@@ -135,14 +153,17 @@ class _Decode:
     table: TableName | None
     schema: pa.Schema | None
     column: str | None
-    unfinished: Literal["error", "ignore"]
     options: SparkOptions
 
-    def decoder(self) -> walrow.Decoder:
+    def decoder(self, framing: Framing | None = None) -> walrow.Decoder:
         """Creates a decoder for one capture."""
         schema = None if self.fixed else self.schema
         return walrow.Decoder(
-            table=self.table, schema=schema, profile="spark", **self.options
+            table=self.table,
+            schema=schema,
+            framing=framing,
+            profile="spark",
+            **self.options,
         )
 
     @property
@@ -215,38 +236,34 @@ class _Decode:
 
     def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
         """All batches of one capture."""
-        decoder = self.decoder()
         size = 0
         try:
-            for block in _blocks(source):
+            blocks = Chunks(_local(source) if isinstance(source, str) else source)
+            first = next(blocks, b"")
+            decoder = self.decoder(blocks.framing)
+            for block in itertools.chain([first], blocks):
                 size += len(block)
                 yield from decoder.feed(block)
-            yield from decoder.flush()
+        except OSError as error:
+            text = (
+                f"the capture cannot be read: {error.strerror or type(error).__name__}"
+            )
+            raise Error(text) from error
         except DecodeError as error:
             if error.offset is not None and error.offset < _FRAME_HEADER:
                 text = f"{_NO_CAPTURE} ({error})"
                 raise DecodeError(text, offset=error.offset) from None
             raise
-        self._complete(decoder, size)
-        if self.schema is None:
-            # Raises if the table never appeared. With a schema, that is not an error.
-            yield from decoder.finish()
-
-    def _complete(self, decoder: walrow.Decoder, size: int) -> None:
         if size == 0:
             text = f"the value is empty. {_NO_CAPTURE}"
-            raise DecodeError(text)
-        if (
-            self.unfinished == "error"
-            and decoder.unfinished
-            and decoder.server_error is None
+            raise DecodeError(text, offset=0)
+        head = bytes(first[:_FRAME_HEADER])
+        if blocks.framing == "wire" and (
+            size < _FRAME_HEADER or int.from_bytes(head[1:], "big") >= size
         ):
-            text = (
-                "the capture ends inside a frame or a transaction. It is truncated, or "
-                'the rest is in another value; unfinished="ignore" takes the complete '
-                f"transactions. Otherwise, {_NO_CAPTURE}"
-            )
-            raise DecodeError(text)
+            text = f"the value ends inside its first frame. {_NO_CAPTURE}"
+            raise DecodeError(text, offset=size)
+        yield from decoder.finish()
 
 
 def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:
@@ -277,7 +294,6 @@ def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _check(
     table: TableName | None,
     options: Mapping[str, object],
-    unfinished: str = "error",
 ) -> None:
     if table is None and not options.get("envelope"):
         text = "choose a table with table=, or use envelope=True for all tables"
@@ -289,9 +305,28 @@ def _check(
         if name in options:
             text = f"{name} is fixed in Spark: each value is a capture as the server sent it"
             raise OptionError(text)
-    if unfinished not in {"error", "ignore"}:
-        text = f'unfinished must be "error" or "ignore", not {unfinished!r}'
-        raise OptionError(text)
+
+
+def _origin(schema: Any) -> tuple[str, str] | None:
+    """The schema and the name of the table that a schema was made for, if it says so."""
+    metadata = getattr(schema, "metadata", None)
+    if metadata is None:
+        metadata = next((field.metadata for field in getattr(schema, "fields", ())), {})
+    metadata = {_text(key): _text(value) for key, value in metadata.items()}
+    if "pg.schema" in metadata and "pg.table" in metadata:
+        return metadata["pg.schema"], metadata["pg.table"]
+    return None
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _compare(table: TableName, origin: tuple[str, str]) -> None:
+    """Refuses a table that is not that of the schema: every capture might lack it."""
+    if table not in {origin, ".".join(origin), origin[1]}:
+        text = f"the schema is that of {'.'.join(origin)}, not of {table!r}"
+        raise SchemaError(text, table=".".join(origin))
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:
@@ -376,19 +411,6 @@ def _is_string(found: pa.DataType) -> bool:
 
     kinds = (types.is_string, types.is_large_string, types.is_string_view)
     return any(fits(found) for fits in kinds)
-
-
-def _blocks(source: str | memoryview) -> Iterable[bytes | memoryview]:
-    """Yields a capture in blocks, so that a large one is never in memory twice."""
-    if isinstance(source, memoryview):
-        for start in range(0, len(source), BLOCK_BYTES):
-            yield source[start : start + BLOCK_BYTES]
-        return
-    try:
-        yield from blocks(_local(source))
-    except OSError as error:
-        text = f"the capture cannot be read: {error.strerror or type(error).__name__}"
-        raise Error(text) from error
 
 
 def _local(path: str) -> str:

@@ -17,6 +17,7 @@ from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 from walrow._core import Catalog  # noqa: TC001 - get_type_hints looks it up
 
 __all__ = [
+    "Absence",
     "ArrowSchemaExportable",
     "BinaryFile",
     "Buffer",
@@ -46,8 +47,9 @@ class BinaryFile(Protocol):
         """Returns at most `size` bytes, and no bytes at the end."""
 
 
+Absence: TypeAlias = Literal["error", "ignore"]
 Buffer: TypeAlias = bytes | bytearray | memoryview
-Framing: TypeAlias = Literal["wire", "copydata", "message"]
+Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
 Policy: TypeAlias = Literal["error", "null", "sentinel"]
 Profile: TypeAlias = Literal["arrow", "spark", "text"]
 Source: TypeAlias = (
@@ -59,39 +61,42 @@ TableName: TypeAlias = str | tuple[str, str]
 class SparkSchemaOptions(TypedDict, total=False):
     """The options that determine the columns of batches, in Spark too."""
 
+    columns: Sequence[str] | None
     types: Mapping[str, ArrowSchemaExportable | str] | None
     unrepresentable: Policy | Mapping[str, Policy]
+    catalog: Catalog | str | os.PathLike[str] | None
+    session: Mapping[str, str] | None
     metadata: Sequence[str] | None
     metadata_prefix: str
     envelope: bool
+    start: int | str | None
+    late_start: bool
+    unfinished: Absence
+    spool_memory: int
+    spool_directory: str | os.PathLike[str] | None
+    message_limit: int | None
 
 
 class SchemaOptions(SparkSchemaOptions, total=False):
     """The options of `walrow.schema`."""
 
     schema: ArrowSchemaExportable | None
+    framing: Framing | None
     profile: Profile
 
 
 class SparkOptions(SparkSchemaOptions, total=False):
     """The options of `walrow.spark.decode`, besides its parameters."""
 
-    catalog: Catalog | str | os.PathLike[str] | None
-    session: Mapping[str, str] | None
     trim_bpchar: bool
     batch_rows: int
     batch_bytes: int
     batch_memory: int
-    start: int | str | None
-    late_start: bool
-    spool_memory: int
-    spool_directory: str | os.PathLike[str] | None
-    message_limit: int | None
+    missing_table: Absence
 
 
 class Options(SchemaOptions, SparkOptions, total=False):
     """The options of `walrow.read` and `walrow.Decoder`."""
 
     table: TableName | None
-    framing: Framing
     side_tables: Sequence[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ pytest.importorskip("rich", reason="needs click and rich: pip install 'walrow[cl
 pytest.importorskip("pyarrow")
 
 from click.testing import CliRunner
+
+import walrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,12 +60,18 @@ def start() -> Callable[..., subprocess.Popen[Any]]:
 
 @pytest.fixture
 def invoke() -> Callable[..., str]:
-    """Runs a command in this process and returns its stdout."""
+    """Runs a command in this process and returns its stdout.
+
+    Captures that the server ended with an error are shown completely, then that is raised.
+    """
     from walrow.cli.app import cli
 
     def invoke(*arguments: Any) -> str:
-        result = CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
+        result = CliRunner().invoke(cli, [*map(str, arguments)])
+        if re.search(r"/error-|/16/missing-publication", str(arguments[-1])):
+            assert type(result.exception) is walrow.ReplicationError
+        elif result.exception is not None:
+            raise result.exception
         return result.stdout
 
     return invoke

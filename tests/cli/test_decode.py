@@ -10,6 +10,7 @@ import re
 import resource
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from decimal import Decimal
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import streams
 import walrow
 from reference import messages
 from reference import reader as r
@@ -368,22 +370,60 @@ def test_empty_file_has_no_rows_and_makes_no_file(tmp_path: Path, run: Any) -> N
         assert list(tmp_path.iterdir()) == [path]
 
 
-def test_cut_file_warns_and_keeps_what_is_complete(
-    data: Path, tmp_path: Path, run: Any
+@pytest.mark.parametrize("code", [3, 4])
+def test_incomplete_capture_is_written_as_far_as_it_is_complete(
+    data: Path, tmp_path: Path, run: Any, code: int
 ) -> None:
-    path = tmp_path / "cut.wire"
-    path.write_bytes((data / "rows.text.wire").read_bytes()[:-300])
-    found = run("decode", path)
+    if code == 3:
+        path = tmp_path / "cut.wire"
+        path.write_bytes((data / "rows.text.wire").read_bytes()[:-300])
+        reason = "the stream ends inside a frame or transaction"
+    else:
+        path = data / "error-terminated.text.wire"
+        reason = "the server ended the stream with an error, SQLSTATE 57P01"
+    batches = list(walrow.read(path, unfinished="ignore"))
+    rows = sum(batch.num_rows for batch in batches)
+    assert rows > 0
+    out = tmp_path / "out"
+    for to in ("-", tmp_path / "out.jsonl", f"{out}/"):
+        found = run("decode", "--to", to, path)
+        assert found.returncode == code
+        [line] = found.stderr.decode().splitlines()
+        assert line.startswith(f"walrow: {reason}; take only the complete transactions")
+        assert " with --unfinished ignore (byte" in line
+        assert line.endswith(" of complete transactions were written")
+        assert f" {rows} row" in line
+        if to == "-":
+            assert len(found.stdout.splitlines()) == rows
+    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == rows
+    tables = [pq.read_table(file) for file in out.iterdir()]
+    assert sum(table.num_rows for table in tables) == rows
+    found = run("decode", "--unfinished", "ignore", path)
     assert found.returncode == 0
-    assert len(found.stdout.splitlines()) == sum(b.num_rows for b in walrow.read(path))
-    assert b"warning: the capture ends inside a frame or transaction" in found.stderr
+    assert len(found.stdout.splitlines()) == rows
+    assert b"warning: the " in found.stderr
+    # Of a table that is not there, nothing is written.
+    gone = tmp_path / "gone.parquet"
+    found = run("decode", "--table", "gone", "--to", gone, path)
+    assert found.returncode == code
+    assert not gone.exists()
 
 
-def test_server_error_is_told(data: Path, run: Any) -> None:
-    path = data / "error-binary.binary.wire"
+def test_open_transactions_are_named(data: Path, tmp_path: Path, run: Any) -> None:
+    whole = (data / "two-phase.text.wire").read_bytes()
+    for frame in walrow.messages(whole):
+        if frame.message is not None and frame.message.kind in "Kr":
+            break
+    path = tmp_path / "open.wire"
+    path.write_bytes(whole[: frame.offset])
+    decoder = walrow.Decoder()
+    list(decoder.feed(path.read_bytes()))
+    named = [f"{each['xid']} ({each['gid']})" for each in decoder.prepared]
+    assert named
     found = run("decode", path)
     assert found.returncode == 0
-    assert b"the server ended the stream with an error (SQLSTATE 4" in found.stderr
+    assert f"rolled back: {', '.join(named)}" in found.stderr.decode()
+    assert f"warning: {len(named)} transaction" in found.stderr.decode()
 
 
 def test_nulled_values_are_told(data: Path, run: Any) -> None:
@@ -549,6 +589,75 @@ def test_full_disk_is_one_line_and_leaves_no_file(
         [line] = found.stderr.decode().splitlines()
         assert "File too large" in line
         assert list(tmp_path.iterdir()) == []
+
+
+def test_stdout_on_a_full_disk_says_what_it_holds(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    large = (data / "rows.text.wire").read_bytes() * 100
+    for to in ("-", "/dev/stdout"):
+        log = tmp_path / "log"
+        with log.open("wb") as file:
+            found = run(
+                *("decode", "--format", "json", "--to", to, "-"),
+                input=large,
+                preexec_fn=limit,
+                capture_output=False,
+                stdout=file,
+                stderr=subprocess.PIPE,
+            )
+        assert found.returncode == 1
+        [line] = found.stderr.decode().splitlines()
+        assert "File too large" in line
+        lines = log.read_bytes().count(b"\n")
+        assert lines > 100
+        assert f"; {lines} rows before the error were written, and a part of" in line
+    found = run("decode", "--format", "json", "--to", "/dev/full", "-", input=large)
+    assert found.returncode == 1
+    assert b"No space left on device; 0 rows before the error were" in found.stderr
+
+
+def test_a_type_that_parquet_lacks_names_column_and_option(
+    tmp_path: Path, run: Any
+) -> None:
+    interval = [streams.Column("id", 23), streams.Column("wait", 1186)]
+    stream = streams.wire(interval, [["1", "1 day"], ["2", "no interval"]])
+    out = tmp_path / "out.parquet"
+    for words in (("--table", "t"), ()):
+        found = run("decode", *words, "--to", out, "-", input=stream)
+        assert found.returncode == 1
+        [line] = found.stderr.decode().splitlines()
+        assert line.startswith(
+            "walrow: public.t.wait: out.parquet cannot hold month_day"
+        )
+        assert "--types public.t.wait=string or --profile spark" in line
+        if words:
+            # Before rows are read: the second one is wrong.
+            assert "0 rows decoded, nothing written" in line
+        assert list(tmp_path.iterdir()) == []
+    stream = streams.wire(interval, [["1", "1 day"]])
+    words = ("--types", "public.t.wait=string")
+    assert run("decode", *words, "--to", out, "-", input=stream).returncode == 0
+
+
+def test_only_the_wanted_columns_are_written(data: Path, run: Any) -> None:
+    path = data / "rows.text.wire"
+    found = run(
+        "decode", "--table", "item", "--columns", "id", "--columns", "amount", path
+    )
+    assert found.returncode == 0
+    for line in found.stdout.splitlines():
+        own = {name for name in json.loads(line) if not name.startswith("_")}
+        assert own == {"id", "amount"}
+    found = run("decode", "--columns", "amuont", path)
+    assert found.returncode == 1
+    assert (
+        b"columns: no column amuont in the stream; did you mean amount?" in found.stderr
+    )
 
 
 def test_closed_pipe_is_quiet(data: Path, tmp_path: Path, start: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import streams
+import walrow
 from reference import counts, messages
 from reference import reader as r
 
@@ -125,7 +127,12 @@ def test_stdin_and_single_payloads_are_read(data: Path, run: Any) -> None:
     found = run("inspect", "--count", "--json", "-", input=path.read_bytes())
     assert json.loads(found.stdout) == counts(path.read_bytes())
     payload = streams.data(b"I\0\0\x40\0N\0\x01n")[5:]
-    for framing, chunk in (("copydata", payload), ("message", payload[25:])):
+    framings = {
+        "copydata": payload,
+        "message": payload[25:],
+        "recvlogical": payload[25:] + b"\n",
+    }
+    for framing, chunk in framings.items():
         found = run("inspect", "--json", "--framing", framing, "-", input=chunk)
         assert json.loads(found.stdout)["message"]["name"] == "Insert"
         count = ("inspect", "--count", "--json", "--framing", framing, "-")
@@ -152,15 +159,32 @@ def test_empty_file_has_nothing(tmp_path: Path, run: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
-def test_cut_file_warns_and_shows_what_is_whole(
+def test_cut_file_shows_what_is_complete_and_ends_with_3(
     data: Path, tmp_path: Path, run: Any, mode: tuple[str, ...]
 ) -> None:
     path = tmp_path / "cut.wire"
-    path.write_bytes((data / "rows.text.wire").read_bytes()[:-3])
-    found = run("inspect", *mode, path)
-    assert found.returncode == 0
+    whole = (data / "rows.text.wire").read_bytes()
+    frames = list(walrow.messages(whole))
+    # Without its Commit, the last transaction is not complete.
+    *_, inside = (
+        frame.offset for frame in frames if frame.message and frame.message.kind == "C"
+    )
+    for size in (len(whole) - 3, inside):
+        path.write_bytes(whole[:size])
+        found = run("inspect", *mode, path)
+        assert found.returncode == 3
+        assert found.stdout
+        text = b"walrow: the capture ends inside a frame or a transaction\n"
+        assert found.stderr == text
+
+
+@pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
+def test_server_error_ends_with_4(data: Path, run: Any, mode: tuple[str, ...]) -> None:
+    found = run("inspect", *mode, data / "error-terminated.text.wire")
+    assert found.returncode == 4
     assert found.stdout
-    assert found.stderr == b"walrow: warning: the capture ends inside a frame\n"
+    [line] = found.stderr.decode().splitlines()
+    assert line.endswith("the server ended the capture with an error, SQLSTATE 57P01")
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
@@ -204,7 +228,7 @@ def test_wrong_calls_are_usage_errors(tmp_path: Path, run: Any) -> None:
     assert b"does not exist" in missing.stderr
     directory = run("inspect", tmp_path)
     assert directory.returncode == 2
-    assert b"is a directory" in directory.stderr
+    assert b"there are no files" in directory.stderr
     assert run("inspect").returncode == 2
     assert run("inspect", "--count", "--limit", 1, "-", input=b"").returncode == 2
     assert run("inspect", "--framing", "x", "-", input=b"").returncode == 2
@@ -240,3 +264,60 @@ def test_help_and_version(run: Any) -> None:
         assert found.returncode == 0
         assert b"Usage: walrow" in found.stdout
     assert run("--version").stdout.startswith(b"walrow")
+
+
+def test_several_compressed_and_recvlogical_files_are_read(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    whole = (data / "rows.text.wire").read_bytes()
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "1").write_bytes(gzip.compress(whole[:1000]))
+    (tmp_path / "parts" / "2").write_bytes(whole[1000:])
+    expected = run("inspect", "--json", data / "rows.text.wire").stdout
+    names = [tmp_path / "parts" / "1", tmp_path / "parts" / "2"]
+    for inputs in ([tmp_path / "parts"], names, [f"{tmp_path}/parts/?"]):
+        assert run("inspect", "--json", *inputs).stdout == expected
+        count = run("inspect", "--json", "--count", *inputs)
+        assert json.loads(count.stdout) == counts(whole)
+    mixed = run("inspect", "--json", names[0], "-", input=whole[1000:])
+    assert mixed.stdout == expected
+    bare = b"".join(
+        frame.to_bytes()[30:] + b"\n"
+        for frame in walrow.messages(whole)
+        if frame.message
+    )
+    found = run("inspect", "--json", "--count", "-", input=gzip.compress(bare))
+    assert json.loads(found.stdout)["messages"] == counts(whole)["messages"]
+    assert json.loads(found.stdout)["bytes"] == len(bare)
+
+
+def test_errors_name_the_file_of_several(data: Path, tmp_path: Path, run: Any) -> None:
+    whole = data / "rows.text.wire"
+    (tmp_path / "b").write_bytes(b"?" * 100)
+    found = run("inspect", whole, tmp_path / "b", whole)
+    assert found.returncode == 1
+    assert f"in {tmp_path}/b" in found.stderr.decode()
+    (tmp_path / "c").write_bytes(b'{"change": []}\n')
+    found = run("inspect", "--count", tmp_path / "c")
+    assert found.returncode == 1
+    assert b"JSON, as wal2json" in found.stderr
+
+
+@pytest.mark.parametrize("command", ["inspect", "decode"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "postgresql://admin:hunter2@db/shop",
+        "host=db password=hunter2",
+        "none://me:hunter2@host/a.wire",
+    ],
+)
+def test_secrets_are_never_shown(command: str, source: str, run: Any) -> None:
+    found = run(command, source)
+    assert found.returncode == 2
+    assert found.stderr
+    assert b"hunter2" not in found.stderr
+    found = run("decode", "-", "--catalog", source, input=b"")
+    assert found.returncode == 2
+    if "=" in source or source.startswith("postgres"):
+        assert b"hunter2" not in found.stderr

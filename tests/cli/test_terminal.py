@@ -205,7 +205,7 @@ def test_names_in_warnings(run: Any) -> None:
 
 def test_server_texts_in_warnings(run: Any) -> None:
     stream = server(b"E", b"SERROR", b"C" + HOSTILE.encode(), b"M" + LATIN1, b"")
-    [line] = said(run("decode", "-", input=stream), 0)
+    [line] = said(run("decode", "-", input=stream), 4)
     assert f"SQLSTATE {SHOWN}" in line
 
 

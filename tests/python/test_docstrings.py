@@ -71,20 +71,19 @@ def test_signatures_list_every_option(target: Any) -> None:
 
 def test_a_schema_takes_the_options_that_determine_it() -> None:
     parameters = inspect.signature(walrow.schema).parameters
-    assert [*parameters][:2] == ["catalog", "table"]
-    assert (
-        set(parameters) - {"catalog", "table"} == get_type_hints(SchemaOptions).keys()
-    )
+    assert [*parameters][:2] == ["source", "table"]
+    assert set(parameters) - {"source", "table"} == get_type_hints(SchemaOptions).keys()
 
 
 def test_spark_takes_the_options_of_read() -> None:
     from walrow import spark
 
-    for function in (spark.decode, spark.schema):
+    fixed = {"framing", "profile", "side_tables"}
+    rows = {"trim_bpchar", "batch_rows", "batch_bytes", "batch_memory", "missing_table"}
+    for function, others in ((spark.decode, set()), (spark.schema, rows)):
         names = set(inspect.signature(function).parameters)
-        fixed = {"framing", "profile", "side_tables"}
-        assert OPTIONS.keys() - names - {"schema"} == fixed
-        assert names - OPTIONS.keys() <= {"column", "unfinished", "source"}
+        assert OPTIONS.keys() - names - {"schema"} == fixed | others
+        assert names - OPTIONS.keys() <= {"column", "source"}
 
 
 def test_the_defaults_are_those_of_no_options() -> None:

@@ -34,7 +34,8 @@ ALL: list[tuple[type[walrow.Error], dict[str, Any]]] = [
     (walrow.SettingError, {"setting": "DateStyle", "value": "SQL", "wanted": "ISO"}),
     (walrow.LogError, {}),
     (walrow.SpoolError, {"errno": 28}),
-    (walrow.ReplicationError, {"sqlstate": "57P01"}),
+    (walrow.UnfinishedError, {"offset": 7, "position": walrow.Lsn("0/1A2B")}),
+    (walrow.ReplicationError, {"sqlstate": "57P01", "offset": 7, "position": None}),
 ]
 
 
@@ -84,7 +85,7 @@ def test_decode_error_says_where() -> None:
     )
 
 
-@pytest.mark.parametrize("framing", ["copydata", "message"])
+@pytest.mark.parametrize("framing", ["copydata", "message", "recvlogical"])
 def test_offsets_count_what_was_handed_over(framing: Any) -> None:
     data, place, _ = broken(ROWS.data, "I", 5, ord("X"))
     header = 5 if framing == "copydata" else 30
@@ -96,7 +97,8 @@ def test_offsets_count_what_was_handed_over(framing: Any) -> None:
         if data[at : at + 1] == b"d" and data[at + 5 : at + 6] == b"w":
             if at < place < at + size:
                 fed = sum(len(chunk) for chunk in chunks) + place - at - header
-            chunks.append(data[at + header : at + size])
+            newline = b"\n" if framing == "recvlogical" else b""
+            chunks.append(data[at + header : at + size] + newline)
         at += size
     with pytest.raises(walrow.DecodeError) as caught:
         list(walrow.read(chunks, framing=framing))

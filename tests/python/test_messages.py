@@ -242,6 +242,11 @@ def test_other_framings_encode_to_their_chunks() -> None:
     again = list(walrow.messages(changes, framing="message"))
     assert [frame.to_bytes() for frame in again] == [change[2] for change in changes]
     assert [frame.fields["start"] for frame in again] == [c[0] for c in changes]
+    lines = [message + b"\n" for _, _, message in changes]
+    again = list(walrow.messages(b"".join(lines), framing="recvlogical"))
+    assert [frame.to_bytes() for frame in again] == lines
+    assert [frame.size for frame in again] == [len(line) for line in lines]
+    assert not any(frame.fields["start"] for frame in again)
 
 
 def test_broken_frame_comes_after_the_whole_ones() -> None:

@@ -121,7 +121,11 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
         ({"profile": "pandas"}, walrow.OptionError, "arrow, spark or text"),
         ({"profile": 5}, TypeError, "profile must be a string"),
-        ({"framing": "tcp"}, walrow.OptionError, "wire, copydata or message"),
+        (
+            {"framing": "tcp"},
+            walrow.OptionError,
+            "wire, copydata, message or recvlogical",
+        ),
         ({"unrepresentable": "drop"}, walrow.OptionError, "error, null or sentinel"),
         ({"unrepresentable": {"a": "x"}}, walrow.OptionError, "error, null or"),
         ({"metadata": ["lsn"]}, walrow.OptionError, "no metadata column"),
@@ -373,8 +377,11 @@ def test_a_catalog_tells_what_cannot_be() -> None:
     for key in ("mood", "item.label", "public.item.label", "item.amount"):
         with pytest.raises(walrow.OptionError, match=f"{key} .*cannot become int64"):
             walrow.read(ROWS.path, types={key: "int64"}, catalog=catalog)
-    types = {"other.label": "int64", "item.amount": "float64", "mood": "dictionary"}
+    types = {"item.amount": "float64", "mood": "dictionary"}
     assert list(walrow.read(ROWS.path, types=types, catalog=catalog))
+    types["other.label"] = "int64"
+    with pytest.raises(walrow.SchemaError, match=r"no column or type other\.label"):
+        list(walrow.read(ROWS.path, types=types, catalog=catalog))
 
 
 def test_catalog_resolves_domains() -> None:

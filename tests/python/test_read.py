@@ -10,7 +10,7 @@ import pytest
 import streams
 import walrow
 from captures import capture, cut
-from rows import outcome
+from rows import decode, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +156,7 @@ def _renamed(names: dict[bytes, bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("size", [50, 1000, 1 << 20])
-@pytest.mark.parametrize("framing", ["wire", "copydata", "message"])
+@pytest.mark.parametrize("framing", ["wire", "copydata", "message", "recvlogical"])
 def test_stream_that_ends_with_a_commit_is_complete(framing: Any, size: int) -> None:
     """Nothing that comes after the last Commit is needed to decode it."""
     frames = [frame.to_bytes() for frame in walrow.messages(ROWS.data)]
@@ -167,6 +167,7 @@ def test_stream_that_ends_with_a_commit_is_complete(framing: Any, size: int) -> 
         "wire": cut(b"".join(data), size),
         "copydata": [frame[5:] for frame in data],
         "message": [frame[30:] for frame in data],
+        "recvlogical": cut(b"".join(frame[30:] + b"\n" for frame in data), size),
     }[framing]
     rows = sum(len(batch) for batch in walrow.read(ROWS.data))
     reader = walrow.read(chunks, framing=framing, batch_rows=2)
@@ -175,6 +176,28 @@ def test_stream_that_ends_with_a_commit_is_complete(framing: Any, size: int) -> 
     decoder = walrow.Decoder(framing=framing, batch_rows=2)
     found = sum(len(batch) for chunk in chunks for batch in decoder.feed([chunk]))
     assert found + sum(len(batch) for batch in decoder.finish()) == rows
+
+
+def test_file_of_pg_recvlogical_returns_repeated_transactions_once(
+    tmp_path: Path,
+) -> None:
+    """It reconnected inside a transaction, and all came again."""
+    lines = [
+        frame.to_bytes()[30:] + b"\n"
+        for frame in walrow.messages(ROWS.data)
+        if frame.kind == "w"
+    ]
+    path = tmp_path / "file"
+    path.write_bytes(b"".join(lines[: len(lines) // 2] + lines))
+    reader = walrow.read(path, framing="recvlogical")
+    wire = walrow.read(ROWS.data)
+    expected = outcome(wire).tables()
+    assert outcome(reader).tables() == expected
+    assert reader.repeated_transactions > 0
+    assert reader.position == wire.position
+    decoder = walrow.Decoder(framing="recvlogical")
+    assert outcome(decode(decoder, [path.read_bytes()])).tables() == expected
+    assert decoder.repeated_transactions == reader.repeated_transactions
 
 
 def test_table_that_never_appears_is_an_error() -> None:
@@ -255,22 +278,6 @@ def test_position_follows_what_was_handed_out() -> None:
         if frame.message is not None and frame.message.kind == "C"
     ]
     assert reader.position == max(ends)
-
-
-def test_cut_source_is_unfinished() -> None:
-    reader = walrow.read(ROWS.data[:-60])
-    list(reader)
-    assert reader.unfinished
-    whole = walrow.read(ROWS.data)
-    list(whole)
-    assert not whole.unfinished
-
-
-def test_server_error_is_told() -> None:
-    reader = walrow.read(capture("error-terminated").path)
-    list(reader)
-    assert reader.server_error == "57P01"
-    assert walrow.read(b"").server_error is None
 
 
 def test_closed_reader_gives_nothing_more() -> None:

@@ -16,6 +16,7 @@ from servers.recording import (
     run_sql,
     wal_end,
 )
+from servers.recvlogical import Recvlogical
 
 __all__ = [
     "Captured",
@@ -24,6 +25,7 @@ __all__ = [
     "NpmServer",
     "Progress",
     "Reading",
+    "Recvlogical",
     "ServerError",
     "capture",
     "create_slot",

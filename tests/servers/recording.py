@@ -68,8 +68,8 @@ class Reading:
     messages: bool = False
     origin: str | None = None
 
-    def command(self, slot: str, start: int = 0) -> str:
-        """Writes the START_REPLICATION command for a slot and a position."""
+    def options(self) -> dict[str, str]:
+        """Returns the options by name."""
         names = self.publication
         names = (names,) if isinstance(names, str) else names
         options = {
@@ -86,6 +86,11 @@ class Reading:
             options["messages"] = "true"
         if self.origin is not None:
             options["origin"] = self.origin
+        return options
+
+    def command(self, slot: str, start: int = 0) -> str:
+        """Writes the START_REPLICATION command for a slot and a position."""
+        options = self.options()
         text = ", ".join(f"{k} {_quote_literal(v)}" for k, v in options.items())
         name = _quote_identifier(slot)
         return f"START_REPLICATION SLOT {name} LOGICAL {format_lsn(start)} ({text})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +16,7 @@ from pyspark.errors import PythonException  # noqa: E402
 from pyspark.sql import functions  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
+import streams  # noqa: E402
 import walrow  # noqa: E402
 import walrow.spark  # noqa: E402
 from walrow.cli import jsonlines  # noqa: E402
@@ -115,8 +117,10 @@ class Cases:
         capture = DATA / "rows.text.wire"
         for name in ("a b.wire", "c%20d.wire", "é.wire"):
             (tmp_path / name).write_bytes(capture.read_bytes())
+        # What walrow decompresses, whatever Spark does with such names.
+        (tmp_path / "é.wire").write_bytes(gzip.compress(capture.read_bytes()))
         files = spark.read.format("binaryFile").load(str(tmp_path))
-        schema = walrow.spark.schema(capture, "item")
+        schema = walrow.spark.schema(tmp_path, "item")
         decode = walrow.spark.decode(table="item", schema=schema)
         wanted = sorted(expected(capture, "item") * 3, key=repr)
         for frame in (
@@ -292,7 +296,7 @@ def collected_dicts(frame: DataFrame, schema: StructType) -> Iterator[dict[str, 
         ([b"I\0\0\x40\0N\0\x01t\0\0\0\x06secret"], "the value is not a capture"),
         ([b""], "the value is empty"),
         ([None], "NULL in column c, row 1 of the task's input"),
-        (["cut"], "the capture ends inside a frame or a transaction"),
+        (["cut"], "the stream ends inside a frame or transaction; take only"),
     ],
     ids=["message", "empty", "null", "cut"],
 )
@@ -308,10 +312,50 @@ def test_wrong_input_reaches_the_driver_in_walrows_words(
     with pytest.raises(PythonException) as caught:
         frame.mapInArrow(decode, schema).collect()
     text = str(caught.value)
-    assert "walrow.errors.DecodeError" in text
+    kind = "UnfinishedError" if message.startswith("the stream") else "DecodeError"
+    assert f"walrow.errors.{kind}" in text
     assert message in text
     assert "column c, row 1 of the task's input" in text
     assert "secret" not in text
+
+
+def test_all_versions_of_a_table_are_read_with_the_schema_of_all_captures(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """INSERT; ADD COLUMN price; INSERT; RENAME a TO title; INSERT, over three captures."""
+    versions = [
+        ([("id", 23), ("a", 25)], ["1", "one"]),
+        ([("id", 23), ("a", 25), ("price", 23)], ["2", "two", "20"]),
+        ([("id", 23), ("title", 25), ("price", 20)], ["3", "three", "30"]),
+    ]
+    for place, (columns, row) in enumerate(versions):
+        found = streams.wire([streams.Column(*each) for each in columns], [row])
+        (tmp_path / f"{place}.wire").write_bytes(found)
+    (tmp_path / "other.wire").write_bytes((DATA / "rows.text.wire").read_bytes())
+    schema = walrow.spark.schema(str(tmp_path), "public.t")
+    types = {name: schema[name].dataType.simpleString() for name in schema.names[:4]}
+    assert types == {"id": "int", "a": "string", "price": "bigint", "title": "string"}
+    decode = walrow.spark.decode(table="public.t", schema=schema)
+    files = spark.read.format("binaryFile").load(str(tmp_path))
+    changes = files.select("path").mapInArrow(decode, schema)
+    assert changes.schema == schema
+    rows = (
+        changes.orderBy("id").select("id", "a", "price", "title", "_unsent").collect()
+    )
+    assert [tuple(row) for row in rows] == [
+        (1, "one", None, None, ["price", "title"]),
+        (2, "two", 20, None, ["title"]),
+        (3, None, 30, "three", ["a"]),
+    ]
+    # Less is read only if that is asked for.
+    first = walrow.spark.schema(str(tmp_path / "0.wire"), "public.t")
+    narrow = walrow.spark.decode(table="public.t", schema=first)
+    with pytest.raises(PythonException, match="which the schema lacks"):
+        files.select("path").mapInArrow(narrow, first).collect()
+    wanted = walrow.spark.schema(str(tmp_path), "public.t", columns=["id"])
+    narrow = walrow.spark.decode(table="public.t", schema=wanted, columns=["id"])
+    rows = files.select("path").mapInArrow(narrow, wanted).orderBy("id").collect()
+    assert [row["id"] for row in rows] == [1, 2, 3]
 
 
 def test_value_that_spark_cannot_hold_reaches_the_driver_with_the_way_out(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -170,10 +171,11 @@ def test_rows_before_a_wrong_value_come_first(
 
 def test_cut_capture_is_refused_unless_that_is_known(rows: bytes) -> None:
     cut = rows[:-300]
-    with pytest.raises(walrow.DecodeError, match=r'unfinished="ignore"'):
+    with pytest.raises(walrow.UnfinishedError, match=r'unfinished="ignore"') as caught:
         run(walrow.spark.decode(table=ITEM), binary(cut))
+    assert "row 1 of the task's input" in caught.value.__notes__[0]
     found = run(walrow.spark.decode(table=ITEM, unfinished="ignore"), binary(cut))
-    reader = walrow.read(cut, table=ITEM, profile="spark")
+    reader = walrow.read(cut, table=ITEM, profile="spark", unfinished="ignore")
     assert len(found) == sum(batch.num_rows for batch in reader) > 0
     assert reader.unfinished
 
@@ -256,15 +258,57 @@ def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
         out.append(data)
     other = b"".join(out)
     schema = pa.schema([("id", pa.int32())])
-    for options in ({}, {"schema": schema}):
+    for options in ({}, {"schema": schema, "columns": ["id"]}):
         function = walrow.spark.decode(table="item", **options)
         assert run(function, binary(rows, rows))
         assert run(function, binary(other))
         with pytest.raises(walrow.SchemaError, match="as a pair") as caught:
             run(function, binary(rows, other))
         assert caught.value.table == "secret.item"
-        function = walrow.spark.decode(table=("public", "item"), schema=schema)
+        function = walrow.spark.decode(
+            table=("public", "item"),
+            schema=schema,
+            columns=["id"],
+            missing_table="ignore",
+        )
         assert run(function, binary(rows, other)) == run(function, binary(rows))
+
+
+def test_server_error_is_refused_unless_that_is_known(data: Path) -> None:
+    broken = (data / "error-terminated.text.wire").read_bytes()
+    [table] = {batch.table for batch in walrow.read(broken, unfinished="ignore")}
+    with pytest.raises(walrow.ReplicationError, match="57P01"):
+        run(walrow.spark.decode(table=table), binary(broken))
+    assert run(walrow.spark.decode(table=table, unfinished="ignore"), binary(broken))
+
+
+def test_a_table_that_is_in_no_capture_is_an_error(
+    rows: bytes, expected: list[list[Any]], data: Path
+) -> None:
+    other = (data / "update-toast.text.wire").read_bytes()
+    found = walrow.read(rows, table=ITEM, profile="spark").schema
+    bare = pa.schema(found).remove_metadata()
+    for table in ("public.itme", ("public", "itme"), "itme"):
+        # A schema of walrow's own says which table it is of.
+        for schema in (found, pa.schema(found), walrow.spark.schema(rows, ITEM)):
+            with pytest.raises(
+                walrow.SchemaError, match=r"schema is that of public\.item"
+            ):
+                walrow.spark.decode(table=table, schema=schema)
+        with pytest.raises(walrow.SchemaError, match="itme in the stream"):
+            run(walrow.spark.decode(table=table, schema=bare), binary(rows))
+    # A capture may lack a table that others have.
+    for schema in (found, walrow.spark.schema(rows, ITEM)):
+        function = walrow.spark.decode(table=ITEM, schema=schema)
+        assert run(function, binary(other, rows)) == expected
+        function = walrow.spark.decode(table=ITEM, schema=schema, missing_table="error")
+        with pytest.raises(
+            walrow.SchemaError, match=r"no table public\.item"
+        ) as caught:
+            run(function, binary(other, rows))
+        assert "row 1 of the task's input" in caught.value.__notes__[0]
+    function = walrow.spark.decode(table=ITEM, schema=bare, missing_table="ignore")
+    assert run(function, binary(other, rows)) == expected
 
 
 def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
@@ -297,7 +341,9 @@ def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
 def test_a_table_in_a_schema_called_walrow_is_one_like_any(rows: bytes) -> None:
     stream = rows.replace(b"public\0item\0", b"walrow\0item\0")
     schema = pa.schema([("label", pa.string()), ("id", pa.int32())])
-    function = walrow.spark.decode(table="walrow.item", schema=schema)
+    function = walrow.spark.decode(
+        table="walrow.item", schema=schema, columns=["id", "label"]
+    )
     batches = list(function(iter([binary(stream)])))
     assert batches
     assert all(batch.schema.names == ["label", "id"] for batch in batches)
@@ -325,3 +371,53 @@ def test_a_catalogs_file_is_read_on_the_driver(tmp_path: Path) -> None:
     path.unlink()
     assert pickle.loads(pickle.dumps(decode)) == decode
     assert list(decode(iter([]))) == []
+
+
+def test_every_form_of_a_capture_is_read(
+    rows: bytes, expected: list[list[Any]], tmp_path: Path
+) -> None:
+    bare = b"".join(
+        frame.to_bytes()[30:] + b"\n"
+        for frame in walrow.messages(rows)
+        if frame.message
+    )
+    forms = [
+        rows,
+        gzip.compress(rows),
+        pa.compress(rows, codec="zstd", asbytes=True),
+        bare,
+        gzip.compress(bare),
+    ]
+    decode = walrow.spark.decode(table=ITEM)
+    paths = []
+    for number, data in enumerate(forms):
+        path = tmp_path / str(number) / "capture"
+        path.parent.mkdir()
+        path.write_bytes(data)
+        paths.append(f"file:{path}")
+        assert run(decode, binary(data)) == expected
+        schema = walrow.spark.schema(paths[-1], ITEM)
+        # Of bytes, of a directory, of a pattern, of a list.
+        assert walrow.spark.schema(data, ITEM) == schema
+        assert walrow.spark.schema(f"file:{path.parent}", ITEM) == schema
+        assert walrow.spark.schema(f"file://{path.parent}/*", ITEM) == schema
+        assert walrow.spark.schema([paths[-1]], ITEM) == schema
+    batch = pa.record_batch({"path": pa.array(paths)})
+    assert run(decode, batch) == expected * len(forms)
+
+
+def test_other_formats_are_named(rows: bytes, tmp_path: Path) -> None:
+    decode = walrow.spark.decode(table=ITEM)
+    with pytest.raises(walrow.DecodeError, match="look like Parquet") as caught:
+        run(decode, binary(rows, b"PAR1" + bytes(100)))
+    assert caught.value.__notes__ == [
+        "walrow: in column capture, row 2 of the task's input"
+    ]
+    cut = tmp_path / "cut"
+    cut.write_bytes(gzip.compress(rows)[:-10])
+    with pytest.raises(walrow.DecodeError, match="gzip data is truncated"):
+        run(decode, pa.record_batch({"path": pa.array([str(cut)])}))
+    secret = pa.record_batch({"path": pa.array(["postgresql://u:hunter2@db/shop"])})
+    with pytest.raises(walrow.OptionError, match="connection string") as refused:
+        run(decode, secret)
+    assert "hunter2" not in str(refused.value)

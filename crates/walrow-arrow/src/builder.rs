@@ -3,9 +3,10 @@
 use crate::decoder::Decoder;
 use crate::envelope;
 use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, SchemaError};
+use crate::keys::is_last_part;
 use crate::layout::Template;
 use crate::metadata::MetadataColumn;
-use crate::options::{OnUnrepresentable, Options};
+use crate::options::{OnMissingTable, OnUnfinished, OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
@@ -41,8 +42,8 @@ impl DecoderBuilder {
         Self::default()
     }
 
-    /// The framing of the input: the bytes of a connection ([`Decoder::decode`]), or chunks
-    /// ([`Decoder::decode_chunk`]).
+    /// The framing of the input: the bytes of a connection or of a file of `pg_recvlogical`
+    /// ([`Decoder::decode`]), or chunks ([`Decoder::decode_chunk`]).
     #[must_use]
     pub fn with_framing(mut self, framing: Framing) -> Self {
         self.options.framing = framing;
@@ -171,11 +172,25 @@ impl DecoderBuilder {
     /// Projects every version of the table onto the columns of this schema, by name.
     ///
     /// Columns that a version lacks are null and listed in `_unsent`, so only metadata columns may
-    /// be declared not nullable. The batches have the metadata columns whose names, with the
-    /// prefix, are in the schema.
+    /// be declared not nullable. A version with a column that the schema lacks is an error, unless
+    /// [`DecoderBuilder::with_columns`] leaves it out. The batches have the metadata columns whose
+    /// names, with the prefix, are in the schema. [`DecoderBuilder::build_schema_union`] finds a
+    /// schema for all versions.
     #[must_use]
     pub fn with_schema(mut self, schema: SchemaRef) -> Self {
         self.options.schema = Some(schema);
+        self
+    }
+
+    /// Decodes only these columns, and leaves all others out: `total`, `orders.total` or
+    /// `public.orders.total`. Batches have them in the order of the table, and then the metadata
+    /// columns.
+    ///
+    /// With [`DecoderBuilder::with_schema`], these must be the schema's columns.
+    #[must_use]
+    pub fn with_columns<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
+        let columns = columns.into_iter().map(Into::into);
+        self.options.columns = Some(columns.collect());
         self
     }
 
@@ -208,6 +223,23 @@ impl DecoderBuilder {
     #[must_use]
     pub fn with_late_start(mut self, late: bool) -> Self {
         self.options.late_start = late;
+        self
+    }
+
+    /// The policy for a stream that does not end at the end of a transaction:
+    /// [`Decoder::finish`] and [`Reader`](crate::Reader) return an error, or ignore it.
+    #[must_use]
+    pub fn with_unfinished(mut self, policy: OnUnfinished) -> Self {
+        self.options.unfinished = policy;
+        self
+    }
+
+    /// The policy for a chosen table that the stream does not contain: [`Decoder::finish`] and
+    /// [`Reader`](crate::Reader) return an error, or there are no rows. With
+    /// [`DecoderBuilder::with_start`], it may always be missing: it may have no new changes.
+    #[must_use]
+    pub fn with_missing_table(mut self, policy: OnMissingTable) -> Self {
+        self.options.missing_table = policy;
         self
     }
 
@@ -253,6 +285,12 @@ impl DecoderBuilder {
     pub fn build(self) -> Result<Decoder, Error> {
         let template = self.checked()?;
         Ok(Decoder::new(&self.options, template))
+    }
+
+    /// Checks the options, and returns them with those that layouts depend on.
+    pub(crate) fn into_parts(self) -> Result<(Options, Template), Error> {
+        let template = self.checked()?;
+        Ok((self.options, template))
     }
 
     /// The schema of a table's batches under these options. The catalog must contain the table.
@@ -357,12 +395,43 @@ impl DecoderBuilder {
         if self.options.schema.is_some() && self.options.table.is_none() {
             return Err(options(OptionsError::SchemaWithoutTable));
         }
+        if self.options.columns.is_some() && side.is_some() {
+            return Err(options(OptionsError::SideTableColumns));
+        }
+        self.check_columns()?;
         let sentinel = |policy: &OnUnrepresentable| *policy == OnUnrepresentable::Sentinel;
         if !self.options.profile.has_sentinels()
             && (sentinel(&self.options.unrepresentable)
                 || self.options.column_unrepresentable.values().any(sentinel))
         {
             return Err(options(OptionsError::SparkSentinel));
+        }
+        Ok(())
+    }
+}
+
+impl DecoderBuilder {
+    /// Checks that the wanted columns are those of the declared schema.
+    fn check_columns(&self) -> Result<(), Error> {
+        let (Some(columns), Some(schema)) = (&self.options.columns, &self.options.schema) else {
+            return Ok(());
+        };
+        let is_own = |name: &str| {
+            let bare = name.strip_prefix(&*self.options.prefix);
+            let metadata = bare.and_then(MetadataColumn::from_name);
+            !metadata.is_some_and(|column| self.options.metadata.contains(&column))
+        };
+        let fields = schema.fields().iter().map(|field| &**field.name());
+        let mut own = fields.filter(|name| is_own(name));
+        let lacks = |key: &&String| !own.clone().any(|name| is_last_part(key, name));
+        if let Some(key) = columns.iter().find(lacks) {
+            let column = key.clone();
+            return Err(options(OptionsError::ColumnNotInSchema { column }));
+        }
+        let is_left_out = |name: &&str| !columns.iter().any(|key| is_last_part(key, name));
+        if let Some(name) = own.find(is_left_out) {
+            let column = name.to_owned();
+            return Err(options(OptionsError::SchemaColumnLeftOut { column }));
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! The push decoder: bytes in, batches out.
 
 use crate::batch::Batch;
-use crate::error::{Error, ErrorKind, OptionsError, SchemaError};
+use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
-use crate::options::{Options, default_spool};
+use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::Tables;
 use arrow_schema::SchemaRef;
 use std::io;
@@ -66,7 +66,18 @@ pub struct Decoder {
     tables: Tables,
     framing: Framing,
     chunks: Chunks,
+    unfinished: OnUnfinished,
     failure: Option<Error>,
+}
+
+/// A transaction that is neither committed nor rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenTransaction<'a> {
+    /// Its ID.
+    pub xid: Xid,
+    /// Its global ID, if it is prepared. Otherwise it is streamed, and another chunk comes.
+    pub gid: Option<&'a str>,
 }
 
 /// Chunks as wire frames. The first `at` bytes are already decoded.
@@ -100,16 +111,17 @@ impl Chunks {
 impl Decoder {
     pub(crate) fn new(options: &Options, template: Template) -> Self {
         Self {
-            assembler: assembler(options),
+            assembler: assembler(options, options.framing),
             framing: options.framing,
             chunks: Chunks::default(),
             tables: Tables::new(options, template),
+            unfinished: options.unfinished,
             failure: None,
         }
     }
 
-    /// Decodes wire frames, cut anywhere, and returns the number of bytes that it took. Pass the
-    /// other bytes again.
+    /// Decodes wire frames, or with [`Framing::Recvlogical`] bare messages, cut anywhere. Returns
+    /// the number of bytes that it took. Pass the other bytes again.
     ///
     /// It stops early when a batch is full: take all batches before the next call. It also stops
     /// after a few hundred thousand rows without a full batch, so that the caller can do something
@@ -144,7 +156,7 @@ impl Decoder {
     }
 
     /// Decodes one chunk: with [`Framing::CopyData`] the payload of a CopyData message, as drivers
-    /// return it; with [`Framing::Message`] one pgoutput message; with [`Framing::Wire`] any bytes.
+    /// return it; with [`Framing::Message`] one pgoutput message; with other framings any bytes.
     ///
     /// It takes the whole chunk. Take all batches before the next call: [`Decoder::next_batch`]
     /// decodes the rest of the chunk.
@@ -321,26 +333,46 @@ impl Decoder {
         self.tables.flush().map_err(|error| self.fail(error))
     }
 
-    /// Flushes, then checks that the chosen table is in the stream. Further input is accepted.
+    /// Ends the stream: flushes, then checks that the stream is complete, and that the chosen table
+    /// is in it. Take the last batches, also after such an error. Further input is accepted.
     ///
-    /// A table without rows is also found if the stream described it. With
-    /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), the table may be missing:
-    /// it may have no new changes.
+    /// A stream is complete if it ends between transactions, and not with an error of the server.
+    /// [`DecoderBuilder::with_unfinished`](crate::DecoderBuilder::with_unfinished) ignores what is
+    /// incomplete. [`Decoder::open_transactions`] do not count: they may end in the next session.
+    /// For a connection that goes on, call [`Decoder::flush`] instead.
+    ///
+    /// A table without rows is also found if the stream described it. See
+    /// [`DecoderBuilder::with_missing_table`](crate::DecoderBuilder::with_missing_table).
     ///
     /// # Errors
-    /// [`ErrorKind::Schema`] if the chosen table never appeared. The errors of [`Decoder::decode`].
+    /// [`ErrorKind::Server`] if the server ended the stream with an error. [`ErrorKind::Unfinished`]
+    /// if the stream ends inside a frame or a transaction. [`ErrorKind::Schema`] if the chosen table
+    /// never appeared, or if the key of an option names neither a column nor a type: a stream that
+    /// was resumed at a position may lack them. The errors of [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<(), Error> {
         self.flush()?;
-        self.tables.describe(self.assembler.relations())?;
-        match self.tables.missing() {
-            Some(name) if !self.tables.has_start() => {
-                let table = name.to_string();
-                Err(Error::new(ErrorKind::Schema(SchemaError::NotInStream {
-                    table,
-                })))
-            }
-            _ => Ok(()),
+        if let Some(error) = self.broken_off() {
+            return Err(error);
         }
+        self.tables.check_names(self.assembler.relations())
+    }
+
+    /// The error of a stream that must not end here.
+    fn broken_off(&self) -> Option<Error> {
+        let kind = if self.unfinished == OnUnfinished::Ignore {
+            return None;
+        } else if let Some(sqlstate) = self.server_error() {
+            let sqlstate = sqlstate.to_owned();
+            ErrorKind::Server { sqlstate }
+        } else if self.is_unfinished() {
+            ErrorKind::Unfinished
+        } else {
+            return None;
+        };
+        let ignore = Remedy::word(DecoderOption::Unfinished, "ignore");
+        let error = Error::new(kind).with_remedies([ignore]);
+        // Batches that are ready, but not taken yet, come before the error.
+        Some(error.at(self.offset(), self.tables.end()))
     }
 
     /// The end LSN up to which the rows of every transaction were taken with
@@ -348,6 +380,17 @@ impl Decoder {
     /// [`DecoderBuilder::with_start`](crate::DecoderBuilder::with_start), or 0/0.
     pub fn position(&self) -> Lsn {
         self.tables.position()
+    }
+
+    /// The transactions that are neither committed nor rolled back: those that are streamed and
+    /// wait for their next chunk, and those that are prepared. Their rows come with their commit.
+    pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
+        let streamed = self.assembler.streamed();
+        let streamed = streamed.map(|xid| OpenTransaction { xid, gid: None });
+        streamed.chain(self.prepared().map(|(xid, prepared)| {
+            let gid = Some(prepared.gid.as_str());
+            OpenTransaction { xid, gid }
+        }))
     }
 
     /// The prepared transactions that are not yet committed or rolled back, with their IDs.
@@ -405,6 +448,14 @@ impl Decoder {
         self.assembler.unprepared_commits()
     }
 
+    /// The number of transactions that were skipped because `pg_recvlogical` received them again
+    /// after a reconnect.
+    ///
+    /// See [`Assembler::repeated_transactions`].
+    pub fn repeated_transactions(&self) -> u64 {
+        self.assembler.repeated_transactions()
+    }
+
     /// Begins a new server session: open transactions and relations are discarded.
     ///
     /// Committed rows and prepared transactions are kept. If a committed row cannot be decoded, the
@@ -450,8 +501,8 @@ enum Full {
 /// The number of steps after which [`Decoder::decode`] returns without a full batch.
 const STEPS: u32 = 1 << 18;
 
-fn assembler(options: &Options) -> Assembler {
-    let assembler = Assembler::new(options.framing)
+pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {
+    let assembler = Assembler::new(framing)
         .with_spool_memory(options.spool_memory)
         .with_message_limit(options.message_limit)
         .with_start(options.start)

@@ -19,9 +19,9 @@ use walrow_stream::Relation;
 use walrow_types::{CellError, PgType, SessionSettings, Text, write_text_of_binary};
 use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
 
-/// How the columns of a relation version become text.
+/// How the columns of a relation version become text. `None` if a column is left out.
 #[derive(Debug)]
-pub(crate) struct Forms(Box<[Form]>);
+pub(crate) struct Forms(Box<[Option<Form>]>);
 
 impl Forms {
     /// Their bytes of memory.
@@ -127,10 +127,14 @@ impl Envelope {
         let mut types = self.resolver.types();
         let mut forms = Vec::new();
         for column in &relation.columns {
+            if !self.resolver.wants(relation, column) {
+                forms.push(None);
+                continue;
+            }
             let resolved = self.resolver.column(relation, column, None, &mut types)?;
             let pg_type: Arc<dyn PgType> = resolved.pg_type;
             let policy = self.resolver.policy(relation, column);
-            forms.push(Form { pg_type, policy });
+            forms.push(Some(Form { pg_type, policy }));
         }
         Ok((Forms(forms.into()), types.missing))
     }
@@ -246,6 +250,7 @@ impl Envelope {
                 // Here, NULL only means that the value was not sent.
                 continue;
             }
+            let Some(form) = form else { continue };
             let start = text.len();
             let value = match cell {
                 Cell::Unchanged => {

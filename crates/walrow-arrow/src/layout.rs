@@ -111,16 +111,20 @@ impl Layout {
         }
     }
 
-    /// Makes a layout of all the relation's columns, then the chosen metadata columns.
+    /// Makes a layout of the relation's columns, all or the wanted ones, then the chosen metadata columns.
     fn of_relation(template: &Template, relation: &Relation, table: String) -> Result<Self, Error> {
         let mut this = Self::empty(template, table);
         let mut types = template.resolver.types();
         let mut fields = Vec::new();
-        for column in &relation.columns {
+        for (place, column) in relation.columns.iter().enumerate() {
+            if !template.resolver.wants(relation, column) {
+                this.push_form(template, relation, column, None);
+                continue;
+            }
             let resolved = template
                 .resolver
                 .column(relation, column, None, &mut types)?;
-            this.sources.push(Source::Column(fields.len()));
+            this.sources.push(Source::Column(place));
             fields.push(Arc::new(resolved.field));
             this.push_form(template, relation, column, Some(resolved.form));
         }
@@ -201,6 +205,9 @@ impl Layout {
                     Source::Nothing(field.data_type().clone())
                 }
             });
+        }
+        if !template.resolver.has_columns() {
+            check_columns(relation, &plans).map_err(|error| error.in_table(&this.table))?;
         }
         for (column, plan) in relation.columns.iter().zip(plans) {
             this.push_form(template, relation, column, plan);
@@ -324,10 +331,25 @@ fn field_bytes(field: &Field) -> usize {
     )
 }
 
+/// Rejects a relation version with columns that no field of the declared schema takes.
+fn check_columns(relation: &Relation, plans: &[Option<Form>]) -> Result<(), Error> {
+    let columns = relation.columns.iter().zip(plans);
+    let columns = columns.filter(|(_, plan)| plan.is_none());
+    let columns: Vec<_> = columns.map(|(column, _)| column.name.to_string()).collect();
+    if columns.is_empty() {
+        return Ok(());
+    }
+    let version = relation.version;
+    let error = SchemaError::ColumnsNotInSchema { columns, version };
+    Err(Error::new(ErrorKind::Schema(error)))
+}
+
 /// Rejects a metadata column with the name of one of the table's own columns.
 fn clash(template: &Template, relation: &Relation, name: &str) -> Result<(), Error> {
     let same = |own: &str| template.resolver.profile.is_same_name(own, name);
-    if relation.columns.iter().any(|column| same(&column.name)) {
+    let wants = |column: &&RelationColumn| template.resolver.wants(relation, column);
+    let mut own = relation.columns.iter().filter(wants);
+    if own.any(|column| same(&column.name)) {
         return Err(Error::new(ErrorKind::Schema(SchemaError::MetadataName))
             .with_remedies([Remedy::another(DecoderOption::MetadataPrefix)])
             .in_table(&relation.to_string())

@@ -13,6 +13,7 @@ mod envelope;
 mod error;
 mod finished;
 mod forms;
+mod keys;
 mod layout;
 mod metadata;
 mod options;
@@ -20,6 +21,7 @@ mod profile;
 mod reader;
 mod resolve;
 mod rows;
+mod schema_union;
 mod selection;
 mod side;
 mod table;
@@ -30,14 +32,15 @@ mod versions;
 pub use arrow_type::{ARROW_TYPE_NAMES, ArrowTypeName, MAX_TYPE_DEPTH, parse_arrow_type};
 pub use batch::Batch;
 pub use builder::DecoderBuilder;
-pub use decoder::Decoder;
+pub use decoder::{Decoder, OpenTransaction};
 pub use error::{
     Conversion, DecoderOption, Error, ErrorKind, OptionsError, Reason, Remedy, RemedyValue,
     SchemaError, TypeLimit,
 };
 pub use metadata::MetadataColumn;
-pub use options::OnUnrepresentable;
+pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable};
 pub use profile::Profile;
 pub use reader::Reader;
+pub use schema_union::SchemaUnion;
 pub use table_name::{SideTable, TableName};
 pub use walrow_types::{SessionSettings, SettingError, Unrepresentable};

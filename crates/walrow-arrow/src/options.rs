@@ -23,6 +23,29 @@ pub enum OnUnrepresentable {
     Sentinel,
 }
 
+/// The policy for a stream that ends inside a frame or a transaction, or that the server ended with
+/// an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnUnfinished {
+    /// It is an error, after the rows of all complete transactions.
+    #[default]
+    Error,
+    /// The incomplete part is dropped.
+    Ignore,
+}
+
+/// The policy for a chosen table that is not in the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnMissingTable {
+    /// It is an error at the end of the stream, unless the stream was resumed at a position.
+    #[default]
+    Error,
+    /// There are no rows.
+    Ignore,
+}
+
 /// The options of a decoder; [`DecoderBuilder`](crate::DecoderBuilder) sets them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -41,10 +64,14 @@ pub(crate) struct Options {
     pub(crate) batch_memory: usize,
     pub(crate) table: Option<TableName>,
     pub(crate) schema: Option<SchemaRef>,
+    /// Keys of the wanted columns. `None` for all columns.
+    pub(crate) columns: Option<Vec<String>>,
     pub(crate) side_tables: Vec<SideTable>,
     pub(crate) envelope: bool,
     pub(crate) start: Lsn,
     pub(crate) late_start: bool,
+    pub(crate) unfinished: OnUnfinished,
+    pub(crate) missing_table: OnMissingTable,
     /// `None` for the default spool, if the feature `file-spool` is on.
     pub(crate) spool: Option<Arc<dyn Spool>>,
     pub(crate) spool_memory: usize,
@@ -69,10 +96,13 @@ impl Default for Options {
             batch_memory: 128 << 20,
             table: None,
             schema: None,
+            columns: None,
             side_tables: Vec::new(),
             envelope: false,
             start: Lsn::INVALID,
             late_start: false,
+            unfinished: OnUnfinished::Error,
+            missing_table: OnMissingTable::Error,
             spool: None,
             spool_memory: 64 << 20,
             message_limit: usize::MAX,

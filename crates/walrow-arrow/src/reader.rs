@@ -23,9 +23,8 @@ use std::io::{self, Read};
 /// ```
 ///
 /// # Errors
-/// The errors of [`Decoder::decode`] and of the source. [`ErrorKind::Unfinished`] if the source
-/// ends inside a frame or a transaction. [`ErrorKind::Server`] if the server ended the stream with
-/// an error. An error comes after all batches before it, and ends the iterator.
+/// The errors of [`Decoder::decode`], of [`Decoder::finish`] at the end of the source, and of the
+/// source itself. An error comes after all batches before it, and ends the iterator.
 #[derive(Debug)]
 pub struct Reader<R> {
     decoder: Decoder,
@@ -101,20 +100,6 @@ impl<R: Read> Reader<R> {
             }
         }
     }
-
-    /// The error if the stream must not end here.
-    fn end(&self) -> Option<Error> {
-        let kind = if let Some(sqlstate) = self.decoder.server_error() {
-            ErrorKind::Server {
-                sqlstate: sqlstate.to_owned(),
-            }
-        } else if self.decoder.is_unfinished() {
-            ErrorKind::Unfinished
-        } else {
-            return None;
-        };
-        Some(Error::new(kind).at(self.decoder.offset(), self.decoder.position()))
-    }
 }
 
 impl<R: Read> Iterator for Reader<R> {
@@ -135,7 +120,7 @@ impl<R: Read> Iterator for Reader<R> {
                 State::Ended(error) => return error.take().map(Err),
                 State::Reading => match self.advance() {
                     Ok(true) => {}
-                    Ok(false) => self.state = State::Ended(self.end()),
+                    Ok(false) => self.state = State::Ended(None),
                     Err(error) => self.state = State::Ended(Some(error)),
                 },
             }

@@ -115,3 +115,13 @@ impl SideTable {
         Self::ALL.into_iter().find(|table| table.name() == name)
     }
 }
+
+/// Whether the key names the table's column: alone, after the table, or after schema and table.
+pub(crate) fn names_column(key: &str, namespace: &str, table: &str, column: &str) -> bool {
+    let is_table = |before: &str| {
+        let of_namespace = before.strip_suffix(table);
+        of_namespace.is_some_and(|it| it.is_empty() || it.strip_suffix('.') == Some(namespace))
+    };
+    let before = key.strip_suffix(column);
+    before.is_some_and(|it| it.is_empty() || it.strip_suffix('.').is_some_and(is_table))
+}

@@ -4,9 +4,10 @@ use crate::batch::Batch;
 use crate::envelope::Envelope;
 use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue, SchemaError};
 use crate::finished::Finished;
+use crate::keys::Keys;
 use crate::layout::{Layout, Template};
 use crate::metadata::{ChangeType, Commit, MetadataColumn};
-use crate::options::Options;
+use crate::options::{OnMissingTable, Options};
 use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
@@ -23,7 +24,10 @@ use walrow_wire::{Lsn, Oid};
 #[derive(Debug)]
 pub(crate) struct Tables {
     limits: Limits,
+    may_lack_table: bool,
     has_start: bool,
+    /// The keys of options, and the names that the stream has.
+    keys: Keys,
     template: Template,
     selection: Selection,
     versions: Versions,
@@ -70,13 +74,17 @@ struct Truncating {
 
 impl Tables {
     pub(crate) fn new(options: &Options, template: Template) -> Self {
+        let keys = Keys::new(options, template.resolver());
         Self {
             limits: Limits {
                 rows: options.batch_rows,
                 bytes: options.batch_bytes,
                 memory: options.batch_memory,
             },
+            keys,
             has_start: options.start.is_valid(),
+            may_lack_table: options.start.is_valid()
+                || options.missing_table == OnMissingTable::Ignore,
             template,
             selection: Selection::new(options),
             versions: Versions::default(),
@@ -95,9 +103,24 @@ impl Tables {
         }
     }
 
-    /// Whether the decoder skips the transactions before a position.
-    pub(crate) const fn has_start(&self) -> bool {
-        self.has_start
+    /// Ends the stream, which described these relations: checks that it has the selected table,
+    /// and that the keys of options match something.
+    pub(crate) fn check_names<'a>(
+        &mut self,
+        relations: impl Iterator<Item = &'a Arc<Relation>>,
+    ) -> Result<(), Error> {
+        let relations: Vec<_> = relations.collect();
+        self.describe(&relations)?;
+        for relation in relations {
+            self.keys.see(relation);
+        }
+        match self.missing() {
+            Some(_) if self.may_lack_table => Ok(()),
+            Some(name) => Err(self.keys.missing(name)),
+            // A resumed stream may have no changes of a table that a key names.
+            None if self.has_start => Ok(()),
+            None => self.keys.check(),
+        }
     }
 
     /// Takes the next finished batch, or the error of a due batch that cannot be finished.
@@ -170,6 +193,7 @@ impl Tables {
 
     /// Takes a relation version that applies from the change with this seq on.
     pub(crate) fn relation(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
+        self.keys.see(relation);
         self.sides.relation(&self.current, relation, seq)?;
         self.settle_sides()
     }
@@ -541,6 +565,11 @@ impl Tables {
         });
     }
 
+    /// The end of the last complete transaction.
+    pub(crate) const fn end(&self) -> Lsn {
+        self.finished.end()
+    }
+
     pub(crate) fn position(&self) -> Lsn {
         let tables = self.open.iter();
         let tables = tables.filter_map(|version| self.versions.table(*version)?.floor());
@@ -593,19 +622,18 @@ impl Tables {
     }
 
     /// The selected table, if it has not appeared.
-    pub(crate) fn missing(&self) -> Option<&TableName> {
+    fn missing(&self) -> Option<&TableName> {
         self.selection.missing()
     }
 
     /// Finds the selected table, if it has no rows, among the relations that the stream described.
-    pub(crate) fn describe<'a>(
-        &mut self,
-        relations: impl Iterator<Item = &'a Arc<Relation>>,
-    ) -> Result<(), Error> {
+    fn describe(&mut self, relations: &[&Arc<Relation>]) -> Result<(), Error> {
         let Some(name) = self.missing().cloned() else {
             return Ok(());
         };
-        let named = relations.filter(|it| name.matches(&it.namespace, &it.name));
+        let named = relations
+            .iter()
+            .filter(|it| name.matches(&it.namespace, &it.name));
         let mut named: Vec<_> = named.collect();
         named.sort_unstable_by_key(|relation| relation.version);
         for relation in named {

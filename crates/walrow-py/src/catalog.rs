@@ -71,6 +71,17 @@ impl Catalog {
     #[classmethod]
     fn from_file(class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = class.py();
+        if path.is_instance_of::<PyString>()
+            && py
+                .import("walrow.conninfo")?
+                .call_method1("is_conninfo", (path,))?
+                .is_truthy()?
+        {
+            // It may contain a password.
+            let text = "the catalog is a connection string, not a path: connect with \
+                        psycopg.connect(...), and read it with walrow.postgres.catalog(conn)";
+            return Err(errors::option_error(py, text));
+        }
         // Read with Python, because its errors name the file.
         let path = py.import("pathlib")?.getattr("Path")?.call1((path,))?;
         let bytes: PyBackedBytes = path.call_method0("read_bytes")?.extract()?;

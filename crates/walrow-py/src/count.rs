@@ -23,7 +23,7 @@ struct State {
 
 #[pymethods]
 impl Counts {
-    /// Counts `wire` frames; in other framings each block is one chunk.
+    /// Counts blocks of a stream, or with `copydata` and `message` one chunk each.
     #[new]
     #[pyo3(signature = (framing = "wire"))]
     fn new(py: Python<'_>, framing: &str) -> PyResult<Self> {
@@ -35,7 +35,7 @@ impl Counts {
         })))
     }
 
-    /// Counts a block or, with framings other than `wire`, a chunk.
+    /// Counts a block or, with `copydata` and `message`, a chunk.
     fn feed(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
         py.detach(|| {
             self.state()?
@@ -44,10 +44,16 @@ impl Counts {
         })
     }
 
-    /// Whether the input so far ends inside a frame.
+    /// Whether the input so far ends inside a frame or a transaction.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
-        Ok(self.state()?.walk.is_cut())
+        Ok(self.state()?.walk.is_mid_transaction())
+    }
+
+    /// The SQLSTATE of the server error that ended the stream.
+    #[getter]
+    fn server_error(&self) -> PyResult<Option<String>> {
+        Ok(self.state()?.walk.server_error().map(str::to_owned))
     }
 
     /// The counts: `frames`, `messages` and `cells`, by their letter.
@@ -75,7 +81,7 @@ impl Counts {
 
 impl State {
     fn feed(&mut self, data: &[u8]) -> Result<(), stream::Error> {
-        if self.framing == Framing::Wire {
+        if !self.framing.is_chunked() {
             return self.walk(data);
         }
         let mut chunk = Vec::with_capacity(data.len().saturating_add(self.framing.header()));

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Mutex;
+use walrow::Framing;
 
 /// Converts a stream to batches as its bytes arrive.
 ///
@@ -43,7 +44,7 @@ impl Decoder {
     #[pyo3(signature = (**options))]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(py, options)?;
-        let framing = options.framing;
+        let framing = options.framing.unwrap_or(Framing::Wire);
         Ok(Self(Mutex::new(Engine::new(framing, options.decoder()?))))
     }
 
@@ -83,9 +84,16 @@ impl Decoder {
         Ok(BatchIterator(slf.unbind()))
     }
 
-    /// Ends the stream: like `flush`, but the chosen table must have appeared.
+    /// Ends the stream: like `flush`, then checks that the stream is complete.
+    ///
+    /// It must end between transactions, without an error of the server, and the chosen
+    /// table must have appeared. For a connection that goes on, use `flush`. Transactions
+    /// of `open_transactions` may end in the next session.
     ///
     /// Raises:
+    ///     UnfinishedError: While iterating, if the stream ends inside a frame or a
+    ///         transaction.
+    ///     ReplicationError: While iterating, if the server ended the stream with an error.
     ///     SchemaError: While iterating, if the chosen table never appeared.
     ///     RuntimeError: Another thread uses the decoder.
     fn finish(slf: Bound<'_, Self>) -> PyResult<BatchIterator> {
@@ -170,6 +178,15 @@ impl Decoder {
         Ok(lock(&self.0)?.decoder.is_unfinished())
     }
 
+    /// Transactions that are neither committed nor rolled back.
+    ///
+    /// Each has `xid` and `gid`, which is None for a streamed transaction that waits for
+    /// its next chunk. The rows come with the commit, maybe in the next session.
+    #[getter]
+    fn open_transactions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        engine::open_transactions(py, &lock(&self.0)?.decoder)
+    }
+
     /// Number of COMMIT PREPARED without earlier messages of their transactions.
     ///
     /// These transactions changed nothing, or were prepared before the stream begins.
@@ -177,6 +194,14 @@ impl Decoder {
     #[getter]
     fn unprepared_commits(&self) -> PyResult<u64> {
         Ok(lock(&self.0)?.decoder.unprepared_commits())
+    }
+
+    /// Number of transactions that `pg_recvlogical` received again after a reconnect.
+    ///
+    /// With `framing="recvlogical"`, they are returned only once.
+    #[getter]
+    fn repeated_transactions(&self) -> PyResult<u64> {
+        Ok(lock(&self.0)?.decoder.repeated_transactions())
     }
 
     /// The SQLSTATE of the server error that ended the stream.

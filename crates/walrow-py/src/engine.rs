@@ -4,17 +4,17 @@
 //! batches is dropped early.
 
 use crate::errors;
-use crate::options::read_lsn;
+use crate::options::{self, Options, read_lsn};
 use crate::signals::{self, SLICE, set_interrupt};
 use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyString, PyTuple};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use walrow::{Batch, Decoder, Framing, Lsn};
+use walrow::{Batch, Decoder, DecoderBuilder, Framing, Lsn};
 
 /// A decoder and its next steps.
 pub(crate) struct Engine {
@@ -25,7 +25,11 @@ pub(crate) struct Engine {
     source: Option<Py<PyAny>>,
     /// The failure that every later call repeats.
     failure: Option<Failure>,
+    /// Which of several files the source was reading when it failed.
+    place: Option<String>,
     exhausted: bool,
+    /// Makes the decoder again when the source knows its framing, after its first chunk.
+    undecided: Option<DecoderBuilder>,
     pub(crate) counts: Counts,
 }
 
@@ -129,7 +133,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Chunks of other framings are joined up to this size.
+/// Chunks are joined up to this size.
 const JOINED: usize = 256 << 10;
 
 impl Engine {
@@ -141,23 +145,35 @@ impl Engine {
             steps: VecDeque::new(),
             source: None,
             failure: None,
+            place: None,
             exhausted: false,
+            undecided: None,
             counts: Counts::default(),
         }
     }
 
     /// An engine that reads its chunks to the end.
-    pub(crate) fn reading(
-        framing: Framing,
-        decoder: Decoder,
-        source: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
+    pub(crate) fn reading(options: Options, source: &Bound<'_, PyAny>) -> PyResult<Self> {
         let chunks = source.try_iter()?.unbind();
+        let undecided = options.framing.is_none().then(|| options.builder.clone());
+        let framing = options.framing.unwrap_or(Framing::Wire);
         Ok(Self {
             steps: VecDeque::from([Step::Chunks(chunks), Step::Finish]),
             source: Some(source.clone().unbind()),
-            ..Self::new(framing, decoder)
+            undecided,
+            ..Self::new(framing, options.decoder()?)
         })
+    }
+
+    /// Takes the framing that the source found.
+    fn decide(&mut self, py: Python<'_>, builder: DecoderBuilder) -> PyResult<()> {
+        let Some(source) = &self.source else {
+            return Ok(());
+        };
+        self.framing = options::framing_of(source.bind(py))?;
+        let decoder = builder.with_framing(self.framing).build();
+        self.decoder = decoder.map_err(|error| errors::raise(&error))?;
+        Ok(())
     }
 
     /// Visits the Python objects that the engine refers to, for the garbage collector.
@@ -187,15 +203,15 @@ impl Engine {
     pub(crate) fn feed(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let one = match buffer(data)? {
             Some(_) => true,
-            None => self.framing == Framing::Message && is_change(data)?,
+            None => self.framing == Framing::Message && is_row(data)?,
         };
         let step = if !one {
             let chunks = data.try_iter().map_err(|_| not_bytes(data))?;
-            if data.is_instance_of::<pyo3::types::PyString>() {
+            if data.is_instance_of::<PyString>() {
                 return Err(not_bytes(data));
             }
             Step::Chunks(chunks.unbind())
-        } else if self.framing == Framing::Wire {
+        } else if !self.framing.is_chunked() {
             block(data)?
         } else {
             let mut frames = Vec::new();
@@ -328,9 +344,28 @@ impl Engine {
             return;
         };
         Python::try_attach(|py| {
+            let place = source.bind(py).getattr_opt("place").ok().flatten();
+            self.place = place.and_then(|place| place.extract().ok());
             // The caller gets the earlier failure instead.
             let _ = source.call_method0(py, "close");
         });
+    }
+
+    /// Names the file in walrow's errors. Those of the source name it themselves.
+    #[cold]
+    pub(crate) fn explain(&self, py: Python<'_>, failure: Failure) -> PyErr {
+        let place = match failure {
+            Failure::Walrow(_) => self.place.as_deref(),
+            Failure::Python(_) | Failure::Shutdown => None,
+        };
+        let error = PyErr::from(failure);
+        if let Some(place) = place {
+            // Without the note, the error is still the right one.
+            let _ = error
+                .value(py)
+                .call_method1("add_note", (format!("walrow: {place}"),));
+        }
+        error
     }
 
     fn fail(&mut self, failure: Failure) {
@@ -372,13 +407,21 @@ impl Engine {
                 last = Some(Step::Chunks(chunks));
                 break;
             }
-            match iterator.next() {
+            let chunk = iterator.next();
+            if chunk.as_ref().is_some_and(Result::is_ok)
+                && let Some(builder) = self.undecided.take()
+                && let Err(error) = self.decide(py, builder)
+            {
+                last = Some(raise(error));
+                break;
+            }
+            match chunk {
                 None => break,
                 Some(Err(error)) => {
                     last = Some(raise(error));
                     break;
                 }
-                Some(Ok(chunk)) if self.framing == Framing::Wire => {
+                Some(Ok(chunk)) if !self.framing.is_chunked() => {
                     match block(&chunk) {
                         Ok(block) => {
                             self.steps.push_front(Step::Chunks(chunks));
@@ -435,6 +478,20 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     })
 }
 
+/// The open transactions as dictionaries.
+pub(crate) fn open_transactions<'py>(
+    py: Python<'py>,
+    decoder: &Decoder,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let open = decoder.open_transactions().map(|transaction| {
+        let dict = PyDict::new(py);
+        dict.set_item("xid", transaction.xid)?;
+        dict.set_item("gid", transaction.gid)?;
+        Ok(dict)
+    });
+    open.collect()
+}
+
 /// The counts as a dictionary.
 pub(crate) fn dict<'py, 'a>(
     py: Python<'py>,
@@ -464,29 +521,74 @@ fn buffer<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>
     }
 }
 
-/// Appends a chunk of another framing as wire frames.
+/// Appends a chunk as wire frames, or a block as it is.
 pub(crate) fn append(
     framing: Framing,
     chunk: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
 ) -> PyResult<()> {
-    let (lsn, data) = if framing == Framing::Message && is_change(chunk)? {
-        let change = chunk.cast::<PyTuple>()?;
-        (read_lsn(&change.get_item(0)?, "lsn")?, change.get_item(2)?)
-    } else {
-        (Lsn::INVALID, chunk.clone())
-    };
+    if let Some(bytes) = buffer(chunk)? {
+        framing.append(bytes.as_bytes(), Lsn::INVALID, out);
+        return Ok(());
+    }
+    if framing != Framing::Message {
+        return Err(not_bytes(chunk));
+    }
+    let (lsn, data) = row(chunk)?;
+    let lsn = lsn.map_or(Ok(Lsn::INVALID), |lsn| row_lsn(&lsn))?;
     let bytes = buffer(&data)?.ok_or_else(|| not_bytes(&data))?;
     framing.append(bytes.as_bytes(), lsn, out);
     Ok(())
 }
 
-/// Whether it is a row of `pg_logical_slot_get_binary_changes`: LSN, transaction ID and message.
-fn is_change(data: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let Ok(tuple) = data.cast::<PyTuple>() else {
-        return Ok(false);
-    };
-    Ok(tuple.len() == 3 && buffer(&tuple.get_item(0)?)?.is_none())
+/// Whether it is a row of `pg_logical_slot_get_binary_changes`, not an iterable of chunks.
+fn is_row(data: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if let Ok(tuple) = data.cast::<PyTuple>() {
+        return Ok(tuple.len() == 3 && buffer(&tuple.get_item(0)?)?.is_none());
+    }
+    data.hasattr("keys")
+}
+
+/// LSN and message of a row of `pg_logical_slot_get_binary_changes`: `lsn`, `xid`, `data`, by
+/// position or by name; or only `data`. Drivers have many classes of rows.
+fn row<'py>(row: &Bound<'py, PyAny>) -> PyResult<(Option<Bound<'py, PyAny>>, Bound<'py, PyAny>)> {
+    if let Ok(tuple) = row.cast::<PyTuple>() {
+        // The usual rows, without the cost of the general way.
+        return match tuple.len() {
+            3 => Ok((Some(tuple.get_item(0)?), tuple.get_item(2)?)),
+            1 => Ok((None, tuple.get_item(0)?)),
+            _ => Err(no_row()),
+        };
+    }
+    if row.hasattr("keys")? {
+        let data = row.get_item("data").map_err(|_| no_row())?;
+        return Ok((row.get_item("lsn").ok(), data));
+    }
+    if row.is_instance_of::<PyString>() || !row.hasattr("__getitem__")? {
+        return Err(not_bytes(row));
+    }
+    match row.len() {
+        Ok(3) => Ok((Some(row.get_item(0)?), row.get_item(2)?)),
+        Ok(1) => Ok((None, row.get_item(0)?)),
+        _ => Err(no_row()),
+    }
+}
+
+/// The LSN of a row. As binary, it is bytes: drivers have no class for it.
+fn row_lsn(lsn: &Bound<'_, PyAny>) -> PyResult<Lsn> {
+    if let Some(bytes) = buffer(lsn)?
+        && let Ok(bytes) = bytes.as_bytes().try_into()
+    {
+        return Ok(Lsn(u64::from_be_bytes(bytes)));
+    }
+    read_lsn(lsn, "lsn")
+}
+
+fn no_row() -> PyErr {
+    PyTypeError::new_err(
+        "a row must have the columns of pg_logical_slot_get_binary_changes: lsn, xid, data; or only \
+         data",
+    )
 }
 
 fn not_bytes(data: &Bound<'_, PyAny>) -> PyErr {

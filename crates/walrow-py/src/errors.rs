@@ -4,7 +4,7 @@ use crate::lsn;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use walrow::{DecoderOption, Error, ErrorKind, Remedy, RemedyValue};
+use walrow::{DecoderOption, Error, ErrorKind, Lsn, Remedy, RemedyValue};
 
 /// The exception for an error.
 #[cold]
@@ -29,6 +29,8 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         ErrorKind::Spool(_) => "SpoolError",
         ErrorKind::Stream(_) | ErrorKind::Malformed { .. } => "DecodeError",
         ErrorKind::Unrepresentable(_) => "UnrepresentableError",
+        ErrorKind::Unfinished => "UnfinishedError",
+        ErrorKind::Server { .. } => "ReplicationError",
         ErrorKind::Schema(_) => "SchemaError",
         ErrorKind::Options(_) => "OptionError",
         _ => "Error",
@@ -44,7 +46,13 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("message", stream.message())?;
             fields.set_item("field", stream.field())?;
         }
+        ErrorKind::Server { sqlstate, .. } => fields.set_item("sqlstate", sqlstate)?,
         _ => {}
+    }
+    if matches!(class, "UnfinishedError" | "ReplicationError") {
+        fields.set_item("offset", error.offset())?;
+        let position = error.lsn().unwrap_or(Lsn::INVALID);
+        fields.set_item("position", lsn::new(py, position)?)?;
     }
     if matches!(class, "DecodeError" | "UnrepresentableError") {
         fields.set_item("offset", error.offset())?;

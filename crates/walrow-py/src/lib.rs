@@ -23,7 +23,9 @@ mod messages;
 mod options;
 mod reader;
 mod schema;
+mod schema_union;
 mod signals;
+mod zstd;
 
 use pyo3::prelude::*;
 
@@ -46,7 +48,11 @@ mod _core {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
-    use crate::schema::{Schema, catalog_schema};
+    use crate::schema::Schema;
+    #[pymodule_export]
+    use crate::schema_union::SchemaUnion;
+    #[pymodule_export]
+    use crate::zstd::ZstdDecompressor;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -22,6 +22,8 @@ pub(crate) struct Frames(Mutex<State>);
 
 struct State {
     framing: Framing,
+    /// The source, if it knows the framing after its first chunk.
+    undecided: Option<Py<PyAny>>,
     chunks: Option<Py<PyIterator>>,
     /// The current chunk. The walk has taken the bytes before `at`.
     buffer: Vec<u8>,
@@ -32,11 +34,13 @@ struct State {
 #[pymethods]
 impl Frames {
     #[new]
-    #[pyo3(signature = (chunks, /, framing = "wire"))]
-    fn new(chunks: &Bound<'_, PyAny>, framing: &str) -> PyResult<Self> {
-        let framing = options::framing(chunks.py(), framing)?;
+    #[pyo3(signature = (chunks, /, framing = None))]
+    fn new(chunks: &Bound<'_, PyAny>, framing: Option<&str>) -> PyResult<Self> {
+        let undecided = framing.is_none().then(|| chunks.clone().unbind());
+        let framing = framing.map_or(Ok(Framing::Wire), |it| options::framing(chunks.py(), it))?;
         Ok(Self(Mutex::new(State {
             framing,
+            undecided,
             chunks: Some(chunks.try_iter()?.unbind()),
             buffer: Vec::new(),
             at: 0,
@@ -46,13 +50,17 @@ impl Frames {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.0.try_lock() {
-            Ok(state) => visit.call(&state.chunks),
+            Ok(state) => {
+                visit.call(&state.undecided)?;
+                visit.call(&state.chunks)
+            }
             Err(_) => Ok(()),
         }
     }
 
     fn __clear__(&self) {
         if let Ok(mut state) = self.0.try_lock() {
+            state.undecided = None;
             state.chunks = None;
         }
     }
@@ -65,11 +73,17 @@ impl Frames {
         lock(&self.0)?.next(py)
     }
 
-    /// Whether the source so far ends inside a frame.
+    /// Whether the source so far ends inside a frame or a transaction.
     #[getter]
     fn unfinished(&self) -> PyResult<bool> {
         let state = lock(&self.0)?;
-        Ok(state.at < state.buffer.len() || state.walk.is_cut())
+        Ok(state.at < state.buffer.len() || state.walk.is_mid_transaction())
+    }
+
+    /// The SQLSTATE of the server error that ended the stream.
+    #[getter]
+    fn server_error(&self) -> PyResult<Option<String>> {
+        Ok(lock(&self.0)?.walk.server_error().map(str::to_owned))
     }
 }
 
@@ -101,6 +115,10 @@ impl State {
                 Ok(false)
             }
             Some(chunk) => {
+                if let Some(source) = self.undecided.take() {
+                    self.framing = options::framing_of(source.bind(py))?;
+                    self.walk = Walk::new(self.framing);
+                }
                 self.buffer.clear();
                 self.at = 0;
                 append(self.framing, &chunk, &mut self.buffer)?;
@@ -200,7 +218,7 @@ impl Frame {
     /// The size in bytes.
     #[getter]
     fn size(&self) -> usize {
-        self.bytes.len().saturating_sub(self.framing.header())
+        self.framing.fed(self.bytes.len())
     }
 
     /// The pgoutput message in an XLogData frame, otherwise None.
@@ -230,6 +248,9 @@ impl Frame {
                 BackendMessage::CopyData(CopyData::XLogData(data)).encode(&mut out);
             }
             (other, _) => other.encode(&mut out),
+        }
+        if self.framing == Framing::Recvlogical {
+            out.push(b'\n');
         }
         let own = out.get(self.framing.header()..).unwrap_or_default();
         Ok(PyBytes::new(py, own))

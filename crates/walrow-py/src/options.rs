@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
-    OnUnrepresentable, Profile, SessionSettings, SideTable, TableName,
+    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SessionSettings, SideTable,
+    TableName,
 };
 
 /// A default value, as Python shows it.
@@ -40,7 +41,8 @@ impl Default {
 const OPTIONS: &[(&str, Default)] = &[
     ("table", Default::None),
     ("schema", Default::None),
-    ("framing", Default::Text("wire")),
+    ("columns", Default::None),
+    ("framing", Default::None),
     ("profile", Default::Text("arrow")),
     ("types", Default::None),
     ("unrepresentable", Default::Text("error")),
@@ -56,6 +58,8 @@ const OPTIONS: &[(&str, Default)] = &[
     ("envelope", Default::False),
     ("start", Default::None),
     ("late_start", Default::False),
+    ("unfinished", Default::Text("error")),
+    ("missing_table", Default::Text("error")),
     ("spool_memory", Default::Bytes(64 << 20)),
     ("spool_directory", Default::None),
     ("message_limit", Default::None),
@@ -73,14 +77,15 @@ pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// The options of `read` and `Decoder`.
 pub(crate) struct Options {
     pub(crate) builder: DecoderBuilder,
-    pub(crate) framing: Framing,
+    /// `None` if the source knows it.
+    pub(crate) framing: Option<Framing>,
 }
 
 impl Options {
     pub(crate) fn new(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut this = Self {
             builder: DecoderBuilder::new(),
-            framing: Framing::Wire,
+            framing: None,
         };
         // Use the defaults that signatures show.
         let options = defaults(py)?;
@@ -110,17 +115,19 @@ impl Options {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "table" | "schema" | "types" | "catalog" | "session" | "metadata" | "start"
-            | "spool_directory" | "message_limit"
+            "table" | "schema" | "columns" | "framing" | "types" | "catalog" | "session"
+            | "metadata" | "start" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
             }
             "table" => builder.with_table(table(value)?),
             "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
+            "columns" => builder.with_columns(columns(value)?),
             "framing" => {
-                self.framing = framing(value.py(), &word(value, name)?)?;
-                builder.with_framing(self.framing)
+                let framing = framing(value.py(), &word(value, name)?)?;
+                self.framing = Some(framing);
+                builder.with_framing(framing)
             }
             "profile" => builder.with_profile(match word(value, name)?.as_str() {
                 "arrow" => Profile::Arrow,
@@ -153,6 +160,16 @@ impl Options {
             "envelope" => builder.with_envelope(flag(value, name)?),
             "start" => builder.with_start(read_lsn(value, name)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
+            "unfinished" => builder.with_unfinished(if ignored(value, name)? {
+                OnUnfinished::Ignore
+            } else {
+                OnUnfinished::Error
+            }),
+            "missing_table" => builder.with_missing_table(if ignored(value, name)? {
+                OnMissingTable::Ignore
+            } else {
+                OnMissingTable::Error
+            }),
             "spool_memory" => {
                 builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
                     errors::option_error(value.py(), "spool_memory must not be negative")
@@ -172,14 +189,24 @@ impl Options {
     }
 }
 
+/// The framing of a source, which it knows after it returned the first chunk.
+pub(crate) fn framing_of(source: &Bound<'_, PyAny>) -> PyResult<Framing> {
+    match source.getattr_opt("framing")? {
+        Some(name) if !name.is_none() => framing(source.py(), &word(&name, "framing")?),
+        _ => Ok(Framing::Wire),
+    }
+}
+
 /// The framing with this name.
 pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
     Ok(match name {
         "wire" => Framing::Wire,
         "copydata" => Framing::CopyData,
         "message" => Framing::Message,
+        "recvlogical" => Framing::Recvlogical,
         other => {
-            let text = format!("framing must be wire, copydata or message, not {other:?}");
+            let text =
+                format!("framing must be wire, copydata, message or recvlogical, not {other:?}");
             return Err(errors::option_error(py, &text));
         }
     })
@@ -221,6 +248,15 @@ fn policy(value: &Bound<'_, PyAny>) -> PyResult<OnUnrepresentable> {
             return Err(errors::option_error(value.py(), &text));
         }
     })
+}
+
+fn columns(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if value.is_instance_of::<PyString>() {
+        let text = "columns must be a sequence of names, not one string";
+        return Err(PyTypeError::new_err(text));
+    }
+    let names = value.try_iter()?.map(|name| name?.extract());
+    names.collect()
 }
 
 fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColumn>> {
@@ -289,6 +325,18 @@ fn session(value: &Bound<'_, PyAny>) -> PyResult<SessionSettings> {
         set.map_err(|error| errors::raise(&error.into()))?;
     }
     Ok(session)
+}
+
+/// Whether the policy is "ignore".
+fn ignored(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    match word(value, name)?.as_str() {
+        "error" => Ok(false),
+        "ignore" => Ok(true),
+        other => {
+            let text = format!("{name} must be error or ignore, not {other:?}");
+            Err(errors::option_error(value.py(), &text))
+        }
+    }
 }
 
 fn flag(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {

@@ -48,8 +48,8 @@ impl Reader {
     #[pyo3(signature = (chunks, /, **options))]
     fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let options = Options::new(chunks.py(), options)?;
-        let (framing, one_schema) = (options.framing, options.builder.has_one_schema());
-        let engine = Engine::reading(framing, options.decoder()?, chunks)?;
+        let one_schema = options.builder.has_one_schema();
+        let engine = Engine::reading(options, chunks)?;
         Ok(Self {
             engine: Arc::new(Mutex::new(engine)),
             one_schema,
@@ -77,7 +77,10 @@ impl Reader {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let mut engine = lock(&self.engine)?;
         let engine = &mut *engine;
-        Ok(py.detach(move || engine.next())?.map(Batch))
+        match py.detach(|| engine.next()) {
+            Ok(batch) => Ok(batch.map(Batch)),
+            Err(failure) => Err(engine.explain(py, failure)),
+        }
     }
 
     const fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -115,6 +118,15 @@ impl Reader {
         Ok(lock(&self.engine)?.decoder.is_unfinished())
     }
 
+    /// Transactions that are neither committed nor rolled back.
+    ///
+    /// Each has `xid` and `gid`, which is None for a streamed transaction that waits for
+    /// its next chunk. The rows come with the commit, maybe in the next session.
+    #[getter]
+    fn open_transactions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        engine::open_transactions(py, &lock(&self.engine)?.decoder)
+    }
+
     /// Number of COMMIT PREPARED without earlier messages of their transactions.
     ///
     /// These transactions changed nothing, or were prepared before the stream begins.
@@ -122,6 +134,14 @@ impl Reader {
     #[getter]
     fn unprepared_commits(&self) -> PyResult<u64> {
         Ok(lock(&self.engine)?.decoder.unprepared_commits())
+    }
+
+    /// Number of transactions that `pg_recvlogical` received again after a reconnect.
+    ///
+    /// With `framing="recvlogical"`, they are returned only once.
+    #[getter]
+    fn repeated_transactions(&self) -> PyResult<u64> {
+        Ok(lock(&self.engine)?.decoder.repeated_transactions())
     }
 
     /// The SQLSTATE of the server error that ended the stream.

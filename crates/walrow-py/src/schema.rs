@@ -1,11 +1,9 @@
 //! Arrow schemas.
 
-use crate::errors;
 use crate::export;
-use crate::options::{self, Options};
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::PyCapsule;
 use std::collections::BTreeMap;
 use walrow::ArrowTypeName;
 use walrow::stream::Printable;
@@ -51,23 +49,4 @@ impl Schema {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         export::schema(py, &self.0)
     }
-}
-
-/// Returns the schema of a table's batches, from a catalog: see `walrow.schema`.
-#[pyfunction]
-#[pyo3(signature = (catalog, table, **options))]
-pub(crate) fn catalog_schema(
-    catalog: &Bound<'_, PyAny>,
-    table: &Bound<'_, PyAny>,
-    options: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Schema> {
-    let py = catalog.py();
-    let all = match options {
-        Some(options) => options.copy()?,
-        None => PyDict::new(py),
-    };
-    all.set_item("catalog", catalog)?;
-    let builder = Options::new(py, Some(&all))?.builder;
-    let schema = builder.schema_of(&options::table(table)?);
-    schema.map(Schema).map_err(|error| errors::raise(&error))
 }

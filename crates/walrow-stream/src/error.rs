@@ -109,7 +109,7 @@ pub enum ErrorKind {
     },
     /// A message larger than the limit that was set.
     TooLarge {
-        /// Its bytes.
+        /// Its bytes. If it has no length, as in a file of `pg_recvlogical`, those that are known.
         size: usize,
         /// The limit.
         limit: usize,

@@ -1,9 +1,11 @@
 //! Whole frames from input that is cut anywhere.
 
 use crate::error::{Error, ErrorKind, Fault};
-use walrow_wire::{Frame, Framing, XLogData};
+use walrow_wire::{Frame, Framing, Lsn, Piece, Splitter, XLogData, Xid};
 
 /// Takes frames from the front of the input, and holds a frame that the end of the input cut.
+///
+/// Bare messages without boundaries become frames here: each is held while it is used.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     framing: Framing,
@@ -14,6 +16,8 @@ pub(crate) struct Frames {
     state: Held,
     /// The size limit of a frame.
     limit: Limit,
+    /// Finds where bare messages end.
+    splitter: Splitter,
 }
 
 /// The state of the held frame.
@@ -76,10 +80,16 @@ impl Frames {
     /// Rejects larger pgoutput messages.
     pub(crate) fn set_limit(&mut self, bytes: usize) {
         self.limit = Limit(bytes.saturating_add(HEADERS));
+        self.splitter = Splitter::new(bytes);
     }
 
     pub(crate) const fn limit(&self) -> usize {
         self.limit.0
+    }
+
+    /// The framing of the input.
+    pub(crate) const fn framing(&self) -> Framing {
+        self.framing
     }
 
     /// Bytes of each frame that the framing added.
@@ -94,7 +104,7 @@ impl Frames {
     /// How many of a frame's bytes the user fed.
     #[inline]
     pub(crate) const fn fed(&self, size: usize) -> u64 {
-        size.saturating_sub(self.framing.header()) as u64
+        self.framing.fed(size) as u64
     }
 
     /// Whether the input ended inside a frame.
@@ -105,16 +115,31 @@ impl Frames {
     /// Whether the next frame lies in the input.
     #[inline]
     pub(crate) const fn is_clear(&self) -> bool {
-        self.held.is_empty()
+        self.held.is_empty() && !self.is_split()
+    }
+
+    /// Whether the splitter makes the frames.
+    pub(crate) const fn is_split(&self) -> bool {
+        matches!(self.framing, Framing::Recvlogical)
+    }
+
+    /// The stream block of the frame that the splitter made.
+    pub(crate) const fn block(&self) -> Option<Xid> {
+        self.splitter.block()
     }
 
     /// Drops the frame that the end of the input cut.
     pub(crate) fn drop_partial(&mut self) {
-        if self.state != Held::Spent {
-            // Its bytes were fed all the same.
-            self.skip(self.fed(self.held.len()));
-        }
+        // Its bytes were fed all the same.
+        let fed = match self.state {
+            Held::Spent => 0,
+            // The newline was not fed.
+            Held::Part if self.is_split() => self.held.len().saturating_sub(HEADERS) as u64,
+            Held::Part | Held::Whole => self.fed(self.held.len()),
+        };
+        self.skip(fed);
         self.forget();
+        self.splitter = Splitter::new(self.splitter.limit());
     }
 
     fn forget(&mut self) {
@@ -191,6 +216,7 @@ impl Frames {
                 self.forget();
                 return self.front(input);
             }
+            Held::Part if self.is_split() => return self.complete_message(input),
             Held::Part => {}
         }
         loop {
@@ -213,6 +239,42 @@ impl Frames {
             let (head, rest) = input.split_at(wanted.min(input.len()));
             self.held.extend_from_slice(head);
             *input = rest;
+        }
+    }
+
+    /// Completes the held frame of a bare message.
+    fn complete_message<'a>(&mut self, input: &mut &[u8]) -> Result<Option<Place<'a>>, Error> {
+        if input.is_empty() {
+            return Ok(None);
+        }
+        if self.held.is_empty() {
+            Framing::Message.append(&[], Lsn::INVALID, &mut self.held);
+        }
+        match self.splitter.next(input) {
+            Ok(Piece::Part(bytes)) => {
+                self.held.extend_from_slice(bytes);
+                Ok(None)
+            }
+            Ok(Piece::Last(bytes)) => {
+                self.held.extend_from_slice(bytes);
+                // The splitter's limit is smaller than what a frame can hold.
+                let length = self.held.len().saturating_sub(1);
+                let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+                if let Some(place) = self.held.get_mut(1..Frame::HEADER) {
+                    place.copy_from_slice(&length);
+                }
+                self.state = Held::Whole;
+                Ok(Some(Place::Completed))
+            }
+            Ok(Piece::TooLarge(size)) => Err(Error {
+                kind: ErrorKind::TooLarge {
+                    size,
+                    limit: self.splitter.limit(),
+                },
+                offset: self.offset,
+                lsn: None,
+            }),
+            Err(error) => Err(Fault::from(error.at(HEADERS)).at(self, self.offset)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use walrow_wire::Frame;
+use walrow_wire::{Frame, Framing};
 
 /// Stores open transactions that do not fit in memory.
 ///
@@ -272,8 +272,8 @@ pub(crate) struct SpoolReader {
     at: usize,
     /// The offset of the next frame in the stream.
     offset: u64,
-    /// Bytes of each frame that were not in the stream.
-    header: usize,
+    /// How the frames came in the stream.
+    framing: Framing,
     /// Whether the buffer is the part that was in memory, which follows the file.
     at_memory: bool,
 }
@@ -288,10 +288,10 @@ pub(crate) struct Spot {
 }
 
 impl SpoolReader {
-    pub(crate) fn new(spooled: Spooled, header: usize) -> Self {
+    pub(crate) fn new(spooled: Spooled, framing: Framing) -> Self {
         Self {
             spooled,
-            header,
+            framing,
             ..Self::default()
         }
     }
@@ -349,7 +349,7 @@ impl SpoolReader {
     #[inline]
     pub(crate) fn take(&mut self, spot: Spot) {
         let size = spot.end.saturating_sub(spot.start);
-        let fed = size.saturating_sub(self.header) as u64;
+        let fed = self.framing.fed(size) as u64;
         self.at = spot.end;
         self.offset = self.offset.saturating_add(fed);
     }

@@ -30,6 +30,8 @@ pub(crate) struct Open {
     pub(crate) relation: Option<Oid>,
     /// Whether its begin is missing, in a stream that starts late: only its definitions count.
     pub(crate) lost: bool,
+    /// How many commits came before its first chunk: [`Undecided::commits`].
+    pub(crate) since: u64,
 }
 
 /// What is known about transactions that were prepared before the stream begins.
@@ -76,6 +78,8 @@ pub(crate) struct Undecided {
     pub(crate) prepares_empty: bool,
     /// How many Commit Prepared messages came for transactions that the stream did not prepare.
     pub(crate) unprepared: u64,
+    /// Counts commits, in a stream that does not mark where sessions begin.
+    pub(crate) commits: u64,
     /// By top-level transaction.
     streamed: BTreeMap<Xid, Box<Open>>,
     pub(crate) prepared: BTreeMap<Key, Box<Open>>,
@@ -94,6 +98,31 @@ impl Undecided {
         for open in std::mem::take(&mut self.streamed).into_values() {
             self.spools.remove(open.spool);
         }
+    }
+
+    /// Drops the streamed transactions that began before the last commit.
+    pub(crate) fn drop_earlier(&mut self) {
+        let (commits, spools) = (self.commits, &mut self.spools);
+        self.streamed.retain(|_, open| {
+            let keeps = open.since >= commits;
+            if !keeps {
+                spools.remove(open.spool);
+            }
+            keeps
+        });
+    }
+
+    /// Drops the chunks of this transaction, if it is open.
+    pub(crate) fn drop_streamed(&mut self, xid: Xid) {
+        if let Some(open) = self.streamed.remove(&xid) {
+            self.spools.remove(open.spool);
+        }
+    }
+
+    /// The streamed transactions that are open, unless the stream lacks their begin.
+    pub(crate) fn streamed(&self) -> impl Iterator<Item = Xid> {
+        let open = self.streamed.values().filter(|open| !open.lost);
+        open.map(|open| open.transaction.xid)
     }
 
     /// Whether a streamed transaction is open.
@@ -144,6 +173,7 @@ impl Undecided {
             aborted: HashSet::new(),
             relation: None,
             lost: false,
+            since: self.commits,
         })
     }
 
@@ -178,9 +208,7 @@ impl Undecided {
     /// Takes a Stream Abort. PostgreSQL 18 also sends it for transactions that it never streamed.
     pub(crate) fn stream_abort(&mut self, abort: &StreamAbort) {
         if abort.xid == abort.subxid {
-            if let Some(open) = self.streamed.remove(&abort.xid) {
-                self.spools.remove(open.spool);
-            }
+            self.drop_streamed(abort.xid);
         } else if let Some(open) = self.streamed.get_mut(&abort.xid) {
             open.aborted.insert(abort.subxid);
             open.promotions.forget(abort.subxid);

@@ -27,6 +27,8 @@ use walrow_wire::{self as wire, BackendMessage, CopyData, Frame, Framing, Messag
 pub struct Walk {
     frames: Frames,
     session: Session,
+    /// The SQLSTATE of the last error of the server.
+    server_error: Option<String>,
     failure: Option<Error>,
 }
 
@@ -51,6 +53,8 @@ pub struct Step<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     block: Option<Xid>,
+    /// Whether a transaction has begun, and its Commit or Prepare has not come yet.
+    is_open: bool,
     holds: Holds,
 }
 
@@ -66,7 +70,8 @@ enum Holds {
 }
 
 impl Walk {
-    /// A walk over chunks in this framing. [`Framing::append`] makes them wire frames.
+    /// A walk over input in this framing. Chunks must be wire frames: [`Framing::append`] makes
+    /// them.
     pub fn new(framing: Framing) -> Self {
         Self {
             frames: Frames::new(framing),
@@ -82,6 +87,19 @@ impl Walk {
     /// Whether the input so far ends inside a frame.
     pub const fn is_cut(&self) -> bool {
         self.frames.is_cut()
+    }
+
+    /// Whether the input so far ends inside a frame, a transaction or a chunk of one.
+    ///
+    /// Transactions that are open between two chunks do not count.
+    pub const fn is_mid_transaction(&self) -> bool {
+        self.frames.is_cut() || self.session.is_open || self.session.block.is_some()
+    }
+
+    /// The SQLSTATE of the error with which the server ended the session. `None` once the next
+    /// session begins.
+    pub fn server_error(&self) -> Option<&str> {
+        self.server_error.as_deref()
     }
 
     /// Takes bytes from the front of `input` and visits the next frame. `None` when all of `input`
@@ -105,8 +123,23 @@ impl Walk {
             Place::Input(frame) => frame,
             Place::Completed => self.frames.completed(),
         };
+        if self.frames.is_split() {
+            // It ends a block that a new session left open.
+            self.session.block = self.frames.block();
+        }
         match self.session.step(bytes, offset) {
-            Ok(step) => Ok(Some(step)),
+            Ok(step) => {
+                match &step.backend {
+                    BackendMessage::CopyBothResponse(_) => self.server_error = None,
+                    BackendMessage::ErrorResponse(fields) => {
+                        let sqlstate = fields.get(b'C');
+                        let sqlstate = sqlstate.map(|it| it.to_string());
+                        self.server_error = Some(sqlstate.unwrap_or_default());
+                    }
+                    _ => {}
+                }
+                Ok(Some(step))
+            }
             Err(error) => {
                 let error = Fault::from(error).at(&self.frames, offset);
                 Err(self.failure.insert(error).clone())
@@ -135,11 +168,14 @@ impl Session {
             }
             BackendMessage::ErrorResponse(_) => {
                 self.block = None;
+                self.is_open = false;
                 None
             }
             _ => None,
         };
         match &message {
+            Some(Message::Begin(_) | Message::BeginPrepare(_)) => self.is_open = true,
+            Some(Message::Commit(_) | Message::Prepare(_)) => self.is_open = false,
             Some(Message::StreamStart(start)) => self.block = Some(start.xid),
             Some(Message::StreamStop) => self.block = None,
             _ => {}

@@ -10,6 +10,7 @@
 //! - [`strategy::arbitrary`] makes a proptest strategy from any `Arbitrary` type.
 //! - [`hex()`] parses bytes in hexadecimal digits.
 //! - [`for_every_cut`] and [`in_chunks`] cut the same bytes into different pieces.
+//! - [`recvlogical()`] writes a stream as `pg_recvlogical` does.
 //! - [`type_cases()`] reads values of every type, as Python's tests do.
 //! - [`captures()`] reads captures of real servers, [`seeds`] reads the fuzzers' seeds.
 //! - [`fuzz`] contains the bodies of the fuzz targets. [`walk()`] reads a stream to its end.
@@ -51,6 +52,7 @@ pub mod fuzz;
 mod hex;
 mod history;
 mod message;
+mod recvlogical;
 pub mod reference;
 pub mod strategy;
 mod stream;
@@ -65,6 +67,7 @@ pub use history::{Change, Delivery, Expected, ExpectedChange, History, Part, Tab
 pub use message::{
     OwnedCell, OwnedColumn, OwnedMessage, OwnedOld, PgText, binary, null, text, unchanged,
 };
+pub use recvlogical::{in_recvlogical, recvlogical};
 pub use stream::Stream;
 pub use type_cases::{TypeCase, TypeCases, type_cases, type_catalog};
 pub use walk::{Step, walk};

@@ -17,23 +17,42 @@ pub enum Framing {
     CopyData,
     /// One bare pgoutput message per chunk, as `pg_logical_slot_get_binary_changes` returns it.
     Message,
+    /// A file of `pg_recvlogical`: bare pgoutput messages, each followed by a newline, cut
+    /// anywhere.
+    Recvlogical,
 }
 
 impl Framing {
-    /// Bytes that [`Framing::append`] puts in front of a chunk.
+    /// Whether each chunk is one payload or message. Otherwise, the input may be cut anywhere.
+    pub const fn is_chunked(self) -> bool {
+        matches!(self, Self::CopyData | Self::Message)
+    }
+
+    /// Bytes of a wire frame that are not in the input, before those that are.
     pub const fn header(self) -> usize {
         match self {
             Self::Wire => 0,
             Self::CopyData => Frame::HEADER,
-            Self::Message => Frame::HEADER.saturating_add(XLogData::HEADER),
+            Self::Message | Self::Recvlogical => Frame::HEADER.saturating_add(XLogData::HEADER),
         }
     }
 
-    /// Appends one chunk as wire frames, so that one reader serves all framings.
+    /// Bytes of the input that a wire frame of this size was made from.
+    #[inline]
+    pub const fn fed(self, frame: usize) -> usize {
+        let bytes = frame.saturating_sub(self.header());
+        match self {
+            Self::Recvlogical => bytes.saturating_add(1),
+            Self::Wire | Self::CopyData | Self::Message => bytes,
+        }
+    }
+
+    /// Appends one chunk as wire frames, so that one reader serves all framings. Input that may be
+    /// cut anywhere is appended as it is.
     ///
     /// `lsn` is the LSN of a bare message. The other framings contain their own, and ignore it.
     pub fn append(self, chunk: &[u8], lsn: Lsn, out: &mut Vec<u8>) {
-        if self != Self::Wire {
+        if self.is_chunked() {
             out.put_u8(b'd');
             let body = chunk
                 .len()
@@ -81,6 +100,7 @@ mod tests {
             framing.append(chunk, Lsn(9), &mut out);
             assert_eq!(out, wire, "{framing:?}");
             assert_eq!(out.len() - chunk.len(), framing.header());
+            assert_eq!(framing.fed(out.len()), chunk.len());
         }
     }
 }

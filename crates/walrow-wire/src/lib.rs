@@ -10,6 +10,8 @@
 //!            W N S E c C Z T D   'k'
 //! ```
 //!
+//! Bare messages without lengths, as `pg_recvlogical` writes them, are found by the [`Splitter`].
+//!
 //! This crate uses no files, sockets, clocks or Arrow: it is `no_std` and has no unsafe code. A
 //! length on the wire never reserves memory before it is compared with the bytes that are there.
 //!
@@ -44,6 +46,7 @@ mod framing;
 mod lsn;
 mod message;
 mod peek;
+mod splitter;
 mod string;
 
 pub use backend::{
@@ -64,6 +67,7 @@ pub use message::{
     Truncate, Tuple, Type, UnreadRow, UnreadTuple, Update,
 };
 pub use peek::Peek;
+pub use splitter::{Piece, Splitter};
 pub use string::PgString;
 
 /// An object identifier: a relation, a type.

@@ -1,7 +1,14 @@
 """The command line, `walrow`.
 
-Exit codes: 0 for success, 1 for errors in the data or a file, 2 for usage errors, 130
-if interrupted and 143 if terminated. Each error is one line on stderr.
+Each error is one line on stderr. Exit codes:
+
+- 0: success, and the capture is complete
+- 1: an error in the data or a file
+- 2: a usage error
+- 3: the capture ends inside a frame or a transaction; the rest was shown or written
+- 4: the server ended the capture with an error; the rest was shown or written
+- 130: interrupted
+- 143: terminated
 """
 
 from __future__ import annotations

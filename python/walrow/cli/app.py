@@ -17,7 +17,13 @@ from walrow.cli.catalog import catalog
 from walrow.cli.decode import decode
 from walrow.cli.inspect import inspect
 from walrow.cli.terminal import say
-from walrow.errors import Error, OptionError, Remedy
+from walrow.errors import (
+    Error,
+    OptionError,
+    Remedy,
+    ReplicationError,
+    UnfinishedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +67,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = 128 + signal.SIGPIPE
     except OptionError as error:
         code = _fail(error, 2)
+    except UnfinishedError as error:
+        code = _fail(error, 3)
+    except ReplicationError as error:
+        # Otherwise it is the error of a command that the server refused.
+        code = _fail(error, 1 if error.offset is None else 4)
     except (Error, OSError) as error:
         code = _fail(error, 1)
     _flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 from typing import get_type_hints as type_hints
@@ -11,10 +11,11 @@ from typing import get_type_hints as type_hints
 import click
 
 from walrow._core import OPTIONS
+from walrow.conninfo import is_conninfo
 from walrow.typing import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 __all__ = ["TEXT", "library_option", "pairs"]
 
@@ -39,6 +40,19 @@ class Text(click.types.StringParamType):
 TEXT = Text()
 
 
+class _File(click.Path):
+    """A path. Errors must not show a connection string."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        if isinstance(value, str) and is_conninfo(value):
+            self.fail(
+                "a connection string is not a file: see walrow catalog", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
 def library_option(
     name: str, text: str, *, metavar: str | None = None
 ) -> Callable[[F], F]:
@@ -61,14 +75,25 @@ def library_option(
         ]
         settings |= {"type": TEXT, "multiple": True}
         settings["callback"] = _policies(choices[0], default) if choices else _mapping
-    elif kinds[0] is Literal:
-        settings |= {"type": click.Choice(get_args(hint)), "default": default}
+    elif Sequence in kinds:
+        settings |= {"type": TEXT, "multiple": True, "callback": _sequence}
+    elif Literal in kinds:
+        (words,) = [
+            each for each in (hint, *get_args(hint)) if get_origin(each) is Literal
+        ]
+        settings |= {"type": click.Choice(get_args(words)), "default": default}
     elif os.PathLike in kinds:
-        settings["type"] = click.Path(exists=True, dir_okay=False, path_type=Path)
+        settings["type"] = _File(exists=True, dir_okay=False, path_type=Path)
     else:
         settings |= {"type": TEXT, "default": default}
     settings["show_default"] = settings.get("default") is not None
     return click.option("--" + name.replace("_", "-"), name, **settings)
+
+
+def _sequence(
+    _context: click.Context, _parameter: click.Parameter, items: Sequence[str]
+) -> Sequence[str] | None:
+    return items or None
 
 
 def _mapping(

@@ -11,24 +11,29 @@ import click
 import walrow
 from walrow.cli import source
 from walrow.cli.arguments import library_option
-from walrow.cli.terminal import say
-from walrow.errors import Error, SchemaError
+from walrow.cli.terminal import count, say
+from walrow.errors import Error, ReplicationError, SchemaError, UnfinishedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Unpack
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, Unpack
 
     from walrow.cli.output import Files, Writer
-    from walrow.typing import Options, Profile
+    from walrow.typing import Options
 
 
 @click.command()
-@source.file
+@source.files
 @library_option(
     "table",
     "Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
     "walrow.relations, walrow.truncates.",
     metavar="T",
+)
+@library_option(
+    "columns",
+    "Only this column, besides the metadata columns: total, orders.total. Repeatable.",
+    metavar="COLUMN",
 )
 @library_option(
     "envelope", "All tables under one schema, with columns as maps of names to text."
@@ -41,6 +46,14 @@ if TYPE_CHECKING:
 @library_option(
     "late_start",
     "Skip transactions whose beginning is not in the capture; otherwise an error.",
+)
+@library_option(
+    "unfinished",
+    "If the capture ends inside a frame or a transaction, or with an error of the server: "
+    "exit code 3 or 4 after its complete transactions are written, or 0.",
+)
+@library_option(
+    "missing_table", "If the capture does not contain --table: an error, or no rows."
 )
 @library_option("profile", "Native types, Spark's types, or PostgreSQL's text.")
 @click.option(
@@ -78,8 +91,13 @@ if TYPE_CHECKING:
 )
 @library_option("trim_bpchar", "Remove the trailing blanks of character(n).")
 @library_option("metadata_prefix", "The prefix of the metadata columns' names.")
-def decode(*, file: str, to: str, form: str | None, **options: Unpack[Options]) -> None:
+def decode(
+    *, files: tuple[str, ...], to: str, form: str | None, **options: Unpack[Options]
+) -> None:
     r"""Writes the committed changes in FILE, a capture. - is stdin.
+
+    A FILE may also be a URL, a directory, a pattern ('2026-*.wire.gz'), a file of
+    pg_recvlogical, and compressed with gzip or zstd. Several are one stream.
 
     A Parquet or Arrow file contains one table: --table, or the only table with changes
     in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When the
@@ -90,6 +108,10 @@ def decode(*, file: str, to: str, form: str | None, **options: Unpack[Options]) 
     Files get their names when they are complete. An error leaves no new files, and
     existing files do not change. OUT must not be an input file. DIR/ must not contain
     files of an earlier run. Pipes and devices are written immediately.
+
+    Exit codes: 0 if the capture is complete; 1 for an error; 2 for a usage error; 3 if
+    the capture ends inside a frame or a transaction, and 4 if the server ended it with an
+    error: all complete transactions are then written. 130 and 143 after a signal.
     """
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
@@ -101,14 +123,14 @@ def decode(*, file: str, to: str, form: str | None, **options: Unpack[Options]) 
     catalog = options["catalog"]
     quiet = to == "-" and sys.stdout.isatty()
     with source.opened(
-        file,
+        files,
         options["framing"],
         show=not quiet,
         outputs=_outputs(to),
         beside=[catalog] if isinstance(catalog, Path) else [],
     ) as blocks:
         options["batch_rows"] = GROUP_ROWS
-        reader = walrow.read(blocks, **options)
+        reader = walrow.Reader(blocks, **options)
         batches = _Counted(reader)
         one_schema = options["envelope"] or options["table"] is not None
         try:
@@ -117,25 +139,28 @@ def decode(*, file: str, to: str, form: str | None, **options: Unpack[Options]) 
             if not isinstance(error, BrokenPipeError):
                 batches.explain(error)
             raise
-        _warn(reader, options["profile"])
+        _warn(reader, options)
+        if batches.ended is not None:
+            batches.ended.add_note(batches.written_rows("of complete transactions"))
+            raise batches.ended
 
 
 def _write(to: str, form: str, batches: _Counted, *, one_schema: bool) -> None:
-    from walrow.cli.output import Files, Json
+    from walrow.cli.output import Files, Json, unbuffered
 
     if to == "-":
-        batches.direct = True
-        writer = Json(sys.stdout.buffer)
+        writer = Json(unbuffered(sys.stdout.buffer))
+        batches.written = writer.written
         for batch in batches:
             writer.write(batch)
         writer.close()
         return
     with Files() as files:
+        batches.written = files.written
         if _is_directory(to):
             _all_tables(Path(to), form, batches, files)
         elif form == "json":
             lines = files.create(Path(to), form, None)
-            batches.direct = files.direct
             for batch in batches:
                 lines.write(batch)
         else:
@@ -175,6 +200,8 @@ def _one_table(
             raise SchemaError(text, table=batch.table)
         writer.write(batch)
     if writer is None:
+        if batches.ended is not None:
+            raise batches.ended
         text = f"the capture has no changes of any table; {path.name} was not written"
         raise SchemaError(text)
 
@@ -213,49 +240,61 @@ class _Counted:
     """A reader's batches, and the number of their rows.
 
     Attributes:
-        direct: Whether rows are written permanently before the last one is decoded.
+        ended: The error of a capture that is not complete. The batches end before it.
+        written: Says what an output holds although it is incomplete. None if nothing.
     """
 
     def __init__(self, reader: walrow.Reader) -> None:
         self.reader = reader
         self.rows = 0
-        self.direct = False
+        self.ended: Error | None = None
+        self.written: Callable[[], str | None] = lambda: None
 
     def __iter__(self) -> Iterator[walrow.Batch]:
-        for batch in self.reader:
-            yield batch
-            self.rows += batch.num_rows
+        try:
+            for batch in self.reader:
+                self.rows += batch.num_rows
+                yield batch
+        except (UnfinishedError, ReplicationError) as error:
+            self.ended = error
+
+    def written_rows(self, which: str) -> str:
+        """Says that all rows were written."""
+        return f"{count(self.rows, 'row')} {which} were written"
 
     def explain(self, error: Exception) -> None:
-        rows = f"{self.rows:,} row{'s' * (self.rows != 1)}"
-        done = (
-            "before the error were written"
-            if self.direct
-            else "decoded, nothing written"
-        )
-        note = f"{rows} {done}"
+        """Adds to an error what it leaves on disk."""
+        note = self.written()
+        if note is None:
+            note = f"{count(self.rows, 'row')} decoded, nothing written"
         if isinstance(error, OSError) and error.strerror:
             error.strerror = f"{error.strerror}; {note}"
         else:
             error.add_note(note)
 
 
-def _warn(reader: walrow.Reader, profile: Profile) -> None:
+def _warn(reader: walrow.Reader, options: Options) -> None:
     warnings = []
-    if reader.server_error:
+    if options["unfinished"] == "ignore" and reader.server_error is not None:
         warnings.append(
-            f"the server ended the stream with an error (SQLSTATE {reader.server_error})"
+            f"the server ended the capture with an error (SQLSTATE {reader.server_error})"
         )
-    if reader.unfinished:
+    if options["unfinished"] == "ignore" and reader.unfinished:
         warnings.append(
-            "the capture ends inside a frame or transaction; the incomplete part was skipped"
+            "the capture ends inside a frame or a transaction; the incomplete part was skipped"
         )
-    if count := reader.unprepared_commits:
+    if open_transactions := reader.open_transactions:
+        warnings.append(_open(open_transactions))
+    if number := reader.unprepared_commits:
         warnings.append(
-            f"{count} COMMIT PREPARED came without a prepared transaction: it changed nothing, or "
+            f"{number} COMMIT PREPARED came without a prepared transaction: it changed nothing, or "
             "was prepared before the capture begins; use --start to make the latter an error"
         )
-    if reader.unresolved_types and profile != "text":
+    if number := reader.repeated_transactions:
+        warnings.append(
+            f"{number} transactions came again after pg_recvlogical reconnected, and were skipped"
+        )
+    if reader.unresolved_types and options["profile"] != "text":
         oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(
             f"types {oids} are unknown and were read as text; use --catalog to define them"
@@ -271,6 +310,23 @@ def _warn(reader: walrow.Reader, profile: Profile) -> None:
     )
     for warning in warnings:
         say(f"walrow: warning: {warning}")
+
+
+def _open(transactions: Sequence[Mapping[str, Any]]) -> str:
+    """Names the transactions that the capture leaves open."""
+    shown = [
+        f"{each['xid']}" if each["gid"] is None else f"{each['xid']} ({each['gid']})"
+        for each in transactions[:_MOST_NAMES]
+    ]
+    if more := len(transactions) - len(shown):
+        shown.append(f"{more:,} more")
+    return (
+        f"{count(len(transactions), 'transaction')} of the capture neither committed nor "
+        f"rolled back: {', '.join(shown)}"
+    )
+
+
+_MOST_NAMES = 5
 
 
 def _require_pyarrow() -> None:

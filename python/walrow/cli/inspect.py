@@ -12,16 +12,17 @@ import click
 import walrow
 from walrow import _core
 from walrow.cli import source
-from walrow.cli.terminal import printable, say
+from walrow.cli.terminal import printable
+from walrow.errors import ReplicationError, UnfinishedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from walrow.typing import Framing
 
 
 @click.command()
-@source.file
+@source.files
 @source.framing
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
@@ -32,9 +33,14 @@ if TYPE_CHECKING:
     help="Show only the first N frames.",
 )
 def inspect(
-    *, file: str, framing: Framing, as_json: bool, count: bool, limit: int | None
+    *,
+    files: tuple[str, ...],
+    framing: Framing | None,
+    as_json: bool,
+    count: bool,
+    limit: int | None,
 ) -> None:
-    r"""Shows every frame and message in FILE, a capture. - is stdin.
+    r"""Shows every frame and message in FILE, a capture, as in decode. - is stdin.
 
     The kind of a frame is w (XLogData) or k (keepalive) in CopyData, otherwise the
     letter of the server's message. Long values are shortened.
@@ -45,6 +51,9 @@ def inspect(
     server sent it, null, {"unchanged": true}, or {"hex": "..."} if it is binary or not
     UTF-8.
 
+    The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
+    ended it with an error.
+
     With --count --json, the output is one object:
     {"frames": {kind: n}, "messages": {kind: n}, "cells": {"n", "u", "t", "b": n},
     "bytes": n}.
@@ -53,27 +62,36 @@ def inspect(
         text = "--limit cannot be used with --count, which counts all frames"
         raise click.UsageError(text)
     if count:
-        _count(file, framing, as_json=as_json)
+        _count(files, framing, as_json=as_json)
     else:
-        _frames(file, framing, limit, as_json=as_json)
+        _frames(files, framing, limit, as_json=as_json)
 
 
-def _count(file: str, framing: Framing, *, as_json: bool) -> None:
-    counts = _core.Counts(framing)
-    with source.opened(file, framing) as blocks:
+def _count(files: Sequence[str], framing: Framing | None, *, as_json: bool) -> None:
+    counts = _core.Counts()
+    with source.opened(files, framing) as blocks:
         for block in blocks:
+            if blocks.size == len(block):
+                counts = _core.Counts(blocks.framing or "wire")
             counts.feed(block)
     result = counts.result() | {"bytes": blocks.size}
     if as_json:
         click.echo(json.dumps(result))
     else:
         _count_table(result)
-    if counts.unfinished:
-        _warn_cut()
+    _check_end(counts, blocks.size)
 
 
-def _warn_cut() -> None:
-    say("walrow: warning: the capture ends inside a frame")
+def _check_end(seen: _core.Counts | _core.Frames, size: int) -> None:
+    """Raises the error of a capture that is not complete."""
+    if seen.server_error is not None:
+        text = (
+            f"the server ended the capture with an error, SQLSTATE {seen.server_error}"
+        )
+        raise ReplicationError(text, sqlstate=seen.server_error, offset=size)
+    if seen.unfinished:
+        text = "the capture ends inside a frame or a transaction"
+        raise UnfinishedError(text, offset=size)
 
 
 def _count_table(result: dict[str, Any]) -> None:
@@ -93,16 +111,16 @@ def _count_table(result: dict[str, Any]) -> None:
     Console().print(table)
 
 
-def _frames(file: str, framing: Framing, limit: int | None, *, as_json: bool) -> None:
+def _frames(
+    files: Sequence[str], framing: Framing | None, limit: int | None, *, as_json: bool
+) -> None:
     write = _json_writer() if as_json else _line_writer()
-    end = 0
-    with source.opened(file, framing, show=not sys.stdout.isatty()) as blocks:
-        frames = walrow.messages(blocks, framing=framing)
+    with source.opened(files, framing, show=not sys.stdout.isatty()) as blocks:
+        frames = _core.Frames(blocks, framing)
         for frame in itertools.islice(frames, limit):
             write(frame)
-            end = frame.offset + frame.size
-        if limit is None and end < blocks.size:
-            _warn_cut()
+        if limit is None:
+            _check_end(frames, blocks.size)
 
 
 def _json_writer() -> Callable[[walrow.Frame], None]:

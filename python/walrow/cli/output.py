@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from walrow.cli import jsonlines
-from walrow.errors import SchemaError
+from walrow.cli.terminal import count
+from walrow.errors import Remedy, SchemaError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,13 +99,10 @@ class Files:
     """Files with temporary names. They get their final names together, or are removed.
 
     Pipes and devices have no temporary names: they are written immediately.
-
-    Attributes:
-        direct: Whether a pipe or device is written, which cannot be undone.
     """
 
     def __init__(self) -> None:
-        self.direct = False
+        self._renamed: list[Path] = []
         self._files: list[_File] = []
         self._made: list[Path] = []
         self._count = 0
@@ -129,9 +127,9 @@ class Files:
             opened = self._open(path)
         except OSError as error:
             if error.errno in {errno.EMFILE, errno.ENFILE}:
-                count = sum(file.writer is not None for file in self._files)
+                tables = sum(file.writer is not None for file in self._files)
                 error.strerror = (
-                    f"{error.strerror} ({count} tables): raise the limit with "
+                    f"{error.strerror} ({tables} tables): raise the limit with "
                     "ulimit -n, or choose one table with --table"
                 )
             # Not the temporary name, which means nothing to the user.
@@ -147,7 +145,6 @@ class Files:
     def _open(self, path: Path) -> _File:
         file = _stream(path)
         if file is not None:
-            self.direct = True
             return _File(path, None, file)
         if path.is_symlink():
             path = path.resolve()
@@ -179,8 +176,22 @@ class Files:
             file = self._files[0]
             if file.temporary is not None:
                 file.temporary.replace(file.path)
+                self._renamed.append(file.path)
             del self._files[0]
         self._made.clear()
+
+    def written(self) -> str | None:
+        """Says what an error leaves. None if nothing: temporary files are removed."""
+        if self._renamed:
+            names = ", ".join(path.name for path in self._renamed)
+            return f"complete and in place: {names}; the other files were removed"
+        direct = [file for file in self._files if file.temporary is None]
+        for file in direct:
+            if isinstance(file.writer, Json):
+                return file.writer.written()
+            if size := file.file.tell():
+                return f"{size:,} bytes of an incomplete file were written before the error"
+        return None
 
     def __exit__(
         self,
@@ -201,17 +212,23 @@ def _stream(path: Path) -> Any:
     if found := _DESCRIPTOR.fullmatch(str(path)):
         # Opening it again would write a redirected file from its beginning.
         number = {"out": 1, "err": 2}.get(found[1]) or int(found[2])
-        return _Stream(os.fdopen(os.dup(number), "wb"))
+        return _Stream(os.fdopen(os.dup(number), "wb", buffering=0))
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
         return None
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return None
-    return _Stream(os.fdopen(os.open(path, os.O_WRONLY), "wb"))
+    return _Stream(os.fdopen(os.open(path, os.O_WRONLY), "wb", buffering=0))
 
 
 _DESCRIPTOR = re.compile(r"/dev/std(out|err)|(?:/dev|/proc/self)/fd/([0-9]{1,6})")
+
+
+def unbuffered(file: Any) -> Any:
+    """The file below a buffer, whose writes show what was written."""
+    file.flush()
+    return getattr(file, "raw", file)
 
 
 class _Stream(io.RawIOBase):
@@ -228,13 +245,13 @@ class _Stream(io.RawIOBase):
         return self._at
 
     def write(self, data: Any) -> int:
-        count: int = self._file.write(data)
-        self._at += count
-        return count
-
-    def flush(self) -> None:
-        if not self._file.closed:
-            self._file.flush()
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while rest:
+            done = _write_some(self._file, rest)
+            self._at += done
+            rest = rest[done:]
+        return size
 
     def close(self) -> None:
         try:
@@ -347,11 +364,7 @@ class _Parquet:
         try:
             self._writer = pq.ParquetWriter(file, schema, compression="zstd")
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-            text = (
-                f"{path.name}: Parquet does not support a column's type ({error}); use "
-                "--to FILE.arrow, --profile spark, or --types COLUMN=string"
-            )
-            raise SchemaError(text) from error
+            raise _unsupported(path, schema, error) from error
 
     def write(self, batch: Any) -> None:
         # The schema must equal the file's schema, including metadata.
@@ -366,6 +379,35 @@ class _Parquet:
         with contextlib.suppress(Exception):
             self._writer.close()
         self._writer.is_open = False
+
+
+def _unsupported(path: Path, schema: pa.Schema, error: Exception) -> SchemaError:
+    """The error of a schema that Parquet does not have. Names the first such column."""
+    import pyarrow.parquet as pq
+
+    for field in schema:
+        try:
+            pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            names = [(schema.metadata or {}).get(key) for key in _TABLE]
+            table = ".".join(name.decode() for name in names if name)
+            column = f"{table}.{field.name}" if table else field.name
+            text = (
+                f"{column}: {path.name} cannot hold {field.type}, because Parquet has no "
+                "such type"
+            )
+            remedies = (
+                Remedy("types", column, "string"),
+                Remedy("profile", None, "spark"),
+            )
+            advice = "; write an Arrow file, --to FILE.arrow, or choose "
+            return SchemaError(
+                text, table=table, column=field.name, remedies=remedies, advice=advice
+            )
+    return SchemaError(f"{path.name}: Parquet does not support the schema ({error})")
+
+
+_TABLE = (b"pg.schema", b"pg.table")
 
 
 class _Arrow:
@@ -384,17 +426,62 @@ class _Arrow:
             self._writer.close()
 
 
+def _write_some(file: Any, data: memoryview) -> int:
+    """Writes a part of the data, and returns its size."""
+    done: int | None = file.write(data)
+    if done is None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return done
+
+
 class Json:
-    """JSON lines into a binary file."""
+    """JSON lines into a binary file. Counts the lines that the file has taken."""
 
     def __init__(self, file: Any, path: Path | None = None, schema: Any = None) -> None:
         del path, schema
         self._file = file
+        self._held: list[bytes] = []
+        self._size = 0
+        self._rows = 0
+        self._is_cut = False
 
     def write(self, batch: Any) -> None:
         """Adds a line for each row of a `walrow.Batch`."""
         for line in jsonlines.lines(batch):
-            self._file.write(line.encode())
+            data = line.encode()
+            self._held.append(data)
+            self._size += len(data)
+            if self._size >= _BLOCK:
+                self._flush()
+        self._flush()
+
+    def _flush(self) -> None:
+        rest = memoryview(b"".join(self._held))
+        self._held, self._size = [], 0
+        while rest:
+            before = self._position()
+            try:
+                done = _write_some(self._file, rest)
+            except OSError:
+                # A stream may have taken a part before it failed.
+                self._add(rest[: self._position() - before])
+                raise
+            self._add(rest[:done])
+            rest = rest[done:]
+
+    def _position(self) -> int:
+        return self._file.tell() if isinstance(self._file, _Stream) else 0
+
+    def _add(self, data: memoryview) -> None:
+        if data:
+            # A line contains no other line feed.
+            self._rows += bytes(data).count(b"\n")
+            self._is_cut = bytes(data[-1:]) != b"\n"
+
+    def written(self) -> str:
+        """Says what the file has taken."""
+        rows = f"{count(self._rows, 'row')} before the error were written"
+        return rows + (", and a part of the next one" if self._is_cut else "")
 
     def close(self) -> None:
         """Leaves the file to its owner."""
@@ -403,5 +490,8 @@ class Json:
     def abandon(self) -> None:
         """Leaves the file to its owner."""
 
+
+#: Bytes of lines that are written together.
+_BLOCK = 64 << 10
 
 _WRITERS: dict[str, Any] = {"parquet": _Parquet, "arrow": _Arrow, "json": Json}

@@ -1,4 +1,4 @@
-"""Input of commands: a file, a URL or stdin, with progress on a terminal.
+"""Input of commands: files, URLs or stdin, with progress on a terminal.
 
 An output that is also an input is refused before anything is written.
 """
@@ -16,83 +16,84 @@ import click
 
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
+from walrow.conninfo import without_credentials
+from walrow.errors import Error
+from walrow.sources import Chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from walrow.typing import Framing
 
-BLOCK = 8 << 20
-
-
-def _readable(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """Refuses unreadable input before any work is done."""
-    if value != "-" and "://" not in value:
-        path = Path(value)
-        if path.is_dir():
-            text = f"{value} is a directory"
-            raise click.BadParameter(text)
-        if not path.exists():
-            text = f"{value} does not exist"
-            raise click.BadParameter(text)
-    return value
-
-
-#: A file's path, a URL, or `-` for stdin.
-file = click.argument("file", callback=_readable)
+#: Paths, URLs, or `-` for stdin.
+files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 framing = library_option(
     "framing",
-    "wire: the bytes of the connection. copydata: FILE is one CopyData payload. "
-    "message: FILE is one pgoutput message.",
+    "wire: the bytes of the connection. recvlogical: a file of pg_recvlogical. copydata: "
+    "FILE is one CopyData payload. message: FILE is one pgoutput message. Default: wire "
+    "or recvlogical, recognised from the first bytes.",
 )
 
 
 @contextlib.contextmanager
 def opened(
-    name: str,
-    framing: Framing = "wire",
+    names: Sequence[str],
+    framing: Framing | None = None,
     *,
     show: bool = True,
     outputs: Iterable[str | Path] = ("-",),
     beside: Iterable[Path] = (),
 ) -> Iterator[Blocks]:
-    """Opens a source and yields its chunks for `walrow.read` and `walrow.messages`.
+    """Opens sources and yields their chunks for `walrow.Reader` and `Frames`.
 
     Args:
-        name: The path, URL or `-`.
-        framing: With framings other than wire, the file is one chunk.
+        names: Paths, directories, patterns, URLs or `-`. Together, they are one stream.
+        framing: With framings of chunks, the input is one chunk.
         show: Whether to show progress, if stderr is a terminal.
         outputs: The outputs of the command: paths, or `-` for stdout.
         beside: Other files that the command reads.
 
     Raises:
-        click.UsageError: An output is also an input.
+        click.UsageError: An output is also an input, or an input does not exist.
     """
+    # Unbuffered, so that available data is shown without delay.
+    stdin: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+    sources = [stdin if name == "-" else name for name in names]
+    joined = framing in {"copydata", "message"}
+    bar = _Bar()
     with contextlib.ExitStack() as stack:
-        if name == "-":
-            # Unbuffered, so that available data is shown without delay.
-            stream: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
-            size = None
-        elif "://" in name:
-            stream = stack.enter_context(_url(name))
-            size = None
-        else:
-            stream = stack.enter_context(Path(name).open("rb", buffering=0))
-            size = Path(name).stat().st_size
-        inputs = {"stdin" if name == "-" else name: stream}
-        inputs |= {path: path for path in _local_parts(name)}
+        try:
+            chunks = Chunks(
+                sources, framing="wire" if joined else framing, progress=bar.advance
+            )
+        except (FileNotFoundError, NotADirectoryError) as error:
+            text = f"{error.filename} does not exist" if error.filename else str(error)
+            raise click.UsageError(text) from None
+        stack.callback(chunks.close)
+        inputs: dict[str, Any] = {"stdin": stdin} if "-" in names else {}
+        inputs |= _local_parts(chunks.files)
         _refuse_inputs(outputs, inputs | {str(path): path for path in beside})
-        tell = None
         if show and sys.stderr.isatty():
-            tell = stack.enter_context(_progress(name, size))
-        yield Blocks(stream, BLOCK if framing == "wire" else -1, tell)
+            stack.enter_context(bar.shown(names, chunks.files))
+        try:
+            yield Blocks(chunks, framing, joined=joined)
+        except Error as error:
+            if chunks.place is not None:
+                error.add_note(chunks.place)
+            raise
 
 
-def _local_parts(name: str) -> list[str]:
-    """The paths that a URL may lead to, each link of a chain: `zip://a.wire::file:///b.zip`."""
-    if "://" not in name:
-        return []
-    return [link.rpartition("://")[2] for link in name.split("::")]
+def _local_parts(files: Iterable[str]) -> dict[str, str]:
+    """Paths, and those that URLs may lead to, by the name that an error shows.
+
+    Each link of a chain may be a path: `zip://a.wire::file:///b.zip`.
+    """
+    parts: dict[str, str] = {}
+    for file in files:
+        *links, last = file.split("::") if "://" in file else [file]
+        parts |= {link: link.rpartition("://")[2] for link in links}
+        parts[without_credentials(file)] = last.rpartition("://")[2]
+    return parts
 
 
 def _refuse_inputs(outputs: Iterable[str | Path], inputs: Mapping[str, Any]) -> None:
@@ -120,63 +121,77 @@ def _regular(file: Any) -> os.stat_result | None:
 
 
 class Blocks:
-    """The contents of a file in blocks.
+    """The contents of the input in blocks, or in one block if a framing needs it.
 
     Attributes:
-        size: The number of bytes read so far.
+        size: The number of bytes so far, after decompression.
     """
 
     def __init__(
-        self, file: Any, block: int, tell: Callable[[int], None] | None
+        self, chunks: Chunks, framing: Framing | None, *, joined: bool
     ) -> None:
         self.size = 0
-        self._file = file
-        self._block = block
-        self._tell = tell
+        self._chunks = chunks
+        self._framing = framing
+        self._joined = joined
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Reads the blocks. With a block size of -1, the whole file is one block."""
-        while block := self._file.read(self._block):
+    @property
+    def framing(self) -> Framing | None:
+        """The framing. If it is recognised, it is None before the first block."""
+        return self._framing or self._chunks.framing
+
+    def __iter__(self) -> Iterator[Any]:
+        """Reads the blocks."""
+        blocks: Iterable[Any] = self._chunks
+        if self._joined:
+            blocks = filter(None, [b"".join(blocks)])
+        for block in blocks:
             self.size += len(block)
-            if self._tell is not None:
-                self._tell(len(block))
             yield block
 
 
-def _url(name: str) -> Any:
-    try:
-        import fsspec
-    except ImportError:
-        text = f"{name}: URLs need fsspec: pip install fsspec"
-        raise click.UsageError(text) from None
-    try:
-        return fsspec.open(name, "rb")
-    except (ValueError, ImportError) as error:
-        # The protocol is unknown, or its package is not installed.
-        text = f"{name}: {error}"
-        raise click.UsageError(text) from error
+class _Bar:
+    """Progress in bytes, before decompression."""
+
+    def __init__(self) -> None:
+        self._tell: Callable[[int], None] | None = None
+
+    def advance(self, count: int) -> None:
+        """Adds the size of a block."""
+        if self._tell is not None:
+            self._tell(count)
+
+    @contextlib.contextmanager
+    def shown(self, names: Sequence[str], files: Sequence[str]) -> Iterator[None]:
+        """Shows the progress."""
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        label = files[0] if len(files) == 1 else " ".join(names)
+        with Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        ) as progress:
+            total = _size(names, files)
+            task = progress.add_task(printable(Path(label).name), total=total)
+            self._tell = lambda count: progress.advance(task, count)
+            yield
 
 
-@contextlib.contextmanager
-def _progress(name: str, size: int | None) -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as progress:
-        task = progress.add_task(printable(Path(name).name), total=size)
-        yield lambda count: progress.advance(task, count)
+def _size(names: Sequence[str], files: Sequence[str]) -> int | None:
+    """The size of all files, if all of them are local."""
+    if "-" in names or any("://" in file for file in files):
+        return None
+    return sum(Path(file).stat().st_size for file in files)

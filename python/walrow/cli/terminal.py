@@ -53,6 +53,11 @@ class _JsonEscapes(dict[int, str]):
 _JSON_ESCAPES = _JsonEscapes()
 
 
+def count(number: int, what: str) -> str:
+    """Writes a number of things: `1 row`, `1,234 rows`."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def say(text: str) -> None:
     """Writes a line to stderr. All output to stderr uses this function."""
     if sys.stderr is not None:

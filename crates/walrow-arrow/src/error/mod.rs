@@ -59,9 +59,11 @@ pub enum ErrorKind {
     Schema(SchemaError),
     /// The options are invalid or contradict each other.
     Options(OptionsError),
-    /// The source ends inside a frame or a transaction. All rows before that were returned.
+    /// The stream ends inside a frame or a transaction. The rows of all complete transactions come
+    /// first. The LSN of its place is the position behind them.
     Unfinished,
-    /// The server ended the stream with an error. Open transactions are not returned.
+    /// The server ended the stream with an error. The rows of all complete transactions come first.
+    /// The LSN of its place is the position behind them.
     #[non_exhaustive]
     Server {
         /// Its SQLSTATE.
@@ -197,6 +199,11 @@ impl Error {
             },
             ErrorKind::Schema(SchemaError::TypeLimit { .. }) => {
                 "; read it as the server's text with "
+            }
+            ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => "; read both with ",
+            ErrorKind::Schema(SchemaError::NotInStream { .. }) => "; read no rows with ",
+            ErrorKind::Unfinished | ErrorKind::Server { .. } => {
+                "; take only the complete transactions with "
             }
             _ => "; choose ",
         }

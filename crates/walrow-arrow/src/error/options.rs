@@ -73,6 +73,20 @@ pub enum OptionsError {
     SideTableNotAlone,
     /// A schema without a table.
     SchemaWithoutTable,
+    /// Side tables have fixed columns.
+    SideTableColumns,
+    /// The wanted columns contain one that the declared schema lacks.
+    #[non_exhaustive]
+    ColumnNotInSchema {
+        /// The column.
+        column: String,
+    },
+    /// The declared schema has a column that is not among the wanted ones.
+    #[non_exhaustive]
+    SchemaColumnLeftOut {
+        /// The column.
+        column: String,
+    },
     /// Spark's types have no sentinels.
     SparkSentinel,
     /// A session's setting, or its value, is not supported.
@@ -136,6 +150,16 @@ impl fmt::Display for OptionsError {
                  infinite dates; choose \"null\" or a string type"
             }
             Self::Setting(error) => return write!(f, "session: {error}"),
+            Self::SideTableColumns => "columns: side tables have fixed columns",
+            Self::ColumnNotInSchema { column } => {
+                return write!(f, "columns: the schema has no column {column}");
+            }
+            Self::SchemaColumnLeftOut { column } => {
+                return write!(
+                    f,
+                    "columns: {column} is in the schema, so it must be in columns too"
+                );
+            }
             Self::RowsNotTaken => {
                 "rows are not handed out yet: flush, and take all batches, before the prepared \
                  transactions are saved"

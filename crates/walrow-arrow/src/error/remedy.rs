@@ -16,6 +16,8 @@ pub enum DecoderOption {
     BatchMemory,
     /// [`crate::DecoderBuilder::with_batch_rows`].
     BatchRows,
+    /// [`crate::DecoderBuilder::with_columns`].
+    Columns,
     /// [`crate::DecoderBuilder::with_late_start`].
     LateStart,
     /// [`crate::DecoderBuilder::with_message_limit`].
@@ -24,6 +26,8 @@ pub enum DecoderOption {
     Metadata,
     /// [`crate::DecoderBuilder::with_metadata_prefix`].
     MetadataPrefix,
+    /// [`crate::DecoderBuilder::with_missing_table`].
+    MissingTable,
     /// [`crate::DecoderBuilder::with_profile`].
     Profile,
     /// [`crate::DecoderBuilder::with_session`].
@@ -36,6 +40,8 @@ pub enum DecoderOption {
     SpoolMemory,
     /// [`crate::DecoderBuilder::with_type`].
     Types,
+    /// [`crate::DecoderBuilder::with_unfinished`].
+    Unfinished,
     /// [`crate::DecoderBuilder::with_unrepresentable`], and with a key
     /// [`crate::DecoderBuilder::with_column_unrepresentable`].
     Unrepresentable,
@@ -48,16 +54,19 @@ impl DecoderOption {
             Self::BatchBytes => "batch_bytes",
             Self::BatchMemory => "batch_memory",
             Self::BatchRows => "batch_rows",
+            Self::Columns => "columns",
             Self::LateStart => "late_start",
             Self::MessageLimit => "message_limit",
             Self::Metadata => "metadata",
             Self::MetadataPrefix => "metadata_prefix",
+            Self::MissingTable => "missing_table",
             Self::Profile => "profile",
             Self::Session => "session",
             Self::SideTables => "side_tables",
             Self::Spool => "spool",
             Self::SpoolMemory => "spool_memory",
             Self::Types => "types",
+            Self::Unfinished => "unfinished",
             Self::Unrepresentable => "unrepresentable",
         }
     }

@@ -1,6 +1,7 @@
 //! What is wrong with a table, its columns or their types.
 
 use crate::arrow_type::ArrowTypeName;
+use crate::error::remedy::DecoderOption;
 use arrow_schema::DataType;
 use std::fmt;
 
@@ -13,6 +14,32 @@ pub enum SchemaError {
     NotInStream {
         /// Its name as it was given.
         table: String,
+        /// The tables of the stream with similar names.
+        suggestions: Vec<String>,
+    },
+    /// The key of an option names no column of the stream, and no type.
+    #[non_exhaustive]
+    NoColumn {
+        /// The option.
+        option: DecoderOption,
+        /// The key.
+        key: String,
+        /// The columns of the stream with similar names.
+        suggestions: Vec<String>,
+    },
+    /// No type holds the values of two versions of the column.
+    #[non_exhaustive]
+    VersionsDiffer {
+        /// Where each version comes from, and its type.
+        versions: [(String, DataType); 2],
+    },
+    /// A version of the table has columns that the given schema lacks.
+    #[non_exhaustive]
+    ColumnsNotInSchema {
+        /// The columns.
+        columns: Vec<String>,
+        /// The number of the relation version.
+        version: u32,
     },
     /// The chosen table is not in the catalog.
     #[non_exhaustive]
@@ -84,7 +111,48 @@ impl SchemaError {
 impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotInStream { table } => return write!(f, "no table {table} in the stream"),
+            Self::NotInStream { table, suggestions } => {
+                write!(f, "no table {table} in the stream")?;
+                return write_suggestions(f, suggestions);
+            }
+            Self::NoColumn {
+                option,
+                key,
+                suggestions,
+            } => {
+                let or_type = match option {
+                    DecoderOption::Columns => "",
+                    _ => " or type",
+                };
+                write!(
+                    f,
+                    "{}: no column{or_type} {key} in the stream",
+                    option.name()
+                )?;
+                return write_suggestions(f, suggestions);
+            }
+            Self::VersionsDiffer { versions } => {
+                let [(one, one_type), (other, other_type)] = versions;
+                let (one_type, other_type) = (ArrowTypeName(one_type), ArrowTypeName(other_type));
+                return write!(
+                    f,
+                    "is {one_type} in one version ({one}) and {other_type} in another ({other}), \
+                     and no type for both is known"
+                );
+            }
+            Self::ColumnsNotInSchema { columns, .. } => {
+                let s = if columns.len() == 1 { "" } else { "s" };
+                let shown = columns.get(..MOST_SHOWN).unwrap_or(columns).join(", ");
+                let more = match columns.len().saturating_sub(MOST_SHOWN) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                return write!(
+                    f,
+                    "this version of the table has the column{s} {shown}{more}, which the schema \
+                     lacks; give a schema of all versions, or name the wanted columns with columns"
+                );
+            }
             Self::NotInCatalog { table } => return write!(f, "no table {table} in the catalog"),
             Self::Ambiguous { tables } => return write_ambiguous(f, tables),
             Self::SideTableName { table } => {
@@ -132,6 +200,19 @@ impl fmt::Display for SchemaError {
                 return write!(f, "{limit}{advice}");
             }
         })
+    }
+}
+
+/// The maximum number of columns that an error lists.
+const MOST_SHOWN: usize = 5;
+
+fn write_suggestions(f: &mut fmt::Formatter<'_>, suggestions: &[String]) -> fmt::Result {
+    match suggestions {
+        [] => Ok(()),
+        [others @ .., last] if !others.is_empty() => {
+            write!(f, "; did you mean {} or {last}?", others.join(", "))
+        }
+        [only, ..] => write!(f, "; did you mean {only}?"),
     }
 }
 

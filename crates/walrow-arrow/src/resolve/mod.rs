@@ -9,6 +9,7 @@ use crate::error::{Conversion, Error, ErrorKind, OptionsError, Remedy, SchemaErr
 use crate::forms::{self, Extension, Form, Target};
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
+use crate::table_name::names_column;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field};
 use catalog::ColumnType;
@@ -37,6 +38,8 @@ pub(crate) struct Resolver {
     pub(crate) settings: SessionSettings,
     catalog: Arc<Catalog>,
     types: HashMap<String, DataType>,
+    /// The keys of the wanted columns. `None` for all columns.
+    columns: Option<Vec<String>>,
     unrepresentable: OnUnrepresentable,
     column_unrepresentable: HashMap<String, OnUnrepresentable>,
 }
@@ -49,6 +52,7 @@ impl Resolver {
             settings: options.session,
             catalog: Arc::clone(&options.catalog),
             types: options.types.clone(),
+            columns: options.columns.clone(),
             unrepresentable: options.unrepresentable,
             column_unrepresentable: options.column_unrepresentable.clone(),
         }
@@ -146,6 +150,25 @@ impl Resolver {
             pg_type,
             form,
         })
+    }
+
+    /// Whether this is the name of a type: built in, of an extension, or in the catalog.
+    pub(crate) fn knows_type(&self, name: &str) -> bool {
+        catalog::all_named(&self.catalog, name, -1).next().is_some()
+    }
+
+    /// Whether the options name the wanted columns.
+    pub(crate) const fn has_columns(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Whether the relation's column is wanted.
+    pub(crate) fn wants(&self, relation: &Relation, column: &Column) -> bool {
+        let (namespace, table) = (&relation.namespace, &relation.name);
+        let names = |key: &String| names_column(key, namespace, table, &column.name);
+        self.columns
+            .as_ref()
+            .is_none_or(|keys| keys.iter().any(names))
     }
 
     /// The policy for a column's values that Arrow cannot hold.

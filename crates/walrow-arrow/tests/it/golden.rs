@@ -7,7 +7,9 @@
 
 use arrow_array::RecordBatch;
 use std::collections::BTreeMap;
-use walrow_arrow::{Decoder, DecoderBuilder, Error, ErrorKind, OnUnrepresentable, Profile};
+use walrow_arrow::{
+    Decoder, DecoderBuilder, Error, ErrorKind, OnUnfinished, OnUnrepresentable, Profile,
+};
 use walrow_testkit::{Capture, captures, in_chunks, walk};
 
 /// All batches of a stream that comes in these pieces, and what ended it.
@@ -61,13 +63,71 @@ fn lenient() -> DecoderBuilder {
     DecoderBuilder::new().with_unrepresentable(OnUnrepresentable::Null)
 }
 
+/// How a stream ends.
+#[derive(Clone, Debug, PartialEq)]
+enum End {
+    Whole,
+    Unfinished,
+    Server(String),
+    Other(Error),
+}
+
+impl End {
+    fn of(end: Result<(), Error>) -> Self {
+        match end {
+            Ok(()) => Self::Whole,
+            Err(error) => match error.kind() {
+                ErrorKind::Unfinished => Self::Unfinished,
+                ErrorKind::Server { sqlstate, .. } => Self::Server(sqlstate.clone()),
+                _ => Self::Other(error),
+            },
+        }
+    }
+
+    /// The end of these bytes, from the letters of their frames and messages alone.
+    fn expected(bytes: &[u8]) -> Self {
+        let (mut rest, mut is_open, mut sqlstate) = (bytes, false, None);
+        while let Some(size) = walrow_wire::Frame::size(rest).unwrap() {
+            let Some((frame, behind)) = rest.split_at_checked(size) else {
+                break;
+            };
+            rest = behind;
+            match (frame[0], frame.get(5), frame.get(30)) {
+                (b'W', ..) => (is_open, sqlstate) = (false, None),
+                (b'E', ..) => {
+                    let mut fields = frame[5..].split(|byte| *byte == 0);
+                    let code = fields.find_map(|field| field.strip_prefix(b"C")).unwrap();
+                    let code = String::from_utf8(code.to_vec()).unwrap();
+                    (is_open, sqlstate) = (false, Some(code));
+                }
+                // Begin, Stream Start, Begin Prepare.
+                (b'd', Some(b'w'), Some(b'B' | b'S' | b'b')) => is_open = true,
+                // Commit, Stream Stop, Prepare.
+                (b'd', Some(b'w'), Some(b'C' | b'E' | b'P')) => is_open = false,
+                _ => {}
+            }
+        }
+        match sqlstate {
+            Some(sqlstate) => Self::Server(sqlstate),
+            None if is_open || !rest.is_empty() => Self::Unfinished,
+            None => Self::Whole,
+        }
+    }
+}
+
 #[test]
 fn every_capture_is_read_but_physical_ones() {
-    let mut physical = 0;
+    let (mut physical, mut broken) = (0, 0);
     for capture in captures() {
-        let (_, end) = decode(lenient(), [&*capture.bytes]);
+        let (batches, end) = decode(lenient(), [&*capture.bytes]);
         if !capture.is_physical() {
-            assert_eq!(end, Ok(()), "{}", capture.name);
+            let expected = End::expected(&capture.bytes);
+            broken += usize::from(expected != End::Whole);
+            assert_eq!(End::of(end), expected, "{}", capture.name);
+            // Unless the caller ignores the end.
+            let ignoring = lenient().with_unfinished(OnUnfinished::Ignore);
+            let ignored = decode(ignoring, [&*capture.bytes]);
+            assert_eq!(ignored, (batches, Ok(())), "{}", capture.name);
             continue;
         }
         let error = end.unwrap_err();
@@ -81,6 +141,7 @@ fn every_capture_is_read_but_physical_ones() {
         physical += 1;
     }
     assert!(physical >= 2, "{physical} physical captures");
+    assert!(broken >= 5, "{broken} captures that the server ended");
 }
 
 /// A history gives the same committed rows however the server sent it: whole, in chunks while it
@@ -219,10 +280,11 @@ fn batches_do_not_depend_on_the_cut() {
         for profile in [Profile::Arrow, Profile::Text] {
             let builder = || lenient().with_profile(profile).with_batch_rows(3);
             let (whole, end) = decode(builder(), [&*capture.bytes]);
-            assert_eq!(end, Ok(()), "{}", capture.name);
+            let expected = End::expected(&capture.bytes);
+            assert_eq!(End::of(end.clone()), expected, "{}", capture.name);
             for sizes in [&[1][..], &[7], &[30, 1, 1000], &[65_536]] {
-                let (cut, end) = decode(builder(), in_chunks(&capture.bytes, sizes));
-                assert_eq!(end, Ok(()), "{} in pieces of {sizes:?}", capture.name);
+                let (cut, cut_end) = decode(builder(), in_chunks(&capture.bytes, sizes));
+                assert_eq!(cut_end, end, "{} in pieces of {sizes:?}", capture.name);
                 assert_eq!(cut, whole, "{} in pieces of {sizes:?}", capture.name);
             }
         }
@@ -258,7 +320,7 @@ fn text_and_binary_of_one_history_are_identical() {
         for profile in [Profile::Arrow, Profile::Spark, Profile::Text] {
             let of = |bytes: &[u8]| decode(lenient().with_profile(profile), [bytes]);
             let ((text, text_end), (binary, binary_end)) = (of(text), of(binary));
-            assert_eq!(text_end, binary_end, "{stem}");
+            assert_eq!(End::of(text_end), End::of(binary_end), "{stem}");
             assert_eq!(text.len(), binary.len(), "{stem}");
             for ((table, text), (_, binary)) in text.iter().zip(&binary) {
                 assert_eq!(text.schema(), binary.schema(), "{stem} {table}");
@@ -290,10 +352,11 @@ fn text_and_binary_of_one_history_are_identical() {
     assert!(pairs > 60, "{pairs} pairs");
 }
 
-/// Cut off anywhere, a stream gives the batches of the transactions that are whole, and no error.
+/// Cut off anywhere, a stream gives the batches of the transactions that are whole. Then it is an
+/// error, unless it is cut between two transactions.
 #[test]
-fn cut_captures_end_clean() {
-    let mut cuts = 0;
+fn cut_captures_end_as_they_are_cut() {
+    let (mut cuts, mut errors) = (0, 0);
     for capture in captures() {
         let bytes = &*capture.bytes;
         let places: Vec<usize> = if bytes.len() <= 8 << 10 {
@@ -311,11 +374,18 @@ fn cut_captures_end_clean() {
                 .step_by(1 + bytes.len() / (64 << 10))
                 .collect()
         };
-        let (whole, end) = decode(lenient(), [bytes]);
+        let (whole, _) = decode(lenient(), [bytes]);
         for place in places {
             let (rows, cut_end) = decode(lenient(), [&bytes[..place.min(bytes.len())]]);
-            if end.is_ok() {
-                assert_eq!(cut_end, Ok(()), "{} cut at {place}", capture.name);
+            if !capture.is_physical() {
+                let expected = End::expected(&bytes[..place.min(bytes.len())]);
+                errors += usize::from(expected == End::Unfinished);
+                assert_eq!(
+                    End::of(cut_end),
+                    expected,
+                    "{} cut at {place}",
+                    capture.name
+                );
             }
             let count = |batches: &[(String, RecordBatch)]| {
                 batches
@@ -332,6 +402,7 @@ fn cut_captures_end_clean() {
         }
     }
     assert!(cuts > 50_000, "{cuts} cuts");
+    assert!(errors > cuts / 2, "{errors} errors at {cuts} cuts");
 }
 
 /// Any one byte changed: rows, or an error, and nothing worse.

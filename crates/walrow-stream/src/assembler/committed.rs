@@ -90,7 +90,7 @@ impl Assembler {
 impl Core {
     /// The transaction, and the error that stopped this assembler while it skipped it.
     fn take_transaction(&mut self, input: &mut &[u8]) -> Option<(Self, Option<Error>)> {
-        let header = self.frames.header();
+        let framing = self.frames.framing();
         let Phase::Reading(reading) = &mut self.phase else {
             return None;
         };
@@ -106,7 +106,7 @@ impl Core {
                 *input = run.behind;
                 self.frames.skip(run.fed);
                 *reading = Reading::of(Spooling {
-                    reader: SpoolReader::new(spooled, header),
+                    reader: SpoolReader::new(spooled, framing),
                     ..Spooling::default()
                 });
             }
@@ -134,7 +134,7 @@ impl Core {
         };
         let reader = std::mem::take(&mut spooling.reader);
         let phase = Phase::Reading(Reading::of(Spooling {
-            reader: SpoolReader::new(reader.into_spooled(), header),
+            reader: SpoolReader::new(reader.into_spooled(), framing),
             streamed: spooling.streamed,
             aborted: spooling.aborted.clone(),
             ..Spooling::default()

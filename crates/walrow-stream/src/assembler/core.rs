@@ -8,7 +8,7 @@ use super::session::Session;
 use crate::error::{Error, ErrorKind, Fault, INSIDE, OUTSIDE};
 use crate::frames::{Frames, Place};
 use crate::relation::Relation;
-use crate::transaction::{Change, Context, Event, Message, Unread};
+use crate::transaction::{Change, Context, Event, Message, Transaction, Unread};
 use std::sync::Arc;
 use walrow_wire::{self as wire, LogicalMessage, Peek};
 
@@ -45,6 +45,9 @@ impl Core {
     pub(super) fn drop_session(&mut self) {
         self.drop_open();
         self.session.relations.clear();
+        if let Some(unmarked) = &mut self.session.unmarked {
+            unmarked.begin_session();
+        }
     }
 
     /// Drops open transactions: the server sends them again, or they are no longer needed.
@@ -177,8 +180,14 @@ impl Core {
                 Next::Message(At { frame, offset }, true)
             }
             Found::Committed(mut reading) => {
-                let end = self.session.transaction.end_lsn;
-                reading.skipped |= self.session.start.has_delivered(end);
+                let Transaction {
+                    xid,
+                    commit_lsn,
+                    end_lsn,
+                    ..
+                } = self.session.transaction;
+                reading.skipped |= self.session.start.has_delivered(end_lsn);
+                reading.skipped |= self.session.commits(xid, commit_lsn, reading.skipped);
                 self.context = Context {
                     in_stream: reading.is_streamed(),
                     header: self.frames.header(),

@@ -21,8 +21,10 @@ mod core;
 mod prepared;
 mod read;
 mod reading;
+mod reconnect;
 mod search;
 mod session;
+mod unmarked;
 
 use self::core::{Core, Phase};
 use self::search::Search;
@@ -54,12 +56,18 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// An assembler for chunks in this framing. [`Framing::append`] makes them wire frames.
+    /// An assembler for input in this framing. Chunks must be wire frames: [`Framing::append`]
+    /// makes them. Offsets count the bytes of the chunks.
     ///
-    /// The framing only affects offsets: they count the bytes of the chunks.
+    /// A file of `pg_recvlogical` ([`Framing::Recvlogical`]) does not mark where a session begins.
+    /// The assembler finds it where messages are sent again after a reconnect, and skips
+    /// transactions and non-transactional messages that it returned before.
     pub fn new(framing: Framing) -> Self {
         let mut assembler = Self::default();
         assembler.core.frames = Frames::new(framing);
+        if framing == Framing::Recvlogical {
+            assembler.core.session.unmarked = Some(Box::default());
+        }
         assembler
     }
 
@@ -145,6 +153,15 @@ impl Assembler {
         self.core.session.undecided.unprepared
     }
 
+    /// Counts the transactions that were skipped because they came again after a reconnect.
+    ///
+    /// Only in [`Framing::Recvlogical`]. Other framings mark sessions, and only
+    /// [`Assembler::with_start`] skips transactions.
+    pub fn repeated_transactions(&self) -> u64 {
+        let unmarked = self.core.session.unmarked.as_ref();
+        unmarked.map_or(0, |it| it.repeated)
+    }
+
     /// Begins a new server session: drops open transactions and all relations, and keeps prepared
     /// transactions.
     ///
@@ -159,6 +176,11 @@ impl Assembler {
     /// called when [`Event::Relation`] returns the version.
     pub fn leave_out(&mut self, version: u32) {
         self.core.session.relations.leave_out(version);
+    }
+
+    /// The streamed transactions that are open between two chunks, by ID.
+    pub fn streamed(&self) -> impl Iterator<Item = Xid> {
+        self.core.session.undecided.streamed()
     }
 
     /// The prepared transactions that are not yet committed or rolled back, with their IDs.

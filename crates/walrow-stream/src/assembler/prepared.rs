@@ -14,8 +14,8 @@ use crate::transaction::{Event, Prepared};
 use crate::undecided::{Earlier, Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
-    BackendMessage, BeginPrepare, Columns, CopyBothResponse, CopyData, LogicalMessage, Lsn,
-    Message, Peek, PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
+    BackendMessage, BeginPrepare, Columns, CopyBothResponse, CopyData, Framing, LogicalMessage,
+    Lsn, Message, Peek, PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
 };
 
 /// Bytes of messages that are collected before they are written.
@@ -104,7 +104,7 @@ fn save(undecided: &mut Undecided, encoding: Encoding, out: &mut dyn Write) -> i
         for relation in open.inherited.values() {
             put_relation(relation, open, encoding, &mut bytes);
         }
-        let mut reader = SpoolReader::new(spools.take(open.spool), 0);
+        let mut reader = SpoolReader::new(spools.take(open.spool), Framing::Wire);
         let written = put_frames(&mut reader, open, &mut bytes, out);
         open.spool = spools.adopt(reader.into_spooled());
         written?;
@@ -328,6 +328,7 @@ mod tests {
                 // Not used after the prepare.
                 promotions: _,
                 relation: _,
+                since: _,
             } = open;
             (transaction.clone(), *streamed, *lost)
         };

@@ -5,7 +5,7 @@ use crate::relation::Promotions;
 use crate::spool::SpoolReader;
 use crate::undecided::Open;
 use std::collections::HashSet;
-use walrow_wire::Xid;
+use walrow_wire::{Framing, Xid};
 
 /// The committed transaction that is being read.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Reading {
 
 impl Session {
     /// Starts to read a streamed or prepared transaction that was committed.
-    pub(super) fn enter(&mut self, open: Open, header: usize) -> Reading {
+    pub(super) fn enter(&mut self, open: Open, framing: Framing) -> Reading {
         let spooled = self.undecided.spools.take(open.spool);
         self.relations.enter(open.inherited);
         // Definitions of a prepared transaction are already the session's, or never will be.
@@ -67,7 +67,7 @@ impl Session {
         Reading {
             skipped: open.lost,
             ..Reading::of(Spooling {
-                reader: SpoolReader::new(spooled, header),
+                reader: SpoolReader::new(spooled, framing),
                 streamed: open.streamed,
                 aborted: open.aborted,
                 promotions,

@@ -193,6 +193,9 @@ impl Searcher<'_> {
     ) -> Result<Option<Found<'i>>, Error> {
         let span = self.span(self.frames.completed().len());
         let frame = self.frames.completed();
+        if self.session.begins_unmarked(self.search, frame) {
+            return Ok(Some(Found::SessionStart));
+        }
         let at = |fault: Fault| fault.at(self.frames, span.offset);
         let step = match Peek::new(frame) {
             Some(peek) => self.session.step(self.search, &peek),
@@ -256,7 +259,7 @@ impl Searcher<'_> {
 
     /// The result of a step whose frame was taken.
     fn found<'i>(&mut self, step: Step, place: Place<'i>, offset: u64) -> Option<Found<'i>> {
-        let header = self.frames.header();
+        let framing = self.frames.framing();
         Some(match step {
             Step::Keep | Step::Pass => return None,
             Step::SessionStart => Found::SessionStart,
@@ -269,11 +272,11 @@ impl Searcher<'_> {
                     _ => Spooled::default(),
                 };
                 Found::Committed(Reading::of(Spooling {
-                    reader: SpoolReader::new(spooled, header),
+                    reader: SpoolReader::new(spooled, framing),
                     ..Spooling::default()
                 }))
             }
-            Step::CommitOf(open) => Found::Committed(self.session.enter(*open, header)),
+            Step::CommitOf(open) => Found::Committed(self.session.enter(*open, framing)),
         })
     }
 
@@ -310,7 +313,7 @@ impl Search {
 }
 
 impl Session {
-    fn drop_all(&mut self, search: &mut Search) {
+    pub(super) fn drop_all(&mut self, search: &mut Search) {
         self.drop_open(search);
         self.relations.clear();
     }
@@ -426,11 +429,16 @@ impl Session {
             undecided,
             relations,
             start,
+            unmarked,
             ..
         } = self;
         match parse(peek, false)? {
             Message::Message(message)
-                if start.has_delivered(message.lsn) && !message.transactional => {}
+                if !message.transactional
+                    && (start.has_delivered(message.lsn)
+                        || unmarked
+                            .as_mut()
+                            .is_some_and(|it| it.repeats(0, message.lsn))) => {}
             Message::Message(_) => return Ok(Step::Message),
             Message::Relation(relation) => relations.define(&relation, Announce::No)?,
             Message::Type(message) => relations.define_type(&message)?,
@@ -448,10 +456,15 @@ impl Session {
                 *search = Search::Block(undecided.begin_prepare(&begin).map_err(near)?);
             }
             Message::CommitPrepared(commit) => {
-                let delivered = start.has_delivered(commit.end_lsn);
+                let repeated = unmarked
+                    .as_ref()
+                    .is_some_and(|it| it.has_returned(commit.xid, commit.commit_lsn));
+                let delivered = repeated || start.has_delivered(commit.end_lsn);
                 if let Some(open) = undecided.commit_prepared(&commit, delivered)? {
                     return Ok(Step::CommitOf(open));
                 }
+                // Its rows did not come again.
+                self.commits(commit.xid, commit.commit_lsn, !repeated);
             }
             Message::Prepare(prepare) => undecided.prepare_empty(&prepare)?,
             Message::RollbackPrepared(rollback) => undecided.rollback_prepared(&rollback)?,

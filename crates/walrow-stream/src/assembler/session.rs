@@ -1,5 +1,6 @@
 //! State that outlives a transaction: the server's session and the prepared transactions.
 
+use super::unmarked::Unmarked;
 use crate::relation::Relations;
 use crate::transaction::Transaction;
 use crate::undecided::Undecided;
@@ -14,6 +15,8 @@ pub(super) struct Session {
     pub(super) relations: Relations,
     pub(super) start: Start,
     pub(super) sqlstate: String,
+    /// Only if the stream does not mark where sessions begin.
+    pub(super) unmarked: Option<Box<Unmarked>>,
 }
 
 /// The LSN up to which everything was delivered before; 0/0 for nothing.

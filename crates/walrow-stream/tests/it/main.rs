@@ -3,6 +3,7 @@
 mod lines;
 mod prepared;
 mod properties;
+mod recvlogical;
 mod spool;
 mod streamed;
 mod transactions;

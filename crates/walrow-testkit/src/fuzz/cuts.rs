@@ -7,7 +7,7 @@ use walrow_arrow::Batch;
 /// A stream gives the same batches and the same end however it is cut.
 ///
 /// The first byte chooses the options, the next two the sizes of the pieces, the rest is the
-/// stream.
+/// stream: of a connection or, by a bit of the first byte, of `pg_recvlogical`.
 pub fn cuts(data: &[u8]) {
     let Some((&[choice, first, second], stream)) = data.split_first_chunk::<3>() else {
         return;

@@ -1,6 +1,7 @@
 //! Decodes a stream in pieces, with options that a byte chooses.
 
 use walrow_arrow::{Batch, DecoderBuilder, Error, OnUnrepresentable, Profile};
+use walrow_wire::Framing;
 
 /// Options by a byte's low bits.
 pub(super) fn options(choice: u8) -> DecoderBuilder {
@@ -15,10 +16,16 @@ pub(super) fn options(choice: u8) -> DecoderBuilder {
         OnUnrepresentable::Null
     };
     let rows = if choice & 8 == 0 { 3 } else { 1_000 };
+    let framing = if choice & 16 == 0 {
+        Framing::Wire
+    } else {
+        Framing::Recvlogical
+    };
     DecoderBuilder::new()
         .with_profile(profile)
         .with_unrepresentable(policy)
         .with_batch_rows(rows)
+        .with_framing(framing)
 }
 
 /// All batches of a stream in these pieces, and the error that ended it.

@@ -3,12 +3,14 @@
 use super::frames;
 use crate::history::Expected;
 use crate::reference::committed;
-use crate::{History, in_chunks};
+use crate::{History, in_chunks, in_recvlogical};
 use arbitrary::Unstructured;
 use walrow_stream::{Assembler, ErrorKind, Event, RowChange};
+use walrow_wire::Framing;
 
 /// Both deliveries give the history's transactions, in the slow reader and, with any cut, in the
-/// assembler. A broken stream is an error or a round trip.
+/// assembler. So do files of `pg_recvlogical`, which reconnected somewhere. A broken stream is an
+/// error or a round trip.
 pub fn histories(data: &[u8]) -> arbitrary::Result<()> {
     let mut u = Unstructured::new(data);
     let history: History = u.arbitrary()?;
@@ -20,8 +22,18 @@ pub fn histories(data: &[u8]) -> arbitrary::Result<()> {
         let committed = committed(&bytes).expect("a history's stream is valid");
         assert_eq!(committed.transactions, expected);
         assert_eq!(committed.notes, history.expected_notes());
-        let found = assembled(in_chunks(&bytes, &sizes)).expect("a history's stream is valid");
-        assert_eq!(found, expected.iter().map(summary).collect::<Vec<_>>());
+        let summaries: Vec<_> = expected.iter().map(summary).collect();
+        let found = assembled(Framing::Wire, in_chunks(&bytes, &sizes));
+        assert_eq!(found.as_ref(), Ok(&summaries));
+        let messages = in_recvlogical(&bytes);
+        let before = u.int_in_range(0..=messages.len())?;
+        let file = [messages[..before].concat(), messages.concat()].concat();
+        let found = assembled(Framing::Recvlogical, in_chunks(&file, &sizes));
+        assert_eq!(
+            found.as_ref(),
+            Ok(&summaries),
+            "reconnected after {before} messages"
+        );
         frames(&stream.broken(&mut u)?.bytes());
     }
     Ok(())
@@ -46,8 +58,11 @@ fn summary(transaction: &Expected) -> Summary {
     (xid, commit_lsn, end_lsn, changes.collect())
 }
 
-fn assembled<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Summary>, ErrorKind> {
-    let mut assembler = Assembler::default();
+fn assembled<'a>(
+    framing: Framing,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Vec<Summary>, ErrorKind> {
+    let mut assembler = Assembler::new(framing);
     let mut found: Vec<Summary> = Vec::new();
     for piece in pieces {
         let mut rest = piece;

@@ -2,6 +2,7 @@
 
 mod history;
 mod operations;
+mod recvlogical;
 mod reference;
 mod seeds;
 

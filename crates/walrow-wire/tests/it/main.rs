@@ -4,3 +4,4 @@ mod errors;
 mod golden;
 mod messages;
 mod properties;
+mod splitter;

@@ -41,7 +41,7 @@ pub(super) struct How {
 pub(super) struct Fault {
     pub(super) kind: String,
     pub(super) offset: Option<u64>,
-    lsn: Option<Lsn>,
+    pub(super) lsn: Option<Lsn>,
     table: Option<String>,
     column: Option<String>,
     /// Whether the stream itself is faulty.

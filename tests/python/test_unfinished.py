@@ -1,0 +1,167 @@
+"""Streams that end inside a frame or a transaction, or with an error of the server."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import walrow
+from captures import Capture, capture
+from rows import decode, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CUT = [
+    capture("rows"),
+    capture("streaming-interleaved"),
+    capture("two-phase"),
+    capture("two-phase-streaming", "binary"),
+    capture("sessions"),
+]
+BROKEN = [
+    (capture("error-terminated"), "57P01"),
+    (capture("error-binary", "binary"), "42883"),
+]
+
+
+def places(data: bytes) -> Iterator[tuple[int, bool]]:
+    """Where to cut a capture, and whether it is complete up to there."""
+    complete = True
+    opens = {"W": True, "B": False, "S": False, "b": False}
+    opens |= dict.fromkeys("CEP", True)
+    frames = list(walrow.messages(data, framing="wire"))
+    ends = list(accumulate(frame.size for frame in frames))
+    step = max(1, len(frames) // 150)
+    for place, (frame, end) in enumerate(zip(frames, ends, strict=True)):
+        kind = frame.message.kind if frame.message else frame.kind
+        if frame.message or kind == "W":
+            complete = opens.get(kind, complete)
+        if place % step == 0:
+            yield end, complete
+            yield end - 1, False
+            if end < len(data):
+                yield end + 1, False
+
+
+@pytest.mark.parametrize("cut", CUT, ids=str)
+def test_a_cut_stream_is_an_error_after_its_complete_transactions(cut: Capture) -> None:
+    data = cut.data
+    seen = set()
+    for place, complete in places(data):
+        seen.add(complete)
+        source = data[:place]
+        ignoring = walrow.read(source, unfinished="ignore")
+        wanted = outcome(ignoring)
+        assert wanted.error is None
+        assert ignoring.unfinished is not complete
+        found = outcome(walrow.read(source))
+        assert found.batches == wanted.batches
+        pushed = outcome(decode(walrow.Decoder(), [source]))
+        assert pushed == found
+        if complete:
+            assert found.error is None
+            continue
+        assert found.error
+        assert found.error[0] is walrow.UnfinishedError
+        assert 'with unfinished="ignore"' in found.error[1]
+    assert seen == {True, False}
+
+
+def test_the_error_says_how_far_the_stream_is_complete() -> None:
+    data = capture("rows").data
+    for source in (data[:-1], data[:-300]):
+        reader = walrow.read(source)
+        with pytest.raises(walrow.UnfinishedError) as caught:
+            list(reader)
+        assert caught.value.position == reader.position > 0
+        assert caught.value.offset is not None
+        assert 0 <= len(source) - caught.value.offset < 300
+        assert reader.unfinished
+        with pytest.raises(walrow.UnfinishedError):
+            next(reader)
+
+
+@pytest.mark.parametrize(("broken", "sqlstate"), BROKEN, ids=str)
+def test_a_server_error_is_an_error_after_complete_transactions(
+    broken: Capture, sqlstate: str
+) -> None:
+    ignoring = walrow.read(broken.data, unfinished="ignore")
+    wanted = outcome(ignoring)
+    assert wanted.error is None
+    assert ignoring.server_error == sqlstate
+    reader = walrow.read(broken.path)
+    batches: list[walrow.Batch] = []
+    with pytest.raises(walrow.ReplicationError, match=sqlstate) as caught:
+        batches.extend(reader)
+    assert outcome(batches).batches == wanted.batches
+    assert caught.value.sqlstate == sqlstate
+    assert caught.value.position == reader.position
+    assert caught.value.offset is not None
+    # The server's own text may contain a user's data.
+    for frame in walrow.messages(broken.data):
+        if frame.kind == "E":
+            assert frame.fields["M"] not in str(caught.value)
+
+
+def test_a_reader_as_an_arrow_stream_raises_too() -> None:
+    pa = pytest.importorskip("pyarrow")
+    data = capture("rows").data[:-60]
+    with pytest.raises(pa.ArrowInvalid, match="ends inside a frame or transaction"):
+        pa.table(walrow.read(data, table="public.item"))
+    table = pa.table(walrow.read(data, table="public.item", unfinished="ignore"))
+    assert (
+        0
+        < table.num_rows
+        < len(pa.table(walrow.read(capture("rows").path, table="item")))
+    )
+
+
+def test_flush_is_for_streams_that_go_on() -> None:
+    decoder = walrow.Decoder()
+    list(decoder.feed(capture("rows").data[:-60]))
+    list(decoder.flush())
+    list(decoder.feed(capture("rows").data[-60:]))
+    list(decoder.finish())
+
+
+def test_a_decoder_goes_on_after_the_error_of_a_new_session() -> None:
+    broken, whole = capture("error-terminated").data, capture("rows").data
+    found = outcome(walrow.read([broken, whole]))
+    assert found.error is None
+
+
+@pytest.mark.parametrize("name", ["streaming-interleaved", "two-phase"])
+def test_open_transactions_are_named_and_are_no_error(name: str) -> None:
+    open_at_some_place: list[Any] = []
+    data = capture(name).data
+    for place, complete in places(data):
+        reader = walrow.read(data[:place], unfinished="ignore")
+        list(reader)
+        if complete:
+            open_at_some_place += reader.open_transactions
+            decoder = walrow.Decoder()
+            list(decode(decoder, [data[:place]]))
+            assert decoder.open_transactions == reader.open_transactions
+            prepared = {each["xid"]: each["gid"] for each in decoder.prepared}
+            found = {each["xid"]: each["gid"] for each in decoder.open_transactions}
+            assert {x: g for x, g in found.items() if g is not None} == prepared
+    assert all(each["xid"] > 0 for each in open_at_some_place)
+    gids = {each["gid"] is None for each in open_at_some_place}
+    assert gids == ({True} if name.startswith("streaming") else {False})
+
+
+@pytest.mark.parametrize("option", ["unfinished", "missing_table"])
+def test_policies_are_checked(option: str) -> None:
+    with pytest.raises(walrow.OptionError, match=f"{option} must be error or ignore"):
+        walrow.Decoder(**{option: "never"})  # type: ignore[arg-type]
+
+
+def test_a_missing_table_may_be_ignored() -> None:
+    data = capture("rows").data
+    with pytest.raises(walrow.SchemaError, match=r"no table public\.gone"):
+        list(walrow.read(data, table="public.gone"))
+    reader = walrow.read(data, table="public.gone", missing_table="ignore")
+    assert list(reader) == []
