@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from servers import EmbeddedServer, run_sql, wheel_programs
+from servers import EmbeddedServer, run_sql
+from servers.embedded import wheel_programs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/from-a-server.md").read_text()
@@ -106,7 +107,7 @@ def test_the_page_runs_from_top_to_bottom(
     until(process, lambda: file.exists() and file.read_bytes().count(b"\nC\0") == 3)
     run(["/bin/bash", "-ec", decode], folder, environment)
     assert (folder / "orders.parquet").exists()
-    assert "public.orders 5" in run([sys.executable, "-c", read], folder, environment)
+    assert "public.orders 4" in run([sys.executable, "-c", read], folder, environment)
 
     assert follow in (ROOT / "examples/follow.py").read_text()
     seen = folder / "seen.txt"
