@@ -155,7 +155,9 @@ def test_stream_of_a_reader_that_is_at_its_end_is_an_error() -> None:
     pa = pytest.importorskip("pyarrow")
     reader = walrow.read(ROWS.path, table="item")
     assert pa.table(reader).num_rows == ITEM
-    with pytest.raises(pa.ArrowException, match="all batches of this reader were taken"):
+    with pytest.raises(
+        pa.ArrowException, match="all batches of this reader were taken"
+    ):
         pa.table(reader)
     assert list(reader) == []
 
