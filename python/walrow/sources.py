@@ -10,11 +10,10 @@ import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from walrow import compression
 from walrow.conninfo import is_conninfo, without_credentials
@@ -125,11 +124,13 @@ class Chunks:
         return [] if self._state.files is None else self._state.files.urls
 
 
-@dataclass
 class _State:
-    framing: Framing | None
-    progress: Callable[[int], None] | None
-    files: _Files | None = None
+    def __init__(
+        self, framing: Framing | None, progress: Callable[[int], None] | None
+    ) -> None:
+        self.framing = framing
+        self.progress = progress
+        self.files: _Files | None = None
 
     @property
     def name(self) -> str:
@@ -209,8 +210,7 @@ def _recognised(blocks: Iterator[Any], state: _State) -> Iterator[Any]:
     yield from blocks
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """A file that is not open.
 
     Attributes:
