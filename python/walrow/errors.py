@@ -18,8 +18,7 @@ No exception contains a user's data. If other options avoid the error, `remedies
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +40,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Remedy:
+class Remedy(NamedTuple):
     """An option of `walrow.read` that avoids an error. Prints as a keyword argument.
 
     Attributes:

@@ -11,11 +11,10 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from walrow import compression
 from walrow.conninfo import is_conninfo, without_credentials
@@ -139,13 +138,15 @@ class Chunks:
         return [] if self._state.files is None else self._state.files.urls
 
 
-@dataclass
 class _State:
-    framing: Framing | None
-    progress: Callable[[int], None] | None
-    files: _Files | None = None
-    read: int | None = None
-    total: int | None = None
+    def __init__(
+        self, framing: Framing | None, progress: Callable[[int], None] | None
+    ) -> None:
+        self.framing = framing
+        self.progress = progress
+        self.files: _Files | None = None
+        self.read: int | None = None
+        self.total: int | None = None
 
     @property
     def name(self) -> str:
@@ -240,8 +241,7 @@ def _recognised(blocks: Iterator[Any], state: _State) -> Iterator[Any]:
     yield from blocks
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """A file that is not open.
 
     Attributes:

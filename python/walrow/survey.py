@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import itertools
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow import html
 from walrow._core import Survey
 from walrow.sources import Chunks
 
@@ -23,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Commit", "Note", "Table", "Tables", "Version", "tables"]
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of one version of a table.
 
     Attributes:
@@ -45,8 +41,7 @@ class Column:
     unresolved: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(NamedTuple):
     """The commit of a transaction.
 
     Attributes:
@@ -58,8 +53,7 @@ class Commit:
     time: dt.datetime | None
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(NamedTuple):
     """A table with one set of columns, and its changes.
 
     Attributes:
@@ -95,8 +89,7 @@ class Version:
         return [column.name for column in self.columns if column.key]
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """Something that a fold of the table's changes must know: see docs/fold.md.
 
     Attributes:
@@ -108,8 +101,7 @@ class Note:
     text: str
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table of a stream.
 
     Attributes:
@@ -217,6 +209,8 @@ class Tables(tuple[Table, ...]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        from walrow import html
+
         caption = f"<b>{len(self)} tables</b>"
         return html.table(caption, HEADS, lines_of(self))
 
@@ -266,6 +260,8 @@ def _bare(name: str) -> str:
 
 
 def _suggestion(name: str, tables: Tables) -> str:
+    import difflib
+
     names = {table.name for table in tables}
     by_name = {_bare(each): each for each in names} | {each: each for each in names}
     close = difflib.get_close_matches(name, by_name, n=1)
@@ -325,7 +321,7 @@ def _tables(survey: Survey) -> Tables:
     for table in bare:
         for name in {version.name for version in table.versions}:
             by_name.setdefault(name, []).append(table)
-    tables = Tables(replace(table, notes=_all_notes(table, by_name)) for table in bare)
+    tables = Tables(table._replace(notes=_all_notes(table, by_name)) for table in bare)
     tables.unfinished = survey.unfinished
     tables.server_error = survey.server_error
     return tables

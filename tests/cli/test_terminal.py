@@ -279,6 +279,35 @@ def test_help_of_a_call_without_arguments_has_its_lines(run: Any) -> None:
     assert any(line.split()[:1] == ["inspect"] for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["decod"], "walrow: No such command 'decod'"),
+        (["decode"], "walrow decode: Missing argument 'FILE'."),
+        (["decode", "--profil", "x"], "Did you mean '--profile'?"),
+        (["decode", "-", "--to", "x.csv"], "walrow decode: "),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: list[str], line: str, run: Any) -> None:
+    [said_line] = said(run(*arguments), 2)
+    assert line in said_line
+    assert said_line.endswith("--help.")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_in_shells(shell: str, run: Any) -> None:
+    script = run(env={"_WALROW_COMPLETE": f"{shell}_source"})
+    assert script.returncode == 0
+    assert b"_walrow_completion" in script.stdout
+    words = {
+        "COMP_WORDS": "walrow decode --profile ",
+        "COMP_CWORD": "3",
+        "_WALROW_COMPLETE": f"{shell}_complete",
+    }
+    found = run(env=words).stdout.decode().split()
+    assert {"arrow", "spark", "text"} <= {word.split(",")[-1] for word in found}
+
+
 # ------------------------------------------------------------------------------ catalog
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# The demo is a target of its own; the others are modules: it runs them all.
-NOT_SCRIPTS = {"demo.py", "capture.py", "fold.py", "server.py"}
+# The demo is a target of its own and runs the modules. test_from_a_server.py runs follow.py.
+NOT_SCRIPTS = {"demo.py", "capture.py", "fold.py", "follow.py", "server.py"}
 SCRIPTS = [
     p for p in sorted((ROOT / "examples").glob("*.py")) if p.name not in NOT_SCRIPTS
 ]

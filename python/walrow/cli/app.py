@@ -107,10 +107,9 @@ def _refuse(error: click.ClickException) -> int:
         lines = message.split("\n")
     else:
         context = getattr(error, "ctx", None)
-        lines = [f"Error: {message}"]
-        if context is not None:
-            hint = f"Try '{context.command_path} --help' for help."
-            lines = [*context.get_usage().split("\n"), hint, "", *lines]
+        command = "walrow" if context is None else context.command_path
+        end = "" if message.endswith((".", "?", "!")) else "."
+        lines = [f"{command}: {message}{end} See {command} --help."]
     for line in lines:
         say(line)
     return error.exit_code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -121,11 +120,15 @@ def _record(table: Table) -> dict[str, Any]:
         "first": _commit(table.first),
         "last": _commit(table.last),
         "versions": [
-            asdict(version)
-            | {"first": _commit(version.first), "last": _commit(version.last)}
+            version._asdict()
+            | {
+                "columns": [column._asdict() for column in version.columns],
+                "first": _commit(version.first),
+                "last": _commit(version.last),
+            }
             for version in table.versions
         ],
-        "notes": [asdict(note) for note in table.notes],
+        "notes": [note._asdict() for note in table.notes],
     }
 
 
