@@ -8,6 +8,7 @@ public.stock 7
 
 - `read` converts a capture to batches; `Decoder` converts a stream as it arrives.
 - `messages` returns every frame and message of a stream unchanged.
+- `tables` lists the tables of a stream, with their changes.
 - `Catalog` holds the definitions of user-defined types and of tables, which a stream
   lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
   server.
@@ -48,6 +49,7 @@ from walrow.errors import (
 from walrow.lsn import Lsn
 from walrow.reading import messages, read
 from walrow.schemas import schema
+from walrow.survey import tables
 
 __all__ = [
     "UNCHANGED",
@@ -74,4 +76,5 @@ __all__ = [
     "messages",
     "read",
     "schema",
+    "tables",
 ]

@@ -1,7 +1,7 @@
 import os
 from collections.abc import Iterable
 from inspect import Signature
-from typing import Any, ClassVar, Self, Unpack, final
+from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
 from walrow.lsn import Lsn
 from walrow.typing import Buffer, Framing, Options
@@ -18,12 +18,15 @@ __all__ = [
     "Frames",
     "Message",
     "Reader",
+    "Rows",
     "Schema",
     "SchemaUnion",
+    "Survey",
     "Unchanged",
     "ZstdDecompressor",
     "__version__",
     "parse_lsn",
+    "rows_of",
 ]
 
 OPTIONS: dict[str, Any]
@@ -72,6 +75,10 @@ class Batch:
         """The columns of the replica identity."""
 
     @property
+    def version(self) -> int:
+        """The number of the relation version. Versions of all tables are numbered from 0."""
+
+    @property
     def num_rows(self) -> int:
         """The number of rows; also `len(batch)`."""
 
@@ -94,6 +101,36 @@ class Batch:
     @property
     def dropped_lower_bounds(self) -> dict[str, int]:
         """Number of arrays that lost a first subscript other than 1, by column."""
+
+    def to_pyarrow(self) -> Any:
+        """Returns the rows as a `pyarrow.Table`.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+        """
+
+    def to_pandas(
+        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+    ) -> Any:
+        """Returns the rows as a `pandas.DataFrame`: see `Reader.to_pandas`.
+
+        Raises:
+            ImportError: pandas or pyarrow is not installed.
+        """
+
+    def to_polars(self) -> Any:
+        """Returns the rows as a `polars.DataFrame`.
+
+        Raises:
+            ImportError: polars is not installed.
+        """
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """Returns the rows as a `duckdb.DuckDBPyRelation`: see `Reader.to_duckdb`.
+
+        Raises:
+            ImportError: duckdb or pyarrow is not installed.
+        """
 
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object:
@@ -308,6 +345,14 @@ class Reader:
         """The end LSN up to which everything was returned. It begins at `start`."""
 
     @property
+    def bytes_read(self) -> int:
+        """Bytes read from the source. For a compressed file, compressed bytes."""
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes of the whole source, as `bytes_read` counts them. None if it is not known."""
+
+    @property
     def unfinished(self) -> bool:
         """Whether the source so far ends inside a frame or a transaction."""
 
@@ -353,6 +398,59 @@ class Reader:
     @property
     def dropped_lower_bounds(self) -> dict[str, int]:
         """As in `Batch`, by `schema.table.column`, over all returned batches."""
+
+    def to_pyarrow(self) -> Any:
+        """Reads all rows into a `pyarrow.Table`.
+
+        Without `table` or `envelope`, reads them into a dictionary of tables by name,
+        `schema.table`. All rows of a table must then have the same columns.
+
+        Raises:
+            SchemaError: The columns of a table changed, or two tables have one name.
+            ImportError: pyarrow is not installed.
+            ValueError: All batches were taken.
+        """
+
+    def to_pandas(
+        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+    ) -> Any:
+        """Reads all rows into a `pandas.DataFrame`, or several by name, as `to_pyarrow` does.
+
+        By default, columns have Arrow's types. NumPy's types cannot hold all values: with
+        `dtype_backend="numpy"`, integers with NULL become floats.
+
+        Args:
+            dtype_backend: `"pyarrow"` or `"numpy"`.
+
+        Raises:
+            SchemaError: As in `to_pyarrow`.
+            ImportError: pandas or pyarrow is not installed.
+            ValueError: All batches were taken.
+        """
+
+    def to_polars(self) -> Any:
+        """Reads all rows into a `polars.DataFrame`, or several by name, as `to_pyarrow` does.
+
+        Raises:
+            SchemaError: As in `to_pyarrow`.
+            ImportError: polars is not installed.
+            ValueError: All batches were taken.
+        """
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """Reads all rows into a DuckDB relation, or several by name, as `to_pyarrow` does.
+
+        Args:
+            connection: The connection that queries them. Default: DuckDB's default one.
+
+        Raises:
+            SchemaError: As in `to_pyarrow`.
+            ImportError: duckdb or pyarrow is not installed.
+            ValueError: All batches were taken.
+        """
+
+    def __array__(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Raises `TypeError`: pandas would otherwise make a column of `Batch` objects."""
 
     def __arrow_c_schema__(self) -> object:
         """Exports the schema, for Arrow consumers. Needs `table` or `envelope`."""
@@ -493,6 +591,10 @@ class Schema:
         """The names of the columns."""
 
     @property
+    def types(self) -> list[str]:
+        """The Arrow types of the columns, as text that the option `types` accepts."""
+
+    @property
     def metadata(self) -> dict[str, str]:
         """The table's metadata: `pg.schema`, `pg.table`, `pg.key_columns`, ...."""
 
@@ -548,6 +650,42 @@ class ZstdDecompressor:
             ValueError: The data is not zstd, is damaged, or needs more than 128 MiB of
                 memory.
         """
+
+@final
+class Rows:
+    """Rows of one table in memory. Unlike a `Reader`, they can be read again."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object:
+        """Exports the schema, for Arrow consumers."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Exports the batches, for Arrow consumers. Ignores a requested schema."""
+
+def rows_of(source: Reader | Batch) -> Rows | dict[str, Rows]:
+    """Takes all rows of a `Reader` or a `Batch`: `Rows`, or a dictionary of them by table."""
+
+@final
+class Survey:
+    """Counts the changes of each version of each table: see `walrow.tables`."""
+
+    def __new__(cls, **options: Unpack[Options]) -> Self: ...
+    def feed(self, chunk: Any) -> None:
+        """Takes a block or a chunk."""
+
+    def finish(self) -> None:
+        """Ends the stream: adds tables without committed changes."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the input so far ends inside a frame or a transaction."""
+
+    @property
+    def server_error(self) -> str | None:
+        """The SQLSTATE of the server error that ended the stream."""
+
+    def versions(self) -> list[dict[str, Any]]:
+        """The versions, in the order in which they first appeared."""
 
 @final
 class SchemaUnion:

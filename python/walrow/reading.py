@@ -52,7 +52,8 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             - The rows of `pg_logical_slot_get_binary_changes` or
               `pg_logical_slot_peek_binary_changes`: a cursor or a list, with rows of any
               driver.
-        table: One table, as `"public.orders"`, `"orders"` or `("public", "orders")`.
+        table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
+            OID, which also chooses between tables that had one name.
             All batches then have one schema, and the reader is an Arrow stream. Other
             stream contents are tables too: `"walrow.transactions"`,
             `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob, has_magic
@@ -70,8 +71,11 @@ class Chunks:
         if _is_place(source):
             self._items = _of_files([source], state)
         elif _is_buffer(source):
-            chunked = framing in _CHUNKED
-            self._items = _of_bytes([source] if chunked else _cut(source), state)
+            if framing in _CHUNKED:
+                self._items = iter([source])
+            else:
+                state.read, state.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
+                self._items = _of_bytes(_counted(_cut(source), state), state)
         elif _is_row(source):
             self._items = _of_chunks(iter([source]), state)
         elif isinstance(source, Sequence) and source and _is_place(source[0]):
@@ -106,6 +110,16 @@ class Chunks:
         return self._state.framing
 
     @property
+    def bytes_read(self) -> int | None:
+        """Bytes read so far, before decompression. None for chunks and rows."""
+        return self._state.read
+
+    @property
+    def bytes_total(self) -> int | None:
+        """All bytes, before decompression. None unless all files are local."""
+        return self._state.total
+
+    @property
     def name(self) -> str:
         """The name of the current file, without credentials."""
         return self._state.name
@@ -131,10 +145,18 @@ class _State:
         self.framing = framing
         self.progress = progress
         self.files: _Files | None = None
+        self.read: int | None = None
+        self.total: int | None = None
 
     @property
     def name(self) -> str:
         return "the source" if self.files is None else self.files.name
+
+    def advance(self, count: int) -> None:
+        """Counts the bytes of a block."""
+        self.read = (self.read or 0) + count
+        if self.progress is not None:
+            self.progress(count)
 
 
 def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
@@ -151,7 +173,10 @@ def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
             text = f"a list of files contains another source: {type(source).__name__}"
             raise TypeError(text)
         places += _places(source)
-    state.files = _Files(places, state.progress)
+    state.files = _Files(places, state.advance)
+    sizes = [place.size for place in places]
+    state.read = 0
+    state.total = None if None in sizes else sum(size or 0 for size in sizes)
     return _recognised(iter(state.files), state)
 
 
@@ -163,6 +188,12 @@ def _cut(source: Any) -> Iterator[Any]:
     view = memoryview(source).cast("B")
     for start in range(0, len(view), BLOCK_BYTES):
         yield view[start : start + BLOCK_BYTES]
+
+
+def _counted(blocks: Iterable[Any], state: _State) -> Iterator[Any]:
+    for block in blocks:
+        state.advance(len(block))
+        yield block
 
 
 def _of_bytes(blocks: Iterable[Any], state: _State) -> Iterator[Any]:
@@ -216,11 +247,14 @@ class _Place(NamedTuple):
     Attributes:
         url: Its path or URL, which errors may only show without credentials.
         open: Opens it, as a context manager.
+        is_open: Whether the caller opened it.
+        size: Its size in bytes. None if it is not a local file.
     """
 
     url: str
     open: Callable[[], Any]
     is_open: bool = False
+    size: int | None = None
 
 
 def _places(source: Any) -> list[_Place]:
@@ -248,9 +282,17 @@ def _places(source: Any) -> list[_Place]:
     if not found:
         text = f"{path}: there are no files"
         raise FileNotFoundError(text)
-    for each in found:
-        os.stat(each)  # noqa: PTH116 - raises if it does not exist
-    return [_Place(each, partial(open, each, "rb", buffering=0)) for each in found]
+    # Raises if a file does not exist.
+    sizes = [_size(os.stat(each)) for each in found]  # noqa: PTH116
+    return [
+        _Place(each, partial(open, each, "rb", buffering=0), size=size)
+        for each, size in zip(found, sizes, strict=True)
+    ]
+
+
+def _size(found: os.stat_result) -> int | None:
+    """The size of a regular file. A pipe has none."""
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def paths(source: str | os.PathLike[str]) -> list[tuple[str, str]]:

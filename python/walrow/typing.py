@@ -55,7 +55,7 @@ Profile: TypeAlias = Literal["arrow", "spark", "text"]
 Source: TypeAlias = (
     str | os.PathLike[str] | BinaryFile | IO[bytes] | Buffer | Iterable[Any]
 )
-TableName: TypeAlias = str | tuple[str, str]
+TableName: TypeAlias = str | tuple[str, str] | int
 
 
 class SparkSchemaOptions(TypedDict, total=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,11 +103,167 @@ def test_table_shows_relation_names_columns_and_values(
     assert "NULL" in text
 
 
-def test_long_values_are_shortened(data: Path, invoke: Callable[..., str]) -> None:
-    text = invoke("inspect", data / "update-toast.text.wire")
-    assert "(unchanged)" in text
-    assert "…" in text
-    assert max(map(len, text.splitlines())) < 1000
+def test_long_values_are_shortened_only_on_a_terminal(
+    data: Path, invoke: Callable[..., str], on_terminal: Callable[..., str]
+) -> None:
+    path = data / "update-toast.text.wire"
+    whole = invoke("inspect", path)
+    assert "(unchanged)" in whole
+    assert "…" not in whole
+    values = [
+        cell
+        for _, message in messages(path.read_bytes())
+        if isinstance(message, r.Insert)
+        for cell in message.new
+    ]
+    longest = max((cell.data.decode() for cell in values), key=len)
+    assert len(longest) > 1000
+    assert longest in whole
+    shown = on_terminal("inspect", path)
+    assert "…" in shown
+    assert longest[:1000] not in shown
+    full = on_terminal("inspect", "--full", path)
+    assert "…" not in full
+    assert longest in full
+
+
+def test_times_and_lsns_are_written_out(data: Path, invoke: Callable[..., str]) -> None:
+    path = data / "rows.text.wire"
+    _, _, keepalive, begin, *_ = invoke("inspect", path).splitlines()
+    assert keepalive.split() == [
+        "8",
+        "0/886A9B0",
+        "PrimaryKeepalive",
+        "end=0/886A9B0",
+        "clock=2026-11-21T04:46:44.521251Z",
+        "reply_requested=False",
+    ]
+    assert begin.split()[3:] == [
+        "final_lsn=0/886ABD0",
+        "commit_time=2026-11-21T04:46:44.481340Z",
+        "xid=1000",
+    ]
+    _, keepalive, begin, *_ = map(
+        json.loads, invoke("inspect", "--json", path).splitlines()
+    )
+    assert keepalive["fields"] == {
+        "end": "0/886A9B0",
+        "clock": "2026-11-21T04:46:44.521251Z",
+        "reply_requested": False,
+    }
+    assert begin["message"]["fields"] == {
+        "final_lsn": "0/886ABD0",
+        "commit_time": "2026-11-21T04:46:44.481340Z",
+        "xid": 1000,
+    }
+
+
+def test_times_that_python_lacks_are_numbers(run: Any) -> None:
+    stream = streams.SESSION + streams.backend(
+        b"d", b"k" + struct.pack("!Qq?", 1 << 32, 2**62, False)
+    )
+    found = run("inspect", "-", input=stream)
+    assert f"end=1/0 clock={2**62} " in found.stdout.decode()
+    found = run("inspect", "--json", "-", input=stream)
+    assert json.loads(found.stdout.splitlines()[1])["fields"]["clock"] == 2**62
+
+
+def shown(text: str) -> list[tuple[str, str]]:
+    """The name of each frame, and what follows it."""
+    return [
+        (line[28:].split()[0], line[28:].partition(" ")[2].strip())
+        for line in text.splitlines()[1:]
+    ]
+
+
+def test_a_table_is_shown_alone(data: Path, invoke: Callable[..., str]) -> None:
+    path = data / "rows.text.wire"
+    for name in ("stock", "public.stock"):
+        found = shown(invoke("inspect", "--table", name, path))
+        assert [frame for frame, _ in found] == (
+            ["Relation"] + ["Insert"] * 3 + ["Update"] * 2 + ["Delete"]
+        )
+        assert all(text.startswith("public.stock") for _, text in found)
+    truncates = shown(
+        invoke("inspect", "--table", "other", data / "truncate.text.wire")
+    )
+    assert [frame for frame, _ in truncates].count("Truncate") == 2
+
+
+def test_a_missing_table_is_an_error_with_a_suggestion(data: Path, run: Any) -> None:
+    found = run("inspect", "--table", "stok", data / "rows.text.wire")
+    assert found.returncode == 1
+    assert found.stderr == (
+        b"walrow: no table stok in the capture; did you mean stock?\n"
+    )
+
+
+def test_a_transaction_is_shown_alone(data: Path, invoke: Callable[..., str]) -> None:
+    path = data / "rows.text.wire"
+    found = shown(invoke("inspect", "--xid", 1000, path))
+    assert [frame for frame, _ in found] == (
+        ["Begin", "Relation", "Insert", "Insert", "Insert", "Commit"]
+    )
+    # Chunks of two transactions alternate in this capture.
+    path = data / "streaming-interleaved.text.wire"
+    parsed = [message for _, message in messages(path.read_bytes()) if message]
+    xids = {each.xid for each in parsed if isinstance(each, r.StreamCommit)}
+    assert len(xids) > 1
+    for xid in xids:
+        found = shown(invoke("inspect", "--xid", xid, path))
+        starts = [text for _, text in found if text.startswith("Start")]
+        assert all(f"xid={xid} " in f"{text} " for text in starts)
+        assert len(starts) == sum(
+            isinstance(each, r.StreamStart) and each.xid == xid for each in parsed
+        )
+
+
+@pytest.mark.parametrize(
+    "since", ["0/886B1E0", "2026-11-21T04:46:44.483Z", "2026-11-21 05:46:44.483+01:00"]
+)
+def test_transactions_since_a_commit_are_shown(
+    since: str, data: Path, invoke: Callable[..., str]
+) -> None:
+    path = data / "rows.text.wire"
+    lines = invoke("inspect", "--json", "--since", since, path).splitlines()
+    found = [json.loads(line) for line in lines]
+    begun = [
+        frame["message"]["fields"]["final_lsn"]
+        for frame in found
+        if frame.get("message", {}).get("kind") == "B"
+    ]
+    wanted = [
+        message.final_lsn
+        for _, message in messages(path.read_bytes())
+        if isinstance(message, r.Begin) and message.final_lsn >= 0x886B1E0
+    ]
+    assert begun == [str(walrow.Lsn(lsn)) for lsn in wanted]
+    assert len(begun) == 2
+    # Rows still have their names.
+    text = invoke("inspect", "--since", since, "--table", "item", path)
+    assert "public.item key(id='3', label=NULL" in text
+
+
+def test_errors_of_the_server_are_shown_in_full(
+    data: Path, invoke: Callable[..., str], run: Any
+) -> None:
+    text = invoke("inspect", "--table", "item", data / "error-terminated.text.wire")
+    assert (
+        "sqlstate='57P01' message='terminating connection due to administrator command'"
+        in text
+    )
+    detail = b"d" * 500
+    body = b"SERROR\0C42P01\0Mno table\0D" + detail + b"\0Hlook again\0\0"
+    found = run("inspect", "-", input=streams.SESSION + streams.backend(b"E", body))
+    assert f"detail='{detail.decode()}' hint='look again'" in found.stdout.decode()
+
+
+@pytest.mark.parametrize("since", ["yesterday", "0/xyz", "12"])
+def test_wrong_times_are_usage_errors(since: str, run: Any) -> None:
+    found = run("inspect", "--since", since, "-", input=b"")
+    assert found.returncode == 2
+    assert b"neither an LSN" in found.stderr
+    assert b"--since" in found.stderr
 
 
 def test_limit_ends_early(data: Path, invoke: Callable[..., str]) -> None:

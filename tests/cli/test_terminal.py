@@ -103,7 +103,7 @@ def test_server_texts_in_inspected_lines(run: Any) -> None:
     found = run("inspect", "-", input=b"".join(stream))
     assert (found.returncode, found.stderr) == (0, b"")
     notice, setting, command, kind, message = found.stdout.decode().split("\n")[1:-1]
-    assert rf"C='{SHOWN}' M='caf\xe9' \x1b='x'" in notice
+    assert rf"sqlstate='{SHOWN}' message='caf\xe9' \x1b='x'" in notice
     assert rf"name='{SHOWN}' value='caf\xe9'" in setting
     assert r"command_tag='caf\xe9'" in command
     assert rf"namespace='caf\xe9' name='{SHOWN}'" in kind

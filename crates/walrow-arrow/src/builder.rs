@@ -315,7 +315,7 @@ impl DecoderBuilder {
             .catalog
             .tables
             .iter()
-            .filter(|table| name.matches(&table.schema, &table.name));
+            .filter(|table| name.matches(table.oid, &table.schema, &table.name));
         let Some(table) = found.next() else {
             let table = name.to_string();
             return Err(schema_error(SchemaError::NotInCatalog { table }));

@@ -154,6 +154,8 @@ fn names_field(key: &str, table: Option<&TableName>, field: &str) -> bool {
         Some(TableName::Qualified(schema, name)) => names_column(key, schema, name, field),
         // Either may have the schema's name.
         Some(TableName::Text(name)) => is_last_part(name, before) || is_last_part(before, name),
+        // Its name is not known here.
+        Some(TableName::Oid(_)) => true,
         None => false,
     }
 }

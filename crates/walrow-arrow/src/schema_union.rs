@@ -230,11 +230,17 @@ impl SchemaUnion {
         self.keys.see(relation);
         let (namespace, table) = (&relation.namespace, &relation.name);
         let name = self.options.table.as_ref();
-        if !name.is_some_and(|name| name.matches(namespace, table)) || self.options.envelope {
+        if !name.is_some_and(|name| name.matches(relation.oid, namespace, table))
+            || self.options.envelope
+        {
             return Ok(());
         }
         match &self.table {
-            Some((schema, name)) if (schema, name) != (namespace, table) => {
+            Some((schema, other))
+                if (schema, other) != (namespace, table)
+                    && !matches!(name, Some(TableName::Oid(_))) =>
+            {
+                let name = other;
                 let error = SchemaError::ambiguous((schema, name), (namespace, table));
                 return Err(Error::new(ErrorKind::Schema(error)));
             }

@@ -37,7 +37,7 @@ impl Selection {
     /// Whether the relation's table is selected.
     pub(crate) fn has(&self, relation: &Relation) -> bool {
         let name = self.name.as_ref();
-        name.is_none_or(|name| name.matches(&relation.namespace, &relation.name))
+        name.is_none_or(|name| name.matches(relation.oid, &relation.namespace, &relation.name))
     }
 
     /// Like [`Selection::has`].
@@ -80,7 +80,8 @@ impl Selection {
             (&*found.namespace, &*found.name),
             (&*relation.namespace, &*relation.name),
         );
-        if one != other {
+        let by_oid = matches!(self.name, Some(TableName::Oid(_)));
+        if one != other && !by_oid {
             return Err(Error::new(ErrorKind::Schema(SchemaError::ambiguous(
                 one, other,
             ))));

@@ -1,5 +1,7 @@
 //! The names of tables: those of the stream, and the side tables.
 
+use walrow_wire::Oid;
+
 /// The name of a table, as options choose it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -8,12 +10,15 @@ pub enum TableName {
     Qualified(String, String),
     /// `schema.name`, or a name that is unique without its schema.
     Text(String),
+    /// The OID, whatever the table's name is. It chooses between tables of one name.
+    Oid(Oid),
 }
 
 impl TableName {
-    /// Whether this is the name of the table `namespace.name`.
-    pub fn matches(&self, namespace: &str, name: &str) -> bool {
+    /// Whether this chooses the table `namespace.name` with this OID.
+    pub fn matches(&self, oid: Oid, namespace: &str, name: &str) -> bool {
         match self {
+            Self::Oid(chosen) => *chosen == oid,
             Self::Qualified(schema, table) => schema == namespace && table == name,
             Self::Text(text) => {
                 text == name
@@ -31,7 +36,7 @@ impl TableName {
     pub(crate) fn side_table(&self) -> Option<SideTable> {
         let name = match self {
             Self::Qualified(schema, name) if schema == SideTable::SCHEMA => name,
-            Self::Qualified(..) => return None,
+            Self::Qualified(..) | Self::Oid(_) => return None,
             Self::Text(text) => text.strip_prefix(SideTable::SCHEMA)?.strip_prefix('.')?,
         };
         SideTable::ALL
@@ -45,6 +50,7 @@ impl std::fmt::Display for TableName {
         match self {
             Self::Qualified(schema, name) => write!(f, "{schema}.{name}"),
             Self::Text(text) => f.write_str(text),
+            Self::Oid(oid) => write!(f, "with OID {oid}"),
         }
     }
 }
@@ -58,6 +64,12 @@ impl From<&str> for TableName {
 impl From<String> for TableName {
     fn from(text: String) -> Self {
         Self::Text(text)
+    }
+}
+
+impl From<Oid> for TableName {
+    fn from(oid: Oid) -> Self {
+        Self::Oid(oid)
     }
 }
 

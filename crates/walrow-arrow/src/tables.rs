@@ -633,7 +633,7 @@ impl Tables {
         };
         let named = relations
             .iter()
-            .filter(|it| name.matches(&it.namespace, &it.name));
+            .filter(|it| name.matches(it.oid, &it.namespace, &it.name));
         let mut named: Vec<_> = named.collect();
         named.sort_unstable_by_key(|relation| relation.version);
         for relation in named {

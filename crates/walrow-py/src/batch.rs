@@ -2,6 +2,7 @@
 
 use crate::engine;
 use crate::export;
+use crate::frames;
 use crate::schema::Schema;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -59,6 +60,12 @@ impl Batch {
             .collect()
     }
 
+    /// The number of the relation version. Versions of all tables are numbered from 0.
+    #[getter]
+    fn version(&self) -> u32 {
+        self.0.relation().version
+    }
+
     /// The number of rows; also `len(batch)`.
     #[getter]
     fn num_rows(&self) -> usize {
@@ -112,6 +119,47 @@ impl Batch {
             self.num_rows(),
             self.num_columns()
         )
+    }
+
+    /// Returns the rows as a `pyarrow.Table`.
+    ///
+    /// Raises:
+    ///     ImportError: pyarrow is not installed.
+    fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        frames::call(slf.py(), "to_pyarrow", (slf,))
+    }
+
+    /// Returns the rows as a `pandas.DataFrame`: see `Reader.to_pandas`.
+    ///
+    /// Raises:
+    ///     ImportError: pandas or pyarrow is not installed.
+    #[pyo3(signature = (*, dtype_backend = "pyarrow"))]
+    fn to_pandas<'py>(slf: &Bound<'py, Self>, dtype_backend: &str) -> PyResult<Bound<'py, PyAny>> {
+        frames::call(slf.py(), "to_pandas", (slf, dtype_backend))
+    }
+
+    /// Returns the rows as a `polars.DataFrame`.
+    ///
+    /// Raises:
+    ///     ImportError: polars is not installed.
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        frames::call(slf.py(), "to_polars", (slf,))
+    }
+
+    /// Returns the rows as a `duckdb.DuckDBPyRelation`: see `Reader.to_duckdb`.
+    ///
+    /// Raises:
+    ///     ImportError: duckdb or pyarrow is not installed.
+    #[pyo3(signature = (connection = None))]
+    fn to_duckdb<'py>(
+        slf: &Bound<'py, Self>,
+        connection: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        frames::call(slf.py(), "to_duckdb", (slf, connection))
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        frames::html("batch", slf)
     }
 
     /// Exports the schema, for Arrow consumers.

@@ -1,7 +1,7 @@
 //! The push decoder.
 
 use crate::batch::Batch;
-use crate::engine::{self, Engine, lock};
+use crate::engine::{self, Engine, Returned, lock};
 use crate::errors;
 use crate::lsn;
 use crate::options::Options;
@@ -170,6 +170,17 @@ impl Decoder {
     #[getter]
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         lsn::new(py, lock(&self.0)?.decoder.position())
+    }
+
+    fn __repr__(&self) -> String {
+        let Ok(engine) = lock(&self.0) else {
+            return "<walrow.Decoder in use by another thread>".to_owned();
+        };
+        let Returned { batches, rows } = engine.returned;
+        let (position, bytes) = (engine.decoder.position(), engine.decoder.offset());
+        format!(
+            "<walrow.Decoder at {position}: {batches} batches, {rows} rows, {bytes} bytes read>"
+        )
     }
 
     /// Whether the input so far ends inside a frame or a transaction.

@@ -31,6 +31,36 @@ pub(crate) struct Engine {
     /// Makes the decoder again when the source knows its framing, after its first chunk.
     undecided: Option<DecoderBuilder>,
     pub(crate) counts: Counts,
+    pub(crate) returned: Returned,
+    /// What the source knew of its size when it was closed.
+    size: Size,
+}
+
+/// How much was returned so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Returned {
+    pub(crate) batches: u64,
+    pub(crate) rows: u64,
+}
+
+/// The size of a source, if it knows it. Compressed bytes count as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    /// Bytes that were read.
+    pub(crate) read: Option<u64>,
+    /// All of its bytes.
+    pub(crate) total: Option<u64>,
+}
+
+impl Size {
+    /// Asks the source. Only walrow's own sources have these attributes.
+    fn of(source: &Bound<'_, PyAny>) -> Self {
+        let attribute = |name| source.getattr(name).ok()?.extract().ok();
+        Self {
+            read: attribute("bytes_read"),
+            total: attribute("bytes_total"),
+        }
+    }
 }
 
 /// Counts by `schema.table.column`, over all returned batches.
@@ -149,7 +179,15 @@ impl Engine {
             exhausted: false,
             undecided: None,
             counts: Counts::default(),
+            returned: Returned::default(),
+            size: Size::default(),
         }
+    }
+
+    /// The size of the source.
+    pub(crate) fn size(&self, py: Python<'_>) -> Size {
+        let source = self.source.as_ref();
+        source.map_or(self.size, |source| Size::of(source.bind(py)))
     }
 
     /// An engine that reads its chunks to the end.
@@ -246,6 +284,7 @@ impl Engine {
         self.steps.clear();
         let refusal = Failure::Python(refusal.into_value(py));
         self.failure.get_or_insert(refusal);
+        self.size = self.size(py);
         self.source.take()
     }
 
@@ -268,6 +307,7 @@ impl Engine {
             match self.decoder.next_batch() {
                 Ok(Some(batch)) => {
                     self.counts.add(&batch);
+                    self.returned.add(&batch);
                     return Ok(Some(batch));
                 }
                 Ok(None) => {}
@@ -344,6 +384,7 @@ impl Engine {
             return;
         };
         Python::try_attach(|py| {
+            self.size = Size::of(source.bind(py));
             let place = source.bind(py).getattr_opt("place").ok().flatten();
             self.place = place.and_then(|place| place.extract().ok());
             // The caller gets the earlier failure instead.
@@ -450,6 +491,14 @@ impl Engine {
             self.steps.push_front(Step::Block(Bytes::Own(frames), 0));
         }
         interrupted
+    }
+}
+
+impl Returned {
+    fn add(&mut self, batch: &Batch) {
+        let rows = u64::try_from(batch.record_batch().num_rows()).unwrap_or(u64::MAX);
+        self.batches = self.batches.saturating_add(1);
+        self.rows = self.rows.saturating_add(rows);
     }
 }
 

@@ -20,8 +20,12 @@ pub(crate) fn option_error<'py>(py: Python<'py>, text: impl IntoPyObject<'py>) -
 
 /// A `SchemaError` that names a table.
 #[cold]
-pub(crate) fn schema_error(py: Python<'_>, text: &str) -> PyErr {
-    exception(py, "SchemaError", text, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+pub(crate) fn schema_error(py: Python<'_>, text: &str, table: Option<&str>) -> PyErr {
+    let fields = PyDict::new(py);
+    fields
+        .set_item("table", table)
+        .and_then(|()| exception(py, "SchemaError", text, &fields))
+        .unwrap_or_else(|failed| failed)
 }
 
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {

@@ -13,18 +13,22 @@
 
 mod batch;
 mod catalog;
+mod collect;
 mod count;
 mod decoder;
 mod engine;
 mod errors;
 mod export;
+mod frames;
 mod lsn;
 mod messages;
 mod options;
 mod reader;
+mod rows;
 mod schema;
 mod schema_union;
 mod signals;
+mod survey;
 mod zstd;
 
 use pyo3::prelude::*;
@@ -38,6 +42,8 @@ mod _core {
     #[pymodule_export]
     use crate::catalog::Catalog;
     #[pymodule_export]
+    use crate::collect::rows_of;
+    #[pymodule_export]
     use crate::count::Counts;
     #[pymodule_export]
     use crate::decoder::{BatchIterator, Decoder};
@@ -48,9 +54,13 @@ mod _core {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
+    use crate::rows::Rows;
+    #[pymodule_export]
     use crate::schema::Schema;
     #[pymodule_export]
     use crate::schema_union::SchemaUnion;
+    #[pymodule_export]
+    use crate::survey::Survey;
     #[pymodule_export]
     use crate::zstd::ZstdDecompressor;
 

@@ -91,8 +91,7 @@ impl Options {
         let options = defaults(py)?;
         for (name, value) in given.into_iter().flatten() {
             if !options.contains(&name)? {
-                let text = format!("{name} is not an option; see help(walrow.read)");
-                return Err(PyTypeError::new_err(text));
+                return Err(no_option(&name, &options)?);
             }
             options.set_item(name, value)?;
         }
@@ -189,6 +188,21 @@ impl Options {
     }
 }
 
+/// The error for an unknown option, with the option that it may mean.
+#[cold]
+fn no_option(name: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<PyErr> {
+    let difflib = name.py().import("difflib")?;
+    let close: Vec<String> = difflib
+        .call_method1("get_close_matches", (name.str()?, options.keys(), 1))?
+        .extract()?;
+    let hint = match close.first() {
+        Some(option) => format!("did you mean {option}?"),
+        None => "see help(walrow.read)".to_owned(),
+    };
+    let text = format!("{name} is not an option; {hint}");
+    Ok(PyTypeError::new_err(text))
+}
+
 /// The framing of a source, which it knows after it returned the first chunk.
 pub(crate) fn framing_of(source: &Bound<'_, PyAny>) -> PyResult<Framing> {
     match source.getattr_opt("framing")? {
@@ -216,9 +230,16 @@ pub(crate) fn table(value: &Bound<'_, PyAny>) -> PyResult<TableName> {
     if let Ok(name) = value.extract::<String>() {
         return Ok(TableName::Text(name));
     }
+    if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
+        let oid: Result<u32, _> = value.extract();
+        let no_oid = |_| errors::option_error(value.py(), "table: an OID has 32 bits");
+        return oid.map(TableName::Oid).map_err(no_oid);
+    }
     let pair: Result<(String, String), _> = value.extract();
     pair.map(|(schema, name)| TableName::Qualified(schema, name))
-        .map_err(|_| PyTypeError::new_err("table must be a name or a pair of schema and name"))
+        .map_err(|_| {
+            PyTypeError::new_err("table must be a name, a pair of schema and name, or an OID")
+        })
 }
 
 fn unrepresentable(

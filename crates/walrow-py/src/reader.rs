@@ -1,11 +1,13 @@
 //! The pull reader: an iterator over batches and, for one schema, an Arrow stream.
 
 use crate::batch::Batch;
-use crate::engine::{self, Engine, Failure, lock};
+use crate::engine::{self, Engine, Failure, Returned, lock};
 use crate::errors;
 use crate::export;
+use crate::frames;
 use crate::lsn;
 use crate::options::Options;
+use crate::rows;
 use crate::schema::Schema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -40,6 +42,18 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Reader {
     engine: Arc<Mutex<Engine>>,
     one_schema: bool,
+}
+
+impl Reader {
+    /// Takes all rows: [`rows::Rows`], or a dictionary of them if there is no one schema.
+    pub(crate) fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.one_schema {
+            let schema = self.schema(py)?.0;
+            rows::of_one(py, &self.engine, schema)
+        } else {
+            rows::of_all(py, &self.engine)
+        }
+    }
 }
 
 #[pymethods]
@@ -110,6 +124,34 @@ impl Reader {
     #[getter]
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         lsn::new(py, lock(&self.engine)?.decoder.position())
+    }
+
+    /// Bytes read from the source. For a compressed file, compressed bytes.
+    #[getter]
+    fn bytes_read(&self, py: Python<'_>) -> PyResult<u64> {
+        let engine = lock(&self.engine)?;
+        let read = engine.size(py).read;
+        Ok(read.unwrap_or_else(|| engine.decoder.offset()))
+    }
+
+    /// Bytes of the whole source, as `bytes_read` counts them. None if it is not known.
+    #[getter]
+    fn bytes_total(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        Ok(lock(&self.engine)?.size(py).total)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let Ok(engine) = lock(&self.engine) else {
+            return "<walrow.Reader in use by another thread>".to_owned();
+        };
+        let Returned { batches, rows } = engine.returned;
+        let size = engine.size(py);
+        let read = size.read.unwrap_or_else(|| engine.decoder.offset());
+        let of = size.total.map_or(String::new(), |it| format!(" of {it}"));
+        let position = engine.decoder.position();
+        format!(
+            "<walrow.Reader at {position}: {batches} batches, {rows} rows, {read}{of} bytes read>"
+        )
     }
 
     /// Whether the source so far ends inside a frame or a transaction.
@@ -200,8 +242,78 @@ impl Reader {
         })?;
         schema.map(Schema).ok_or_else(|| {
             let text = "the table did not appear in the stream; give its schema with schema=";
-            errors::schema_error(py, text)
+            errors::schema_error(py, text, None)
         })
+    }
+
+    /// Reads all rows into a `pyarrow.Table`.
+    ///
+    /// Without `table` or `envelope`, reads them into a dictionary of tables by name,
+    /// `schema.table`. All rows of a table must then have the same columns.
+    ///
+    /// Raises:
+    ///     SchemaError: The columns of a table changed, or two tables have one name.
+    ///     ImportError: pyarrow is not installed.
+    ///     ValueError: All batches were taken.
+    fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        frames::call(slf.py(), "to_pyarrow", (slf,))
+    }
+
+    /// Reads all rows into a `pandas.DataFrame`, or several by name, as `to_pyarrow` does.
+    ///
+    /// By default, columns have Arrow's types. NumPy's types cannot hold all values: with
+    /// `dtype_backend="numpy"`, integers with NULL become floats.
+    ///
+    /// Args:
+    ///     dtype_backend: `"pyarrow"` or `"numpy"`.
+    ///
+    /// Raises:
+    ///     SchemaError: As in `to_pyarrow`.
+    ///     ImportError: pandas or pyarrow is not installed.
+    ///     ValueError: All batches were taken.
+    #[pyo3(signature = (*, dtype_backend = "pyarrow"))]
+    fn to_pandas<'py>(slf: &Bound<'py, Self>, dtype_backend: &str) -> PyResult<Bound<'py, PyAny>> {
+        frames::call(slf.py(), "to_pandas", (slf, dtype_backend))
+    }
+
+    /// Reads all rows into a `polars.DataFrame`, or several by name, as `to_pyarrow` does.
+    ///
+    /// Raises:
+    ///     SchemaError: As in `to_pyarrow`.
+    ///     ImportError: polars is not installed.
+    ///     ValueError: All batches were taken.
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        frames::call(slf.py(), "to_polars", (slf,))
+    }
+
+    /// Reads all rows into a DuckDB relation, or several by name, as `to_pyarrow` does.
+    ///
+    /// Args:
+    ///     connection: The connection that queries them. Default: DuckDB's default one.
+    ///
+    /// Raises:
+    ///     SchemaError: As in `to_pyarrow`.
+    ///     ImportError: duckdb or pyarrow is not installed.
+    ///     ValueError: All batches were taken.
+    #[pyo3(signature = (connection = None))]
+    fn to_duckdb<'py>(
+        slf: &Bound<'py, Self>,
+        connection: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        frames::call(slf.py(), "to_duckdb", (slf, connection))
+    }
+
+    /// Raises `TypeError`: pandas would otherwise make a column of `Batch` objects.
+    #[pyo3(signature = (*_arguments, **_options))]
+    fn __array__(
+        &self,
+        _arguments: &Bound<'_, pyo3::types::PyTuple>,
+        _options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a reader is not a NumPy array; for a DataFrame, call reader.to_pandas() or \
+             reader.to_polars()",
+        ))
     }
 
     /// Exports the schema, for Arrow consumers. Needs `table` or `envelope`.

@@ -1,6 +1,7 @@
 //! Arrow schemas.
 
 use crate::export;
+use crate::frames;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -20,6 +21,15 @@ impl Schema {
     pub(crate) fn names(&self) -> Vec<String> {
         let fields = self.0.fields().iter();
         fields.map(|field| field.name().clone()).collect()
+    }
+
+    /// The Arrow types of the columns, as text that the option `types` accepts.
+    #[getter]
+    fn types(&self) -> Vec<String> {
+        let fields = self.0.fields().iter();
+        fields
+            .map(|field| ArrowTypeName(field.data_type()).to_string())
+            .collect()
     }
 
     /// The table's metadata: `pg.schema`, `pg.table`, `pg.key_columns`, ....
@@ -43,6 +53,10 @@ impl Schema {
             })
             .collect();
         format!("<walrow.Schema {}>", fields.join(", "))
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        frames::html("schema", slf)
     }
 
     /// Exports the schema, for Arrow consumers.

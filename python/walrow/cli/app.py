@@ -16,6 +16,7 @@ from walrow import __version__
 from walrow.cli.catalog import catalog
 from walrow.cli.decode import decode
 from walrow.cli.inspect import inspect
+from walrow.cli.tables import tables
 from walrow.cli.terminal import say
 from walrow.errors import (
     Error,
@@ -36,6 +37,7 @@ def cli() -> None:
 
 
 cli.add_command(inspect)
+cli.add_command(tables)
 cli.add_command(decode)
 cli.add_command(catalog)
 

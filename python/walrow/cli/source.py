@@ -17,12 +17,14 @@ import click
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
 from walrow.conninfo import without_credentials
-from walrow.errors import Error
+from walrow.errors import Error, ReplicationError, UnfinishedError
 from walrow.sources import Chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from walrow._core import Counts, Frames
+    from walrow.survey import Tables
     from walrow.typing import Framing
 
 #: Paths, URLs, or `-` for stdin.
@@ -195,3 +197,15 @@ def _size(names: Sequence[str], files: Sequence[str]) -> int | None:
     if "-" in names or any("://" in file for file in files):
         return None
     return sum(Path(file).stat().st_size for file in files)
+
+
+def check_end(seen: Counts | Frames | Tables, size: int) -> None:
+    """Raises the error of a capture that is not complete."""
+    if seen.server_error is not None:
+        text = (
+            f"the server ended the capture with an error, SQLSTATE {seen.server_error}"
+        )
+        raise ReplicationError(text, sqlstate=seen.server_error, offset=size)
+    if seen.unfinished:
+        text = "the capture ends inside a frame or a transaction"
+        raise UnfinishedError(text, offset=size)

@@ -1,0 +1,19 @@
+//! Calls of `walrow.frames` and `walrow.html`, which know other libraries.
+
+use pyo3::call::PyCallArgs;
+use pyo3::prelude::*;
+
+/// Calls a function of `walrow.frames`.
+pub(crate) fn call<'py>(
+    py: Python<'py>,
+    name: &str,
+    arguments: impl PyCallArgs<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    py.import("walrow.frames")?.getattr(name)?.call1(arguments)
+}
+
+/// Shows an object as HTML.
+pub(crate) fn html<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let html = object.py().import("walrow.html")?;
+    html.call_method1(name, (object,))
+}

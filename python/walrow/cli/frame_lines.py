@@ -1,0 +1,202 @@
+"""A frame as a line of text, for people."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import TYPE_CHECKING, Any
+
+import walrow
+from walrow.cli.frame_filter import time_of
+from walrow.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FrameLines", "clock", "is_clock"]
+
+
+def is_clock(key: str, value: Any) -> bool:
+    """Whether a field is a clock, in microseconds since 2000."""
+    return isinstance(value, int) and (key == "clock" or key.endswith("_time"))
+
+
+def clock(value: int) -> str | int:
+    """Writes a clock as a time in UTC. Python lacks times outside of the years 1 to 9999."""
+    time = time_of(value)
+    return value if time is None else f"{time:%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+class FrameLines:
+    """Prints frames as lines, in colour on a terminal.
+
+    Args:
+        full: Whether to print values and lines in full on a terminal too.
+    """
+
+    def __init__(self, *, full: bool) -> None:
+        self._tables: dict[int, tuple[str, list[str]]] = {}
+        is_terminal = sys.stdout.isatty()
+        self._longest = _SHORT if is_terminal and not full else None
+        self._print = _printer(whole=full) if is_terminal else _plain
+        self._heading = True
+
+    def skip(self, frame: walrow.Frame) -> None:
+        """Remembers the relation in a frame that is not printed, for later rows."""
+        message = frame.message
+        if message is not None and message.kind == "R":
+            self._relation(message.fields)
+
+    def write(self, frame: walrow.Frame) -> None:
+        """Prints a frame."""
+        if self._heading:
+            head = f"{'OFFSET':>12}  {'LSN':>12}  {'FRAME':<17} "
+            self._print(head, "bold", "CONTENTS", False)
+            self._heading = False
+        fields = frame.fields
+        message = frame.message
+        lsn = fields.get("start", fields.get("end", ""))
+        name = frame.name if message is None else message.name
+        is_error = frame.kind in "EN"
+        if message is not None:
+            style = _STYLES.get(message.kind, "")
+            text = self._message(message)
+        elif is_error:
+            style = "bold red" if frame.kind == "E" else "yellow"
+            text = _server_message(fields)
+        else:
+            style = "dim"
+            text = self._fields(fields)
+        head = f"{frame.offset:>12}  {lsn!s:>12}  {name:<17} "
+        self._print(printable(head), style, printable(text), is_error)
+
+    def _message(self, message: Any) -> str:
+        """Summarizes a message. Remembers relations for their rows."""
+        fields = message.fields
+        if message.kind == "R":
+            return self._relation(fields)
+        if message.kind in "IUD":
+            unknown = (f"relation {fields['relation']}", list[str]())
+            name, names = self._tables.get(fields["relation"], unknown)
+            parts = [name]
+            if fields.get("xid") is not None:
+                parts.append(f"xid={fields['xid']}")
+            parts += [
+                f"{key}({self._row(fields[key], names)})"
+                for key in ("key", "old", "new")
+                if fields.get(key) is not None
+            ]
+            return " ".join(parts)
+        if message.kind == "T":
+            known = self._tables
+            names = [
+                known[oid][0] if oid in known else str(oid)
+                for oid in fields["relations"]
+            ]
+            rest = {key: fields[key] for key in ("xid", "options")}
+            return f"{self._fields(rest)} {', '.join(names)}"
+        return self._fields(fields)
+
+    def _relation(self, fields: dict[str, Any]) -> str:
+        name = f"{printable(fields['namespace'])}.{printable(fields['name'])}"
+        names = [printable(column["name"]) for column in fields["columns"]]
+        self._tables[fields["oid"]] = (name, names)
+        listed = ", ".join(
+            names[at] + ("*" if column["flags"] & 1 else "")
+            for at, column in enumerate(fields["columns"])
+        )
+        identity = fields["replica_identity"]
+        return f"{name} oid={fields['oid']} identity={identity} ({listed})"
+
+    def _row(self, cells: list[Any], names: list[str]) -> str:
+        pairs = itertools.zip_longest(names, cells, fillvalue="?")
+        return ", ".join(f"{name}={self._value(cell)}" for name, cell in pairs)
+
+    def _fields(self, fields: dict[str, Any]) -> str:
+        return " ".join(
+            self._field(key, value)
+            for key, value in fields.items()
+            if value is not None
+        )
+
+    def _field(self, key: str, value: Any) -> str:
+        if is_clock(key, value):
+            return f"{key}={clock(value)}"
+        if isinstance(value, bytes) and key != "content":
+            # Text that is not UTF-8. The content of a message is always bytes.
+            return f"{key}={self._cut(_quoted(value))}"
+        return f"{key}={self._value(value)}"
+
+    def _value(self, value: Any) -> str:
+        if value is None:
+            return "NULL"
+        if value is walrow.UNCHANGED:
+            return "(unchanged)"
+        end = None if self._longest is None else self._longest + 2
+        if isinstance(value, bytes):
+            return self._cut("\\x" + value[:end].hex())
+        if isinstance(value, str):
+            return self._cut(repr(value[:end]))
+        return str(value) if isinstance(value, int) else self._cut(ascii(value))
+
+    def _cut(self, text: str) -> str:
+        if self._longest is None or len(text) <= self._longest:
+            return text
+        return f"{text[: self._longest - 1]}…"
+
+
+def _server_message(fields: dict[str, Any]) -> str:
+    """Writes an error or a notice in full."""
+    names = {_PARTS.get(code, code): value for code, value in fields.items()}
+    return " ".join(
+        f"{printable(name)}={_quoted(value)}" for name, value in names.items()
+    )
+
+
+def _quoted(value: str | bytes) -> str:
+    return repr(value) if isinstance(value, str) else f"'{printable(value)}'"
+
+
+def _plain(head: str, _style: str, text: str, _whole: bool) -> None:  # noqa: FBT001
+    print(head + text)  # noqa: T201
+
+
+def _printer(*, whole: bool) -> Callable[[str, str, str, bool], None]:
+    """Prints to a terminal: one line each, except those that must be whole."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+
+    def show(head: str, style: str, text: str, is_whole: bool) -> None:  # noqa: FBT001
+        line = Text.assemble((head, style), text)
+        if whole or is_whole:
+            console.print(line, soft_wrap=True)
+        else:
+            console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    return show
+
+
+_SHORT = 40
+_STYLES = {"I": "green", "U": "yellow", "D": "red", "T": "red", "R": "cyan"}
+_PARTS = {
+    "S": "severity",
+    "V": "severity_english",
+    "C": "sqlstate",
+    "M": "message",
+    "D": "detail",
+    "H": "hint",
+    "P": "position",
+    "p": "internal_position",
+    "q": "internal_query",
+    "W": "where",
+    "s": "schema",
+    "t": "table",
+    "c": "column",
+    "d": "data_type",
+    "n": "constraint",
+    "F": "file",
+    "L": "line",
+    "R": "routine",
+}

@@ -1,0 +1,136 @@
+"""`walrow tables`: lists the tables of a capture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walrow.cli import source
+from walrow.cli.arguments import library_option
+from walrow.cli.terminal import printable
+from walrow.survey import HEADS, NUMBERS, Commit, Table, Tables, lines_of, survey_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from walrow.typing import Framing
+
+
+@click.command()
+@source.files
+@source.framing
+@library_option(
+    "catalog", "A file of `walrow catalog`: the types that the capture does not define."
+)
+@click.option("--columns", is_flag=True, help="Also list the columns of every version.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per table."
+)
+def tables(
+    *,
+    files: tuple[str, ...],
+    framing: Framing | None,
+    catalog: Path | None,
+    columns: bool,
+    as_json: bool,
+) -> None:
+    """Lists the tables in FILE, a capture, as in decode. - is stdin.
+
+    Each has its versions, its committed changes, and its last commit. Notes say what a
+    fold of the changes must know, and what it cannot restore. Values are not decoded.
+
+    With --json, each line contains oid, name, replica_identity, inserts, updates, deletes,
+    truncates, first and last (lsn and time), versions with their columns, and notes.
+
+    The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
+    ended it with an error.
+    """
+    with source.opened(files, framing, beside=[catalog] if catalog else []) as blocks:
+        found = survey_of(blocks, catalog=catalog)
+    if as_json:
+        for table in found:
+            sys.stdout.write(json.dumps(_record(table)) + "\n")
+    else:
+        _show(found, columns=columns)
+    source.check_end(found, blocks.size)
+
+
+def _show(found: Tables, *, columns: bool) -> None:
+    if sys.stdout.isatty():
+        _show_grid(found)
+    else:
+        click.echo(repr(found))
+    lines = []
+    for table in found:
+        name = printable(table.name)
+        if columns:
+            lines += _columns(table)
+        for column in table.unresolved:
+            oids = ", ".join(map(str, column.unresolved))
+            lines.append(
+                f"{name}: column {printable(column.name)} contains unknown types, OID {oids}: "
+                "text, unless --catalog defines them"
+            )
+        lines += [
+            f"{name}: {note.code}: {printable(note.text)}" for note in table.notes
+        ]
+    if lines:
+        click.echo("\n".join(["", *lines]))
+
+
+def _columns(table: Table) -> list[str]:
+    lines = []
+    for number, version in enumerate(table.versions, 1):
+        columns = ", ".join(
+            f"{printable(column.name)}{'*' if column.key else ''} "
+            f"{printable(column.type or f'type {column.type_oid}')}"
+            for column in version.columns
+        )
+        lines.append(f"{printable(version.name)}: version {number}: {columns}")
+    return lines
+
+
+def _show_grid(found: Tables) -> None:
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    # Notes follow in full.
+    grid = Grid(*HEADS[:-1])
+    for at, column in enumerate(grid.columns):
+        column.overflow = "fold"
+        column.justify = "right" if at in NUMBERS else "left"
+    for row in lines_of(found):
+        grid.add_row(*map(Text, row[:-1]))
+    Console().print(grid)
+
+
+def _record(table: Table) -> dict[str, Any]:
+    return {
+        "oid": table.oid,
+        "name": table.name,
+        "replica_identity": table.replica_identity,
+        "inserts": table.inserts,
+        "updates": table.updates,
+        "deletes": table.deletes,
+        "truncates": table.truncates,
+        "first": _commit(table.first),
+        "last": _commit(table.last),
+        "versions": [
+            asdict(version)
+            | {"first": _commit(version.first), "last": _commit(version.last)}
+            for version in table.versions
+        ],
+        "notes": [asdict(note) for note in table.notes],
+    }
+
+
+def _commit(commit: Commit | None) -> dict[str, str | None] | None:
+    if commit is None:
+        return None
+    time = None if commit.time is None else f"{commit.time:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return {"lsn": str(commit.lsn), "time": time}

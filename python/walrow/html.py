@@ -1,0 +1,83 @@
+"""Objects as HTML, for notebooks."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from walrow._core import Batch, Schema
+
+__all__ = ["batch", "schema", "table"]
+
+#: The rows of a batch that are shown, and the characters of a value.
+_ROWS = 10
+_CHARACTERS = 80
+
+
+def batch(batch: Batch) -> str:
+    """Shows a batch's columns, types and first rows. The rows need pyarrow."""
+    types = batch.schema.types
+    heads = [
+        f"{html.escape(name)}<br><small>{html.escape(kind)}</small>"
+        for name, kind in zip(batch.column_names, types, strict=True)
+    ]
+    rows: list[list[str]] = []
+    if importlib.util.find_spec("pyarrow") is not None:
+        import pyarrow as pa
+
+        records = pa.record_batch(batch).slice(0, _ROWS)
+        columns = [_values(column) for column in records.columns]
+        rows = [list(row) for row in zip(*columns, strict=True)]
+    shown = f"first {len(rows)} of " if len(rows) < batch.num_rows else ""
+    caption = (
+        f"<b>{html.escape(batch.table)}</b>: {shown}{batch.num_rows:,} rows, "
+        f"{batch.num_columns} columns"
+    )
+    return _table(caption, heads, rows)
+
+
+def _values(column: Any) -> Iterable[str]:
+    """Values as text. Some have no Python value, such as a timestamp in the year 30000."""
+    for scalar in column:
+        if not scalar.is_valid:
+            yield "<i>NULL</i>"
+            continue
+        try:
+            text = str(scalar.as_py())
+        except (ValueError, OverflowError):
+            text = str(scalar.cast("string"))
+        if len(text) > _CHARACTERS:
+            text = f"{text[: _CHARACTERS - 1]}…"
+        yield html.escape(text)
+
+
+def schema(schema: Schema) -> str:
+    """Shows a schema's columns and types."""
+    rows = zip(schema.names, schema.types, strict=True)
+    name = [schema.metadata.get(key) for key in ("pg.schema", "pg.table")]
+    caption = f"<b>{html.escape('.'.join(filter(None, name)) or 'schema')}</b>"
+    return table(caption, ["column", "Arrow type"], rows)
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Returns a table of text. The caption is HTML."""
+    return _table(
+        caption,
+        [html.escape(head) for head in heads],
+        [[html.escape(str(value)) for value in row] for row in rows],
+    )
+
+
+def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{each}</th>" for each in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{value}</td>' for value in row)}</tr>" for row in rows
+    )
+    return (
+        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )

@@ -1,0 +1,514 @@
+"""The tables of a stream: versions, changes, and what cannot be folded."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from walrow import html
+from walrow._core import Survey
+from walrow.sources import Chunks
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from walrow._core import Catalog
+    from walrow.lsn import Lsn
+    from walrow.typing import Framing, Source
+
+__all__ = ["Column", "Commit", "Note", "Table", "Tables", "Version", "tables"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of one version of a table.
+
+    Attributes:
+        name: Its name.
+        type: Its PostgreSQL type, as `numeric(12,2)`. None if the stream and the catalog
+            do not contain the type's name.
+        type_oid: The OID of the type.
+        arrow_type: The Arrow type of its values in batches. None if the type is too large.
+        key: Whether it is part of the replica identity.
+        unresolved: The OIDs of unknown types that it consists of. Its values are text.
+    """
+
+    name: str
+    type: str | None
+    type_oid: int
+    arrow_type: str | None
+    key: bool
+    unresolved: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The commit of a transaction.
+
+    Attributes:
+        lsn: Where the commit record starts, as in `_commit_lsn`.
+        time: When it was committed. None if Python has no such time.
+    """
+
+    lsn: Lsn
+    time: dt.datetime | None
+
+
+@dataclass(frozen=True)
+class Version:
+    """A table with one set of columns, and its changes.
+
+    Attributes:
+        name: The table, as `schema.name`.
+        replica_identity: `default`, `nothing`, `full` or `index`.
+        columns: Its columns.
+        inserts: The number of inserted rows.
+        updates: The number of updated rows.
+        deletes: The number of deleted rows.
+        truncates: The number of TRUNCATEs.
+        inserts_with_unsent: Inserts with values that were not sent.
+        updates_with_unsent: Updates with values that neither the new nor the old row
+            contains.
+        first: The first transaction that changed the table. None without changes.
+        last: The last one.
+    """
+
+    name: str
+    replica_identity: str
+    columns: tuple[Column, ...]
+    inserts: int
+    updates: int
+    deletes: int
+    truncates: int
+    inserts_with_unsent: int
+    updates_with_unsent: int
+    first: Commit | None
+    last: Commit | None
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The columns of the replica identity."""
+        return [column.name for column in self.columns if column.key]
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that a fold of the table's changes must know: see docs/fold.md.
+
+    Attributes:
+        code: A word for programs, such as `column-added`.
+        text: What it is, and what to do.
+    """
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a stream.
+
+    Attributes:
+        oid: Its OID.
+        versions: Its versions, in the order in which they appeared.
+        notes: What a fold must know, and what cannot be folded.
+    """
+
+    oid: int
+    versions: tuple[Version, ...]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its last name, as `schema.name`."""
+        return self.versions[-1].name
+
+    @property
+    def inserts(self) -> int:
+        """The number of inserted rows."""
+        return sum(version.inserts for version in self.versions)
+
+    @property
+    def updates(self) -> int:
+        """The number of updated rows."""
+        return sum(version.updates for version in self.versions)
+
+    @property
+    def deletes(self) -> int:
+        """The number of deleted rows."""
+        return sum(version.deletes for version in self.versions)
+
+    @property
+    def truncates(self) -> int:
+        """The number of TRUNCATEs."""
+        return sum(version.truncates for version in self.versions)
+
+    @property
+    def replica_identity(self) -> str:
+        """The last replica identity: `default`, `nothing`, `full` or `index`."""
+        return self.versions[-1].replica_identity
+
+    @property
+    def first(self) -> Commit | None:
+        """The first transaction that changed it. None without changes."""
+        commits = [version.first for version in self.versions if version.first]
+        return min(commits, key=lambda commit: commit.lsn, default=None)
+
+    @property
+    def last(self) -> Commit | None:
+        """The last transaction that changed it. None without changes."""
+        commits = [version.last for version in self.versions if version.last]
+        return max(commits, key=lambda commit: commit.lsn, default=None)
+
+    @property
+    def unresolved(self) -> list[Column]:
+        """Columns with unknown types. Their values are text, unless a catalog has the types."""
+        columns = [column for version in self.versions for column in version.columns]
+        return list(dict.fromkeys(column for column in columns if column.unresolved))
+
+
+class Tables(tuple[Table, ...]):
+    """The tables of a stream, in the order in which they appeared.
+
+    Attributes:
+        unfinished: Whether the stream ends inside a frame or a transaction.
+        server_error: The SQLSTATE of the server error that ended the stream.
+    """
+
+    unfinished: bool
+    server_error: str | None
+
+    def find(self, name: str | int) -> Table:
+        """Returns the table with this name or OID.
+
+        Raises:
+            LookupError: There is no such table, or several of this name.
+        """
+        found = [
+            table
+            for table in self
+            if table.oid == name
+            or any(name in {each.name, _bare(each.name)} for each in table.versions)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            oids = ", ".join(f"{table.name} has OID {table.oid}" for table in found)
+            text = f"{name} names several tables: {oids}"
+        else:
+            text = f"no table {name}{_suggestion(str(name), self)}"
+        raise LookupError(text)
+
+    def __repr__(self) -> str:
+        """Returns the tables as lines of text."""
+        rows = [HEADS, *lines_of(self)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                value.rjust(width) if at in NUMBERS else value.ljust(width)
+                for at, (value, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        caption = f"<b>{len(self)} tables</b>"
+        return html.table(caption, HEADS, lines_of(self))
+
+
+HEADS = [
+    "table",
+    "versions",
+    "identity",
+    "inserts",
+    "updates",
+    "deletes",
+    "truncates",
+    "last commit",
+    "notes",
+]
+#: The columns that are numbers.
+NUMBERS = {1, 3, 4, 5, 6}
+
+
+def lines_of(tables: Tables) -> Iterator[list[str]]:
+    """The tables as rows of text, under `HEADS`."""
+    for table in tables:
+        last = table.last
+        yield [
+            _printable(table.name),
+            str(len(table.versions)),
+            table.replica_identity,
+            f"{table.inserts:,}",
+            f"{table.updates:,}",
+            f"{table.deletes:,}",
+            f"{table.truncates:,}",
+            "" if last is None else f"{last.lsn} {_seconds(last.time)}".strip(),
+            ", ".join(dict.fromkeys(note.code for note in table.notes)),
+        ]
+
+
+def _seconds(time: dt.datetime | None) -> str:
+    return "" if time is None else f"{time:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def _bare(name: str) -> str:
+    return name.partition(".")[2]
+
+
+def _suggestion(name: str, tables: Tables) -> str:
+    names = {table.name for table in tables}
+    by_name = {_bare(each): each for each in names} | {each: each for each in names}
+    close = difflib.get_close_matches(name, by_name, n=1)
+    return f"; did you mean {by_name[close[0]]}?" if close else ""
+
+
+def tables(
+    source: Source,
+    *,
+    framing: Framing | None = None,
+    catalog: Catalog | str | os.PathLike[str] | None = None,
+) -> Tables:
+    """Returns the tables of a stream: versions, columns, changes and first and last commit.
+
+    Only committed changes count. Values are not decoded, so this is fast.
+
+    >>> import walrow
+    >>> tables = walrow.tables("tests/data/18/rows.text.wire")
+    >>> for table in tables:
+    ...     print(table.name, table.inserts, table.updates, table.deletes)
+    public.item 4 3 1
+    public.stock 5 0 2
+    >>> [column.type for column in tables.find("item").versions[0].columns]
+    ['int4', 'text', 'numeric(12,2)']
+
+    Args:
+        source: As in `read`.
+        framing: As in `read`.
+        catalog: As in `read`: it defines types that the stream does not.
+
+    Raises:
+        DecodeError: Bytes do not follow the protocol.
+    """
+    return survey_of(Chunks(source, framing=framing), catalog=catalog)
+
+
+def survey_of(
+    chunks: Any, *, catalog: Catalog | str | os.PathLike[str] | None = None
+) -> Tables:
+    """Returns the tables in the chunks of a source, which has `framing`."""
+    # The first chunk decides the framing.
+    first = list(itertools.islice(chunks, 1))
+    survey = Survey(framing=chunks.framing, catalog=catalog)
+    for chunk in itertools.chain(first, chunks):
+        survey.feed(chunk)
+    survey.finish()
+    return _tables(survey)
+
+
+def _tables(survey: Survey) -> Tables:
+    versions: dict[int, list[Version]] = {}
+    for each in survey.versions():
+        versions.setdefault(each["oid"], []).append(_version(each))
+    bare = [Table(oid, tuple(found)) for oid, found in versions.items()]
+    # Only tables that share a name are compared.
+    by_name: dict[str, list[Table]] = {}
+    for table in bare:
+        for name in {version.name for version in table.versions}:
+            by_name.setdefault(name, []).append(table)
+    tables = Tables(replace(table, notes=_all_notes(table, by_name)) for table in bare)
+    tables.unfinished = survey.unfinished
+    tables.server_error = survey.server_error
+    return tables
+
+
+def _all_notes(table: Table, by_name: dict[str, list[Table]]) -> tuple[Note, ...]:
+    names = dict.fromkeys(version.name for version in table.versions)
+    reused = [
+        _reused(name, other)
+        for name in names
+        for other in by_name[name]
+        if other is not table
+    ]
+    return (*_notes(table), *reused)
+
+
+def _version(version: dict[str, Any]) -> Version:
+    fields = {
+        name: version[name]
+        for name in (
+            "replica_identity",
+            "inserts",
+            "updates",
+            "deletes",
+            "truncates",
+            "inserts_with_unsent",
+            "updates_with_unsent",
+        )
+    }
+    return Version(
+        name=f"{version['schema_name']}.{version['table_name']}",
+        columns=tuple(map(_column, version["columns"])),
+        first=_commit(version["first"]),
+        last=_commit(version["last"]),
+        **fields,
+    )
+
+
+def _column(column: dict[str, Any]) -> Column:
+    return Column(
+        name=column["name"],
+        type=_type(column["type_name"], column["type_modifier"]),
+        type_oid=column["type_oid"],
+        arrow_type=column["arrow_type"],
+        key=column["key"],
+        unresolved=tuple(column["unresolved"]),
+    )
+
+
+def _commit(commit: tuple[Lsn, int | None] | None) -> Commit | None:
+    if commit is None:
+        return None
+    lsn, micros = commit
+    try:
+        time = None if micros is None else _EPOCH + dt.timedelta(microseconds=micros)
+    except OverflowError:
+        time = None
+    return Commit(lsn, time)
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def _type(name: str | None, modifier: int) -> str | None:
+    """Writes a type with its modifier, as `format_type` does."""
+    if name is None or modifier < 0:
+        return name
+    item = name.removeprefix("_")
+    if item == "numeric" and modifier >= _HEADER:
+        # The scale has 11 bits, the highest of which is its sign.
+        scale = (((modifier - _HEADER) & 0x7FF) ^ 1024) - 1024
+        return f"{name}({(modifier - _HEADER) >> 16 & 0xFFFF},{scale})"
+    if item in {"varchar", "bpchar"} and modifier >= _HEADER:
+        return f"{name}({modifier - _HEADER})"
+    if item in {"bit", "varbit", "time", "timetz", "timestamp", "timestamptz"}:
+        return f"{name}({modifier})"
+    return name
+
+
+#: The offset of modifiers that contain a length.
+_HEADER = 4
+
+
+def _notes(table: Table) -> Iterator[Note]:
+    yield from _notes_on_keys(table.versions)
+    for number, (before, after) in enumerate(itertools.pairwise(table.versions), 2):
+        yield from _notes_on_change(f"in version {number}", before, after)
+    inserts = sum(version.inserts_with_unsent for version in table.versions)
+    if inserts:
+        yield Note(
+            "insert-without-values",
+            f"{_counted(inserts, 'insert')} without all values: a row filter made them from "
+            "updates with unchanged TOAST values; set REPLICA IDENTITY FULL",
+        )
+    updates = sum(version.updates_with_unsent for version in table.versions)
+    if updates:
+        yield Note(
+            "update-without-values",
+            f"{_counted(updates, 'update')} without unchanged TOAST values: the fold needs "
+            "the rows from before; begin with a copy of the table, or set REPLICA IDENTITY "
+            "FULL",
+        )
+    if table.truncates:
+        yield Note(
+            "truncate",
+            f"{_counted(table.truncates, 'TRUNCATE')}, each of which removed all rows; under "
+            "publish_via_partition_root, those of a partition are not in the stream",
+        )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _notes_on_keys(versions: Sequence[Version]) -> Iterator[Note]:
+    if any(version.replica_identity == "nothing" for version in versions):
+        text = (
+            "REPLICA IDENTITY NOTHING: the stream does not identify rows, so only inserts "
+            "can be applied; set another replica identity"
+        )
+        yield Note("identity-nothing", text)
+    if any(
+        version.replica_identity != "nothing" and not version.key_columns
+        for version in versions
+    ):
+        text = (
+            "no primary key and no other replica identity: only inserts can be applied; add "
+            "a primary key, or set REPLICA IDENTITY FULL"
+        )
+        yield Note("no-key", text)
+    # Under FULL, all columns are marked as a key: the key is that of before.
+    keys = [
+        (number, version.key_columns)
+        for number, version in enumerate(versions, 1)
+        if version.replica_identity != "full"
+    ]
+    for (_, before), (number, after) in itertools.pairwise(keys):
+        if before != after:
+            text = (
+                f"the key changed from ({', '.join(before)}) to ({', '.join(after)}) in "
+                f"version {number}: earlier rows need the new key"
+            )
+            yield Note("key-changed", text)
+
+
+def _notes_on_change(where: str, before: Version, after: Version) -> Iterator[Note]:
+    if before.name != after.name:
+        text = f"{before.name} became {after.name} {where}; the rows of both belong together"
+        yield Note("table-renamed", text)
+    old = {column.name: column for column in before.columns}
+    new = {column.name: column for column in after.columns}
+    gone = [name for name in old if name not in new]
+    added = [name for name in new if name not in old]
+    if gone and added:
+        yield Note(
+            "column-renamed",
+            f"{', '.join(gone)} disappeared and {', '.join(added)} appeared {where}: if a "
+            "column was renamed, old rows keep its values; give the names to the fold, or "
+            "read the table again",
+        )
+    elif added:
+        yield Note(
+            "column-added",
+            f"{', '.join(added)} appeared {where}: old rows have the column's default, which "
+            "is not in the stream; if it is not NULL, read the table again",
+        )
+    elif gone:
+        yield Note("column-dropped", f"{', '.join(gone)} disappeared {where}")
+    for name, column in new.items():
+        same = old.get(name, column)
+        if (same.type_oid, same.type) != (column.type_oid, column.type):
+            yield Note(
+                "type-changed",
+                f"the type of {name} changed from {_shown(same)} to {_shown(column)} "
+                f"{where}: the new values of old rows are not in the stream; read the table "
+                "again",
+            )
+
+
+def _reused(name: str, other: Table) -> Note:
+    text = f"{name} is also the name of the table with OID {other.oid}, which is another one"
+    return Note("name-reused", text)
+
+
+def _shown(column: Column) -> str:
+    return column.type or f"the type with OID {column.type_oid}"

@@ -1,0 +1,327 @@
+"""DataFrames: rows in the tables of other libraries, with walrow's own errors."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+from typing import Any
+
+import pytest
+
+import walrow
+from captures import capture, captures
+
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+duckdb = pytest.importorskip("duckdb")
+
+ROWS = capture("rows").path
+METHODS = ["to_pyarrow", "to_pandas", "to_polars", "to_duckdb"]
+
+
+def labels(frame: Any) -> list[Any]:
+    """The column `label`, whichever library has it."""
+    if isinstance(frame, pa.Table):
+        return list(frame["label"].to_pylist())
+    if isinstance(frame, pd.DataFrame):
+        return [None if value is pd.NA else value for value in frame["label"]]
+    if isinstance(frame, pl.DataFrame):
+        return list(frame["label"].to_list())
+    return [row[0] for row in frame.project("label").fetchall()]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_table_is_one_frame(method: str) -> None:
+    reader = walrow.read(ROWS, table="item")
+    frame = getattr(reader, method)()
+    assert labels(frame)[:3] == ["one", None, ""]
+    assert len(frame) == 10
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_several_tables_are_a_dictionary(method: str) -> None:
+    frames = getattr(walrow.read(ROWS), method)()
+    assert {name: len(frame) for name, frame in frames.items()} == {
+        "public.item": 10,
+        "public.stock": 7,
+    }
+    assert list(frames) == ["public.item", "public.stock"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_batch_is_one_frame(method: str) -> None:
+    [batch, _] = walrow.read(ROWS)
+    frame = getattr(batch, method)()
+    assert labels(frame)[:3] == ["one", None, ""]
+    # It can be taken again.
+    assert len(getattr(batch, method)()) == 10
+
+
+@pytest.mark.parametrize("recorded", captures("text"), ids=str)
+def test_frames_have_the_rows_of_the_batches(recorded: Any) -> None:
+    def tables() -> dict[str, Any]:
+        frames = walrow.read(recorded.path, **options).to_pyarrow()
+        assert isinstance(frames, dict)
+        return frames
+
+    options: Any = {"unrepresentable": "null", "unfinished": "ignore"}
+    wanted: dict[str, list[Any]] = {}
+    versions: dict[str, set[Any]] = {}
+    for batch in walrow.read(recorded.path, **options):
+        records = pa.record_batch(batch)
+        wanted.setdefault(batch.table, []).append(records)
+        bare = records.schema.remove_metadata()
+        versions.setdefault(batch.table, set()).add((batch.relation_oid, str(bare)))
+    if any(len(found) > 1 for found in versions.values()):
+        with pytest.raises(walrow.SchemaError):
+            tables()
+        return
+    found = tables()
+    assert list(found) == list(wanted)
+    for name, batches in wanted.items():
+        assert found[name].num_rows == sum(batch.num_rows for batch in batches)
+        for at, column in enumerate(found[name].columns):
+            # As text: NaN is not equal to itself.
+            shown = [batch.column(at).to_string(window=10_000) for batch in batches]
+            assert [chunk.to_string(window=10_000) for chunk in column.chunks] == shown
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_errors_are_walrows_own(method: str) -> None:
+    path = capture("types-nan").path
+    with pytest.raises(walrow.UnrepresentableError) as caught:
+        getattr(walrow.read(path), method)()
+    assert caught.value.table == "public.exact"
+    assert caught.value.column is not None
+    assert caught.value.lsn is not None
+    assert caught.value.remedies
+    data = ROWS.read_bytes()
+    with pytest.raises(walrow.UnfinishedError):
+        getattr(walrow.read(data[:-60], table="item"), method)()
+    with pytest.raises(walrow.DecodeError, match=str(len(data))):
+        getattr(walrow.read(data + b"\xff" * 100), method)()
+    with pytest.raises(walrow.SchemaError, match="stock"):
+        getattr(walrow.read(data, table="stok"), method)()
+
+
+def test_changed_columns_need_a_choice() -> None:
+    path = capture("alter-columns").path
+    with pytest.raises(
+        walrow.SchemaError, match=r"public\.shape changed.*schema="
+    ) as e:
+        walrow.read(path).to_polars()
+    assert e.value.table == "public.shape"
+    schema = walrow.schema(path, "shape")
+    frame = walrow.read(path, table="shape", schema=schema).to_polars()
+    assert frame.columns == schema.names
+
+
+def test_one_name_of_two_tables_is_refused() -> None:
+    path = capture("recreate").path
+    oids = sorted({batch.relation_oid for batch in walrow.read(path)})
+    with pytest.raises(walrow.SchemaError, match=rf"{oids[0]} and {oids[1]}") as caught:
+        walrow.read(path).to_pyarrow()
+    assert caught.value.table == "public.phoenix"
+    # The three tables' inserts, from the history's SQL.
+    assert [
+        walrow.read(path, table=oid, metadata=()).to_polars().shape for oid in oids
+    ] == [(2, 2), (2, 3), (1, 1)]
+    assert walrow.schema(path, oids[1], metadata=()).names == ["a", "id", "b"]
+
+
+def test_an_oid_chooses_a_table_through_its_renames() -> None:
+    path = capture("alter-names").path
+    [table] = walrow.tables(path)
+    assert len({version.name for version in table.versions}) == 4
+    schema = walrow.schema(path, table.oid)
+    frame = walrow.read(path, table=table.oid, schema=schema).to_polars()
+    kinds = frame["_change_type"].to_list()
+    assert (kinds.count("insert"), kinds.count("delete")) == (2, 1)
+    with pytest.raises(walrow.SchemaError, match="no table with OID 1 in the stream"):
+        walrow.read(path, table=1).to_polars()
+    for wrong in (-1, 1 << 32):
+        with pytest.raises(walrow.OptionError, match="32 bits"):
+            walrow.read(path, table=wrong)
+    no_table: Any = True
+    with pytest.raises(TypeError, match="table must be"):
+        walrow.read(path, table=no_table)
+
+
+def test_envelope_and_side_tables_are_frames() -> None:
+    frame = walrow.read(ROWS, envelope=True).to_pyarrow()
+    assert frame.num_rows == 17
+    frames = walrow.read(ROWS, side_tables=["transactions"]).to_pyarrow()
+    assert set(frames) == {"public.item", "public.stock", "walrow.transactions"}
+
+
+def test_a_table_without_rows_has_its_columns() -> None:
+    path = capture("truncate").path
+    frame = walrow.read(path, table="public.untouched").to_pandas()
+    assert "_change_type" in frame.columns
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_reader_is_taken_once(method: str) -> None:
+    reader = walrow.read(ROWS)
+    getattr(reader, method)()
+    with pytest.raises(ValueError, match="read the source again"):
+        getattr(reader, method)()
+    reader = walrow.read(ROWS)
+    reader.close()
+    with pytest.raises(ValueError, match="closed"):
+        getattr(reader, method)()
+
+
+@pytest.mark.parametrize(
+    ("method", "library"),
+    [
+        ("to_pyarrow", "pyarrow"),
+        ("to_pandas", "pandas"),
+        ("to_pandas", "pyarrow"),
+        ("to_polars", "polars"),
+        ("to_duckdb", "duckdb"),
+        ("to_duckdb", "pyarrow"),
+    ],
+)
+def test_a_missing_library_is_named_and_nothing_is_read(
+    method: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # None in sys.modules makes an import fail, as if it were not installed.
+    monkeypatch.setitem(sys.modules, library, None)
+    reader = walrow.read(ROWS)
+    with pytest.raises(ImportError, match=f"{method} needs {library}: pip install"):
+        getattr(reader, method)()
+    assert len(list(reader)) == 2
+
+
+def test_polars_needs_no_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **more: Any) -> Any:
+        if name.partition(".")[0] == "pyarrow":
+            raise ModuleNotFoundError(name, name=name)
+        return real(name, *rest, **more)
+
+    importlib.import_module("polars")
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    assert walrow.read(ROWS, table="item").to_polars().height == 10
+
+
+def test_pandas_keeps_integers_that_numpy_cannot() -> None:
+    table = walrow.read(ROWS, table="stock").to_pandas()
+    assert str(table["site"].dtype) == "int32[pyarrow]"
+    table = walrow.read(ROWS, table="stock").to_pandas(dtype_backend="numpy")
+    assert str(table["site"].dtype) in {"int32", "float64"}
+    wrong: Any = "numpi"
+    with pytest.raises(walrow.OptionError, match=r"dtype_backend.*numpi"):
+        walrow.read(ROWS).to_pandas(dtype_backend=wrong)
+
+
+def test_duckdb_uses_the_connection() -> None:
+    with duckdb.connect() as connection:
+        item = walrow.read(ROWS, table="item").to_duckdb(connection)
+        query = "select _change_type, count(*) from item group by 1 order by 1"
+        found = item.query("item", query).fetchall()
+    # 4 inserts, 3 updates (one of which changes the key), 2 deletes.
+    assert dict(found)["insert"] == 4
+    assert dict(found)["update_postimage"] == 3
+    assert dict(found)["delete"] == 2
+
+
+def test_other_libraries_take_batches_and_readers_directly() -> None:
+    [batch, _] = walrow.read(ROWS)
+    assert pl.DataFrame(batch).height == 10
+    assert pa.table(batch).num_rows == 10
+    assert pl.DataFrame(walrow.read(ROWS, table="item")).height == 10
+    # pandas would otherwise make a column of Batch objects.
+    with pytest.raises(TypeError, match="to_pandas"):
+        pd.DataFrame(walrow.read(ROWS))
+
+
+def test_readers_say_how_far_they_are() -> None:
+    size = ROWS.stat().st_size
+    reader = walrow.read(ROWS)
+    assert (reader.bytes_read, reader.bytes_total) == (0, size)
+    assert (
+        repr(reader)
+        == f"<walrow.Reader at 0/0: 0 batches, 0 rows, 0 of {size} bytes read>"
+    )
+    list(reader)
+    assert (reader.bytes_read, reader.bytes_total) == (size, size)
+    assert repr(reader) == (
+        f"<walrow.Reader at {reader.position}: 2 batches, 17 rows, "
+        f"{size} of {size} bytes read>"
+    )
+    reader.close()
+    assert (reader.bytes_read, reader.bytes_total) == (size, size)
+    chunks = walrow.read(iter([ROWS.read_bytes()]))
+    list(chunks)
+    assert (chunks.bytes_read, chunks.bytes_total) == (size, None)
+
+
+def test_compressed_bytes_count_as_they_are(tmp_path: Any) -> None:
+    import gzip
+
+    path = tmp_path / "rows.wire.gz"
+    path.write_bytes(gzip.compress(ROWS.read_bytes() * 20))
+    for source in (path, path.read_bytes(), [path, path]):
+        reader = walrow.read(source)
+        list(reader)
+        total = path.stat().st_size * (2 if isinstance(source, list) else 1)
+        assert (reader.bytes_read, reader.bytes_total) == (total, total)
+
+
+def test_decoders_say_how_far_they_are() -> None:
+    decoder = walrow.Decoder()
+    data = ROWS.read_bytes()
+    list(decoder.feed(data))
+    list(decoder.flush())
+    assert repr(decoder) == (
+        f"<walrow.Decoder at {decoder.position}: 2 batches, 17 rows, "
+        f"{len(data)} bytes read>"
+    )
+
+
+def test_batches_and_schemas_are_html_in_notebooks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    [batch, _] = walrow.read(ROWS)
+    shown = getattr(batch, "_repr_html_")()  # noqa: B009 - not in the stubs
+    assert "<b>public.item</b>: 10 rows, 10 columns" in shown
+    assert "<td>one</td>" in shown
+    assert "<td><i>NULL</i></td>" in shown
+    assert "decimal128(12, 2)" in shown
+    shown = getattr(batch.schema, "_repr_html_")()  # noqa: B009
+    assert "<td>amount</td><td>decimal128(12, 2)</td>" in shown
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    bare = getattr(batch, "_repr_html_")()  # noqa: B009
+    assert "decimal128(12, 2)" in bare
+    assert "<td>" not in bare
+
+
+def test_html_is_escaped() -> None:
+    data = ROWS.read_bytes().replace(b"\x03one", b"\x03<b>")
+    [batch, _] = walrow.read(data)
+    shown = getattr(batch, "_repr_html_")()  # noqa: B009
+    assert "<td>&lt;b&gt;</td>" in shown
+
+
+def test_batches_know_their_relation_version() -> None:
+    found = [
+        (batch.version, batch.column_names)
+        for batch in walrow.read(capture("alter-columns").path, metadata=())
+    ]
+    assert [version for version, _ in found] == [0, 1, 2, 3]
+    assert len({tuple(names) for _, names in found}) == 3
+
+
+@pytest.mark.parametrize("wrong", ["tabel", "metdata"])
+def test_misspelled_options_suggest_the_right_one(wrong: str) -> None:
+    right = {"tabel": "table", "metdata": "metadata"}[wrong]
+    options: Any = {wrong: "x"}
+    with pytest.raises(
+        TypeError, match=f"{wrong} is not an option; did you mean {right}"
+    ):
+        walrow.read(ROWS, **options)
