@@ -283,7 +283,7 @@ def test_help_of_a_call_without_arguments_has_its_lines(run: Any) -> None:
     ("arguments", "line"),
     [
         (["decod"], "walrow: No such command 'decod'"),
-        (["decode"], "walrow decode: Missing argument 'FILE'."),
+        (["decode"], "walrow decode: Missing argument 'FILE...'."),
         (["decode", "--profil", "x"], "Did you mean '--profile'?"),
         (["decode", "-", "--to", "x.csv"], "walrow decode: "),
     ],
@@ -292,6 +292,20 @@ def test_wrong_usage_is_one_line(arguments: list[str], line: str, run: Any) -> N
     [said_line] = said(run(*arguments), 2)
     assert line in said_line
     assert said_line.endswith("--help.")
+
+
+def test_quiet_has_no_progress_and_no_warnings(
+    data: Path, tmp_path: Path, run: Any, on_terminal: Any
+) -> None:
+    # The OID of a user's type, which only a catalog knows.
+    capture, out = data / "types-user.text.wire", tmp_path / "out.jsonl"
+    arguments = ("decode", capture, "--to", out)
+    assert "warning: types" in "".join(said(run(*arguments), 0))
+    assert said(run(*arguments, "--quiet"), 0) == []
+    assert on_terminal(*arguments, "-q") == ""
+    assert on_terminal("inspect", "-q", "--count", capture, stdout=False) == ""
+    [line] = said(run("decode", "-q", "-", "--to", out, input=b"{}"), 1)
+    assert "type byte 0x7B" in line
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     help="The output format. Default: from the extension of OUT; parquet for DIR/.",
 )
 @source.framing
+@source.quiet
 @library_option(
     "types",
     "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
@@ -128,11 +129,11 @@ def decode(
     policies = options["unrepresentable"]
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     catalog = options["catalog"]
-    quiet = to == "-" and sys.stdout.isatty()
+    shows_rows = to == "-" and sys.stdout.isatty()
     with source.opened(
         files,
         options["framing"],
-        show=not quiet,
+        show=not shows_rows,
         outputs=_outputs(to),
         beside=[catalog] if isinstance(catalog, Path) else [],
     ) as blocks:
@@ -146,7 +147,8 @@ def decode(
             if not isinstance(error, BrokenPipeError):
                 batches.explain(error)
             raise
-        _warn(reader, options)
+        if not source.is_quiet():
+            _warn(reader, options)
         if batches.ended is not None:
             batches.ended.add_note(batches.written_rows("of complete transactions"))
             raise batches.ended

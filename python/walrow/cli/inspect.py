@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @source.files
 @source.framing
+@source.quiet
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
 @click.option(

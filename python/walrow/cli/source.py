@@ -37,6 +37,33 @@ framing = library_option(
 )
 
 
+_QUIET = "walrow.quiet"
+
+
+def _set_quiet(
+    context: click.Context,
+    _parameter: click.Parameter,
+    value: bool,  # noqa: FBT001
+) -> None:
+    context.meta[_QUIET] = value
+
+
+def is_quiet() -> bool:
+    """Whether the current command has the option `--quiet`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_QUIET))
+
+
+quiet = click.option(
+    "--quiet",
+    "-q",
+    is_flag=True,
+    expose_value=False,
+    callback=_set_quiet,
+    help="No progress and no warnings. Errors are still printed.",
+)
+
+
 @contextlib.contextmanager
 def opened(
     names: Sequence[str],
@@ -75,7 +102,7 @@ def opened(
         inputs: dict[str, Any] = {"stdin": stdin} if "-" in names else {}
         inputs |= _local_parts(chunks.files)
         _refuse_inputs(outputs, inputs | {str(path): path for path in beside})
-        if show and sys.stderr.isatty():
+        if show and not is_quiet() and sys.stderr.isatty():
             stack.enter_context(bar.shown(names, chunks.files))
         try:
             yield Blocks(chunks, framing, joined=joined)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @source.files
 @source.framing
+@source.quiet
 @library_option(
     "catalog", "A file of `walrow catalog`: the types that the capture does not define."
 )
