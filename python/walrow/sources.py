@@ -74,7 +74,7 @@ class Chunks:
             if framing in _CHUNKED:
                 self._items = iter([source])
             else:
-                state.read, state.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
+                state.size.read, state.size.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
                 self._items = _of_bytes(_counted(_cut(source), state), state)
         elif _is_row(source):
             self._items = _of_chunks(iter([source]), state)
@@ -112,12 +112,12 @@ class Chunks:
     @property
     def bytes_read(self) -> int | None:
         """Bytes read so far, before decompression. None for chunks and rows."""
-        return self._state.read
+        return self._state.size.read
 
     @property
     def bytes_total(self) -> int | None:
         """All bytes, before decompression. None unless all files are local."""
-        return self._state.total
+        return self._state.size.total
 
     @property
     def name(self) -> str:
@@ -143,20 +143,27 @@ class _State:
         self, framing: Framing | None, progress: Callable[[int], None] | None
     ) -> None:
         self.framing = framing
-        self.progress = progress
+        self.size = _Size(progress)
         self.files: _Files | None = None
-        self.read: int | None = None
-        self.total: int | None = None
 
     @property
     def name(self) -> str:
         return "the source" if self.files is None else self.files.name
 
+
+class _Size:
+    """Bytes of the source, before decompression. Apart, so that the state is in no cycle."""
+
+    def __init__(self, progress: Callable[[int], None] | None) -> None:
+        self._progress = progress
+        self.read: int | None = None
+        self.total: int | None = None
+
     def advance(self, count: int) -> None:
         """Counts the bytes of a block."""
         self.read = (self.read or 0) + count
-        if self.progress is not None:
-            self.progress(count)
+        if self._progress is not None:
+            self._progress(count)
 
 
 def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
@@ -173,10 +180,10 @@ def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
             text = f"a list of files contains another source: {type(source).__name__}"
             raise TypeError(text)
         places += _places(source)
-    state.files = _Files(places, state.advance)
+    state.files = _Files(places, state.size.advance)
     sizes = [place.size for place in places]
-    state.read = 0
-    state.total = None if None in sizes else sum(size or 0 for size in sizes)
+    state.size.read = 0
+    state.size.total = None if None in sizes else sum(size or 0 for size in sizes)
     return _recognised(iter(state.files), state)
 
 
@@ -192,7 +199,7 @@ def _cut(source: Any) -> Iterator[Any]:
 
 def _counted(blocks: Iterable[Any], state: _State) -> Iterator[Any]:
     for block in blocks:
-        state.advance(len(block))
+        state.size.advance(len(block))
         yield block
 
 

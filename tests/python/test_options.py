@@ -164,7 +164,7 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"session": {"bytea_output": "x"}}, walrow.OptionError, "hex or escape"),
         ({"session": {"extra_float_digits": "4"}}, walrow.OptionError, "-15 to 3"),
         ({"session": {"nonsense": "x"}}, walrow.OptionError, "nonsense"),
-        ({"table": 5}, TypeError, "table"),
+        ({"table": 5.0}, TypeError, "table"),
         ({"table": ("a", "b", "c")}, TypeError, "table"),
         ({"nonsense": 1}, TypeError, "nonsense"),
         (
