@@ -304,6 +304,7 @@ impl Reader {
     }
 
     /// Raises `TypeError`: pandas would otherwise make a column of `Batch` objects.
+    #[expect(clippy::unused_self, reason = "Python calls it on the object")]
     #[pyo3(signature = (*_arguments, **_options))]
     fn __array__(
         &self,

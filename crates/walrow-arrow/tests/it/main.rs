@@ -5,4 +5,5 @@ mod cells;
 mod containers;
 mod decoder;
 mod golden;
+mod survey;
 mod types;
