@@ -28,7 +28,10 @@ def shop() -> Iterator[dict[str, str]]:
             server,
             "CREATE TYPE mood AS ENUM ('sad', 'ok');"
             "CREATE TABLE item (id int PRIMARY KEY, mood mood);"
-            "CREATE PUBLICATION shop FOR TABLE item;",
+            "CREATE TABLE orders (id int PRIMARY KEY, price numeric(10, 2));"
+            "CREATE PUBLICATION shop FOR TABLE item, orders;"
+            "SELECT pg_create_logical_replication_slot('shop', 'pgoutput');"
+            "INSERT INTO orders VALUES (1, 3.50);",
             "shop",
         )
         yield {"PGHOST": str(server.socket_directory), "PGUSER": "postgres"}
