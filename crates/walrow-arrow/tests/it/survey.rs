@@ -1,6 +1,5 @@
 //! Counts of changes, and parts of a stream.
 #![expect(
-    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a panic is how a test fails"
 )]
