@@ -1,8 +1,5 @@
 //! Counts of changes, and parts of a stream.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a panic is how a test fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use walrow_arrow::{DecoderBuilder, ErrorKind, Survey, TableName};
 use walrow_stream::End;
