@@ -170,6 +170,8 @@ impl SchemaUnion {
         }
         let kind = if self.options.unfinished == OnUnfinished::Ignore {
             return Ok(());
+        } else if let Some((xid, commit_lsn)) = self.stream.assembler.missing_transaction() {
+            ErrorKind::Missing { xid, commit_lsn }
         } else if let Some(sqlstate) = self.stream.server_error.take() {
             ErrorKind::Server { sqlstate }
         } else if self.stream.assembler.is_mid_transaction() {

@@ -18,6 +18,7 @@
 
 mod committed;
 mod core;
+mod interrupted;
 mod prepared;
 mod read;
 mod reading;
@@ -131,6 +132,12 @@ impl Assembler {
     pub const fn is_mid_transaction(&self) -> bool {
         let between = matches!(self.core.phase, Phase::Search(Search::Between));
         self.failure.is_none() && (self.core.frames.is_cut() || !between)
+    }
+
+    /// The ID and commit LSN of a transaction that is missing: a session ended inside it, and later
+    /// sessions have sent later transactions, but not this one again.
+    pub fn missing_transaction(&self) -> Option<(Xid, Lsn)> {
+        self.core.session.interrupted.missing()
     }
 
     /// Whether a committed transaction is being read: there are events without more input.
