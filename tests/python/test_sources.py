@@ -512,3 +512,16 @@ def test_a_closed_reader_closes_files_that_an_iterator_named(directory: Path) ->
         next(reader)
     reader.close()
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    "text", ["postgresql://me:secret@db/shop", "host=db password=secret"]
+)
+def test_a_path_that_is_a_connection_string_is_refused_without_its_password(
+    tmp_path: Path, text: str
+) -> None:
+    path = type(tmp_path)(text)
+    for source in (path, [path]):
+        with pytest.raises(walrow.OptionError, match="connection string") as caught:
+            walrow.read(source)
+        assert "secret" not in str(caught.value)
