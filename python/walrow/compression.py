@@ -6,7 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 from walrow._core import ZstdDecompressor
-from walrow.errors import DecodeError
+from walrow.errors import DecodeError, Remedy, UnfinishedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +37,8 @@ def decompressed(blocks: Iterable[Any], compression: str, name: str) -> Iterator
         name: The file's name, for errors.
 
     Raises:
-        DecodeError: The data is damaged or truncated. All data before was yielded.
+        DecodeError: The data is damaged. All data before was yielded.
+        UnfinishedError: The data is truncated. All data before was yielded.
     """
     codec: _Codec = _Gzip() if compression == "gzip" else _Zstd()
     for block in blocks:
@@ -59,7 +60,11 @@ def decompressed(blocks: Iterable[Any], compression: str, name: str) -> Iterator
             f"{name}: the {compression} data is truncated: the file is incomplete, so copy "
             "it again, or wait until it is written"
         )
-        raise DecodeError(text)
+        raise UnfinishedError(
+            text,
+            remedies=(Remedy("unfinished", None, "ignore"),),
+            advice="; take only the complete transactions with ",
+        )
 
 
 class _Codec(Protocol):

@@ -186,9 +186,9 @@ class UnrepresentableError(DecodeError):
 
 
 class UnfinishedError(Error):
-    """The stream ends inside a frame or a transaction.
+    """The stream, or a session in it, ends inside a frame or a transaction.
 
-    It is raised after the batches of all complete transactions. The option
+    Or its compressed data is truncated. It is raised after the batches of all complete transactions. The option
     `unfinished="ignore"` takes these alone.
 
     Attributes:

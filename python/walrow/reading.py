@@ -143,7 +143,8 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
     all earlier batches were returned.
     """
-    return Reader(Chunks(source, framing=options.get("framing")), **options)
+    framing, unfinished = options.get("framing"), options.get("unfinished")
+    return Reader(Chunks(source, framing=framing, unfinished=unfinished), **options)
 
 
 def messages(source: Source, *, framing: Framing | None = None) -> Frames:

@@ -68,7 +68,8 @@ def schema(
         if isinstance(each, Catalog):
             union.add_catalog(each)
             continue
-        with closing(Chunks(each, framing=options.get("framing"))) as chunks:
+        framing, unfinished = options.get("framing"), options.get("unfinished")
+        with closing(Chunks(each, framing=framing, unfinished=unfinished)) as chunks:
             first = next(chunks, b"")
             union.begin_stream(name, chunks.framing or "wire")
             for chunk in itertools.chain([first], chunks):

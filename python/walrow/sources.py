@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from walrow import compression
 from walrow.conninfo import is_conninfo, without_credentials
-from walrow.errors import OptionError
+from walrow.errors import OptionError, UnfinishedError
 from walrow.recognition import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 
 if TYPE_CHECKING:
-    from walrow.typing import Framing, Source
+    from walrow.typing import Absence, Framing, Source
 
 __all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 
@@ -46,6 +46,8 @@ class Chunks:
     Args:
         source: As in `walrow.read`.
         framing: As in `walrow.read`.
+        unfinished: With `"ignore"`, compressed data may be truncated at the end of the
+            source.
         progress: Is called with the number of bytes of each block of a file, before
             decompression.
 
@@ -63,11 +65,14 @@ class Chunks:
         source: Source,
         *,
         framing: Framing | None = None,
+        unfinished: Absence | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         _refuse(source)
         # Apart, so that a source that is not used any more is closed immediately.
-        self._state = state = _State(framing, progress)
+        self._state = state = _State(
+            framing, progress, may_be_truncated=unfinished == "ignore"
+        )
         if _is_place(source):
             self._items = _of_files([source], state)
         elif _is_buffer(source):
@@ -125,6 +130,11 @@ class Chunks:
         return self._state.name
 
     @property
+    def truncated(self) -> bool:
+        """Whether compressed data was truncated at the end, and `unfinished` ignored it."""
+        return self._state.truncated
+
+    @property
     def place(self) -> str | None:
         """The current file if there are several, for errors. None after the last one."""
         files = self._state.files
@@ -140,10 +150,16 @@ class Chunks:
 
 class _State:
     def __init__(
-        self, framing: Framing | None, progress: Callable[[int], None] | None
+        self,
+        framing: Framing | None,
+        progress: Callable[[int], None] | None,
+        *,
+        may_be_truncated: bool,
     ) -> None:
         self.framing = framing
         self.size = _Size(progress)
+        self.may_be_truncated = may_be_truncated
+        self.truncated = False
         self.files: _Files | None = None
 
     @property
@@ -184,7 +200,7 @@ def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
     sizes = [place.size for place in places]
     state.size.read = 0
     state.size.total = None if None in sizes else sum(size or 0 for size in sizes)
-    return _recognised(iter(state.files), state)
+    return _recognised(_ended(iter(state.files), state), state)
 
 
 def _cut(source: Any) -> Iterator[Any]:
@@ -206,7 +222,18 @@ def _counted(blocks: Iterable[Any], state: _State) -> Iterator[Any]:
 def _of_bytes(blocks: Iterable[Any], state: _State) -> Iterator[Any]:
     if state.framing in _CHUNKED:
         return iter(blocks)
-    return _recognised(_plain(iter(blocks), state.name), state)
+    return _recognised(_ended(_plain(iter(blocks), state.name), state), state)
+
+
+def _ended(blocks: Iterator[Any], state: _State) -> Iterator[Any]:
+    """The blocks up to truncated compressed data, if this may be the end of the source."""
+    try:
+        yield from blocks
+    except UnfinishedError:
+        is_last = state.files is None or state.files.is_last
+        if not (is_last and state.may_be_truncated):
+            raise
+        state.truncated = True
 
 
 def _of_chunks(items: Iterator[Any], state: _State) -> Iterator[Any]:
@@ -416,11 +443,13 @@ class _Files:
     Attributes:
         name: The name of the current file.
         ended: Whether the last one was read.
+        is_last: Whether it is the last one.
         urls: All paths and URLs.
     """
 
     name = ""
     ended = False
+    is_last = False
 
     def __init__(
         self, places: list[_Place], progress: Callable[[int], None] | None
@@ -428,7 +457,7 @@ class _Files:
         self._progress = progress
         self._stack = contextlib.ExitStack()
         self.urls = [place.url for place in places if not place.is_open]
-        self._rest = iter(places)
+        self._rest = list(reversed(places))
         self._blocks = self._next()
 
     def __iter__(self) -> Iterator[Any]:
@@ -438,10 +467,11 @@ class _Files:
             self._blocks = self._next()
 
     def _next(self) -> Iterator[Any] | None:
-        place = next(self._rest, None)
-        if place is None:
+        if not self._rest:
             self.ended = True
             return None
+        place = self._rest.pop()
+        self.is_last = not self._rest
         self.name = without_credentials(place.url)
         with _private(place.url):
             file = self._stack.enter_context(place.open())
@@ -578,7 +608,7 @@ _ROW = 3
 
 def _refuse(source: Any) -> None:
     """Refuses what people may take for a source. Never shows the source: it has secrets."""
-    if isinstance(source, str) and is_conninfo(source):
+    if isinstance(source, str | os.PathLike) and is_conninfo(os.fsdecode(source)):
         text = f"the source is a connection string: {_CONNECT}"
         raise OptionError(text)
     if hasattr(source, "read_message") or hasattr(source, "consume_stream"):

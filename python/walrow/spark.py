@@ -238,7 +238,10 @@ class _Decode:
         """All batches of one capture."""
         size = 0
         try:
-            blocks = Chunks(_local(source) if isinstance(source, str) else source)
+            blocks = Chunks(
+                _local(source) if isinstance(source, str) else source,
+                unfinished=self.options.get("unfinished"),
+            )
             first = next(blocks, b"")
             decoder = self.decoder(blocks.framing)
             for block in itertools.chain([first], blocks):

@@ -96,11 +96,30 @@ def test_truncated_compressed_data_is_an_error_after_all_rows_before_it(
         path.write_bytes(compress(ROWS.data) + whole[:-rest])
         reader = walrow.read(path)
         batches: list[walrow.Batch] = []
-        with pytest.raises(walrow.DecodeError, match="truncated") as caught:
+        with pytest.raises(walrow.UnfinishedError, match="truncated") as caught:
             batches.extend(reader)
         assert str(path) in str(caught.value)
         rows = sum(map(len, batches))
         assert rows >= sum(map(len, walrow.read(ROWS.data)))
+        ignoring = walrow.read(path, unfinished="ignore")
+        assert sum(map(len, ignoring)) == rows
+        # Only the source's end may be missing.
+        with pytest.raises(walrow.UnfinishedError, match="truncated"):
+            list(walrow.read([path, path], unfinished="ignore"))
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd], ids=["gzip", "zstd"])
+def test_every_reader_may_ignore_that_compressed_data_is_truncated(
+    compress: Callable[[bytes], bytes],
+) -> None:
+    data = compress(ROWS.data) + compress(ROWS.data)[:-3]
+    with pytest.raises(walrow.UnfinishedError, match="truncated"):
+        walrow.schema(data, "public.item")
+    found = walrow.schema(data, "public.item", unfinished="ignore")
+    assert found == walrow.schema(ROWS.data, "public.item")
+    chunks = [data[at : at + 7] for at in range(0, len(data), 7)]
+    rows = sum(map(len, walrow.read(data, unfinished="ignore")))
+    assert sum(map(len, walrow.read(chunks, unfinished="ignore"))) == rows
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd], ids=["gzip", "zstd"])
@@ -493,3 +512,16 @@ def test_a_closed_reader_closes_files_that_an_iterator_named(directory: Path) ->
         next(reader)
     reader.close()
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    "text", ["postgresql://me:secret@db/shop", "host=db password=secret"]
+)
+def test_a_path_that_is_a_connection_string_is_refused_without_its_password(
+    tmp_path: Path, text: str
+) -> None:
+    path = type(tmp_path)(text)
+    for source in (path, [path]):
+        with pytest.raises(walrow.OptionError, match="connection string") as caught:
+            walrow.read(source)
+        assert "secret" not in str(caught.value)

@@ -10,9 +10,11 @@ import pytest
 import walrow
 from captures import Capture, capture
 from rows import decode, outcome
+from streams import SESSION, Column, begin, commit, insert, relation, wired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 CUT = [
     capture("rows"),
@@ -165,3 +167,32 @@ def test_a_missing_table_may_be_ignored() -> None:
         list(walrow.read(data, table="public.gone"))
     reader = walrow.read(data, table="public.gone", missing_table="ignore")
     assert list(reader) == []
+
+
+def test_a_file_cut_inside_a_transaction_is_not_forgotten_in_the_next_file(
+    tmp_path: Path,
+) -> None:
+    columns = [Column("id", 23)]
+
+    def session(lsn: int, row: str) -> list[bytes]:
+        head = [begin(lsn, lsn), relation(columns), insert([row])]
+        return [*head, commit(lsn)]
+
+    def files(framed: Callable[..., bytes]) -> walrow.Reader:
+        first = [*session(0x1000, "1"), *session(0x2000, "2")[:-1]]
+        (tmp_path / "a").write_bytes(framed(*first))
+        (tmp_path / "b").write_bytes(framed(*session(0x3000, "3")))
+        return walrow.read(tmp_path)
+
+    def wire(*messages: bytes) -> bytes:
+        return SESSION + wired(*messages)
+
+    def lines(*messages: bytes) -> bytes:
+        return b"".join(message + b"\n" for message in messages)
+
+    for framed in (wire, lines):
+        rows = []
+        with pytest.raises(walrow.UnfinishedError, match="commit LSN 0/2000") as caught:
+            rows.extend(files(framed))
+        assert sum(map(len, rows)) == 2
+        assert caught.value.position == 0x3008

@@ -416,3 +416,11 @@ def test_a_missing_table_says_what_it_may_be() -> None:
         ) as e:
             list(walrow.read(ADDED, table=name))
         assert meant in str(e.value)
+
+
+def test_columns_come_in_the_order_in_which_they_first_appear() -> None:
+    one = ([ID, Column("a", INT4)], [["1", "1"]])
+    other = ([ID, Column("b", INT4)], [["2", "2"]])
+    for history in ((one, other), (one, other, one), (one, other, one, other)):
+        schema = walrow.schema(versions(*history), "t", metadata=())
+        assert pa.schema(schema).names == ["id", "a", "b"]

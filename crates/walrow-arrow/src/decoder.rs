@@ -346,7 +346,8 @@ impl Decoder {
     ///
     /// # Errors
     /// [`ErrorKind::Server`] if the server ended the stream with an error. [`ErrorKind::Unfinished`]
-    /// if the stream ends inside a frame or a transaction. [`ErrorKind::Schema`] if the chosen table
+    /// if the stream ends inside a frame or a transaction, [`ErrorKind::Missing`] if one of its
+    /// sessions does, and the rest never came. [`ErrorKind::Schema`] if the chosen table
     /// never appeared, or if the key of an option names neither a column nor a type: a stream that
     /// was resumed at a position may lack them. The errors of [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<(), Error> {
@@ -361,6 +362,8 @@ impl Decoder {
     fn broken_off(&self) -> Option<Error> {
         let kind = if self.unfinished == OnUnfinished::Ignore {
             return None;
+        } else if let Some((xid, commit_lsn)) = self.missing_transaction() {
+            ErrorKind::Missing { xid, commit_lsn }
         } else if let Some(sqlstate) = self.server_error() {
             let sqlstate = sqlstate.to_owned();
             ErrorKind::Server { sqlstate }
@@ -440,10 +443,20 @@ impl Decoder {
         self.assembler.offset()
     }
 
-    /// Whether the input so far ends inside a frame or a transaction. False after an error, because
-    /// the error contains the place.
+    /// Whether the input so far ends inside a frame or a transaction, or one of its sessions does
+    /// and the rest never came. False after an error, because the error contains the place.
     pub fn is_unfinished(&self) -> bool {
-        self.failure.is_none() && (!self.chunks.is_empty() || self.assembler.is_mid_transaction())
+        self.failure.is_none()
+            && (!self.chunks.is_empty()
+                || self.assembler.is_mid_transaction()
+                || self.assembler.missing_transaction().is_some())
+    }
+
+    /// The ID and commit LSN of a transaction of which the stream has only a part.
+    ///
+    /// See [`Assembler::missing_transaction`].
+    pub fn missing_transaction(&self) -> Option<(Xid, Lsn)> {
+        self.assembler.missing_transaction()
     }
 
     /// The number of COMMIT PREPARED without earlier messages of their transactions. These

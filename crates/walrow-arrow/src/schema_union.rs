@@ -56,6 +56,8 @@ pub struct SchemaUnion {
 struct Version {
     relation: Arc<Relation>,
     layout: Layout,
+    /// How many versions appeared before it. They are stored by their last appearance.
+    number: usize,
     /// Where it comes from, for errors.
     origin: String,
 }
@@ -170,6 +172,8 @@ impl SchemaUnion {
         }
         let kind = if self.options.unfinished == OnUnfinished::Ignore {
             return Ok(());
+        } else if let Some((xid, commit_lsn)) = self.stream.assembler.missing_transaction() {
+            ErrorKind::Missing { xid, commit_lsn }
         } else if let Some(sqlstate) = self.stream.server_error.take() {
             ErrorKind::Server { sqlstate }
         } else if self.stream.assembler.is_mid_transaction() {
@@ -259,6 +263,7 @@ impl SchemaUnion {
         self.versions.push(Version {
             relation: Arc::clone(relation),
             layout,
+            number: self.versions.len(),
             origin,
         });
         Ok(())
@@ -266,20 +271,25 @@ impl SchemaUnion {
 
     /// The fields of all columns.
     fn columns(&self) -> Result<Vec<FieldRef>, Error> {
-        let mut names: Vec<&str> = Vec::new();
         let mut columns: HashMap<&str, Vec<(&Version, &FieldRef)>> = HashMap::new();
         for version in &self.versions {
             for (field, source) in version.fields() {
                 if matches!(source, Source::Column(_)) {
-                    let found = columns.entry(field.name()).or_default();
-                    if found.is_empty() {
-                        names.push(field.name());
-                    }
-                    found.push((version, field));
+                    columns
+                        .entry(field.name())
+                        .or_default()
+                        .push((version, field));
                 }
             }
         }
-        let fields = names.into_iter().map(|name| {
+        let mut appeared: Vec<&Version> = self.versions.iter().collect();
+        appeared.sort_unstable_by_key(|version| version.number);
+        let fields = appeared.into_iter().flat_map(Version::fields);
+        let names = fields.filter(|(_, source)| matches!(source, Source::Column(_)));
+        let mut seen = HashSet::new();
+        let names = names.map(|(field, _)| field.name().as_str());
+        let names = names.filter(|name| seen.insert(*name));
+        let fields = names.map(|name| {
             let versions = columns.get(name).map(Vec::as_slice).unwrap_or_default();
             self.column(name, versions)
         });

@@ -33,7 +33,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         ErrorKind::Spool(_) => "SpoolError",
         ErrorKind::Stream(_) | ErrorKind::Malformed { .. } => "DecodeError",
         ErrorKind::Unrepresentable(_) => "UnrepresentableError",
-        ErrorKind::Unfinished => "UnfinishedError",
+        ErrorKind::Unfinished | ErrorKind::Missing { .. } => "UnfinishedError",
         ErrorKind::Server { .. } => "ReplicationError",
         ErrorKind::Schema(_) => "SchemaError",
         ErrorKind::Options(_) => "OptionError",

@@ -133,6 +133,7 @@ def decode(
     with source.opened(
         files,
         options["framing"],
+        unfinished=options["unfinished"],
         show=not shows_rows,
         outputs=_outputs(to),
         beside=[catalog] if isinstance(catalog, Path) else [],
@@ -148,7 +149,7 @@ def decode(
                 batches.explain(error)
             raise
         if not source.is_quiet():
-            _warn(reader, options)
+            _warn(reader, options, truncated=blocks.truncated)
         if batches.ended is not None:
             batches.ended.add_note(batches.written_rows("of complete transactions"))
             raise batches.ended
@@ -282,12 +283,14 @@ class _Counted:
             error.add_note(note)
 
 
-def _warn(reader: walrow.Reader, options: Options) -> None:
+def _warn(reader: walrow.Reader, options: Options, *, truncated: bool) -> None:
     warnings = []
     if options["unfinished"] == "ignore" and reader.server_error is not None:
         warnings.append(
             f"the server ended the capture with an error (SQLSTATE {reader.server_error})"
         )
+    if truncated:
+        warnings.append("the compressed data is truncated; its rest is missing")
     if options["unfinished"] == "ignore" and reader.unfinished:
         warnings.append(
             "the capture ends inside a frame or a transaction; the incomplete part was skipped"

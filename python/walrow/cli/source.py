@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Counts, Frames
     from walrow.survey import Tables
-    from walrow.typing import Framing
+    from walrow.typing import Absence, Framing
 
 #: Paths, URLs, or `-` for stdin.
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -69,6 +69,7 @@ def opened(
     names: Sequence[str],
     framing: Framing | None = None,
     *,
+    unfinished: Absence | None = None,
     show: bool = True,
     outputs: Iterable[str | Path] = ("-",),
     beside: Iterable[Path] = (),
@@ -78,6 +79,7 @@ def opened(
     Args:
         names: Paths, directories, patterns, URLs or `-`. Together, they are one stream.
         framing: With framings of chunks, the input is one chunk.
+        unfinished: As in `walrow.sources.Chunks`.
         show: Whether to show progress, if stderr is a terminal.
         outputs: The outputs of the command: paths, or `-` for stdout.
         beside: Other files that the command reads.
@@ -93,7 +95,10 @@ def opened(
     with contextlib.ExitStack() as stack:
         try:
             chunks = Chunks(
-                sources, framing="wire" if joined else framing, progress=bar.advance
+                sources,
+                framing="wire" if joined else framing,
+                unfinished=unfinished,
+                progress=bar.advance,
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             text = f"{error.filename} does not exist" if error.filename else str(error)
@@ -168,6 +173,11 @@ class Blocks:
     def framing(self) -> Framing | None:
         """The framing. If it is recognised, it is None before the first block."""
         return self._framing or self._chunks.framing
+
+    @property
+    def truncated(self) -> bool:
+        """As in `walrow.sources.Chunks`."""
+        return self._chunks.truncated
 
     def __iter__(self) -> Iterator[Any]:
         """Reads the blocks."""

@@ -62,6 +62,16 @@ pub enum ErrorKind {
     /// The stream ends inside a frame or a transaction. The rows of all complete transactions come
     /// first. The LSN of its place is the position behind them.
     Unfinished,
+    /// A session of the stream ends inside a transaction, and no later session has sent it again,
+    /// but later transactions: a part of the stream is missing. The rows of all complete transactions
+    /// come first.
+    #[non_exhaustive]
+    Missing {
+        /// The ID of the transaction.
+        xid: u32,
+        /// Its commit LSN.
+        commit_lsn: Lsn,
+    },
     /// The server ended the stream with an error. The rows of all complete transactions come first.
     /// The LSN of its place is the position behind them.
     #[non_exhaustive]
@@ -202,7 +212,7 @@ impl Error {
             }
             ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => "; read both with ",
             ErrorKind::Schema(SchemaError::NotInStream { .. }) => "; read no rows with ",
-            ErrorKind::Unfinished | ErrorKind::Server { .. } => {
+            ErrorKind::Unfinished | ErrorKind::Missing { .. } | ErrorKind::Server { .. } => {
                 "; take only the complete transactions with "
             }
             _ => "; choose ",
@@ -323,6 +333,11 @@ impl fmt::Display for ErrorKind {
             Self::Schema(error) => error.fmt(f),
             Self::Options(error) => error.fmt(f),
             Self::Unfinished => f.write_str("the stream ends inside a frame or transaction"),
+            Self::Missing { xid, commit_lsn } => write!(
+                f,
+                "a session of the stream ends inside transaction {xid} (commit LSN {commit_lsn}), \
+                 and no later session sent it again: a part of the stream is missing"
+            ),
             Self::Server { sqlstate } => write!(
                 f,
                 "the server ended the stream with an error, SQLSTATE {sqlstate}"

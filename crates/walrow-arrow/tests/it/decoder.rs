@@ -11,7 +11,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use std::sync::Arc;
 use walrow_arrow::{
-    Batch, Decoder, DecoderBuilder, DecoderOption, Error, ErrorKind, MetadataColumn,
+    Batch, Decoder, DecoderBuilder, DecoderOption, Error, ErrorKind, MetadataColumn, OnUnfinished,
     OnUnrepresentable, Profile, Reason, RemedyValue, SideTable, TableName, Unrepresentable,
 };
 use walrow_stream::Catalog;
@@ -1803,6 +1803,45 @@ impl std::io::Read for Slow<'_> {
             (None, None) => Ok(0),
         }
     }
+}
+
+#[test]
+fn a_transaction_that_no_session_completes_is_an_error_at_the_end() {
+    let columns = [("id", INT4, -1, true)];
+    let cut = described(&columns).insert(T, &[text("1")]);
+    let later = Stream::new().session().begin(0x2000, 701).relation(
+        T,
+        "public",
+        "t",
+        ReplicaIdentity::Default,
+        &columns,
+    );
+    let later = later.insert(T, &[text("2")]).commit();
+    let bytes = [cut.bytes(), later.bytes()].concat();
+    let (batches, end) = run(builder(), &bytes);
+    assert_eq!(batches.len(), 1);
+    let error = end.unwrap_err();
+    assert!(matches!(
+        error.kind(),
+        ErrorKind::Missing {
+            xid: 700,
+            commit_lsn: Lsn(0x1000),
+            ..
+        }
+    ));
+    let text = error.to_string();
+    assert!(
+        text.contains("inside transaction 700 (commit LSN 0/1000)"),
+        "{text}"
+    );
+    let (batches, end) = run(builder().with_unfinished(OnUnfinished::Ignore), &bytes);
+    assert_eq!((batches.len(), end), (1, Ok(())));
+
+    let mut union = builder().with_table("t").build_schema_union().unwrap();
+    union.begin_stream("a", Framing::Wire);
+    union.decode(&bytes).unwrap();
+    let error = union.finish_stream().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Missing { .. }));
 }
 
 #[test]

@@ -18,6 +18,7 @@
 
 mod committed;
 mod core;
+mod interrupted;
 mod prepared;
 mod read;
 mod reading;
@@ -144,6 +145,12 @@ impl Assembler {
     /// Whether the stream passed [`Assembler::with_end`]: no more input is needed.
     pub const fn is_past_end(&self) -> bool {
         self.core.session.ended
+    }
+
+    /// The ID and commit LSN of a transaction that is missing: a session ended inside it, and later
+    /// sessions have sent later transactions, but not this one again.
+    pub fn missing_transaction(&self) -> Option<(Xid, Lsn)> {
+        self.core.session.interrupted.missing()
     }
 
     /// Whether a committed transaction is being read: there are events without more input.

@@ -30,6 +30,7 @@ impl Session {
     ///
     /// `skipped` means that it is not returned now.
     pub(super) fn commits(&mut self, xid: Xid, lsn: Lsn, skipped: bool) -> bool {
+        self.interrupted.complete(xid, lsn);
         let Some(unmarked) = &mut self.unmarked else {
             return false;
         };

@@ -44,6 +44,7 @@ use crate::error::{Error, ErrorKind, FROM_SERVER, Fault, INSIDE, OUTSIDE};
 use crate::frames::{Frames, Place, Span};
 use crate::relation::Announce;
 use crate::spool::{SpoolId, SpoolReader, Spooled};
+use crate::transaction::Transaction;
 use crate::undecided::{Open, read_origin};
 use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Lsn, Message, Peek, PgString};
 
@@ -321,14 +322,34 @@ impl Session {
     pub(super) fn drop_open(&mut self, search: &mut Search) {
         self.undecided.drop_open();
         match std::mem::take(search) {
-            Search::Between | Search::Plain(None) => {}
-            Search::Plain(Some(id)) => self.undecided.spools.remove(id),
+            Search::Between => {}
+            Search::Plain(id) => {
+                self.interrupt();
+                if let Some(id) = id {
+                    self.undecided.spools.remove(id);
+                }
+            }
             Search::Block(open) => self.undecided.spools.remove(open.spool),
         }
     }
 }
 
 impl Session {
+    /// Takes note of the open plain transaction, unless it was delivered before.
+    fn interrupt(&mut self) {
+        let Transaction {
+            xid, commit_lsn, ..
+        } = self.transaction;
+        let came_before = match &self.unmarked {
+            Some(unmarked) => unmarked.has_returned(xid, commit_lsn),
+            None => self.interrupted.has_passed(commit_lsn),
+        };
+        // The end of a transaction is behind its commit LSN.
+        if !came_before && commit_lsn >= self.start.0 {
+            self.interrupted.add(xid, commit_lsn);
+        }
+    }
+
     /// Takes one message.
     #[inline]
     fn step(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {

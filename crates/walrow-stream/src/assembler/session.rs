@@ -1,5 +1,6 @@
 //! State that outlives a transaction: the server's session and the prepared transactions.
 
+use super::interrupted::Interrupted;
 use super::unmarked::Unmarked;
 use crate::relation::Relations;
 use crate::transaction::Transaction;
@@ -18,6 +19,7 @@ pub(super) struct Session {
     /// Whether the end was passed: nothing more is returned.
     pub(super) ended: bool,
     pub(super) sqlstate: String,
+    pub(super) interrupted: Interrupted,
     /// Only if the stream does not mark where sessions begin.
     pub(super) unmarked: Option<Box<Unmarked>>,
 }

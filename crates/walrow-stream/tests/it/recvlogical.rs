@@ -13,7 +13,7 @@ use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{
     History, Stream, captures, for_every_cut, in_chunks, in_recvlogical, recvlogical, text,
 };
-use walrow_wire::{Framing, ReplicaIdentity};
+use walrow_wire::{Framing, Lsn, ReplicaIdentity};
 
 const T: u32 = 16_384;
 
@@ -126,8 +126,10 @@ proptest! {
             bytes.extend(pieces[..place.index(pieces.len().saturating_add(1))].concat());
         }
         bytes.extend(all(&history.delivered()));
-        let found = rows(&bytes, &sizes);
+        let mut assembler = assembler();
+        let found = rows_of(&mut assembler, in_chunks(&bytes, &sizes));
         prop_assert_eq!(found.1, None);
+        prop_assert_eq!(assembler.missing_transaction(), None);
         // A transaction is returned as it came first: prepared or not.
         let ids = |rows: &[String]| -> Vec<String> {
             rows.iter()
@@ -186,6 +188,32 @@ fn reconnect_inside_a_transaction_returns_it_once() {
         });
         let returned = usize::from(cut >= 4) + usize::from(cut >= pieces.len());
         assert_eq!(assembler.repeated_transactions(), returned as u64, "{cut}");
+    }
+}
+
+#[test]
+fn a_transaction_that_did_not_come_again_is_missing() {
+    let cut = |count| first(&plain(0x2000, 701, &["2", "3"]), count);
+    let [before, again, later] = [
+        plain(0x1000, 700, &["1"]),
+        plain(0x2000, 701, &["2", "3"]),
+        plain(0x3000, 702, &["4"]),
+    ]
+    .map(|stream| all(&stream));
+    for count in 1..5 {
+        for (pieces, expected) in [
+            ([&*before, &cut(count), &later], true),
+            ([&*before, &cut(count), &again], false),
+            ([&*again, &cut(count), &later], false),
+            ([&*before, &again, &cut(count)], false),
+            ([&*later, &cut(count), &before], true),
+        ] {
+            let mut assembler = assembler();
+            let (_, error) = rows_of(&mut assembler, [&*pieces.concat()]);
+            assert_eq!(error, None);
+            let expected = expected.then_some((701, Lsn(0x2000)));
+            assert_eq!(assembler.missing_transaction(), expected, "{count}");
+        }
     }
 }
 

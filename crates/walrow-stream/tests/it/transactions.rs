@@ -2,7 +2,7 @@
 
 use crate::lines;
 
-use lines::{line, lines};
+use lines::{line, lines, lines_of};
 use walrow_stream::{Assembler, ErrorKind, Event};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
 use walrow_wire::{Framing, Lsn, ReplicaIdentity};
@@ -149,6 +149,45 @@ fn a_new_session_drops_what_was_open_and_the_relations() {
             oid: T
         })
     );
+}
+
+#[test]
+fn a_transaction_that_no_session_completes_is_missing() {
+    let one = |lsn, xid| table(Stream::new().session().begin(lsn, xid)).insert(T, &row("1"));
+    let cut = one(0x2000, 701);
+    let error = || cut.clone().error("57P01", "terminating connection");
+    let missing = |streams: &[Stream], start| {
+        let bytes = streams.iter().map(Stream::bytes).collect::<Vec<_>>();
+        [usize::MAX, 40].map(|size| {
+            let mut assembler = Assembler::default().with_start(Lsn(start));
+            let bytes = bytes.concat();
+            let (_, error) = lines_of(&mut assembler, in_chunks(&bytes, &[size]));
+            assert_eq!(error, None);
+            assembler.missing_transaction()
+        })
+    };
+    let (earlier, whole) = (one(0x1000, 700).commit(), cut.clone().commit());
+    let later = one(0x3000, 702).commit();
+    for (streams, start, expected) in [
+        (vec![cut.clone(), later.clone()], 0, true),
+        (vec![cut.clone(), cut.clone(), later.clone()], 0, true),
+        (vec![error(), later.clone()], 0, true),
+        (vec![error(), whole.clone(), later.clone()], 0, false),
+        // The server goes on sending: it has not come to it again yet.
+        (vec![cut.clone(), Stream::new().session()], 0, false),
+        (vec![cut.clone(), earlier], 0, false),
+        // It came before.
+        (vec![whole, cut.clone(), later.clone()], 0, false),
+        (vec![cut.clone(), later.clone()], 0x2030, false),
+        (vec![cut, later], 0x2000, true),
+    ] {
+        let expected = expected.then_some((701, Lsn(0x2000)));
+        assert_eq!(
+            missing(&streams, start),
+            [expected; 2],
+            "{start} {streams:?}"
+        );
+    }
 }
 
 #[test]
