@@ -191,7 +191,7 @@ def test_a_file_cut_inside_a_transaction_is_not_forgotten_in_the_next_file(
         return b"".join(message + b"\n" for message in messages)
 
     for framed in (wire, lines):
-        rows = []
+        rows: list[walrow.Batch] = []
         with pytest.raises(walrow.UnfinishedError, match="commit LSN 0/2000") as caught:
             rows.extend(files(framed))
         assert sum(map(len, rows)) == 2
