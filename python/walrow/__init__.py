@@ -7,7 +7,7 @@ public.item 10
 public.stock 7
 
 - `read` converts a capture to batches; `Decoder` converts a stream as it arrives.
-- `messages` returns every frame and message of a stream unchanged.
+- `messages` returns every message of a stream unchanged; `frames` also returns the frames.
 - `tables` lists the tables of a stream, with their changes.
 - `Catalog` holds the definitions of user-defined types and of tables, which a stream
   lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
@@ -47,7 +47,7 @@ from walrow.errors import (
     UnrepresentableError,
 )
 from walrow.lsn import Lsn
-from walrow.reading import messages, read
+from walrow.reading import frames, messages, read
 from walrow.schemas import schema
 from walrow.survey import tables
 
@@ -73,6 +73,7 @@ __all__ = [
     "UnfinishedError",
     "UnrepresentableError",
     "__version__",
+    "frames",
     "messages",
     "read",
     "schema",

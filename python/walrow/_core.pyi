@@ -465,7 +465,7 @@ class Reader:
 
 @final
 class Frames:
-    """Iterates over the frames of a stream; `walrow.messages` returns it."""
+    """Iterates over the frames of a stream; `walrow.frames` returns it."""
 
     def __new__(
         cls, chunks: Iterable[Any], /, framing: Framing | None = None

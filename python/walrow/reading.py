@@ -10,11 +10,13 @@ from walrow.sources import Chunks
 from walrow.typing import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Unpack
 
+    from walrow._core import Message
     from walrow.typing import Framing, Source
 
-__all__ = ["messages", "read"]
+__all__ = ["frames", "messages", "read"]
 
 
 @with_options(Options)
@@ -147,14 +149,14 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     return Reader(Chunks(source, framing=framing, unfinished=unfinished), **options)
 
 
-def messages(source: Source, *, framing: Framing | None = None) -> Frames:
+def frames(source: Source, *, framing: Framing | None = None) -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
 
     >>> import walrow
     >>> path = "tests/data/18/rows.text.wire"
-    >>> for frame in walrow.messages(path):
+    >>> for frame in walrow.frames(path):
     ...     if frame.message and frame.message.kind == "I":
     ...         print(frame.message.name, frame.message.new)
     ...         break
@@ -163,7 +165,7 @@ def messages(source: Source, *, framing: Framing | None = None) -> Frames:
     Frames can be written again, byte for byte:
 
     >>> from pathlib import Path
-    >>> data = b"".join(frame.to_bytes() for frame in walrow.messages(path))
+    >>> data = b"".join(frame.to_bytes() for frame in walrow.frames(path))
     >>> data == Path(path).read_bytes()
     True
 
@@ -175,3 +177,26 @@ def messages(source: Source, *, framing: Framing | None = None) -> Frames:
         DecodeError: While iterating, if bytes do not follow the protocol.
     """
     return Frames(Chunks(source, framing=framing), framing=framing)
+
+
+def messages(source: Source, *, framing: Framing | None = None) -> Iterator[Message]:
+    """Returns every pgoutput message of a stream, as it was sent.
+
+    Nothing is skipped or combined: messages of rolled-back transactions are included.
+    `frames` also returns their LSNs, and what is not pgoutput, such as keepalives.
+
+    >>> import walrow
+    >>> [message.name for message in walrow.messages("tests/data/18/rows.text.wire")][
+    ...     :3
+    ... ]
+    ['Begin', 'Relation', 'Insert']
+
+    Args:
+        source: As in `read`.
+        framing: As in `read`.
+
+    Raises:
+        DecodeError: While iterating, if bytes do not follow the protocol.
+    """
+    found = frames(source, framing=framing)
+    return (frame.message for frame in found if frame.message is not None)

@@ -411,7 +411,7 @@ def test_incomplete_capture_is_written_as_far_as_it_is_complete(
 
 def test_open_transactions_are_named(data: Path, tmp_path: Path, run: Any) -> None:
     whole = (data / "two-phase.text.wire").read_bytes()
-    for frame in walrow.messages(whole):
+    for frame in walrow.frames(whole):
         if frame.message is not None and frame.message.kind in "Kr":
             break
     path = tmp_path / "open.wire"

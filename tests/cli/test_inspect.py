@@ -321,7 +321,7 @@ def test_cut_file_shows_what_is_complete_and_ends_with_3(
 ) -> None:
     path = tmp_path / "cut.wire"
     whole = (data / "rows.text.wire").read_bytes()
-    frames = list(walrow.messages(whole))
+    frames = list(walrow.frames(whole))
     # Without its Commit, the last transaction is not complete.
     *_, inside = (
         frame.offset for frame in frames if frame.message and frame.message.kind == "C"
@@ -439,9 +439,7 @@ def test_several_compressed_and_recvlogical_files_are_read(
     mixed = run("inspect", "--json", names[0], "-", input=whole[1000:])
     assert mixed.stdout == expected
     bare = b"".join(
-        frame.to_bytes()[30:] + b"\n"
-        for frame in walrow.messages(whole)
-        if frame.message
+        frame.to_bytes()[30:] + b"\n" for frame in walrow.frames(whole) if frame.message
     )
     found = run("inspect", "--json", "--count", "-", input=gzip.compress(bare))
     assert json.loads(found.stdout)["messages"] == counts(whole)["messages"]

@@ -59,7 +59,7 @@ def test_what_was_delivered_is_left_out(data: Path, invoke: Any, run: Any) -> No
 
 
 def test_captures_that_start_late_say_so(data: Path, tmp_path: Path, run: Any) -> None:
-    frames = list(walrow.messages(data / "two-phase.text.wire"))
+    frames = list(walrow.frames(data / "two-phase.text.wire"))
     kinds = [frame.message.kind if frame.message else "" for frame in frames]
     late = tmp_path / "late.wire"
     # The session with its relation, but without what it prepared first.

@@ -87,7 +87,7 @@ def slot(server: EmbeddedServer) -> Iterator[Slot]:
 
 
 def kinds(data: bytes) -> str:
-    frames = walrow.messages(data)
+    frames = walrow.frames(data)
     return "".join(frame.message.kind for frame in frames if frame.message)
 
 

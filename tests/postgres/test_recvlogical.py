@@ -185,7 +185,7 @@ def test_file_has_what_the_connection_has(
     assert reader.repeated_transactions == 0
     # Frame by frame, and byte for byte.
     data = pair.path.read_bytes()
-    frames = walrow.messages(pair.path, framing="recvlogical")
+    frames = walrow.frames(pair.path, framing="recvlogical")
     assert b"".join(frame.to_bytes() for frame in frames) == data
     for size in (1, 1000):
         chunks = [data[at : at + size] for at in range(0, 200_000, size)]
@@ -272,7 +272,7 @@ def test_reconnects_repeat_and_lose_nothing(
     # The big transaction was really broken off.
     begins = Counter(
         frame.message.xid
-        for frame in walrow.messages(pair.path, framing="recvlogical")
+        for frame in walrow.frames(pair.path, framing="recvlogical")
         if frame.message
         and (
             frame.message.kind == "B"
@@ -281,7 +281,7 @@ def test_reconnects_repeat_and_lose_nothing(
     )
     ends = Counter(
         frame.message.kind
-        for frame in walrow.messages(pair.path, framing="recvlogical")
+        for frame in walrow.frames(pair.path, framing="recvlogical")
         if frame.message and frame.message.kind in "CcPpK"
     )
     assert begins.total() > ends["C"] + ends["c"] + ends["p"]

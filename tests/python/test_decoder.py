@@ -29,7 +29,7 @@ ROWS = capture("rows")
 def split(data: bytes) -> tuple[list[bytes], list[tuple[int, int, bytes]]]:
     """CopyData payloads, and rows of the SQL function, of what a connection carried."""
     payloads, changes = [], []
-    for frame in walrow.messages(data):
+    for frame in walrow.frames(data):
         if frame.kind in "wk":
             payloads.append(frame.to_bytes()[5:])
         if frame.kind == "w":
@@ -94,7 +94,7 @@ def test_all_framings_give_the_same_batches(capture: Capture) -> None:
 def test_flush_gives_what_is_committed_and_position_follows() -> None:
     commits = [
         (frame.offset + frame.size, frame.message.end_lsn)
-        for frame in walrow.messages(ROWS.data)
+        for frame in walrow.frames(ROWS.data)
         if frame.message is not None and frame.message.kind == "C"
     ]
     decoder = walrow.Decoder()
@@ -288,7 +288,7 @@ class _Refers:
             self.by: Any = walrow.Decoder()
             self.batches = self.by.feed(self.chunks())
         elif kind == "frames":
-            self.by = walrow.messages(self)
+            self.by = walrow.frames(self)
         else:
             self.by = walrow.Reader(self)
         if kind == "failed":

@@ -62,7 +62,7 @@ def test_tree_of_errors() -> None:
 
 def broken(data: bytes, kind: str, at: int, byte: int) -> tuple[bytes, int, int]:
     """The capture with a byte of its first message of this kind changed."""
-    for frame in walrow.messages(data):
+    for frame in walrow.frames(data):
         if frame.message is not None and frame.message.kind == kind:
             place = frame.offset + 30 + at
             changed = data[:place] + bytes([byte]) + data[place + 1 :]
@@ -172,7 +172,7 @@ def test_a_remedy_prints_as_the_arguments_that_it_is(
 
 def test_a_transaction_without_its_beginning_names_late_start() -> None:
     data = capture("streaming-abort").data
-    marks = [frame.offset for frame in walrow.messages(data)]
+    marks = [frame.offset for frame in walrow.frames(data)]
     found = set()
     for mark in marks:
         try:
@@ -204,7 +204,7 @@ def test_nothing_of_a_broken_transaction_is_handed_out() -> None:
     data, _, _ = broken(ROWS.data, "D", 5, ord("X"))
     commits = [
         frame.message.end_lsn
-        for frame in walrow.messages(ROWS.data)
+        for frame in walrow.frames(ROWS.data)
         if frame.message is not None and frame.message.kind == "C"
     ]
     reader = walrow.read(data, batch_rows=1)
@@ -247,7 +247,7 @@ def test_names_of_no_table_are_in_utf8() -> None:
     origin = b"O" + bytes(8) + b"caf\xe9\0"
     begin = next(
         each.offset + len(each.to_bytes())
-        for each in walrow.messages(data)
+        for each in walrow.frames(data)
         if each.message is not None and each.message.kind == "B"
     )
     with pytest.raises(walrow.DecodeError, match="change the name") as caught:

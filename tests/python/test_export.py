@@ -227,7 +227,7 @@ def test_exports_do_not_leak() -> None:
         walrow.read(data, table="item").__arrow_c_schema__()
         with contextlib.suppress(walrow.DecodeError):
             list(walrow.read(data + b"x"))
-        for frame in walrow.messages(data):
+        for frame in walrow.frames(data):
             _ = frame.fields, frame.message and frame.message.fields
 
     for _ in range(200):
@@ -284,7 +284,7 @@ for source in (pulls, drops):
     assert sum(map(len, walrow.read(source()))) == 17
     decoder = walrow.Decoder()
     assert sum(map(len, [*decoder.feed(source()), *decoder.finish()])) == 17
-    assert sum(1 for _ in walrow.messages(source())) > 17
+    assert sum(1 for _ in walrow.frames(source())) > 17
 """
 
 
@@ -299,7 +299,7 @@ def test_a_source_may_read_a_stream_itself() -> None:
 def test_a_table_without_rows_is_an_empty_stream(start: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     whole = pa.table(walrow.read(ROWS.path, table="item"))
-    frames = list(walrow.messages(ROWS.path))
+    frames = list(walrow.frames(ROWS.path))
     data = b"".join(
         frame.to_bytes()
         for frame in frames

@@ -40,7 +40,7 @@ def test_import_needs_nothing_else() -> None:
 import sys, walrow
 batches = list(walrow.read({str(capture("rows").path)!r}))
 assert batches and [b.__arrow_c_array__() for b in batches]
-assert list(walrow.messages({str(capture("rows").path)!r}))
+assert list(walrow.frames({str(capture("rows").path)!r}))
 print(*[name for name in {OPTIONAL} if name in sys.modules])
 """
     assert run(code) == ""

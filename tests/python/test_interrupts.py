@@ -72,7 +72,7 @@ def test_chunks_without_a_batch(
 def test_frames_without_end(interrupt: Callable[[], Callable[[], float]]) -> None:
     interrupted = interrupt()
     with pytest.raises(KeyboardInterrupt):
-        list(walrow.messages(itertools.repeat(b"")))
+        list(walrow.frames(itertools.repeat(b"")))
     assert interrupted() < SECONDS
 
 
@@ -124,7 +124,7 @@ SCHEMA = _Schema()
 
 
 def test_a_large_state(interrupt: Callable[[], Callable[[], float]]) -> None:
-    frames = list(walrow.messages(capture("two-phase").data))
+    frames = list(walrow.frames(capture("two-phase").data))
     kinds = [frame.message.kind if frame.message else "" for frame in frames]
     begin, end = kinds.index("b"), kinds.index("P")
     prepared = [frame.to_bytes() for frame in frames[begin:end]]

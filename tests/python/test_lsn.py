@@ -87,7 +87,7 @@ def test_every_lsn_is_one() -> None:
     assert type(reader.position) is Lsn
     assert str(reader.position).startswith("0/")
     found = set()
-    for frame in walrow.messages(rows.path):
+    for frame in walrow.frames(rows.path):
         fields = {**frame.fields, **(frame.message.fields if frame.message else {})}
         for name, value in fields.items():
             is_lsn = name in {"start", "end", "lsn"} or name.endswith("_lsn")

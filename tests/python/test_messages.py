@@ -1,4 +1,4 @@
-"""`walrow.messages`: every frame, its message, and the way back to bytes."""
+"""`walrow.frames`: every frame, its message, and the way back to bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RENAMED = {
 def test_counts_are_those_of_another_reader(capture: Capture) -> None:
     frames: Counter[str] = Counter()
     messages: Counter[str] = Counter()
-    for frame in walrow.messages(capture.path):
+    for frame in walrow.frames(capture.path):
         frames[frame.kind] += 1
         if frame.message is not None:
             messages[frame.message.kind] += 1
@@ -50,7 +50,7 @@ def test_counts_are_those_of_another_reader(capture: Capture) -> None:
 def test_frames_encode_to_the_bytes_they_came_in(capture: Capture) -> None:
     data = capture.data
     for source in (data, cut(data, 11)):
-        frames = walrow.messages(source)
+        frames = walrow.frames(source)
         at = 0
         for frame in frames:
             encoded = frame.to_bytes()
@@ -65,7 +65,7 @@ def test_frames_encode_to_the_bytes_they_came_in(capture: Capture) -> None:
 def test_fields_are_those_of_another_reader(capture: Capture) -> None:
     others = reference.messages(capture.data)
     for frame, (other_frame, other) in zip(
-        walrow.messages(capture.path), others, strict=True
+        walrow.frames(capture.path), others, strict=True
     ):
         assert (frame.kind, frame.offset) == (other_frame.kind, other_frame.offset)
         if frame.kind == "w":
@@ -128,7 +128,7 @@ def test_old_rows_say_whether_they_are_keys() -> None:
     for name, field, other in (("rows", "key", "old"), ("identity-full", "old", "key")):
         found = [
             frame.message
-            for frame in walrow.messages(capture(name).path)
+            for frame in walrow.frames(capture(name).path)
             if frame.message is not None and frame.message.kind == "D"
         ]
         assert found
@@ -139,7 +139,7 @@ def test_old_rows_say_whether_they_are_keys() -> None:
 def test_fields_are_attributes() -> None:
     messages = {
         frame.message.kind: frame.message
-        for frame in walrow.messages(ROWS.path)
+        for frame in walrow.frames(ROWS.path)
         if frame.message is not None
     }
     begin, insert = messages["B"], messages["I"]
@@ -153,7 +153,7 @@ def test_fields_are_attributes() -> None:
 
 
 def test_frames_are_frozen() -> None:
-    frame = next(iter(walrow.messages(ROWS.path)))
+    frame = next(iter(walrow.frames(ROWS.path)))
     with pytest.raises(AttributeError):
         frame.kind = "x"  # type: ignore[misc]
     with pytest.raises(AttributeError):
@@ -165,7 +165,7 @@ def test_frames_are_frozen() -> None:
 def test_unchanged_is_one_of_its_kind() -> None:
     cells = [
         cell
-        for frame in walrow.messages(capture("update-toast").path)
+        for frame in walrow.frames(capture("update-toast").path)
         if frame.message is not None and frame.message.kind == "U"
         for cell in frame.message.new
     ]
@@ -175,7 +175,7 @@ def test_unchanged_is_one_of_its_kind() -> None:
 
 
 def test_frames_of_a_physical_stream_have_no_message() -> None:
-    frames = list(walrow.messages(capture("physical", "physical").path))
+    frames = list(walrow.frames(capture("physical", "physical").path))
     assert any(frame.kind == "w" for frame in frames)
     assert all(frame.message is None for frame in frames)
 
@@ -186,8 +186,8 @@ def test_frames_of_a_physical_stream_have_no_message() -> None:
 @pytest.mark.parametrize("end", [0, 0x1000, 0x2000])
 def test_corrupt_message_is_no_wal(message: bytes, end: int) -> None:
     corrupt = ROWS.data + streams.data(message, 0x1000, end) + ROWS.data
-    whole = len(list(walrow.messages(ROWS.data)))
-    frames = walrow.messages(corrupt)
+    whole = len(list(walrow.frames(ROWS.data)))
+    frames = walrow.frames(corrupt)
     found: list[walrow.Frame] = []
     with pytest.raises(walrow.DecodeError, match="kind 0x") as caught:
         found.extend(frames)
@@ -207,7 +207,7 @@ def test_first_data_of_a_session_tell_physical_from_logical() -> None:
     for data in (physical + ROWS.data, ROWS.data + physical):
         kinds = [
             frame.message.kind
-            for frame in walrow.messages(data)
+            for frame in walrow.frames(data)
             if frame.message is not None
         ]
         assert Counter(kinds) == reference.counts(ROWS.data)["messages"]
@@ -217,21 +217,21 @@ def test_first_data_of_a_session_tell_physical_from_logical() -> None:
         assert counts.result()["messages"] == Counter(kinds)
     # Corrupt from the first is not physical: the LSNs say so.
     with pytest.raises(walrow.DecodeError, match="kind 0x3F"):
-        list(walrow.messages(streams.data(b"?\xd0garbage", 0x1000, 0x1000)))
+        list(walrow.frames(streams.data(b"?\xd0garbage", 0x1000, 0x1000)))
 
 
 def test_server_errors_have_their_fields() -> None:
     frames = {
-        frame.kind: frame for frame in walrow.messages(capture("error-terminated").path)
+        frame.kind: frame for frame in walrow.frames(capture("error-terminated").path)
     }
     assert frames["E"].name == "ErrorResponse"
     assert frames["E"].fields["C"] == "57P01"
 
 
 def test_other_framings_encode_to_their_chunks() -> None:
-    frames = list(walrow.messages(ROWS.data))
+    frames = list(walrow.frames(ROWS.data))
     payloads = [frame.to_bytes()[5:] for frame in frames if frame.kind in "wk"]
-    again = list(walrow.messages(payloads, framing="copydata"))
+    again = list(walrow.frames(payloads, framing="copydata"))
     assert [frame.to_bytes() for frame in again] == payloads
     assert [frame.size for frame in again] == [len(payload) for payload in payloads]
     changes = [
@@ -239,19 +239,19 @@ def test_other_framings_encode_to_their_chunks() -> None:
         for frame in frames
         if frame.kind == "w"
     ]
-    again = list(walrow.messages(changes, framing="message"))
+    again = list(walrow.frames(changes, framing="message"))
     assert [frame.to_bytes() for frame in again] == [change[2] for change in changes]
     assert [frame.fields["start"] for frame in again] == [c[0] for c in changes]
     lines = [message + b"\n" for _, _, message in changes]
-    again = list(walrow.messages(b"".join(lines), framing="recvlogical"))
+    again = list(walrow.frames(b"".join(lines), framing="recvlogical"))
     assert [frame.to_bytes() for frame in again] == lines
     assert [frame.size for frame in again] == [len(line) for line in lines]
     assert not any(frame.fields["start"] for frame in again)
 
 
 def test_broken_frame_comes_after_the_whole_ones() -> None:
-    frames = walrow.messages(ROWS.data + b"x")
-    expected = len(list(walrow.messages(ROWS.data)))
+    frames = walrow.frames(ROWS.data + b"x")
+    expected = len(list(walrow.frames(ROWS.data)))
     found: list[walrow.Frame] = []
     for _ in range(2):
         with pytest.raises(walrow.DecodeError) as caught:
@@ -261,6 +261,18 @@ def test_broken_frame_comes_after_the_whole_ones() -> None:
 
 
 def test_cut_frame_is_unfinished() -> None:
-    frames = walrow.messages(ROWS.data[:-1])
+    frames = walrow.frames(ROWS.data[:-1])
     list(frames)
     assert frames.unfinished
+
+
+def test_messages_are_those_of_the_frames() -> None:
+    path = capture("streaming").path
+    framed = [frame.message for frame in walrow.frames(path)]
+    found = list(walrow.messages(path))
+    assert [(each.kind, each.fields) for each in found] == [
+        (each.kind, each.fields) for each in framed if each is not None
+    ]
+    assert {"S", "E", "c", "I"} <= {each.kind for each in found}
+    with pytest.raises(FileNotFoundError):
+        walrow.messages("no such file")

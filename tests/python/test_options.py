@@ -354,7 +354,7 @@ def _with_column(name: str) -> bytes:
     old = b"label\0"
     new = name.encode() + b"\0"
     out = []
-    for frame in walrow.messages(ROWS.data):
+    for frame in walrow.frames(ROWS.data):
         data = frame.to_bytes()
         if old in data and frame.message is not None and frame.message.kind == "R":
             data = streams.renamed(data, old, new)

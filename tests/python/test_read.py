@@ -146,7 +146,7 @@ def test_name_with_a_dot_is_told_from_a_schema() -> None:
 def _renamed(names: dict[bytes, bytes]) -> bytes:
     """The capture with other names in its Relation messages."""
     out = []
-    for frame in walrow.messages(ROWS.data):
+    for frame in walrow.frames(ROWS.data):
         data = frame.to_bytes()
         for old, new in names.items():
             if old in data and frame.message is not None and frame.message.kind == "R":
@@ -159,7 +159,7 @@ def _renamed(names: dict[bytes, bytes]) -> bytes:
 @pytest.mark.parametrize("framing", ["wire", "copydata", "message", "recvlogical"])
 def test_stream_that_ends_with_a_commit_is_complete(framing: Any, size: int) -> None:
     """Nothing that comes after the last Commit is needed to decode it."""
-    frames = [frame.to_bytes() for frame in walrow.messages(ROWS.data)]
+    frames = [frame.to_bytes() for frame in walrow.frames(ROWS.data)]
     data = [frame for frame in frames if frame[:1] == b"d" and frame[5:6] == b"w"]
     while data[-1][30:31] != b"C":
         data.pop()
@@ -184,7 +184,7 @@ def test_file_of_pg_recvlogical_returns_repeated_transactions_once(
     """It reconnected inside a transaction, and all came again."""
     lines = [
         frame.to_bytes()[30:] + b"\n"
-        for frame in walrow.messages(ROWS.data)
+        for frame in walrow.frames(ROWS.data)
         if frame.kind == "w"
     ]
     path = tmp_path / "file"
@@ -274,7 +274,7 @@ def test_position_follows_what_was_handed_out() -> None:
     assert reader.position > last
     ends = [
         frame.message.end_lsn
-        for frame in walrow.messages(ROWS.path)
+        for frame in walrow.frames(ROWS.path)
         if frame.message is not None and frame.message.kind == "C"
     ]
     assert reader.position == max(ends)

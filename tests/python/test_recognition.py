@@ -31,12 +31,12 @@ def recvlogical(capture: Capture) -> bytes:
 
 
 def messages(capture: Capture) -> list[bytes]:
-    frames = walrow.messages(capture.data, framing="wire")
+    frames = walrow.frames(capture.data, framing="wire")
     return [frame.to_bytes()[30:] for frame in frames if frame.message is not None]
 
 
 def payloads(capture: Capture) -> list[bytes]:
-    frames = walrow.messages(capture.data, framing="wire")
+    frames = walrow.frames(capture.data, framing="wire")
     return [frame.to_bytes()[5:] for frame in frames if frame.kind in "wk"]
 
 
@@ -60,7 +60,7 @@ def test_captures_are_wire(capture: Capture) -> None:
 @pytest.mark.parametrize("capture", captures(), ids=str)
 def test_a_capture_may_begin_with_any_frame(capture: Capture) -> None:
     data = capture.data
-    for frame in walrow.messages(data, framing="wire"):
+    for frame in walrow.frames(data, framing="wire"):
         rest = data[frame.offset :]
         assert framing_of_bytes(rest, ended=True, name="x") == "wire"
         assert framing_of_bytes(rest[: frame.size], ended=True, name="x") == "wire"
@@ -200,7 +200,7 @@ def test_other_formats_are_named_with_what_to_do(name: str, tmp_path: Path) -> N
     make, text = OTHERS[name]
     path = tmp_path / "other"
     path.write_bytes(make())
-    for read in (walrow.read, walrow.messages):
+    for read in (walrow.read, walrow.frames):
         with pytest.raises(walrow.DecodeError, match=text) as caught:
             list(read(path))
         assert caught.value.offset == 0
@@ -249,5 +249,5 @@ def test_recognised_framings_give_the_same_batches(capture: Capture) -> None:
     assert rows(messages(capture)) == expected
     assert rows(payloads(capture)) == expected
     data = recvlogical(capture)
-    again = b"".join(frame.to_bytes() for frame in walrow.messages(pieces))
+    again = b"".join(frame.to_bytes() for frame in walrow.frames(pieces))
     assert again == data

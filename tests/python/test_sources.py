@@ -196,7 +196,7 @@ def test_several_files_are_one_stream_in_order(
 ) -> None:
     pytest.importorskip("fsspec")
     assert outcome(walrow.read(make(directory))) == expected()
-    frames = walrow.messages(make(directory))
+    frames = walrow.frames(make(directory))
     assert b"".join(frame.to_bytes() for frame in frames) == ROWS.data
 
 
@@ -341,13 +341,13 @@ class Indexed:
 )
 def test_rows_of_drivers_are_read(shape: Callable[[str, bytes], Any]) -> None:
     rows = []
-    for frame in walrow.messages(ROWS.data):
+    for frame in walrow.frames(ROWS.data):
         if frame.message is not None:
             lsn = streams.format_lsn(frame.fields["start"])
             rows.append(shape(lsn, frame.to_bytes()[30:]))
     assert outcome(walrow.read(iter(rows))).batches == expected().batches
     assert outcome(walrow.read(rows, framing="message")).batches == expected().batches
-    names = [frame.message.name for frame in walrow.messages(rows) if frame.message]
+    names = [frame.message.name for frame in walrow.frames(rows) if frame.message]
     assert len(names) == len(rows)
 
 
@@ -356,7 +356,7 @@ def test_one_row_is_a_source_too() -> None:
         ("0/10", "7", streams.begin()),
         {"lsn": "0/10", "data": streams.begin()},
     ):
-        (frame,) = walrow.messages(row)
+        (frame,) = walrow.frames(row)
         assert frame.message is not None
         assert frame.message.name == "Begin"
 
@@ -435,7 +435,7 @@ def test_connections_are_refused_without_their_secrets(source: Any, text: str) -
         walrow.read(source)
     assert_secret(caught.value)
     with pytest.raises(walrow.OptionError, match=text) as caught:
-        walrow.messages(source)
+        walrow.frames(source)
     assert_secret(caught.value)
 
 

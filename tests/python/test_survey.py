@@ -190,7 +190,7 @@ def test_the_result_does_not_depend_on_cuts() -> None:
     whole = walrow.tables(data)
     assert walrow.tables(data[at : at + 7] for at in range(0, len(data), 7)) == whole
     payloads = [
-        frame.to_bytes()[5:] for frame in walrow.messages(data) if frame.kind in "wk"
+        frame.to_bytes()[5:] for frame in walrow.frames(data) if frame.kind in "wk"
     ]
     assert walrow.tables(payloads, framing="copydata") == whole
 

@@ -264,7 +264,7 @@ def test_start_leaves_out_what_was_delivered(capture: Capture) -> None:
 @pytest.mark.parametrize("name", ["rows", "messages", "two-phase", "streaming"])
 def test_two_captures_that_overlap_give_nothing_twice(name: str) -> None:
     data = capture(name).data
-    frames = list(walrow.messages(data))
+    frames = list(walrow.frames(data))
     sides = ["transactions", "messages"]
     expected = rows_of(walrow.read(data, side_tables=sides))
     for frame in frames[:: max(len(frames) // 40, 1)]:
@@ -309,7 +309,7 @@ def test_position_starts_where_it_is_told() -> None:
 
 def test_prepared_transactions_end_in_another_decoder() -> None:
     data = TWO_PHASE.data
-    frames = list(walrow.messages(data))
+    frames = list(walrow.frames(data))
     (prepare,) = (
         frame
         for frame in frames

@@ -34,7 +34,7 @@ def places(data: bytes) -> Iterator[tuple[int, bool]]:
     complete = True
     opens = {"W": True, "B": False, "S": False, "b": False}
     opens |= dict.fromkeys("CEP", True)
-    frames = list(walrow.messages(data, framing="wire"))
+    frames = list(walrow.frames(data, framing="wire"))
     ends = list(accumulate(frame.size for frame in frames))
     step = max(1, len(frames) // 150)
     for place, (frame, end) in enumerate(zip(frames, ends, strict=True)):
@@ -103,7 +103,7 @@ def test_a_server_error_is_an_error_after_complete_transactions(
     assert caught.value.position == reader.position
     assert caught.value.offset is not None
     # The server's own text may contain a user's data.
-    for frame in walrow.messages(broken.data):
+    for frame in walrow.frames(broken.data):
         if frame.kind == "E":
             assert frame.fields["M"] not in str(caught.value)
 

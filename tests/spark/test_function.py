@@ -250,7 +250,7 @@ def test_table_that_a_capture_lacks(rows: bytes, data: Path) -> None:
 
 def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
     out = []
-    for frame in walrow.messages(rows):
+    for frame in walrow.frames(rows):
         data = frame.to_bytes()
         if frame.message is not None and frame.message.kind == "R":
             # A schema of as many letters.
@@ -377,9 +377,7 @@ def test_every_form_of_a_capture_is_read(
     rows: bytes, expected: list[list[Any]], tmp_path: Path
 ) -> None:
     bare = b"".join(
-        frame.to_bytes()[30:] + b"\n"
-        for frame in walrow.messages(rows)
-        if frame.message
+        frame.to_bytes()[30:] + b"\n" for frame in walrow.frames(rows) if frame.message
     )
     forms = [
         rows,

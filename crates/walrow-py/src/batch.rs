@@ -1,8 +1,8 @@
 //! Rows of one table.
 
+use crate::dataframes;
 use crate::engine;
 use crate::export;
-use crate::frames;
 use crate::schema::Schema;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -126,7 +126,7 @@ impl Batch {
     /// Raises:
     ///     ImportError: pyarrow is not installed.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        frames::call(slf.py(), "to_pyarrow", (slf,))
+        dataframes::call(slf.py(), "to_pyarrow", (slf,))
     }
 
     /// Returns the rows as a `pandas.DataFrame`: see `Reader.to_pandas`.
@@ -135,7 +135,7 @@ impl Batch {
     ///     ImportError: pandas or pyarrow is not installed.
     #[pyo3(signature = (*, dtype_backend = "pyarrow"))]
     fn to_pandas<'py>(slf: &Bound<'py, Self>, dtype_backend: &str) -> PyResult<Bound<'py, PyAny>> {
-        frames::call(slf.py(), "to_pandas", (slf, dtype_backend))
+        dataframes::call(slf.py(), "to_pandas", (slf, dtype_backend))
     }
 
     /// Returns the rows as a `polars.DataFrame`.
@@ -143,7 +143,7 @@ impl Batch {
     /// Raises:
     ///     ImportError: polars is not installed.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        frames::call(slf.py(), "to_polars", (slf,))
+        dataframes::call(slf.py(), "to_polars", (slf,))
     }
 
     /// Returns the rows as a `duckdb.DuckDBPyRelation`: see `Reader.to_duckdb`.
@@ -155,11 +155,11 @@ impl Batch {
         slf: &Bound<'py, Self>,
         connection: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        frames::call(slf.py(), "to_duckdb", (slf, connection))
+        dataframes::call(slf.py(), "to_duckdb", (slf, connection))
     }
 
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        frames::html("batch", slf)
+        dataframes::html("batch", slf)
     }
 
     /// Exports the schema, for Arrow consumers.

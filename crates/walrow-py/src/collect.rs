@@ -1,4 +1,4 @@
-//! All rows of a reader or a batch, for `walrow.frames`.
+//! All rows of a reader or a batch, for `walrow.dataframes`.
 
 use crate::batch::Batch;
 use crate::reader::Reader;

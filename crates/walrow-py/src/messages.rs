@@ -16,7 +16,7 @@ use walrow::wire::{
 };
 use walrow::{Framing, Lsn};
 
-/// Iterates over the frames of a stream; `walrow.messages` returns it.
+/// Iterates over the frames of a stream; `walrow.frames` returns it.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct Frames(Mutex<State>);
 

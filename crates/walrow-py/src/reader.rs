@@ -1,10 +1,10 @@
 //! The pull reader: an iterator over batches and, for one schema, an Arrow stream.
 
 use crate::batch::Batch;
+use crate::dataframes;
 use crate::engine::{self, Engine, Failure, Returned, lock};
 use crate::errors;
 use crate::export;
-use crate::frames;
 use crate::lsn;
 use crate::options::Options;
 use crate::rows;
@@ -256,7 +256,7 @@ impl Reader {
     ///     ImportError: pyarrow is not installed.
     ///     ValueError: All batches were taken.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        frames::call(slf.py(), "to_pyarrow", (slf,))
+        dataframes::call(slf.py(), "to_pyarrow", (slf,))
     }
 
     /// Reads all rows into a `pandas.DataFrame`, or several by name, as `to_pyarrow` does.
@@ -273,7 +273,7 @@ impl Reader {
     ///     ValueError: All batches were taken.
     #[pyo3(signature = (*, dtype_backend = "pyarrow"))]
     fn to_pandas<'py>(slf: &Bound<'py, Self>, dtype_backend: &str) -> PyResult<Bound<'py, PyAny>> {
-        frames::call(slf.py(), "to_pandas", (slf, dtype_backend))
+        dataframes::call(slf.py(), "to_pandas", (slf, dtype_backend))
     }
 
     /// Reads all rows into a `polars.DataFrame`, or several by name, as `to_pyarrow` does.
@@ -283,7 +283,7 @@ impl Reader {
     ///     ImportError: polars is not installed.
     ///     ValueError: All batches were taken.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        frames::call(slf.py(), "to_polars", (slf,))
+        dataframes::call(slf.py(), "to_polars", (slf,))
     }
 
     /// Reads all rows into a DuckDB relation, or several by name, as `to_pyarrow` does.
@@ -300,7 +300,7 @@ impl Reader {
         slf: &Bound<'py, Self>,
         connection: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        frames::call(slf.py(), "to_duckdb", (slf, connection))
+        dataframes::call(slf.py(), "to_duckdb", (slf, connection))
     }
 
     /// Raises `TypeError`: pandas would otherwise make a column of `Batch` objects.

@@ -1,7 +1,7 @@
 //! Arrow schemas.
 
+use crate::dataframes;
 use crate::export;
-use crate::frames;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -56,7 +56,7 @@ impl Schema {
     }
 
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        frames::html("schema", slf)
+        dataframes::html("schema", slf)
     }
 
     /// Exports the schema, for Arrow consumers.

@@ -1,15 +1,17 @@
-//! Calls of `walrow.frames` and `walrow.html`, which know other libraries.
+//! Calls of `walrow.dataframes` and `walrow.html`, which know other libraries.
 
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
-/// Calls a function of `walrow.frames`.
+/// Calls a function of `walrow.dataframes`.
 pub(crate) fn call<'py>(
     py: Python<'py>,
     name: &str,
     arguments: impl PyCallArgs<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    py.import("walrow.frames")?.getattr(name)?.call1(arguments)
+    py.import("walrow.dataframes")?
+        .getattr(name)?
+        .call1(arguments)
 }
 
 /// Shows an object as HTML.
