@@ -23,9 +23,9 @@ def with_options(keys: type[Any]) -> Callable[[F], F]:
     """Lists the options in the signature of a function with `**options: Unpack[keys]`.
 
     >>> @with_options(options.SchemaOptions)
-    ... def example(catalog, **options): ...
+    ... def example(source, **options): ...
     >>> list(inspect.signature(example).parameters)[:3]
-    ['catalog', 'schema', 'profile']
+    ['source', 'schema', 'columns']
     """
 
     def decorate(function: F) -> F:

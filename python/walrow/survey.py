@@ -282,8 +282,8 @@ def tables(
     >>> tables = walrow.tables("tests/data/18/rows.text.wire")
     >>> for table in tables:
     ...     print(table.name, table.inserts, table.updates, table.deletes)
-    public.item 4 3 1
-    public.stock 5 0 2
+    public.item 4 3 2
+    public.stock 3 2 1
     >>> [column.type for column in tables.find("item").versions[0].columns]
     ['int4', 'text', 'numeric(12,2)']
 
