@@ -413,7 +413,7 @@ def test_other_formats_are_named(rows: bytes, tmp_path: Path) -> None:
     ]
     cut = tmp_path / "cut"
     cut.write_bytes(gzip.compress(rows)[:-10])
-    with pytest.raises(walrow.DecodeError, match="gzip data is truncated"):
+    with pytest.raises(walrow.UnfinishedError, match="gzip data is truncated"):
         run(decode, pa.record_batch({"path": pa.array([str(cut)])}))
     secret = pa.record_batch({"path": pa.array(["postgresql://u:hunter2@db/shop"])})
     with pytest.raises(walrow.OptionError, match="connection string") as refused:
