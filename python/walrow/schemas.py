@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from contextlib import closing
 from pathlib import Path
@@ -70,9 +69,8 @@ def schema(
             continue
         framing, unfinished = options.get("framing"), options.get("unfinished")
         with closing(Chunks(each, framing=framing, unfinished=unfinished)) as chunks:
-            first = next(chunks, b"")
-            union.begin_stream(name, chunks.framing or "wire")
-            for chunk in itertools.chain([first], chunks):
+            union.begin_stream(name, chunks.begin())
+            for chunk in chunks:
                 union.feed(chunk)
         union.finish_stream()
     return union.schema()

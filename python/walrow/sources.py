@@ -104,6 +104,15 @@ class Chunks:
     def __next__(self) -> Any:
         return next(self._items)
 
+    def begin(self) -> Framing:
+        """Reads the first chunk, which decides the framing, and returns the framing.
+
+        The chunk is still the first one of the iterator.
+        """
+        first = list(itertools.islice(self._items, 1))
+        self._items = itertools.chain(first, self._items)
+        return self._state.framing or "wire"
+
     def close(self) -> None:
         """Closes the files. A file object of the caller stays open."""
         if self._state.files is not None:
@@ -220,8 +229,6 @@ def _counted(blocks: Iterable[Any], state: _State) -> Iterator[Any]:
 
 
 def _of_bytes(blocks: Iterable[Any], state: _State) -> Iterator[Any]:
-    if state.framing in _CHUNKED:
-        return iter(blocks)
     return _recognised(_ended(_plain(iter(blocks), state.name), state), state)
 
 

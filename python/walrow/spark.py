@@ -22,7 +22,6 @@ versions of the table.
 
 from __future__ import annotations
 
-import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,15 +235,15 @@ class _Decode:
 
     def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
         """All batches of one capture."""
-        size = 0
+        size, head = 0, b""
         try:
             blocks = Chunks(
                 _local(source) if isinstance(source, str) else source,
                 unfinished=self.options.get("unfinished"),
             )
-            first = next(blocks, b"")
-            decoder = self.decoder(blocks.framing)
-            for block in itertools.chain([first], blocks):
+            decoder = self.decoder(blocks.begin())
+            for block in blocks:
+                head = head or bytes(block[:_FRAME_HEADER])
                 size += len(block)
                 yield from decoder.feed(block)
         except OSError as error:
@@ -260,7 +259,6 @@ class _Decode:
         if size == 0:
             text = f"the value is empty. {_NO_CAPTURE}"
             raise DecodeError(text, offset=0)
-        head = bytes(first[:_FRAME_HEADER])
         if blocks.framing == "wire" and (
             size < _FRAME_HEADER or int.from_bytes(head[1:], "big") >= size
         ):

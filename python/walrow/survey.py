@@ -167,7 +167,8 @@ class Tables(tuple[Table, ...]):
     """The tables of a stream, in the order in which they appeared.
 
     Attributes:
-        unfinished: Whether the stream ends inside a frame or a transaction.
+        unfinished: Whether the stream ends inside a frame or a transaction, or one of its
+            sessions does and the rest never came.
         server_error: The SQLSTATE of the server error that ended the stream.
     """
 
@@ -301,11 +302,9 @@ def tables(
 def survey_of(
     chunks: Any, *, catalog: Catalog | str | os.PathLike[str] | None = None
 ) -> Tables:
-    """Returns the tables in the chunks of a source, which has `framing`."""
-    # The first chunk decides the framing.
-    first = list(itertools.islice(chunks, 1))
-    survey = Survey(framing=chunks.framing, catalog=catalog)
-    for chunk in itertools.chain(first, chunks):
+    """Returns the tables in the chunks of a source, `Chunks` or `Blocks`."""
+    survey = Survey(framing=chunks.begin(), catalog=catalog)
+    for chunk in chunks:
         survey.feed(chunk)
     survey.finish()
     return _tables(survey)

@@ -360,22 +360,14 @@ impl Decoder {
 
     /// The error of a stream that must not end here.
     fn broken_off(&self) -> Option<Error> {
-        let kind = if self.unfinished == OnUnfinished::Ignore {
-            return None;
-        } else if let Some((xid, commit_lsn)) = self.missing_transaction() {
-            ErrorKind::Missing { xid, commit_lsn }
-        } else if let Some(sqlstate) = self.server_error() {
-            let sqlstate = sqlstate.to_owned();
-            ErrorKind::Server { sqlstate }
-        } else if self.is_unfinished() {
-            ErrorKind::Unfinished
-        } else {
-            return None;
+        let error = match self.unfinished {
+            OnUnfinished::Ignore => None,
+            OnUnfinished::Error => {
+                broken_off(&self.assembler, self.server_error(), self.is_unfinished())
+            }
         };
-        let ignore = Remedy::word(DecoderOption::Unfinished, "ignore");
-        let error = Error::new(kind).with_remedies([ignore]);
         // Batches that are ready, but not taken yet, come before the error.
-        Some(error.at(self.offset(), self.tables.end()))
+        error.map(|error| error.at(self.offset(), self.tables.end()))
     }
 
     /// The end LSN up to which the rows of every transaction were taken with
@@ -539,4 +531,25 @@ pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {
         Some(spool) => assembler.with_spool(spool),
         None => assembler,
     }
+}
+
+/// The error of a stream that must not end here. `is_unfinished` says whether it ends inside a frame
+/// or a transaction.
+pub(crate) fn broken_off(
+    assembler: &Assembler,
+    server_error: Option<&str>,
+    is_unfinished: bool,
+) -> Option<Error> {
+    let kind = if let Some((xid, commit_lsn)) = assembler.missing_transaction() {
+        ErrorKind::Missing { xid, commit_lsn }
+    } else if let Some(sqlstate) = server_error {
+        let sqlstate = sqlstate.to_owned();
+        ErrorKind::Server { sqlstate }
+    } else if is_unfinished {
+        ErrorKind::Unfinished
+    } else {
+        return None;
+    };
+    let ignore = Remedy::word(DecoderOption::Unfinished, "ignore");
+    Some(Error::new(kind).with_remedies([ignore]))
 }

@@ -170,20 +170,15 @@ impl SchemaUnion {
                 self.add(&relation, self.stream.name.clone())?;
             }
         }
-        let kind = if self.options.unfinished == OnUnfinished::Ignore {
+        if self.options.unfinished == OnUnfinished::Ignore {
             return Ok(());
-        } else if let Some((xid, commit_lsn)) = self.stream.assembler.missing_transaction() {
-            ErrorKind::Missing { xid, commit_lsn }
-        } else if let Some(sqlstate) = self.stream.server_error.take() {
-            ErrorKind::Server { sqlstate }
-        } else if self.stream.assembler.is_mid_transaction() {
-            ErrorKind::Unfinished
-        } else {
-            return Ok(());
-        };
-        let ignore = Remedy::word(DecoderOption::Unfinished, "ignore");
-        let error = Error::new(kind).with_remedies([ignore]);
-        Err(error.at(self.stream.assembler.offset(), Lsn::INVALID))
+        }
+        let assembler = &self.stream.assembler;
+        let server_error = self.stream.server_error.as_deref();
+        match decoder::broken_off(assembler, server_error, assembler.is_mid_transaction()) {
+            Some(error) => Err(error.at(assembler.offset(), Lsn::INVALID)),
+            None => Ok(()),
+        }
     }
 
     /// The schema of all versions so far.

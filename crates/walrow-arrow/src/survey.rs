@@ -159,9 +159,10 @@ impl Survey {
         &self.versions
     }
 
-    /// Whether the input so far ends inside a frame or a transaction.
-    pub const fn is_unfinished(&self) -> bool {
-        self.assembler.is_mid_transaction()
+    /// Whether the input so far ends inside a frame or a transaction, or one of its sessions does
+    /// and the rest never came.
+    pub fn is_unfinished(&self) -> bool {
+        self.assembler.is_mid_transaction() || self.assembler.missing_transaction().is_some()
     }
 
     /// The SQLSTATE of the error with which the server ended the stream.

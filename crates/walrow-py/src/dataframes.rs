@@ -10,8 +10,7 @@ pub(crate) fn call<'py>(
     arguments: impl PyCallArgs<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     py.import("walrow.dataframes")?
-        .getattr(name)?
-        .call1(arguments)
+        .call_method1(name, arguments)
 }
 
 /// Shows an object as HTML.

@@ -2,7 +2,8 @@
 
 use crate::errors;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, DataType, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -25,6 +26,15 @@ pub(crate) fn batch<'py>(
         schema(py, &records.schema())?,
         PyCapsule::new_with_value(py, array, c"arrow_array")?,
     ))
+}
+
+/// Batches as a capsule of a stream.
+pub(crate) fn stream(
+    py: Python<'_>,
+    batches: impl RecordBatchReader + Send + 'static,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
 /// The schema that an object exports.

@@ -9,7 +9,6 @@ use crate::lsn;
 use crate::options::Options;
 use crate::rows;
 use crate::schema::Schema;
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -340,8 +339,7 @@ impl Reader {
             engine: Some(Arc::clone(&self.engine)),
             begun: false,
         };
-        let stream = FFI_ArrowArrayStream::new(Box::new(stream));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        export::stream(py, stream)
     }
 }
 

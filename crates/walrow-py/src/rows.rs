@@ -3,7 +3,6 @@
 use crate::engine::{Engine, lock};
 use crate::errors;
 use crate::export;
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchOptions};
 use arrow_schema::{FieldRef, SchemaRef};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -71,9 +70,10 @@ impl Rows {
         // The interface allows a producer to ignore a requested schema.
         let _ = requested_schema;
         let batches = self.batches.clone().into_iter().map(Ok);
-        let stream = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
-        let stream = FFI_ArrowArrayStream::new(Box::new(stream));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        export::stream(
+            py,
+            RecordBatchIterator::new(batches, Arc::clone(&self.schema)),
+        )
     }
 }
 

@@ -55,6 +55,7 @@ impl SchemaUnion {
 
     /// Decodes a chunk of the current stream.
     fn feed(&self, py: Python<'_>, chunk: &Bound<'_, PyAny>) -> PyResult<()> {
+        py.check_signals()?;
         let mut state = lock(&self.0)?;
         let State {
             framing,

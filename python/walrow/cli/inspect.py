@@ -99,11 +99,9 @@ def inspect(
 
 
 def _count(files: Sequence[str], framing: Framing | None, *, as_json: bool) -> None:
-    counts = _core.Counts()
     with source.opened(files, framing) as blocks:
+        counts = _core.Counts(blocks.begin())
         for block in blocks:
-            if blocks.size == len(block):
-                counts = _core.Counts(blocks.framing or "wire")
             counts.feed(block)
     result = counts.result() | {"bytes": blocks.size}
     if as_json:

@@ -179,6 +179,10 @@ class Blocks:
         """As in `walrow.sources.Chunks`."""
         return self._chunks.truncated
 
+    def begin(self) -> Framing:
+        """As in `walrow.sources.Chunks`."""
+        return self._framing or self._chunks.begin()
+
     def __iter__(self) -> Iterator[Any]:
         """Reads the blocks."""
         blocks: Iterable[Any] = self._chunks

@@ -1842,6 +1842,10 @@ fn a_transaction_that_no_session_completes_is_an_error_at_the_end() {
     union.decode(&bytes).unwrap();
     let error = union.finish_stream().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Missing { .. }));
+
+    let mut survey = builder().build_survey().unwrap();
+    survey.decode(&bytes).unwrap();
+    assert!(survey.is_unfinished());
 }
 
 #[test]
