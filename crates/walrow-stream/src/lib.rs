@@ -23,8 +23,10 @@
 
 mod assembler;
 mod catalog;
+mod encode;
 mod encoding;
 mod error;
+pub mod fact;
 mod frames;
 mod printable;
 mod relation;
@@ -37,8 +39,10 @@ pub use assembler::{Assembler, Committed, End};
 pub use catalog::{
     Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
 };
+pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::{Error, ErrorKind, Location};
+pub use fact::{Fact, Segment};
 pub use printable::Printable;
 pub use relation::{Column, Relation, TypeName};
 pub use spool::{Spool, SpoolFile};

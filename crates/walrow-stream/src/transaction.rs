@@ -1,9 +1,12 @@
 //! What an assembler returns: events, transactions and changes.
 
 use crate::error::{Error, ErrorKind, Fault, INSIDE};
+use crate::fact::Fact;
 use crate::relation::Relation;
 use std::sync::Arc;
-use walrow_wire::{self as wire, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow, Xid};
+use walrow_wire::{
+    self as wire, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow, UnreadTuple, Xid,
+};
 
 /// The properties of a committed transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,6 +94,8 @@ pub enum Event<'a, C = Change<'a>> {
         /// How many changes it has, including skipped ones.
         changes: u64,
     },
+    /// A fact of walrow's own. One inside a transaction comes between its Begin and Commit.
+    Fact(Box<Fact>),
     /// Many messages were read without an event: of a skipped transaction or relation, or of a
     /// subtransaction that was rolled back. More follow: the caller may check for interrupts here.
     Skipped,
@@ -164,8 +169,8 @@ pub struct Truncate {
 /// A change whose tuples were not read: [`Assembler::next_with`](crate::Assembler::next_with).
 #[derive(Clone, Copy, Debug)]
 pub struct Unread<'a> {
-    peek: Peek<'a>,
-    context: &'a Context,
+    pub(crate) peek: Peek<'a>,
+    pub(crate) context: &'a Context,
 }
 
 /// Values that are the same for all rows of a transaction.
@@ -193,6 +198,22 @@ impl<'a> Unread<'a> {
 }
 
 impl<'a> Change<'a, Unread<'a>> {
+    /// Whether the row follows the protocol. Reads the lengths of its cells, not their values.
+    pub fn is_valid(&self) -> bool {
+        let columns = self.relation.columns.len();
+        let is_valid = || {
+            let row = self.row.row()?;
+            let (image, mut tuple) = row.first()?;
+            pass_cells(&mut tuple, columns)?;
+            if row.kind() == Kind::Update && image != Image::New {
+                tuple = tuple.then_new()?;
+                pass_cells(&mut tuple, columns)?;
+            }
+            tuple.is_end().then_some(())
+        };
+        is_valid().is_some()
+    }
+
     /// Reads all cells at once, and returns an error that says what is wrong.
     ///
     /// # Errors
@@ -221,6 +242,17 @@ impl<'a> Change<'a, Unread<'a>> {
     }
 }
 
+/// Reads the lengths of the cells. `None` for another number of cells, or one that is not there.
+fn pass_cells(tuple: &mut UnreadTuple<'_>, columns: usize) -> Option<()> {
+    if tuple.len() != columns {
+        return None;
+    }
+    for _ in 0..columns {
+        tuple.cell()?;
+    }
+    Some(())
+}
+
 impl<'a, C> Event<'a, Result<C, Error>> {
     /// The event, or the error of its change.
     pub(crate) fn transpose(self) -> Result<Event<'a, C>, Error> {
@@ -237,6 +269,7 @@ impl<'a, C> Event<'a, Result<C, Error>> {
                 transaction,
                 changes,
             },
+            Event::Fact(fact) => Event::Fact(fact),
             Event::Skipped => Event::Skipped,
             Event::SessionStart => Event::SessionStart,
             Event::ServerError { sqlstate } => Event::ServerError { sqlstate },

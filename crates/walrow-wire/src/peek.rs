@@ -2,8 +2,10 @@
 
 use crate::backend::{Frame, MAX_LENGTH};
 use crate::cursor::Cursor;
+use crate::encode::Put;
 use crate::message::Parse;
 use crate::{Begin, Commit, Error, Kind, Lsn, Message, Timestamp, UnreadRow, XLogData, Xid};
+use alloc::vec::Vec;
 
 /// A whole frame with a pgoutput message. Only its first bytes were read.
 ///
@@ -138,6 +140,23 @@ impl<'a> Peek<'a> {
         parsed.map_err(|error| self.diagnose(error))
     }
 
+    /// Appends the frame, with the message as it is sent outside stream blocks: without the ID of the
+    /// (sub)transaction that messages in a block carry.
+    #[inline]
+    pub fn encode_outside(&self, in_stream: bool, out: &mut Vec<u8>) {
+        if !in_stream || !self.kind.carries_xid() {
+            out.put_bytes(self.frame);
+            return;
+        }
+        let xid = size_of::<Xid>();
+        let rest = self.frame.get(HEAD.saturating_add(xid)..);
+        let size = self.frame.len().saturating_sub(1).saturating_sub(xid);
+        out.put_u8(b'd');
+        out.put_length(size);
+        out.put_bytes(self.frame.get(Frame::HEADER..HEAD).unwrap_or_default());
+        out.put_bytes(rest.unwrap_or_default());
+    }
+
     #[cold]
     fn diagnose(&self, error: Error) -> Error {
         self.data().diagnose(error).at(Frame::HEADER)
@@ -162,7 +181,6 @@ impl<'a> Peek<'a> {
 mod tests {
     use super::*;
     use crate::{BackendMessage, CopyData};
-    use alloc::vec::Vec;
 
     #[test]
     fn a_frame_is_looked_at_as_it_is_parsed() {

@@ -1,16 +1,17 @@
 //! The assembler without its error: it searches for transactions, reads them and returns the
 //! events.
 
-use super::read::{At, Front, Next, Reader, Row, Where, peek};
+use super::read::{At, Front, Next, Outside, Reader, Row, Where, peek};
 use super::reading::{Reading, Source};
 use super::search::{Found, Search, Searcher};
-use super::session::Session;
+use super::session::{Facts, Session};
 use crate::error::{Error, ErrorKind, Fault, INSIDE, OUTSIDE};
+use crate::fact::Fact;
 use crate::frames::{Frames, Place};
 use crate::relation::Relation;
-use crate::transaction::{Change, Context, Event, Message, Transaction, Unread};
+use crate::transaction::{Change, Context, Event, Message, Prepared, Transaction, Unread};
 use std::sync::Arc;
-use walrow_wire::{self as wire, LogicalMessage, Peek};
+use walrow_wire::{self as wire, LogicalMessage, Peek, Timestamp};
 
 /// The assembler's state, except the error that stopped it.
 #[derive(Debug, Default)]
@@ -44,6 +45,7 @@ impl Default for Phase {
 impl Core {
     pub(super) fn drop_session(&mut self) {
         self.drop_open();
+        self.session.facts = Facts::default();
         self.session.relations.clear();
         if let Some(unmarked) = &mut self.session.unmarked {
             unmarked.begin_session();
@@ -103,15 +105,51 @@ impl Core {
             let Some(mut reader) = self.reader() else {
                 match self.find(input)? {
                     Some(Next::Begin) if self.is_skipped() => continue,
+                    Some(Next::Message(at, true)) => return self.fact_or_message(at, true),
                     found => return Ok(found),
                 }
             };
             match reader.other(input)? {
                 // It returns no events, but its relations count.
                 Some(Next::End) if self.end_reading() => {}
+                Some(Next::Message(at, false)) => return self.fact_or_message(at, false),
                 next => return Ok(next),
             }
         }
+    }
+
+    /// Applies the message if it is a fact.
+    fn fact_or_message<'i>(
+        &mut self,
+        at: At<'i>,
+        outside: Outside,
+    ) -> Result<Option<Next<'i>>, Error> {
+        let next = Next::Message(at, outside);
+        let peek = self.peek(at);
+        let Some(fact) = peek.and_then(|peek| fact(&peek, self.context.in_stream && !outside))
+        else {
+            return Ok(Some(next));
+        };
+        let facts = &mut self.session.facts;
+        match &fact {
+            Fact::Prepared {
+                gid,
+                prepare_lsn,
+                prepare_end_lsn,
+                prepare_time,
+            } => {
+                facts.prepared = Some(Prepared {
+                    gid: gid.clone(),
+                    prepare_lsn: *prepare_lsn,
+                    prepare_end_lsn: *prepare_end_lsn,
+                    prepare_time: Timestamp(*prepare_time),
+                });
+            }
+            Fact::Part { first_seq } => facts.first_seq = Some(*first_seq),
+            Fact::Continues => facts.continues = true,
+            _ => {}
+        }
+        Ok(Some(Next::Fact(Box::new(fact))))
     }
 
     /// Skips the next event of the current transaction. Returns whether there was one before its
@@ -219,9 +257,20 @@ impl Core {
                     header: self.frames.header(),
                     commit_lsn: self.session.transaction.commit_lsn,
                 };
+                let facts = &mut self.session.facts;
+                let continued = facts.continued.take();
+                if let Some(prepared) = facts.prepared.take() {
+                    self.session.transaction.prepared = Some(prepared);
+                }
+                self.seq = facts.first_seq.take().unwrap_or(0);
+                let skipped = reading.skipped;
                 self.phase = Phase::Reading(reading);
-                self.seq = 0;
-                Next::Begin
+                if !skipped && continued == Some(commit_lsn) {
+                    // Its Begin was returned with its first part.
+                    Next::Skipped
+                } else {
+                    Next::Begin
+                }
             }
         }))
     }
@@ -277,6 +326,7 @@ impl Core {
                 seq: self.seq,
             },
             Next::Begin => Event::Begin(&self.session.transaction),
+            Next::Fact(fact) => Event::Fact(fact),
             Next::End => self.commit(),
             Next::Row | Next::Skipped => Event::Skipped,
             Next::SessionStart => Event::SessionStart,
@@ -286,7 +336,11 @@ impl Core {
         })
     }
 
-    const fn commit<T>(&self) -> Event<'_, T> {
+    fn commit<T>(&mut self) -> Event<'_, T> {
+        if std::mem::take(&mut self.session.facts.continues) {
+            self.session.facts.continued = Some(self.session.transaction.commit_lsn);
+            return Event::Skipped;
+        }
         Event::Commit {
             transaction: &self.session.transaction,
             changes: self.seq,
@@ -298,6 +352,14 @@ impl Core {
     fn lost(&self, at: At<'_>) -> Error {
         Fault::unexpected("frame", INSIDE).at(&self.frames, at.offset)
     }
+}
+
+/// The fact in a message.
+fn fact(peek: &Peek<'_>, in_stream: bool) -> Option<Fact> {
+    let Ok(wire::Message::Message(message)) = peek.message(in_stream) else {
+        return None;
+    };
+    Fact::of(&message)
 }
 
 /// Parses a logical message. `place` says whether it is inside or outside a transaction.

@@ -138,7 +138,8 @@ impl Assembler {
     ///
     /// Transactions that are open between two chunks do not count.
     pub const fn is_mid_transaction(&self) -> bool {
-        let between = matches!(self.core.phase, Phase::Search(Search::Between));
+        let between = matches!(self.core.phase, Phase::Search(Search::Between))
+            && self.core.session.facts.continued.is_none();
         self.failure.is_none() && !self.is_past_end() && (self.core.frames.is_cut() || !between)
     }
 

@@ -6,16 +6,16 @@
 
 use super::Assembler;
 use super::session::Session;
+use crate::encode::{put, put_relation};
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
-use crate::relation::Relation;
 use crate::spool::SpoolReader;
 use crate::transaction::{Event, Prepared};
 use crate::undecided::{Earlier, Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
-    BackendMessage, BeginPrepare, Columns, CopyBothResponse, CopyData, Framing, LogicalMessage,
-    Lsn, Message, Peek, PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Type, XLogData,
+    BackendMessage, BeginPrepare, CopyBothResponse, Framing, LogicalMessage, Lsn, Message, Peek,
+    PgString, Prepare, StreamPrepare, StreamStart, Timestamp,
 };
 
 /// Bytes of messages that are collected before they are written.
@@ -101,8 +101,12 @@ fn save(undecided: &mut Undecided, encoding: Encoding, out: &mut dyn Write) -> i
         // A session of its own, so that relations of other transactions do not apply.
         BackendMessage::CopyBothResponse(CopyBothResponse::default()).encode(&mut bytes);
         put_begin(open, &mut bytes);
-        for relation in open.inherited.values() {
-            put_relation(relation, open, encoding, &mut bytes);
+        let xid = open.streamed.then_some(open.transaction.xid);
+        if let Some(prepared) = &open.transaction.prepared {
+            let at = (prepared.prepare_lsn, prepared.prepare_time);
+            for relation in open.inherited.values() {
+                put_relation(relation, xid, encoding, at, &mut bytes);
+            }
         }
         let mut reader = SpoolReader::new(spools.take(open.spool), Framing::Wire);
         let written = put_frames(&mut reader, open, &mut bytes, out);
@@ -125,7 +129,7 @@ fn put_trailer(count: usize, complete: bool, out: &mut Vec<u8>) {
         prefix: PgString(b"walrow"),
         content: content.as_bytes(),
     });
-    put_at(&message, Lsn::INVALID, Timestamp(0), out);
+    put(&message, Lsn::INVALID, Timestamp(0), out);
 }
 
 fn put_frames(
@@ -213,7 +217,7 @@ fn put_begin(open: &Open, out: &mut Vec<u8>) {
             gid: PgString(prepared.gid.as_bytes()),
         })
     };
-    put(&begin, prepared, out);
+    put_here(&begin, prepared, out);
 }
 
 fn put_end(open: &Open, out: &mut Vec<u8>) {
@@ -229,7 +233,7 @@ fn put_end(open: &Open, out: &mut Vec<u8>) {
         prepare_time,
     } = prepared;
     if open.streamed {
-        put(&Message::StreamStop, prepared, out);
+        put_here(&Message::StreamStop, prepared, out);
         let prepare = StreamPrepare {
             prepare_lsn,
             end_lsn,
@@ -237,7 +241,7 @@ fn put_end(open: &Open, out: &mut Vec<u8>) {
             xid,
             gid,
         };
-        put(&Message::StreamPrepare(prepare), prepared, out);
+        put_here(&Message::StreamPrepare(prepare), prepared, out);
     } else {
         let prepare = Prepare {
             prepare_lsn,
@@ -246,62 +250,12 @@ fn put_end(open: &Open, out: &mut Vec<u8>) {
             xid,
             gid,
         };
-        put(&Message::Prepare(prepare), prepared, out);
+        put_here(&Message::Prepare(prepare), prepared, out);
     }
 }
 
-/// A relation version that the transaction's rows use, with the names of its types before it.
-fn put_relation(relation: &Relation, open: &Open, encoding: Encoding, out: &mut Vec<u8>) {
-    let Some(prepared) = &open.transaction.prepared else {
-        return;
-    };
-    let xid = open.streamed.then_some(open.transaction.xid);
-    for column in &relation.columns {
-        if let Some(name) = &column.type_name {
-            let message = Type {
-                xid,
-                oid: column.type_oid,
-                namespace: PgString(&encoding.encode(&name.namespace)),
-                name: PgString(&encoding.encode(&name.name)),
-            };
-            put(&Message::Type(message), prepared, out);
-        }
-    }
-    let names = relation.columns.iter().map(|it| encoding.encode(&it.name));
-    let names: Vec<_> = names.collect();
-    let columns = relation.columns.iter().zip(&names);
-    let columns = columns.map(|(column, name)| walrow_wire::Column {
-        flags: column.is_key.into(),
-        name: PgString(name),
-        type_oid: column.type_oid,
-        type_modifier: column.type_modifier,
-    });
-    let mut buffer = Vec::new();
-    let message = walrow_wire::Relation {
-        xid,
-        oid: relation.oid,
-        namespace: PgString(&encoding.encode(&relation.namespace)),
-        name: PgString(&encoding.encode(&relation.name)),
-        replica_identity: relation.replica_identity,
-        columns: Columns::encoded(columns, &mut buffer),
-    };
-    put(&Message::Relation(message), prepared, out);
-}
-
-fn put(message: &Message<'_>, prepared: &Prepared, out: &mut Vec<u8>) {
-    put_at(message, prepared.prepare_lsn, prepared.prepare_time, out);
-}
-
-fn put_at(message: &Message<'_>, lsn: Lsn, clock: Timestamp, out: &mut Vec<u8>) {
-    let mut bytes = Vec::new();
-    message.encode(&mut bytes);
-    let data = XLogData {
-        start: lsn,
-        end: lsn,
-        clock,
-        message: &bytes,
-    };
-    BackendMessage::CopyData(CopyData::XLogData(data)).encode(out);
+fn put_here(message: &Message<'_>, prepared: &Prepared, out: &mut Vec<u8>) {
+    put(message, prepared.prepare_lsn, prepared.prepare_time, out);
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use super::reading::{Reading, Source};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Fault, INSIDE};
+use crate::fact::Fact;
 use crate::frames::{Frames, Place};
 use crate::relation::{Announce, Lookup, Relation, Relations};
 use crate::spool::Spot;
@@ -45,6 +46,7 @@ pub(super) enum Next<'i> {
     /// A logical message, inside or outside a transaction.
     Message(At<'i>, Outside),
     Relation(Arc<Relation>),
+    Fact(Box<Fact>),
     Begin,
     /// The transaction's end.
     End,

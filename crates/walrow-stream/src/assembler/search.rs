@@ -459,7 +459,9 @@ impl Session {
         } = self;
         match message {
             Message::Message(message)
+                // walrow's own facts have no LSN.
                 if !message.transactional
+                    && message.lsn.is_valid()
                     && (start.has_delivered(message.lsn)
                         || unmarked
                             .as_mut()

@@ -3,7 +3,7 @@
 use super::interrupted::Interrupted;
 use super::unmarked::Unmarked;
 use crate::relation::Relations;
-use crate::transaction::Transaction;
+use crate::transaction::{Prepared, Transaction};
 use crate::undecided::Undecided;
 use walrow_wire::{Lsn, Message, Timestamp};
 
@@ -20,8 +20,23 @@ pub(super) struct Session {
     pub(super) ended: bool,
     pub(super) sqlstate: String,
     pub(super) interrupted: Interrupted,
+    /// What facts say about the current and the next transaction.
+    pub(super) facts: Facts,
     /// Only if the stream does not mark where sessions begin.
     pub(super) unmarked: Option<Box<Unmarked>>,
+}
+
+/// What facts say about transactions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    /// How the next transaction was prepared.
+    pub(super) prepared: Option<Prepared>,
+    /// The seq of the next transaction's first change.
+    pub(super) first_seq: Option<u64>,
+    /// Whether the current transaction continues in another segment.
+    pub(super) continues: bool,
+    /// The commit LSN of the transaction whose next part is expected.
+    pub(super) continued: Option<Lsn>,
 }
 
 /// The LSN up to which everything was delivered before; 0/0 for nothing.

@@ -1,5 +1,6 @@
 //! The transactions that a stream's bytes contain.
 
+mod encode;
 mod lines;
 mod prepared;
 mod properties;

@@ -180,6 +180,15 @@ impl<'a> Truncate<'a> {
         out.put_bytes(self.relations.as_flattened());
     }
 
+    /// A Truncate outside stream blocks.
+    pub const fn new(cascade: bool, restart_identity: bool, relations: &'a [[u8; 4]]) -> Self {
+        Self {
+            xid: None,
+            options: cascade as u8 | (restart_identity as u8) << 1,
+            relations,
+        }
+    }
+
     /// Whether CASCADE was given.
     pub const fn cascade(&self) -> bool {
         self.options & 1 != 0

@@ -1,0 +1,137 @@
+//! What is wrong with a log.
+
+use std::fmt;
+use std::io;
+use walrow_stream::Printable;
+use walrow_wire::Lsn;
+
+/// A log that cannot be read or written, and the object where this was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// The name of the object in the log's directory; empty for the directory itself.
+    pub object: String,
+}
+
+/// What is wrong with a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The store failed.
+    Store {
+        /// What kind of failure.
+        kind: io::ErrorKind,
+        /// The system's own words.
+        text: String,
+    },
+    /// The directory is not a log.
+    NotALog,
+    /// The object is not one of a log.
+    Foreign,
+    /// A later version of walrow wrote it.
+    Version {
+        /// The version of its format.
+        found: u32,
+    },
+    /// Its bytes are not those that were written.
+    Damaged {
+        /// What differs.
+        what: &'static str,
+    },
+    /// A segment is missing.
+    Missing {
+        /// Where the segment before it ends.
+        after: Lsn,
+    },
+    /// Another process writes to the log.
+    Locked,
+    /// Another writer has published the same segment with other contents.
+    Published,
+    /// The changes come from another source than those in the log.
+    OtherSource {
+        /// What differs.
+        what: &'static str,
+        /// In the log.
+        log: String,
+        /// Of the new changes.
+        found: String,
+    },
+    /// The stream does not follow the protocol.
+    Stream(walrow_stream::Error),
+}
+
+impl Error {
+    pub(crate) fn new(object: &str, kind: ErrorKind) -> Self {
+        Self {
+            kind,
+            object: object.to_owned(),
+        }
+    }
+
+    pub(crate) fn store(object: &str, error: &io::Error) -> Self {
+        let (kind, text) = (error.kind(), error.to_string());
+        Self::new(object, ErrorKind::Store { kind, text })
+    }
+}
+
+impl From<walrow_stream::Error> for Error {
+    fn from(error: walrow_stream::Error) -> Self {
+        Self::new("", ErrorKind::Stream(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.object.is_empty() {
+            write!(f, "{}: ", Printable(&self.object))?;
+        }
+        match &self.kind {
+            ErrorKind::Store { text, .. } => write!(f, "{}", Printable(text)),
+            ErrorKind::NotALog => f.write_str(
+                "the directory is not a log: it has files, but none that walrow wrote; choose an \
+                 empty or new directory",
+            ),
+            ErrorKind::Foreign => {
+                f.write_str("the file is not a segment: remove it from the log's directory")
+            }
+            ErrorKind::Version { found } => write!(
+                f,
+                "a later version of walrow wrote format {found}: read it with that version"
+            ),
+            ErrorKind::Damaged { what } => write!(
+                f,
+                "the segment is damaged: {what} differs; restore the file from a copy"
+            ),
+            ErrorKind::Missing { after } => write!(
+                f,
+                "the segment after {after} is missing: restore the file from a copy, or prune the \
+                 log up to the next segment"
+            ),
+            ErrorKind::Locked => {
+                f.write_str("another process writes to the log: stop it first, or use another log")
+            }
+            ErrorKind::Published => f.write_str(
+                "another writer has published this segment with other contents: only one writer \
+                 may use a log",
+            ),
+            ErrorKind::OtherSource { what, log, found } => write!(
+                f,
+                "the changes come from another source: the log has {what} {}, not {}; use another \
+                 log",
+                Printable(log),
+                Printable(found)
+            ),
+            ErrorKind::Stream(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            ErrorKind::Stream(error) => Some(error),
+            _ => None,
+        }
+    }
+}

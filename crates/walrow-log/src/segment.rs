@@ -1,0 +1,212 @@
+//! Segments: their names, and the foot at their end.
+//!
+//! ```text
+//! ┌────────────┬─ … ─┬────────────┬──────────────────────────────┐
+//! │ zstd frame │     │ zstd frame │ skippable frame: foot, tail  │
+//! └────────────┴─ … ─┴────────────┴──────────────────────────────┘
+//!  whole transactions of protocol 1, or a part of a large one
+//! ```
+//! `zstd -d` skips the foot, and writes a stream that any decoder of pgoutput reads.
+
+use crate::error::{Error, ErrorKind};
+use crate::store::Store;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use walrow_stream::fact::Source;
+use walrow_wire::Lsn;
+
+/// The version of the format that this crate writes.
+pub const FORMAT: u32 = 1;
+/// The end of a segment's name. A capture has another one.
+pub(crate) const SUFFIX: &str = ".wire.zst";
+
+/// The name of a segment: where the segment before it ends, and a part number.
+///
+/// So two writers that continue the same log always want the same name. Names sort in the order of
+/// the log.
+///
+/// ```
+/// use walrow_log::SegmentName;
+/// use walrow_wire::Lsn;
+///
+/// let name = SegmentName { start: Lsn(0x1_0192_3A28), part: 0 };
+/// assert_eq!(name.to_string(), "0000000101923A28-00000.wire.zst");
+/// assert_eq!(SegmentName::parse("0000000101923A28-00000.wire.zst"), Some(name));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentName {
+    /// Where the segment before it ends.
+    pub start: Lsn,
+    /// The number of earlier segments that begin there: parts of a transaction that is larger than
+    /// a segment.
+    pub part: u32,
+}
+
+impl SegmentName {
+    /// The name of an object, if it is a segment's.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (start, part) = name.strip_suffix(SUFFIX)?.split_once('-')?;
+        let parsed = Self {
+            start: Lsn(u64::from_str_radix(start, 16).ok()?),
+            part: part.parse().ok()?,
+        };
+        // Other spellings of the same numbers are not names.
+        (parsed.to_string() == name).then_some(parsed)
+    }
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016X}-{:05}{SUFFIX}", self.start.0, self.part)
+    }
+}
+
+/// What is in a segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Foot {
+    /// The version of the format.
+    pub format: u32,
+    /// Where the segment before it ends.
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub start: Lsn,
+    /// Its part number.
+    pub part: u32,
+    /// Where its last transaction ends, or the position that was recorded after it.
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub end: Lsn,
+    /// Whether its last transaction continues in the next segment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continues: bool,
+    /// Where the changes come from.
+    pub source: Source,
+    /// How many transactions it has. A part counts as one.
+    pub transactions: u64,
+    /// The least and the greatest commit time, in microseconds since 2000. Commit times are not
+    /// monotonic. `None` without transactions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<(i64, i64)>,
+    /// The tables that have changes in it.
+    pub tables: Vec<TableFoot>,
+    /// Bytes of the stream.
+    pub stream_bytes: u64,
+    /// Bytes of the frames before the foot.
+    pub bytes: u64,
+    /// The CRC-32C of these bytes.
+    pub crc32c: u32,
+}
+
+/// The changes of a table in a segment, under one relation version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableFoot {
+    /// The relation.
+    pub oid: u32,
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its columns: name, type, type modifier, and whether it is part of the replica identity.
+    pub columns: Vec<(String, u32, i32, bool)>,
+    /// How many rows were inserted, updated or deleted.
+    pub rows: u64,
+    /// How often it was truncated.
+    pub truncates: u64,
+    /// Bytes of these messages.
+    pub bytes: u64,
+}
+
+/// The magic number of a skippable zstd frame, one of sixteen.
+const SKIPPABLE: u32 = 0x184D_2A57;
+/// The bytes after the foot's JSON: its CRC-32C, its size and this.
+const MAGIC: [u8; 8] = *b"walrow\x00\x01";
+const TAIL: usize = 16;
+/// Bytes of a skippable frame before its content.
+const HEADER: usize = 8;
+/// Most feet fit into one read of this many bytes.
+const READ: u64 = 16 << 10;
+
+impl Foot {
+    /// The foot as a skippable frame.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        // Serializing plain data into memory cannot fail.
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
+        let mut out = Vec::with_capacity(json.len().saturating_add(HEADER).saturating_add(TAIL));
+        out.extend_from_slice(&SKIPPABLE.to_le_bytes());
+        out.extend_from_slice(&size(json.len().saturating_add(TAIL)));
+        out.extend_from_slice(&json);
+        out.extend_from_slice(&crc32c::crc32c(&json).to_le_bytes());
+        out.extend_from_slice(&size(json.len()));
+        out.extend_from_slice(&MAGIC);
+        out
+    }
+
+    /// Reads the foot of a segment, nearly always with one read.
+    ///
+    /// # Errors
+    /// The object is not a segment, is damaged or cannot be read.
+    pub fn read(store: &dyn Store, name: SegmentName) -> Result<Self, Error> {
+        let object = name.to_string();
+        let fault = |kind| Error::new(&object, kind);
+        let io = |error| Error::store(&object, &error);
+        let mut file = store.open(&object).map_err(io)?;
+        let size = file.size().map_err(io)?;
+        let mut wanted = READ.min(size);
+        loop {
+            let mut end = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
+            let at = size.saturating_sub(wanted);
+            file.read_at(at, &mut end).map_err(io)?;
+            match Self::parse(&end) {
+                Ok(foot) => {
+                    if foot.format > FORMAT {
+                        let found = foot.format;
+                        return Err(fault(ErrorKind::Version { found }));
+                    }
+                    let named = SegmentName {
+                        start: foot.start,
+                        part: foot.part,
+                    };
+                    if named != name {
+                        return Err(fault(ErrorKind::Damaged { what: "its name" }));
+                    }
+                    return Ok(foot);
+                }
+                Err(Partial::More(more)) if more > wanted && more <= size => wanted = more,
+                Err(Partial::More(_)) => {
+                    return Err(fault(ErrorKind::Damaged { what: "its size" }));
+                }
+                Err(Partial::Foreign) => return Err(fault(ErrorKind::Foreign)),
+                Err(Partial::Damaged) => {
+                    return Err(fault(ErrorKind::Damaged { what: "its foot" }));
+                }
+            }
+        }
+    }
+
+    /// The foot at the end of these bytes.
+    fn parse(end: &[u8]) -> Result<Self, Partial> {
+        let (rest, magic) = end.split_last_chunk().ok_or(Partial::Foreign)?;
+        if *magic != MAGIC {
+            return Err(Partial::Foreign);
+        }
+        let (rest, size) = rest.split_last_chunk().ok_or(Partial::Foreign)?;
+        let (rest, crc) = rest.split_last_chunk().ok_or(Partial::Foreign)?;
+        let size = u32::from_le_bytes(*size) as usize;
+        let start = rest.len().checked_sub(size);
+        let Some(json) = start.and_then(|start| rest.get(start..)) else {
+            let whole = size.saturating_add(TAIL).saturating_add(HEADER);
+            return Err(Partial::More(whole as u64));
+        };
+        if crc32c::crc32c(json) != u32::from_le_bytes(*crc) {
+            return Err(Partial::Damaged);
+        }
+        serde_json::from_slice(json).map_err(|_| Partial::Damaged)
+    }
+}
+
+/// Why the end of an object has no foot.
+enum Partial {
+    /// The foot has this many bytes.
+    More(u64),
+    Foreign,
+    Damaged,
+}

@@ -1,0 +1,217 @@
+//! Where a log's objects are kept.
+
+use std::fmt::Debug;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The objects of a log, by name.
+///
+/// A log relies on these guarantees: [`Store::publish`] never replaces an object, and once it has
+/// returned, the object with its whole contents survives a crash. So do the bytes of a [`WriteAt`]
+/// up to its last `sync`.
+pub trait Store: Debug + Send + Sync {
+    /// All names, in no particular order.
+    ///
+    /// # Errors
+    /// The store failed.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Opens an object for reading.
+    ///
+    /// # Errors
+    /// There is no such object, or the store failed.
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>>;
+
+    /// Opens an object for writing, and creates it if necessary. Nobody else can open it so until it is
+    /// closed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if another process has it open. The store failed.
+    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>>;
+
+    /// Gives a synced object its final name.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if there is an object of this name. The store failed.
+    fn publish(&self, temporary: &str, name: &str) -> io::Result<()>;
+
+    /// Removes an object.
+    ///
+    /// # Errors
+    /// The store failed.
+    fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// An object that is read.
+pub trait ReadAt: Debug + Send {
+    /// Its size in bytes.
+    ///
+    /// # Errors
+    /// The store failed.
+    fn size(&mut self) -> io::Result<u64>;
+
+    /// Fills the buffer with the bytes at this place.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] if there are not so many. The store failed.
+    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+/// An object that is written.
+pub trait WriteAt: ReadAt {
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// The store failed. Some of the bytes may be there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Removes the bytes after this many.
+    ///
+    /// # Errors
+    /// The store failed.
+    fn truncate(&mut self, size: u64) -> io::Result<()>;
+
+    /// Makes all bytes durable.
+    ///
+    /// # Errors
+    /// The store failed. It is not known which bytes are durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A local directory.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Opens a directory, and creates it if necessary, so that only its owner can read it.
+    ///
+    /// # Errors
+    /// The path is something else, or cannot be created.
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        if !path.is_dir() {
+            let mut builder = fs::DirBuilder::new();
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.recursive(true).create(&path)?;
+            if let Some(parent) = path.parent() {
+                sync_directory(parent)?;
+            }
+        }
+        Ok(Self { path })
+    }
+
+    /// Opens a directory.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        if !path.is_dir() {
+            let kind = if path.exists() {
+                io::ErrorKind::NotADirectory
+            } else {
+                io::ErrorKind::NotFound
+            };
+            return Err(kind.into());
+        }
+        Ok(Self { path })
+    }
+
+    /// The path of an object.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// Makes the names in a directory durable.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    // The parent of a relative path without separators is empty.
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    // Windows cannot open a directory, and needs no sync.
+    if cfg!(unix) {
+        File::open(path)?.sync_all()?;
+    }
+    Ok(())
+}
+
+impl Store for Directory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            // Names of a log are ASCII: another name only has to be recognized as foreign.
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
+        Ok(Box::new(Object(File::open(self.path(name))?)))
+    }
+
+    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
+        let path = self.path(name);
+        let is_new = !path.exists();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path)?;
+        file.try_lock().map_err(|error| match error {
+            fs::TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            fs::TryLockError::Error(error) => error,
+        })?;
+        if is_new {
+            sync_directory(&self.path)?;
+        }
+        Ok(Box::new(Object(file)))
+    }
+
+    fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
+        // Unlike a rename, a link never replaces a file.
+        fs::hard_link(self.path(temporary), self.path(name))?;
+        sync_directory(&self.path)?;
+        fs::remove_file(self.path(temporary))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+}
+
+/// A file.
+#[derive(Debug)]
+struct Object(File);
+
+impl ReadAt for Object {
+    fn size(&mut self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.seek(SeekFrom::Start(at))?;
+        self.0.read_exact(buffer)
+    }
+}
+
+impl WriteAt for Object {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.seek(SeekFrom::End(0))?;
+        self.0.write_all(bytes)
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}

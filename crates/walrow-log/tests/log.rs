@@ -1,0 +1,345 @@
+//! Logs: what is written is read, after a crash at any operation of the store.
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use walrow_log::{Error, Foot, ReadAt, SegmentName, Store, WriteAt, Writer, WriterOptions};
+use walrow_stream::{Assembler, Event, Relation};
+use walrow_testkit::strategy::arbitrary;
+use walrow_testkit::{History, captures, in_chunks};
+use walrow_wire::Lsn;
+
+/// Objects in memory, which crash at an operation and then lose what was not synced.
+#[derive(Clone, Debug, Default)]
+struct Memory(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    objects: BTreeMap<String, Object>,
+    operations: usize,
+    /// The operation that fails, and all after it.
+    crash: Option<usize>,
+    /// How many bytes of that operation, and of what was not synced, survive.
+    survive: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Object {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+impl Memory {
+    fn operate<T>(&self, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.0.lock().unwrap();
+        state.operations += 1;
+        if state.crash.is_some_and(|crash| state.operations >= crash) {
+            return Err(io::Error::other("crash"));
+        }
+        run(&mut state)
+    }
+
+    /// Starts again after a crash.
+    fn reboot(&self) {
+        let mut state = self.0.lock().unwrap();
+        (state.crash, state.operations) = (None, 0);
+        let survive = state.survive;
+        for object in state.objects.values_mut() {
+            let kept = object.bytes.len().min(object.synced.len() + survive);
+            if object.bytes.starts_with(&object.synced) {
+                object.bytes.truncate(kept);
+            } else {
+                object.bytes = object.synced.clone();
+            }
+            object.synced = object.bytes.clone();
+        }
+    }
+
+    fn crash_at(&self, operation: usize, survive: usize) {
+        let mut state = self.0.lock().unwrap();
+        (state.crash, state.survive, state.operations) = (Some(operation), survive, 0);
+    }
+
+    fn operations(&self) -> usize {
+        self.0.lock().unwrap().operations
+    }
+
+    fn segments(&self) -> Vec<(SegmentName, Vec<u8>)> {
+        let state = self.0.lock().unwrap();
+        let objects = state.objects.iter();
+        let named = objects.filter_map(|(name, it)| Some((SegmentName::parse(name)?, it)));
+        let mut segments: Vec<_> = named.map(|(name, it)| (name, it.bytes.clone())).collect();
+        segments.sort_unstable();
+        segments
+    }
+}
+
+#[derive(Debug)]
+struct Handle(Memory, String);
+
+impl Handle {
+    fn with<T>(&self, run: impl FnOnce(&mut Object) -> T) -> io::Result<T> {
+        self.0.operate(|state| {
+            let object = state.objects.get_mut(&self.1);
+            object
+                .map(run)
+                .ok_or_else(|| io::ErrorKind::NotFound.into())
+        })
+    }
+}
+
+impl Store for Memory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.operate(|state| Ok(state.objects.keys().cloned().collect()))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
+        let handle = Handle(self.clone(), name.to_owned());
+        handle.with(|_| ())?;
+        Ok(Box::new(handle))
+    }
+
+    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
+        self.operate(|state| {
+            state.objects.entry(name.to_owned()).or_default();
+            Ok(())
+        })?;
+        Ok(Box::new(Handle(self.clone(), name.to_owned())))
+    }
+
+    fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
+        self.operate(|state| {
+            if state.objects.contains_key(name) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let object = state.objects[temporary].clone();
+            assert_eq!(
+                object.bytes, object.synced,
+                "published before it was synced"
+            );
+            state.objects.insert(name.to_owned(), object);
+            Ok(())
+        })?;
+        self.remove(temporary)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.operate(|state| {
+            state.objects.remove(name);
+            Ok(())
+        })
+    }
+}
+
+impl ReadAt for Handle {
+    fn size(&mut self) -> io::Result<u64> {
+        self.with(|object| object.bytes.len() as u64)
+    }
+
+    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let at = usize::try_from(at).unwrap();
+        self.with(|object| {
+            let bytes = object.bytes.get(at..at + buffer.len());
+            let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
+            buffer.copy_from_slice(bytes);
+            Ok(())
+        })?
+    }
+}
+
+impl WriteAt for Handle {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let appended = self.with(|object| object.bytes.extend_from_slice(bytes));
+        if appended.is_err() {
+            // A part of the bytes may be there.
+            let mut state = self.0.0.lock().unwrap();
+            let size = state.survive.min(bytes.len());
+            if let Some(object) = state.objects.get_mut(&self.1) {
+                object.bytes.extend_from_slice(&bytes[..size]);
+            }
+        }
+        appended
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.with(|object| object.bytes.truncate(usize::try_from(size).unwrap()))
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.with(|object| object.synced.clone_from(&object.bytes))
+    }
+}
+
+/// Everything that committed transactions and messages contain.
+fn contents<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
+    let mut assembler = Assembler::default();
+    let mut lines = Vec::new();
+    let relation = |relation: &Relation| Relation {
+        version: 0,
+        ..relation.clone()
+    };
+    for piece in pieces {
+        let mut input = piece;
+        while let Some(event) = assembler.next(&mut input).unwrap() {
+            lines.push(match event {
+                Event::Begin(it) => format!("{it:?}"),
+                Event::Change(it) => {
+                    format!("{:?} {:?}", (it.seq, it.lsn, it.row), relation(it.relation))
+                }
+                Event::Truncate(it) => {
+                    let relations: Vec<_> = it.relations.iter().map(|it| relation(it)).collect();
+                    format!(
+                        "{:?} {relations:?}",
+                        (it.seq, it.cascade, it.restart_identity)
+                    )
+                }
+                Event::Message(it) => format!("{it:?}"),
+                Event::Commit { changes, .. } => format!("{changes} changes"),
+                _ => continue,
+            });
+        }
+    }
+    assert!(!assembler.is_mid_transaction());
+    lines
+}
+
+fn plain(segment: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    let mut context = zstd_safe::DCtx::create();
+    let mut input = zstd_safe::InBuffer::around(segment);
+    while input.pos() < segment.len() {
+        let mut block = Vec::with_capacity(1 << 20);
+        let mut output = zstd_safe::OutBuffer::around(&mut block);
+        context.decompress_stream(&mut output, &mut input).unwrap();
+        stream.extend_from_slice(&block);
+    }
+    stream
+}
+
+fn read(store: &Memory) -> Vec<String> {
+    let segments = store.segments();
+    let mut start = Lsn::INVALID;
+    for (at, (name, bytes)) in segments.iter().enumerate() {
+        let foot = Foot::read(store, *name).unwrap();
+        assert_eq!(name.start, start, "a gap before {name}");
+        let next = segments
+            .get(at + 1)
+            .map_or(foot.end, |(next, _)| next.start);
+        assert_eq!(next, if foot.continues { name.start } else { foot.end });
+        start = next;
+        // Each is a stream of its own.
+        let stream = plain(bytes);
+        assert_eq!(stream.len() as u64, foot.stream_bytes);
+        let mut assembler = Assembler::default();
+        let (mut input, mut rows) = (&*stream, 0);
+        while let Some(event) = assembler.next(&mut input).unwrap() {
+            rows += u64::from(matches!(event, Event::Change(_)));
+        }
+        assert_eq!(rows, foot.tables.iter().map(|it| it.rows).sum::<u64>());
+    }
+    let streams: Vec<_> = segments.iter().map(|(_, bytes)| plain(bytes)).collect();
+    contents(streams.iter().map(Vec::as_slice))
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    segment_bytes: u64,
+    level: Option<i32>,
+    /// Bytes of a piece of the stream.
+    piece: usize,
+    /// Pieces between two calls.
+    sync: usize,
+    publish: usize,
+}
+
+/// Writes the stream from its beginning, as a server sends it again. Returns what was confirmed.
+fn write(store: &Memory, bytes: &[u8], plan: Plan, confirmed: &mut Lsn) -> Result<(), Error> {
+    let mut options = WriterOptions::default();
+    (options.segment_bytes, options.level) = (plan.segment_bytes, plan.level);
+    let mut writer = Writer::open(Arc::new(store.clone()), options)?;
+    assert!(writer.position() >= *confirmed, "lost what was confirmed");
+    let mut assembler = Assembler::default().with_start(writer.position());
+    for (at, piece) in in_chunks(bytes, &[plan.piece]).enumerate() {
+        writer.append(&mut assembler, &mut &*piece)?;
+        if at % plan.sync == 0 {
+            *confirmed = writer.sync()?;
+        }
+        if at % plan.publish == 0 {
+            writer.publish()?;
+        }
+    }
+    *confirmed = writer.sync()?;
+    writer.publish()?;
+    Ok(())
+}
+
+#[test]
+fn captures_are_read_as_they_were_written() {
+    let mut seen = 0;
+    for capture in captures().iter().filter(|it| !it.is_physical()) {
+        // Positions of several servers cannot be compared.
+        if capture.bytes.iter().filter(|byte| **byte == b'W').count() > 1
+            && capture.name.contains("sessions")
+        {
+            continue;
+        }
+        let expected = contents([&*capture.bytes]);
+        for segment_bytes in [600, 1 << 20] {
+            let store = Memory::default();
+            let plan = Plan {
+                segment_bytes,
+                level: Some(1),
+                piece: 1000,
+                sync: 3,
+                publish: 7,
+            };
+            write(&store, &capture.bytes, plan, &mut Lsn::default()).unwrap();
+            assert_eq!(read(&store), expected, "{} {segment_bytes}", capture.name);
+        }
+        seen += 1;
+    }
+    assert!(seen > 150, "{seen} captures");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// A crash at each operation of the store, then the whole stream again.
+    #[test]
+    fn a_crash_loses_nothing_and_repeats_nothing(
+        history in arbitrary::<History>(1_500),
+        piece in 50_usize..2_000,
+        (sync, publish) in (1_usize..6, 1_usize..9),
+        segment_bytes in prop::sample::select(vec![200_u64, 900, 1 << 20]),
+        survive in prop::sample::select(vec![0_usize, 1, 7, 100, 10_000]),
+    ) {
+        let bytes = history.whole().bytes();
+        let plan = Plan { segment_bytes, level: None, piece, sync, publish };
+        let whole = Memory::default();
+        let mut confirmed = Lsn::default();
+        if write(&whole, &bytes, plan, &mut confirmed).is_err() {
+            // Arbitrary names may be invalid.
+            return Ok(());
+        }
+        let expected = read(&whole);
+        prop_assert_eq!(&expected, &contents([&*bytes]));
+        for operation in 1..=whole.operations() {
+            let store = Memory::default();
+            store.crash_at(operation, survive);
+            let mut confirmed = Lsn::default();
+            let crashed = write(&store, &bytes, plan, &mut confirmed);
+            store.reboot();
+            if crashed.is_err() {
+                write(&store, &bytes, plan, &mut confirmed).unwrap();
+            }
+            prop_assert_eq!(&read(&store), &expected, "a crash at operation {}", operation);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! walrow's own facts in a stream: what protocol 1 has no message for.
+//!
+//! A fact is a logical message with the prefix `walrow` at LSN 0/0, which no server sends, and with
+//! JSON as its content. So other decoders of pgoutput skip it, and a user's message with this prefix
+//! remains data. A fact comes anywhere before it is used.
+
+use crate::catalog::Catalog;
+use crate::encode::put;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use walrow_wire::{LogicalMessage, Lsn, Message, PgString, Timestamp};
+
+/// The prefix of the logical messages.
+pub(crate) const PREFIX: &str = "walrow";
+
+/// A fact.
+///
+/// ```
+/// use walrow_stream::Fact;
+///
+/// let fact = Fact::Part { first_seq: 70_000 };
+/// let mut frame = Vec::new();
+/// fact.encode(false, &mut frame);
+/// assert!(frame.ends_with(br#"{"fact":"part","first_seq":70000}"#));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Fact {
+    /// A segment of a log begins.
+    Segment(Segment),
+    /// Types that the stream does not define.
+    Catalog(Catalog),
+    /// How the next transaction was prepared.
+    Prepared {
+        /// The GID from PREPARE TRANSACTION.
+        gid: String,
+        /// Where the prepare record starts.
+        #[serde(with = "lsn")]
+        prepare_lsn: Lsn,
+        /// Where it ends.
+        #[serde(with = "lsn")]
+        prepare_end_lsn: Lsn,
+        /// When it was prepared, in microseconds since 2000.
+        prepare_time: i64,
+    },
+    /// The next transaction continues one of an earlier segment.
+    Part {
+        /// The seq of its first change.
+        first_seq: u64,
+    },
+    /// The current transaction continues in the next segment.
+    Continues,
+    /// Everything up to this LSN is in the log, with or without transactions.
+    Position {
+        /// The end of the last record that the server decoded.
+        #[serde(with = "lsn")]
+        lsn: Lsn,
+    },
+    /// A fact of a later version of walrow.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What is the same for a whole segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// The version of the format.
+    pub format: u32,
+    /// The end LSN of the segment before.
+    #[serde(with = "lsn")]
+    pub start: Lsn,
+    /// The number of earlier segments that begin there. A transaction that is larger than a segment
+    /// continues in several.
+    pub part: u32,
+    /// Where the changes come from.
+    pub source: Source,
+}
+
+/// The server, database and slot that changes come from. Empty for a capture, which does not contain
+/// it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The system identifier of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_identifier: Option<String>,
+    /// The database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// The replication slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<String>,
+    /// The settings that text values depend on, if they are not walrow's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub session: BTreeMap<String, String>,
+}
+
+impl Fact {
+    /// Appends the fact as a frame. `transactional` says whether a transaction is around it.
+    pub fn encode(&self, transactional: bool, out: &mut Vec<u8>) {
+        // Serializing plain data into memory cannot fail.
+        let content = serde_json::to_vec(self).unwrap_or_default();
+        let message = Message::Message(LogicalMessage {
+            xid: None,
+            transactional,
+            lsn: Lsn::INVALID,
+            prefix: PgString(PREFIX.as_bytes()),
+            content: &content,
+        });
+        put(&message, Lsn::INVALID, Timestamp(0), out);
+    }
+
+    /// The fact in a logical message. `None` if it is a user's message.
+    pub fn of(message: &LogicalMessage<'_>) -> Option<Self> {
+        let is_own = message.lsn == Lsn::INVALID && message.prefix.0 == PREFIX.as_bytes();
+        is_own.then(|| serde_json::from_slice(message.content).ok())?
+    }
+}
+
+/// LSNs in JSON, as PostgreSQL writes them.
+pub mod lsn {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+    use walrow_wire::Lsn;
+
+    /// Writes an LSN.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<S: Serializer>(lsn: &Lsn, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(lsn)
+    }
+
+    /// Reads an LSN.
+    ///
+    /// # Errors
+    /// The value is not the text of an LSN.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Lsn, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
