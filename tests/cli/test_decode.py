@@ -229,7 +229,7 @@ def rows(table: pa.Table) -> list[Any]:
     ]
 
 
-def test_small_batches_become_large_groups(
+def test_small_batches_become_large_row_groups(
     data: Path, tmp_path: Path, invoke: Callable[..., str]
 ) -> None:
     # Each session sends its relations anew, so that no batch holds rows of two.
@@ -267,7 +267,7 @@ def test_changed_columns_do_not_fit_one_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_types_catalog_and_prefix_are_handed_on(
+def test_types_catalog_and_prefix_are_passed_on(
     data: Path, tmp_path: Path, invoke: Callable[..., str]
 ) -> None:
     catalog = tmp_path / "catalog.json"
@@ -282,7 +282,7 @@ def test_types_catalog_and_prefix_are_handed_on(
     assert first["pg_change_type"] == "insert"
 
 
-def test_settings_are_handed_on(
+def test_session_settings_are_passed_on(
     data: Path, invoke: Callable[..., str], run: Any
 ) -> None:
     path = data / "types-array.text.wire"
@@ -314,9 +314,7 @@ def test_column_ends_where_its_type_begins(
     assert pairs("--types", (item,)) == {column: kind}
 
 
-def test_types_with_a_time_zone_are_taken(
-    data: Path, invoke: Callable[..., str]
-) -> None:
+def test_types_may_have_a_time_zone(data: Path, invoke: Callable[..., str]) -> None:
     path = data / "types-time.text.wire"
     [table] = {batch.table for batch in walrow.read(path, unrepresentable="null")}
     schema = walrow.read(path, table=table, unrepresentable="null").schema
@@ -426,7 +424,7 @@ def test_open_transactions_are_named(data: Path, tmp_path: Path, run: Any) -> No
     assert f"warning: {len(named)} transaction" in found.stderr.decode()
 
 
-def test_nulled_values_are_told(data: Path, run: Any) -> None:
+def test_nulled_values_are_reported(data: Path, run: Any) -> None:
     path = data / "types-infinity.text.wire"
     found = run("decode", "--unrepresentable", "null", path)
     assert found.returncode == 0
@@ -438,7 +436,7 @@ def test_nulled_values_are_told(data: Path, run: Any) -> None:
     assert b'"infinity"' in found.stdout
 
 
-def test_the_way_out_is_an_option_of_the_command(data: Path, run: Any) -> None:
+def test_the_remedy_is_an_option_of_the_command(data: Path, run: Any) -> None:
     path = data / "types-infinity.text.wire"
     found = run("decode", path)
     assert found.returncode == 1
@@ -453,7 +451,7 @@ def test_the_way_out_is_an_option_of_the_command(data: Path, run: Any) -> None:
 
 
 @pytest.mark.parametrize("record", ["text", "binary"])
-def test_lost_subscripts_are_told(data: Path, run: Any, record: str) -> None:
+def test_lost_subscripts_are_reported(data: Path, run: Any, record: str) -> None:
     path = data / f"types-array-shape.{record}.wire"
     found = run("decode", "--unrepresentable", "null", path)
     assert found.returncode == 0
@@ -469,7 +467,7 @@ def test_lost_subscripts_are_told(data: Path, run: Any, record: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
-def test_garbage_leaves_no_file_and_what_was_there(
+def test_garbage_keeps_the_existing_file(
     data: Path, tmp_path: Path, run: Any, form: str
 ) -> None:
     path, out = tmp_path / "garbage.wire", tmp_path / f"out.{form}"

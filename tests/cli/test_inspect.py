@@ -43,7 +43,7 @@ def test_captures_are_there() -> None:
 @pytest.mark.parametrize(
     "path", [p for p in CAPTURES if ".physical." not in p.name], ids=identify
 )
-def test_json_lines_tell_of_every_frame_and_message(
+def test_json_lines_show_every_frame_and_message(
     path: Path, invoke: Callable[..., str]
 ) -> None:
     lines = [
@@ -345,7 +345,7 @@ def test_server_error_ends_with_4(data: Path, run: Any, mode: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
-def test_garbage_is_one_line_of_error(
+def test_garbage_is_a_one_line_error(
     data: Path, tmp_path: Path, run: Any, mode: tuple[str, ...]
 ) -> None:
     path = tmp_path / "garbage.wire"
@@ -405,7 +405,7 @@ def test_closed_pipe_is_quiet(data: Path, tmp_path: Path, start: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
-def test_full_disk_is_one_line_of_error(
+def test_full_disk_is_a_one_line_error(
     data: Path, run: Any, mode: tuple[str, ...]
 ) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -48,7 +48,7 @@ def history(tables: Iterable[tuple[str, str]], column: str = "id") -> bytes:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
-def test_link_stays_and_its_file_is_written(
+def test_output_through_a_link_keeps_the_link(
     data: Path, tmp_path: Path, run: Any, form: str
 ) -> None:
     (tmp_path / "far").mkdir()
@@ -284,7 +284,9 @@ def test_directory_of_an_earlier_run_is_refused(
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-def test_directory_made_for_nothing_goes(data: Path, tmp_path: Path, run: Any) -> None:
+def test_new_output_directory_is_removed_after_an_error(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
     broken = (data / "rows.text.wire").read_bytes() + b"\xff" * 99
     found = run("decode", "--to", f"{tmp_path}/out/", "-", input=broken)
     assert found.returncode == 1
@@ -401,7 +403,7 @@ def test_versions_of_a_table_take_one_open_file(tmp_path: Path, run: Any) -> Non
         ("inspect FILE </dev/null >/dev/null 2>&-", 0),
     ],
 )
-def test_closed_streams_are_no_tracebacks(
+def test_closed_output_prints_no_traceback(
     data: Path, tmp_path: Path, command: str, code: int
 ) -> None:
     words = {
@@ -430,7 +432,9 @@ def test_closed_streams_are_no_tracebacks(
         assert lines
 
 
-def test_tables_whose_joined_names_are_one_are_two(tmp_path: Path, run: Any) -> None:
+def test_tables_with_the_same_joined_name_stay_separate(
+    tmp_path: Path, run: Any
+) -> None:
     stream = history([("a.b", "c"), ("a", "b.c")])
     refused = run("decode", "-", "--to", tmp_path / "one.parquet", input=stream)
     assert refused.returncode == 2, refused.stderr
@@ -440,7 +444,7 @@ def test_tables_whose_joined_names_are_one_are_two(tmp_path: Path, run: Any) -> 
     assert len(list((tmp_path / "all").iterdir())) == 2
 
 
-def test_a_name_is_not_the_short_form_of_another(tmp_path: Path, run: Any) -> None:
+def test_shortened_file_names_are_unique(tmp_path: Path, run: Any) -> None:
     long = ("." * 63, "." * 13 + "a" * 50)
     folder = tmp_path / "all"
     assert (

@@ -47,7 +47,7 @@ def test_all_tables_go_to_one_file_as_envelopes(
     assert first["data"]["label"] == "one"
 
 
-def test_what_was_delivered_is_left_out(data: Path, invoke: Any, run: Any) -> None:
+def test_start_skips_delivered_transactions(data: Path, invoke: Any, run: Any) -> None:
     capture = data / "rows.text.wire"
     ends = pa.table(walrow.read(capture, table="walrow.transactions"))["end_lsn"]
     start = ends[len(ends) // 2].as_py()

@@ -309,7 +309,7 @@ def test_quiet_has_no_progress_and_no_warnings(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_in_shells(shell: str, run: Any) -> None:
+def test_shells_complete_options(shell: str, run: Any) -> None:
     script = run(env={"_WALROW_COMPLETE": f"{shell}_source"})
     assert script.returncode == 0
     assert b"_walrow_completion" in script.stdout

@@ -61,7 +61,7 @@ def test_rust_block_is_the_examples() -> None:
     assert block == program  # test_examples.py runs it
 
 
-def test_links_lead_somewhere() -> None:
+def test_linked_files_exist() -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
     assert targets
     for target in targets:

@@ -217,7 +217,7 @@ def test_types_of_every_kind(database: Database) -> None:
     assert by_name(database.catalog(), database.names()) == with_arrays(KIND_TYPES)
 
 
-def test_row_types_are_there_if_something_is_of_them(database: Database) -> None:
+def test_row_types_are_in_the_catalog_if_they_are_used(database: Database) -> None:
     database.run(
         "CREATE TABLE unused (id int)",
         "CREATE TABLE part (n int, gone int, m numeric(3,1))",
@@ -373,7 +373,7 @@ def relations(data: bytes) -> list[dict[str, Any]]:
     ]
 
 
-def test_tables_are_what_the_stream_says(database: Database) -> None:
+def test_tables_agree_with_the_stream(database: Database) -> None:
     database.run(TABLES)
     catalog = database.catalog(publications="p")
     assert columns(catalog, database.names()) == {
@@ -477,7 +477,7 @@ def connections(database: Database) -> Iterator[psycopg.Connection[Any]]:
     yield connect(options="-c search_path=mine,pg_catalog -c bytea_output=escape")
 
 
-def test_any_connection_will_do_and_stays_as_it_was(database: Database) -> None:
+def test_any_connection_is_accepted_and_left_unchanged(database: Database) -> None:
     database.run(
         KINDS,
         "CREATE TABLE item (id int PRIMARY KEY, mood kinds.mood)",
@@ -514,7 +514,7 @@ def test_any_connection_will_do_and_stays_as_it_was(database: Database) -> None:
     assert seen == 7
 
 
-def test_transaction_that_failed_is_the_callers(database: Database) -> None:
+def test_a_failed_transaction_of_the_caller_stays_failed(database: Database) -> None:
     with psycopg.connect(database.dsn) as conn:
         with pytest.raises(psycopg.errors.DivisionByZero):
             conn.execute("SELECT 1/0")
@@ -523,7 +523,7 @@ def test_transaction_that_failed_is_the_callers(database: Database) -> None:
         assert conn.info.transaction_status == pq.TransactionStatus.INERROR
 
 
-def test_pipeline_that_has_no_answers_yet_is_refused(database: Database) -> None:
+def test_a_connection_in_pipeline_mode_is_refused(database: Database) -> None:
     with psycopg.connect(database.dsn) as conn, conn.pipeline():
         for ask in (walrow.postgres.catalog, walrow.postgres.check_settings):
             with pytest.raises(walrow.OptionError, match="pipeline"):
@@ -605,7 +605,7 @@ def test_settings_are_pinned_and_checked(
         walrow.postgres.check_settings(conn)
 
 
-def test_environment_that_wins_is_noticed(
+def test_settings_from_the_environment_are_detected(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGTZ", "Asia/Kolkata")

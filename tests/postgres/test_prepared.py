@@ -97,7 +97,7 @@ def rows(data: bytes, **options: Any) -> int:
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("streaming", ["off", "on"])
-def test_empty_ones_are_read_as_what_they_are(
+def test_empty_prepared_transactions_are_read(
     slot: Slot, end: str, streaming: Any
 ) -> None:
     for number, body in enumerate(EMPTY):

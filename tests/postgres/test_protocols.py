@@ -196,7 +196,9 @@ def test_workloads_show_what_they_are_for(
     assert len(definitions) > len({relation.oid for relation in definitions})
 
 
-def test_definition_sent_beside_a_stream_outlives_it(server: EmbeddedServer) -> None:
+def test_definition_from_outside_a_streamed_transaction_outlives_it(
+    server: EmbeddedServer,
+) -> None:
     """The stream knows an older one, and servers before 16 do not send it again."""
     operations = (
         Operation(1, "begin"),

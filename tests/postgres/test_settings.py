@@ -144,7 +144,7 @@ def table(data: bytes, **options: Any) -> Any:
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
 @pytest.mark.parametrize("style", DATE_STYLES)
-def test_dates_are_read_in_the_style_that_is_told(
+def test_dates_are_read_in_the_style_of_the_session(
     streams: Streams, style: str, profile: str
 ) -> None:
     options = {"profile": profile, "unrepresentable": "null"}
@@ -159,7 +159,7 @@ def test_dates_are_read_in_the_style_that_is_told(
 
 
 @pytest.mark.parametrize("style", DATE_STYLES)
-def test_dates_of_another_style_are_refused_where_nothing_tells(
+def test_dates_of_another_style_are_refused_without_a_session(
     streams: Streams, style: str
 ) -> None:
     data = streams.record("moments", datestyle=style)
@@ -172,7 +172,7 @@ def test_dates_of_another_style_are_refused_where_nothing_tells(
     assert "2024" not in str(caught.value)
 
 
-def test_a_style_that_is_told_is_not_another(streams: Streams) -> None:
+def test_a_wrong_date_style_is_an_error(streams: Streams) -> None:
     for recorded in ["ISO, DMY", "SQL, MDY", "German", "Postgres, DMY"]:
         data = streams.record("moments", datestyle=recorded)
         for told in ["SQL, MDY", "German", "Postgres, DMY"]:
@@ -198,7 +198,7 @@ def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) ->
         table(data, **options)
 
 
-def test_a_zones_name_is_no_offset(streams: Streams) -> None:
+def test_zone_names_that_look_like_offsets_are_refused(streams: Streams) -> None:
     # What UTC stands for, unless the zone is told.
     for zone, told in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
         data = streams.record("moments", datestyle="SQL", timezone=zone)
@@ -223,7 +223,7 @@ def test_an_iso_moment_is_the_same_in_any_zone(
 
 @pytest.mark.parametrize("style", ["postgres_verbose", "sql_standard", "iso_8601"])
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_intervals_are_read_in_the_style_that_is_told(
+def test_intervals_are_read_in_the_style_of_the_session(
     streams: Streams, style: str, profile: str
 ) -> None:
     options = {"profile": profile, "unrepresentable": "null"}
@@ -239,7 +239,7 @@ def test_intervals_are_read_in_the_style_that_is_told(
 
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_all_settings_together_within_types_of_ones_own(
+def test_all_settings_together_in_user_defined_types(
     streams: Streams, profile: str
 ) -> None:
     with psycopg.connect(streams.server.dsn) as connection:
@@ -259,7 +259,9 @@ def test_all_settings_together_within_types_of_ones_own(
 
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_escaped_bytes_show_what_they_are(streams: Streams, profile: str) -> None:
+def test_escaped_bytea_is_recognised_without_a_session(
+    streams: Streams, profile: str
+) -> None:
     pinned = table(streams.record("bytes"), profile=profile)
     escaped = streams.record("bytes", bytea_output="escape")
     assert table(escaped, profile=profile).equals(pinned)
@@ -288,7 +290,7 @@ def latin(server: EmbeddedServer) -> Streams:
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_latin1_is_read_where_it_is_told(
+def test_latin1_is_read_if_the_session_names_it(
     latin: Streams, profile: str, *, binary: bool
 ) -> None:
     name = '"Maß"'
@@ -380,7 +382,7 @@ def ascii_only(server: EmbeddedServer) -> Streams:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_bytes_of_no_encoding_are_let_through_as_bytes(
+def test_bytes_that_are_not_utf8_are_read_as_binary(
     ascii_only: Streams, *, binary: bool
 ) -> None:
     encoding = "SQL_ASCII"

@@ -202,7 +202,7 @@ def test_text_and_binary_give_the_same_arrays(
 
 @about(lambda kind, _: kind.binary != "read")
 @pytest.mark.parametrize("profile", [*PROFILES, "text"])
-def test_what_binary_does_not_tell_has_the_same_schema(
+def test_types_that_differ_in_binary_have_the_same_schema(
     live: Live, name: str, profile: str
 ) -> None:
     table = live.tables[f"t_{name}"]
@@ -260,7 +260,7 @@ def test_arrays_of_several_dimensions_are_lists_as_deep_if_asked_for(
 
 @about(beyond_of)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_has_no_place_is_refused_or_null_or_stands_at_the_end(
+def test_values_beyond_the_arrow_type_follow_the_policy(
     live: Live, name: str, profile: str
 ) -> None:
     table = live.tables[f"b_{name}"]
@@ -325,7 +325,7 @@ def sentinel(live: Live, table: Table, form: str, profile: str, row: int) -> int
     return int(value)
 
 
-def test_money_is_the_same_decimals_where_their_scale_is_told(live: Live) -> None:
+def test_money_of_a_given_scale_is_the_same_decimal_in_both_forms(live: Live) -> None:
     columns = [
         decoded(live, "t_money", form, types={"v": pa.decimal128(19, 2)})[0]
         for form in ("text", "binary")

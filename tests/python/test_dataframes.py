@@ -118,7 +118,7 @@ def test_changed_columns_need_a_choice() -> None:
     assert frame.columns == schema.names
 
 
-def test_one_name_of_two_tables_is_refused() -> None:
+def test_two_tables_with_one_name_are_refused() -> None:
     path = capture("recreate").path
     oids = sorted({batch.relation_oid for batch in walrow.read(path)})
     with pytest.raises(walrow.SchemaError, match=rf"{oids[0]} and {oids[1]}") as caught:
@@ -163,7 +163,7 @@ def test_a_table_without_rows_has_its_columns() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_reader_is_taken_once(method: str) -> None:
+def test_a_reader_is_converted_once(method: str) -> None:
     reader = walrow.read(ROWS)
     getattr(reader, method)()
     with pytest.raises(ValueError, match="read the source again"):

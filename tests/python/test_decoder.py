@@ -38,7 +38,7 @@ def split(data: bytes) -> tuple[list[bytes], list[tuple[int, int, bytes]]]:
 
 
 @pytest.mark.parametrize("capture", captures(), ids=str)
-def test_no_cut_changes_the_outcome(capture: Capture) -> None:
+def test_a_cut_anywhere_does_not_change_the_outcome(capture: Capture) -> None:
     data = capture.data
     expected = outcome(walrow.read(data))
     for size in (1, 7, 1000):
@@ -48,7 +48,7 @@ def test_no_cut_changes_the_outcome(capture: Capture) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_no_cuts_at_all_change_the_outcome(data: st.DataObject) -> None:
+def test_random_cuts_do_not_change_the_outcome(data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(["rows", "alter-transaction", "sessions"]))
     stream = capture(chosen).data
     places = data.draw(st.lists(st.integers(0, len(stream)), max_size=12).map(sorted))
@@ -144,7 +144,7 @@ def test_input_that_no_one_iterated_over_is_kept() -> None:
     assert outcome(decoder.finish()) == outcome(walrow.read(ROWS.data))
 
 
-def test_mutable_buffers_are_taken_as_they_were() -> None:
+def test_mutable_buffers_are_copied_when_fed() -> None:
     buffer = bytearray(ROWS.data)
     decoder = walrow.Decoder()
     iterator = decoder.feed(buffer)
@@ -189,7 +189,7 @@ def test_exception_of_an_iterable_leaves_the_decoder_usable() -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, None, "text", ["text"], [5]])
-def test_what_is_not_bytes_is_a_type_error(wrong: Any) -> None:
+def test_chunks_that_are_not_bytes_are_a_type_error(wrong: Any) -> None:
     with pytest.raises(TypeError, match="bytes-like"):
         list(walrow.Decoder().feed(wrong))
 
@@ -219,7 +219,7 @@ def _of_composite(attributes: list[dict[str, Any]]) -> walrow.Catalog:
     return walrow.Catalog(json.dumps({"types": [entry | {"attributes": attributes}]}))
 
 
-def test_missing_types_are_told_by_their_own_oids() -> None:
+def test_unresolved_types_inside_others_are_listed_by_their_own_oids() -> None:
     catalog = _of_composite([{"name": name, "type": 29999} for name in "ab"])
     columns = [Column("a", 20000), Column("b", 28000)]
     reader = walrow.read(wire(columns, [["(x,)", "y"]]), catalog=catalog)
@@ -227,7 +227,7 @@ def test_missing_types_are_told_by_their_own_oids() -> None:
     assert reader.unresolved_types == [28000, 29999]
 
 
-def test_types_without_end_are_text_where_asked_for() -> None:
+def test_recursive_types_are_text_if_asked_for() -> None:
     names = [f"a{place}" for place in range(1600)]
     catalog = _of_composite([{"name": name, "type": 20000} for name in names])
     data = wire([Column("x", 20000)], [["(,)"]])
@@ -245,7 +245,7 @@ def test_types_without_end_are_text_where_asked_for() -> None:
         assert len(batch) == 1
 
 
-def test_catalog_of_another_database_tells_by_name() -> None:
+def test_catalog_of_another_database_finds_types_by_name() -> None:
     catalog = walrow.Catalog(
         json.dumps(
             {

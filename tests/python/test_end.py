@@ -133,7 +133,7 @@ def test_a_prepared_transaction_that_is_committed_later_stays_prepared() -> None
         assert sorted(first + rest) == sorted(whole)
 
 
-def test_messages_outside_of_transactions_end_too() -> None:
+def test_end_applies_to_messages_outside_transactions() -> None:
     data = capture("messages").data
     every = walrow.read(data, table="walrow.messages").to_pyarrow().to_pylist()
     outside = [row["lsn"] for row in every if not row["transactional"]]

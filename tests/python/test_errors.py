@@ -86,7 +86,7 @@ def test_decode_error_says_where() -> None:
 
 
 @pytest.mark.parametrize("framing", ["copydata", "message", "recvlogical"])
-def test_offsets_count_what_was_handed_over(framing: Any) -> None:
+def test_offsets_count_the_callers_bytes(framing: Any) -> None:
     data, place, _ = broken(ROWS.data, "I", 5, ord("X"))
     header = 5 if framing == "copydata" else 30
     chunks: list[bytes] = []
@@ -126,7 +126,7 @@ DECIMAL = {"amount": "decimal128(12, 2)"}
 
 
 @pytest.mark.parametrize("name", ["types-infinity", "types-nan", "types-array-shape"])
-def test_unrepresentable_error_names_the_way_out(name: str) -> None:
+def test_unrepresentable_error_has_a_remedy(name: str) -> None:
     with pytest.raises(walrow.UnrepresentableError) as caught:
         list(walrow.read(capture(name).path))
     error = caught.value
@@ -200,7 +200,7 @@ def test_batches_before_an_error_come_first_then_it_is_repeated() -> None:
     assert decoder.position > 0
 
 
-def test_nothing_of_a_broken_transaction_is_handed_out() -> None:
+def test_no_row_of_a_broken_transaction_is_returned() -> None:
     data, _, _ = broken(ROWS.data, "D", 5, ord("X"))
     commits = [
         frame.message.end_lsn
@@ -242,7 +242,7 @@ def test_names_of_sql_ascii_are_read_byte_by_byte(
     assert records.column(0).to_pylist() == ["café"]
 
 
-def test_names_of_no_table_are_in_utf8() -> None:
+def test_origins_and_prefixes_must_be_utf8() -> None:
     data = ROWS.data
     origin = b"O" + bytes(8) + b"caf\xe9\0"
     begin = next(

@@ -115,7 +115,7 @@ def test_stream_needs_a_table() -> None:
     assert len(list(reader)) == 2
 
 
-def test_table_that_never_appears_is_told_at_export() -> None:
+def test_table_that_never_appears_is_an_error_of_the_export() -> None:
     with pytest.raises(walrow.SchemaError, match="no table none"):
         walrow.read(ROWS.path, table="none").__arrow_c_stream__()
 

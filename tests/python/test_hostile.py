@@ -53,7 +53,7 @@ def frames(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("capture", SOME, ids=str)
-def test_what_is_cut_short_is_no_error_if_that_is_ignored(capture: Capture) -> None:
+def test_cut_streams_are_no_error_if_that_is_ignored(capture: Capture) -> None:
     data = capture.data
     try:
         consume(data, unrepresentable="null")

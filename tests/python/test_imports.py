@@ -46,7 +46,7 @@ print(*[name for name in {OPTIONAL} if name in sys.modules])
     assert run(code) == ""
 
 
-def test_what_asks_a_server_is_imported_alone() -> None:
+def test_importing_walrow_imports_no_driver() -> None:
     assert run("import sys, walrow; print('walrow.postgres' in sys.modules)") == "False"
     code = """
 import sys, walrow.postgres
@@ -57,7 +57,7 @@ print("psycopg" in sys.modules)
 
 
 @pytest.mark.parametrize("name", OPTIONAL)
-def test_all_works_where_it_is_not_installed(name: str) -> None:
+def test_reading_needs_no_optional_library(name: str) -> None:
     code = f"""
 import sys
 sys.modules[{name!r}] = None
@@ -67,7 +67,7 @@ print(sum(batch.num_rows for batch in walrow.read({str(capture("rows").path)!r})
     assert int(run(code)) > 0
 
 
-def test_url_without_fsspec_is_told() -> None:
+def test_url_without_fsspec_says_what_to_install() -> None:
     code = """
 import sys
 sys.modules["fsspec"] = None

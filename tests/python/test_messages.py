@@ -162,7 +162,7 @@ def test_frames_are_frozen() -> None:
     assert frame.fields == {"format": 0, "columns": []}
 
 
-def test_unchanged_is_one_of_its_kind() -> None:
+def test_unchanged_is_a_singleton() -> None:
     cells = [
         cell
         for frame in walrow.frames(capture("update-toast").path)
@@ -202,7 +202,7 @@ def test_corrupt_message_is_no_wal(message: bytes, end: int) -> None:
     assert counts.result()["cells"] == expected.result()["cells"]
 
 
-def test_first_data_of_a_session_tell_physical_from_logical() -> None:
+def test_a_sessions_first_data_show_physical_replication() -> None:
     physical = capture("physical", "physical").data
     for data in (physical + ROWS.data, ROWS.data + physical):
         kinds = [

@@ -174,7 +174,7 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(
+def test_impossible_option_values_are_refused_at_once(
     options: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
@@ -239,7 +239,7 @@ UNREPRESENTABLE = [
 
 
 @pytest.mark.parametrize("capture", UNREPRESENTABLE, ids=str)
-def test_the_way_out_that_an_error_names_is_one(capture: Capture) -> None:
+def test_the_remedy_of_each_error_reads_the_value(capture: Capture) -> None:
     """Each error's option, applied to the letter, lets the value through."""
     for choice in (0, -1):
         options: dict[str, dict[str, str]] = {"types": {}, "unrepresentable": {}}
@@ -316,7 +316,7 @@ def test_sentinels_are_the_ends_of_the_range() -> None:
     assert seen == 6
 
 
-def test_policy_of_a_column_goes_before_the_default() -> None:
+def test_the_policy_of_a_column_overrides_the_default() -> None:
     infinity = capture("types-infinity").path
     with pytest.raises(walrow.UnrepresentableError) as caught:
         list(walrow.read(infinity, unrepresentable={"*": "null", "a": "error"}))
@@ -362,7 +362,7 @@ def _with_column(name: str) -> bytes:
     return b"".join(out)
 
 
-def test_a_catalog_tells_what_cannot_be() -> None:
+def test_types_that_the_catalog_rules_out_are_refused_at_once() -> None:
     mood = {"oid": 20_000, "schema": "public", "name": "mood", "kind": "enum"}
     table = {"oid": 1, "schema": "public", "name": "item"}
     columns = [{"name": "label", "type": 25}, {"name": "amount", "type": 1700}]
@@ -419,14 +419,14 @@ def test_batch_sizes_bound_batches() -> None:
 
 
 @pytest.mark.parametrize("deep", ["list<", "struct<a: ", "large_list<item: "])
-def test_types_without_end_are_refused(deep: str) -> None:
+def test_deeply_nested_type_names_are_refused(deep: str) -> None:
     name = deep * 100_000 + "int32" + ">" * 100_000
     with pytest.raises(walrow.OptionError, match="not an Arrow type") as caught:
         walrow.Decoder(types={"a": name})
     assert len(str(caught.value)) < 1000
 
 
-def test_a_schema_without_end_is_refused() -> None:
+def test_deeply_nested_schemas_are_refused() -> None:
     pa = pytest.importorskip("pyarrow")
     deep = pa.int32()
     for _ in range(70):
@@ -437,7 +437,7 @@ def test_a_schema_without_end_is_refused() -> None:
         walrow.Decoder(types={"a": deep})
 
 
-def test_a_prefix_is_text_that_arrow_can_hand_over() -> None:
+def test_prefixes_that_arrow_cannot_export_are_refused() -> None:
     with pytest.raises(walrow.OptionError, match="zero byte"):
         walrow.Decoder(metadata_prefix="a\0b")
 

@@ -214,7 +214,7 @@ def test_duckdb(of: Type) -> None:
 
 
 @pytest.mark.parametrize("of", ALL, ids=name)
-def test_own_schema_asked_for_changes_nothing(of: Type) -> None:
+def test_the_tables_own_schema_changes_nothing(of: Type) -> None:
     table = pa.table(read(of))
     again = pa.table(read(of, schema=table.schema))
     assert again.schema.equals(table.schema, check_metadata=True)
@@ -253,7 +253,7 @@ def test_every_type_is_read() -> None:
     assert known - {of.oid for of in TYPES if of.cases} == set()
 
 
-def test_infinities_are_so_in_duckdb() -> None:
+def test_sentinels_are_infinities_in_duckdb() -> None:
     duckdb = pytest.importorskip("duckdb")
     for oid in (1082, 1114, 1184):
         stream = messages([Column("c", oid)], [["infinity"], ["-infinity"]])

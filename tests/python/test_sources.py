@@ -354,7 +354,7 @@ def test_rows_of_drivers_are_read(shape: Callable[[str, bytes], Any]) -> None:
     assert len(names) == len(rows)
 
 
-def test_one_row_is_a_source_too() -> None:
+def test_a_single_row_of_a_driver_is_a_source() -> None:
     for row in (
         ("0/10", "7", streams.begin()),
         {"lsn": "0/10", "data": streams.begin()},

@@ -66,7 +66,7 @@ def test_two_threads_on_one_decoder_meet_in_a_clean_error() -> None:
     assert {str(error) for error in refused} <= {"already in use by another thread"}
 
 
-def test_a_thread_that_finds_the_decoder_in_use_is_told() -> None:
+def test_a_decoder_in_use_by_another_thread_is_an_error() -> None:
     started, go_on = threading.Event(), threading.Event()
 
     def chunks() -> Any:
@@ -91,7 +91,7 @@ def test_a_thread_that_finds_the_decoder_in_use_is_told() -> None:
     assert rows(decoder.finish()) == EXPECTED
 
 
-def test_many_threads_have_each_their_own() -> None:
+def test_each_thread_may_have_its_own_reader() -> None:
     barrier = threading.Barrier(8, timeout=10)
 
     def work(_: int) -> int:

@@ -177,7 +177,7 @@ def test_relations_are_a_table_of_versions() -> None:
     assert (key["type_oid"], key["type_modifier"], key["type_name"]) == (23, -1, None)
 
 
-def test_user_types_are_told_by_their_name() -> None:
+def test_relations_have_the_names_of_user_types() -> None:
     rows = table(capture("types-user").path, "walrow.relations")
     names = {
         column["type_name"]
@@ -229,7 +229,9 @@ def test_spark_has_no_unsigned_numbers() -> None:
         {"start": "a place"},
     ],
 )
-def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+def test_impossible_combinations_of_options_are_refused(
+    options: dict[str, Any],
+) -> None:
     with pytest.raises(walrow.OptionError):
         walrow.read(b"", **options)
 
@@ -289,7 +291,7 @@ def rows_of(batches: Any) -> list[tuple[str, str]]:
     )
 
 
-def test_position_counts_messages_where_they_are_handed_out() -> None:
+def test_position_counts_messages_only_if_they_are_read() -> None:
     path = capture("messages").path
     rows, messages = walrow.read(path), walrow.read(path, table="walrow.messages")
     list(rows)
@@ -300,7 +302,7 @@ def test_position_counts_messages_where_they_are_handed_out() -> None:
     assert messages.position == max(lsns) > last
 
 
-def test_position_starts_where_it_is_told() -> None:
+def test_position_begins_at_start() -> None:
     assert walrow.Decoder(start="0/1A2B").position == 0x1A2B
 
 
@@ -422,7 +424,7 @@ def test_the_envelope_holds_what_the_tables_hold(capture: Capture) -> None:
     assert [row[:2] for row in told] == sorted(row[:2] for row in told)
 
 
-def test_the_envelope_tells_keys_and_what_was_not_sent() -> None:
+def test_the_envelope_has_keys_and_lists_unsent_columns() -> None:
     path = capture("update-toast").path
     rows = pa.table(walrow.read(path, envelope=True)).to_pylist()
     assert rows
@@ -474,7 +476,7 @@ except walrow.SpoolError as error:
 """
 
 
-def test_a_full_disk_is_an_error_that_takes_nothing_back(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_after_all_earlier_rows(tmp_path: Path) -> None:
     first = capture("rows")
     result = subprocess.run(  # noqa: S603
         [sys.executable, "-c", FULL_DISK, str(tmp_path)],
@@ -491,7 +493,7 @@ def test_a_full_disk_is_an_error_that_takes_nothing_back(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     data = insert(10_000)
     pieces = [data[:9000], data[9000:]]
     missing = tmp_path / "missing"
@@ -539,7 +541,7 @@ def test_nothing_is_left_of_a_process_that_was_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("major", [16, 18])
-def test_going_on_where_nothing_new_is_no_error(major: int) -> None:
+def test_resuming_without_new_data_is_no_error(major: int) -> None:
     data = capture("rows", major=major).data
     first = walrow.read(data, table="item")
     assert list(first)

@@ -17,7 +17,7 @@ from walrow import postgres
 TEXT = types_page.PAGE.read_text("utf-8")
 
 
-def test_tables_are_what_the_code_gives() -> None:
+def test_tables_are_generated_from_the_code() -> None:
     stale = "docs/types.md is stale: python tests/python/types_page.py (or make types)"
     assert types_page.renewed(TEXT) == TEXT, stale
 
@@ -45,7 +45,7 @@ def test_every_choice_is_one_of_some_type() -> None:
     assert {each for each in shown if f"`{each}`" not in cells} == set()
 
 
-def test_choices_in_the_notes_are_choices() -> None:
+def test_choices_in_the_notes_are_accepted() -> None:
     for header, _, rows in types_page.tables(TEXT):
         for row in rows if header == types_page.PROFILES else []:
             for wanted in re.findall(r'"([a-z]\w+[^"]*)"[`}]', row.split("|")[4]):

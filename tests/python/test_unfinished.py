@@ -121,7 +121,7 @@ def test_a_reader_as_an_arrow_stream_raises_too() -> None:
     )
 
 
-def test_flush_is_for_streams_that_go_on() -> None:
+def test_a_stream_may_continue_after_flush() -> None:
     decoder = walrow.Decoder()
     list(decoder.feed(capture("rows").data[:-60]))
     list(decoder.flush())

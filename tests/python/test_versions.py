@@ -390,7 +390,7 @@ def test_keys_that_match_nothing_are_errors_at_the_end(options: Any, text: str) 
         walrow.schema(ADDED, "t", **options)
 
 
-def test_keys_that_name_something_are_none() -> None:
+def test_keys_that_match_something_are_no_error() -> None:
     other = versions(([ID, Column("note", TEXT)], [["1", ""]]), name="other")
     every: list[dict[str, Any]] = [
         {"types": {"price": "int64", "numeric": "string", "_int4": "string"}},

@@ -293,7 +293,7 @@ def read(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_way_out_leads_out(name: str) -> None:
+def test_every_remedy_reads_the_value(name: str) -> None:
     oid, cell, asked = CASES[name]
     if "told" in name:
         sessions = [TOLD]

@@ -65,7 +65,7 @@ def test_recording_begins_with_copy_both_and_every_byte_is_in_a_frame(
 
 
 @pytest.mark.parametrize("path", MESSAGES, ids=identify)
-def test_begin_promises_its_commit(path: Path) -> None:
+def test_begin_and_commit_agree(path: Path) -> None:
     begin = None
     for message in of(path):
         if isinstance(message, r.Begin):
@@ -92,7 +92,7 @@ def test_rows_have_the_columns_of_their_relation(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAIRS, ids=identify)
-def test_text_and_binary_tell_the_same_history(path: Path) -> None:
+def test_text_and_binary_have_the_same_messages(path: Path) -> None:
     text = path.with_name(path.name.replace(".binary.", ".text."))
     if not text.exists():
         pytest.skip("only recorded in binary, since it shows an error of binary")
@@ -133,7 +133,7 @@ def test_folded_rows_are_the_tables_that_the_server_had(path: Path) -> None:
         assert found.sorted_rows() == table["rows"]
 
 
-def test_reader_refuses_what_cannot_be() -> None:
+def test_reader_refuses_cut_and_unknown_frames() -> None:
     good = next(path for path in MESSAGES if path.name == "rows.text.wire").read_bytes()
     for bad in (good[:-1], good + b"d", good + b"d\0\0\0\3", good + b"d\0\0\0\5x"):
         with pytest.raises(ValueError, match=r"cut short|unknown kind"):

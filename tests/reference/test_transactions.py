@@ -124,6 +124,6 @@ def test_a_session_that_ends_takes_open_transactions_with_it() -> None:
         "unknown-gid",
     ],
 )
-def test_what_no_server_sends_is_refused(data: bytes) -> None:
+def test_impossible_streams_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"does not send|not defined|not prepared"):
         committed(data)

@@ -91,7 +91,7 @@ def test_committed_rows_outlive_a_restart(mode: Shutdown) -> None:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_server_goes_with_its_owner(sign: signal.Signals) -> None:
+def test_the_server_stops_with_its_owner(sign: signal.Signals) -> None:
     program = (
         "import signal, time\n"
         # Where the tests run in the background, a shell has turned Ctrl-C off for all below it.

@@ -358,7 +358,7 @@ def test_all_versions_of_a_table_are_read_with_the_schema_of_all_captures(
     assert [row["id"] for row in rows] == [1, 2, 3]
 
 
-def test_value_that_spark_cannot_hold_reaches_the_driver_with_the_way_out(
+def test_value_that_spark_cannot_hold_is_an_error_with_a_remedy_on_the_driver(
     spark: SparkSession,
 ) -> None:
     capture = DATA / "types-infinity.text.wire"

@@ -169,7 +169,7 @@ def test_rows_before_a_wrong_value_come_first(
         next(found)
 
 
-def test_cut_capture_is_refused_unless_that_is_known(rows: bytes) -> None:
+def test_cut_capture_is_an_error_unless_ignored(rows: bytes) -> None:
     cut = rows[:-300]
     with pytest.raises(walrow.UnfinishedError, match=r'unfinished="ignore"') as caught:
         run(walrow.spark.decode(table=ITEM), binary(cut))
@@ -207,7 +207,7 @@ def test_path_that_means_two_files_is_refused(rows: bytes, tmp_path: Path) -> No
         ({"a": [1]}, "a", "column a is int64"),
     ],
 )
-def test_column_that_is_not_clear_is_refused(
+def test_ambiguous_columns_are_refused(
     columns: dict[str, list[Any]], column: str | None, message: str
 ) -> None:
     function = walrow.spark.decode(table=ITEM, column=column)
@@ -274,7 +274,7 @@ def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
         assert run(function, binary(rows, other)) == run(function, binary(rows))
 
 
-def test_server_error_is_refused_unless_that_is_known(data: Path) -> None:
+def test_server_error_is_an_error_unless_ignored(data: Path) -> None:
     broken = (data / "error-terminated.text.wire").read_bytes()
     [table] = {batch.table for batch in walrow.read(broken, unfinished="ignore")}
     with pytest.raises(walrow.ReplicationError, match="57P01"):
@@ -338,7 +338,7 @@ def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
     assert rows > 0
 
 
-def test_a_table_in_a_schema_called_walrow_is_one_like_any(rows: bytes) -> None:
+def test_a_table_in_a_schema_named_walrow_is_an_ordinary_table(rows: bytes) -> None:
     stream = rows.replace(b"public\0item\0", b"walrow\0item\0")
     schema = pa.schema([("label", pa.string()), ("id", pa.int32())])
     function = walrow.spark.decode(

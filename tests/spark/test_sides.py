@@ -103,7 +103,7 @@ def test_streamed_rows_are_the_plain_ones(spark: SparkSession, data: Path) -> No
     assert found.to_pylist() == wanted.to_pylist()
 
 
-def test_what_cannot_be_is_refused_by_the_driver() -> None:
+def test_impossible_options_are_refused_on_the_driver() -> None:
     with pytest.raises(walrow.OptionError, match="choose a table with table="):
         walrow.spark.decode()
     with pytest.raises(walrow.OptionError, match="by itself"):

@@ -108,7 +108,7 @@ def test_years_beyond_pythons(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, "binary"])
-def test_types_that_nobody_knows_are_text_or_bytes(wanted: str | None) -> None:
+def test_unknown_types_are_text_or_bytes(wanted: str | None) -> None:
     """Of what is not known, bytes are what was sent."""
     for cell in ("what it says", b"\x00\x01"):
         if wanted is None and isinstance(cell, bytes):
@@ -182,7 +182,7 @@ def decoded_here(
         ("tid", pa.struct([("block", pa.uint32()), ("offset", pa.uint16())])),
     ],
 )
-def test_what_spark_does_not_take_is_refused(name: str, wanted: Any) -> None:
+def test_arrow_types_that_spark_lacks_are_refused(name: str, wanted: Any) -> None:
     oid = type_cases.built_in().get(name, (type_cases.OIDS.get(name),))[0]
     assert oid is not None
     catalog = type_cases.catalog({"c": (oid, -1)})
@@ -210,7 +210,9 @@ def test_what_spark_does_not_take_is_refused(name: str, wanted: Any) -> None:
         ("gone", b"\0", "a type that is not in the catalog"),
     ],
 )
-def test_what_does_not_fit_is_told(name: str, cell: streams.Cell, hint: str) -> None:
+def test_values_that_do_not_fit_are_errors_with_a_remedy(
+    name: str, cell: streams.Cell, hint: str
+) -> None:
     with pytest.raises(walrow.Error) as caught:
         decoded_here(name, cell)
     assert str(caught.value).startswith("public.t.c: ")

@@ -202,7 +202,7 @@ fn rows_of_missing_vectors(rows: usize) -> usize {
 
 /// Up to 128 MiB of rows, what the stream says of the tables, and little else.
 #[test]
-fn it_does_not_grow_with_tables_and_columns() {
+fn memory_does_not_grow_with_tables_and_columns() {
     let (rows, took) = measured(|| rows_of_many_tables(5_000, 100));
     assert_eq!(rows, 10_000);
     assert!(took < 160, "{took} MiB for many tables");

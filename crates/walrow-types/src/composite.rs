@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_never_writes_is_refused() {
+    fn text_that_the_server_never_writes_is_refused() {
         for wrong in [
             "",
             "(",

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_refused() {
+    fn other_text_is_refused() {
         for wrong in [
             "",
             "$",

@@ -728,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn specials_are_shown_but_not_held() {
+    fn nan_and_infinities_have_text_but_no_decimal() {
         let target = decimal(10, 2);
         for (text, sign, reason) in [
             ("NaN", 0xc000, Unrepresentable::NotANumber),
@@ -921,7 +921,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_float_is_near_to_does_not_fit() {
+    fn numbers_beyond_all_floats_do_not_fit() {
         let range = Err(CellError::Unrepresentable(Unrepresentable::FloatRange));
         let small = |zeros: usize| format!("0.{}1", "0".repeat(zeros));
         for (text, expected) in [

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_has_an_end() {
+    fn depth_is_limited() {
         let nested = |depth: usize| {
             let mut cell = hex("010700000001000000").repeat(depth);
             cell.extend(hex("010700000000000000"));

@@ -51,7 +51,7 @@ mod tests {
     use crate::pg_type::tests::rendered;
 
     #[test]
-    fn snapshots_name_what_runs() {
+    fn snapshots_list_running_transactions() {
         let sent = |xids: &[u64]| {
             let count = i32::try_from(xids.len() - 2).unwrap();
             let mut cell = count.to_be_bytes().to_vec();

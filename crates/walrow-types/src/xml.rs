@@ -60,7 +60,7 @@ mod tests {
 
     // Each as PostgreSQL 18.4 writes it, and sends it to a client of LATIN1.
     #[test]
-    fn xml_names_no_encoding() {
+    fn the_encoding_is_removed_from_the_declaration() {
         for (text, sent) in [
             ("<a/>", "<?xml version=\"1.0\" encoding=\"LATIN1\"?><a/>"),
             ("<a/>", "<?xml version=\"1.0\" encoding=\"LATIN1\"?>\n<a/>"),

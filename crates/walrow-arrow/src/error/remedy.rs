@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remedies_print_in_words_of_no_language() {
+    fn remedies_print_in_neutral_words() {
         let printed = [
             Remedy::data_type("public.t.x", &DataType::Decimal128(19, 2)),
             Remedy::null("x"),

@@ -119,7 +119,7 @@ fn every_attribute_of_a_large_type_is_read() {
 }
 
 #[test]
-fn types_lie_within_types_of_64_levels() {
+fn types_nest_64_levels_deep() {
     // One level is int4.
     let domains = nested(63, domain);
     let number = read(&domains, text("7")).unwrap();
@@ -224,7 +224,7 @@ fn endless() -> Vec<Arc<Catalog>> {
 }
 
 #[test]
-fn a_type_without_end_is_refused_unless_it_is_text_or_bytes() {
+fn a_recursive_type_is_refused_unless_it_is_text_or_bytes() {
     for catalog in endless() {
         for profile_name in [Profile::Arrow, Profile::Spark] {
             let builder = || with(profile_name, &catalog);
@@ -279,7 +279,7 @@ fn a_type_without_end_is_refused_unless_it_is_text_or_bytes() {
 }
 
 #[test]
-fn a_type_without_end_is_text_where_all_is_or_a_schema_says_so() {
+fn a_recursive_type_is_text_in_the_text_profile_the_envelope_and_schemas() {
     for catalog in endless() {
         let read = column(with(Profile::Text, &catalog), (20_000, -1), &[text("(x)")]).unwrap();
         assert_eq!(read.as_string::<i32>().value(0), "(x)");
@@ -301,7 +301,7 @@ fn a_type_without_end_is_text_where_all_is_or_a_schema_says_so() {
 }
 
 #[test]
-fn types_that_are_missing_are_told_by_their_own_oids() {
+fn unresolved_types_inside_others_are_listed_by_their_own_oids() {
     let catalog = catalog([
         composite(20_000, [29_999, INT4, 20_001, 29_997]),
         array(20_001, 29_998),
@@ -391,7 +391,7 @@ fn of_another_database() -> Arc<Catalog> {
 const PAIR: &str = "Struct(\"n\": Int32, \"mood\": Utf8, \"all\": List(Utf8))";
 
 #[test]
-fn a_catalog_tells_by_name_what_it_does_not_by_oid() {
+fn types_that_the_catalog_lacks_by_oid_are_found_by_name() {
     let catalog = of_another_database();
     let list = |item: &str| format!("List({item})");
     // Of OIDs that the catalog does not have: 30001 is mood, 30003 _mood, 30000 pair.
@@ -435,7 +435,7 @@ fn a_catalog_tells_by_name_what_it_does_not_by_oid() {
 }
 
 #[test]
-fn a_name_counts_after_an_oid_and_before_an_extensions_name() {
+fn a_catalogs_name_goes_before_an_extensions_name() {
     let catalog = of_another_database();
     let vector = |schema| named(&catalog, (schema, "vector"), text("(a)"));
     let (read, missing) = vector("shop");
@@ -511,7 +511,7 @@ fn an_attribute_of_oid_0_is_of_any_type() {
 }
 
 #[test]
-fn options_call_a_domain_as_the_server_does_too() {
+fn keys_name_a_domain_as_the_catalog_or_the_server_does() {
     // A domain over one over dates; the server says only what is below them.
     let catalog = catalog([domain(30_000, 20_000), domain(20_000, 1082)]);
     let bytes = named_stream(("", "date"), text("infinity"));
@@ -580,7 +580,7 @@ fn arrays_of_arrays_are_text_in_either_form() {
 }
 
 #[test]
-fn composites_of_another_time_than_the_catalog_are_read_as_text() {
+fn composites_that_do_not_match_the_catalog_are_read_as_text() {
     // An integer and a date, which is written anew under other settings than the pinned ones.
     let catalog = catalog([composite(20_000, [INT4, 1082])]);
     for cell in ["(1,2024-01-01,3)", "(1)", "(2024-01-01,1,\"a,b\")"] {

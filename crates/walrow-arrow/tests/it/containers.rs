@@ -453,7 +453,7 @@ fn strings_bytes_and_lists_have_other_layouts() {
 }
 
 #[test]
-fn decimals_of_256_bits_hold_what_128_do_not() {
+fn decimals_of_256_bits_hold_39_to_76_digits() {
     let data_type = DataType::Decimal256(45, 5);
     let builder = || profile(Profile::Arrow).with_type("numeric", data_type.clone());
     let long = "-1234567890123456789012345678901234567890.12345";
@@ -483,7 +483,7 @@ fn decimals_of_256_bits_hold_what_128_do_not() {
 }
 
 #[test]
-fn zeros_of_any_scale_are_floats_wherever_they_lie() {
+fn zeros_of_any_scale_are_floats_inside_other_types_too() {
     let float = || Field::new("c", DataType::Float64, true);
     let flag = |name: &str| Field::new(name, DataType::Boolean, true);
     let range = Fields::from(vec![
@@ -544,7 +544,7 @@ fn zeros_of_any_scale_are_floats_wherever_they_lie() {
 }
 
 #[test]
-fn blanks_are_left_out_where_asked_for() {
+fn trailing_blanks_are_removed_if_asked_for() {
     let values = [text("a  "), binary(hex("612020")), text("   "), text(" b")];
     let trimmed = column(
         profile(Profile::Arrow).with_trim_bpchar(true),
@@ -621,7 +621,7 @@ fn a_time_and_its_offset_are_a_struct_where_asked_for() {
 }
 
 #[test]
-fn a_policy_may_be_a_types() {
+fn a_policy_may_be_of_a_type() {
     let builder =
         profile(Profile::Arrow).with_column_unrepresentable("numeric", OnUnrepresentable::Null);
     let read = column(builder, (1700, 655_366), &[text("NaN"), text("1.5")]).unwrap();
@@ -636,7 +636,7 @@ fn a_policy_may_be_a_types() {
 }
 
 #[test]
-fn malformed_arrays_are_not_taken_for_others_of_more_dimensions() {
+fn malformed_arrays_are_not_reported_as_arrays_of_more_dimensions() {
     let null = || profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
     let two = "00000002 00000000 00000017 00000001 00000001 00000001 00000001 00000004 00000007";
     let read = |cell| column(null(), (1007, -1), &[cell]);
@@ -656,7 +656,7 @@ fn malformed_arrays_are_not_taken_for_others_of_more_dimensions() {
 }
 
 #[test]
-fn texts_of_latin1_are_never_taken_for_utf8() {
+fn latin1_is_never_read_as_utf8() {
     let session = || {
         let mut session = walrow_arrow::SessionSettings::default();
         session.set("client_encoding", "LATIN1").unwrap();
@@ -687,7 +687,7 @@ fn texts_of_latin1_are_never_taken_for_utf8() {
 }
 
 #[test]
-fn text_of_other_settings_is_put_as_pinned_or_refused() {
+fn text_of_other_settings_is_translated_or_refused() {
     let strings = |of: u32, cell: &str| {
         let read = column(profile(Profile::Text), (of, -1), &[text(cell)])?;
         Ok(read.as_string::<i32>().value(0).to_owned())
@@ -827,7 +827,7 @@ fn read_postgres_style(oid: u32, written: &str, iso: &str) -> Result<(), String>
 }
 
 #[test]
-fn a_weekday_is_its_dates_own() {
+fn a_wrong_weekday_is_malformed() {
     for (day, moment, year, iso) in [
         ("Thu", "Feb 29 10:00:00", "2024", "2024-02-29 10:00:00"),
         ("Thu", "Jan 01 00:00:00", "1970", "1970-01-01 00:00:00"),
@@ -912,7 +912,7 @@ proptest! {
 }
 
 #[test]
-fn counts_are_of_values_that_are_there() {
+fn values_inside_a_null_are_not_counted() {
     let outer = DataType::Struct(Fields::from(vec![
         Field::new("a", DataType::Int32, true),
         Field::new("b", DataType::Utf8, true),
@@ -935,7 +935,7 @@ fn counts_are_of_values_that_are_there() {
 }
 
 #[test]
-fn a_hint_is_one_that_helps() {
+fn a_remedy_never_leads_to_the_same_error() {
     let money = "00000001 00000000 00000316 00000001 00000001 00000008 0000000000000064";
     let read = |builder: DecoderBuilder| column(builder, (791, -1), &[binary(hex(money))]);
     for of in PROFILES {
@@ -951,7 +951,7 @@ fn a_hint_is_one_that_helps() {
 }
 
 #[test]
-fn lists_lie_within_large_lists_and_the_other_way_round() {
+fn lists_and_large_lists_nest_in_each_other() {
     let large = |item| DataType::LargeList(Arc::new(Field::new("item", item, true)));
     for data_type in [
         list(large(DataType::Int32)),
@@ -974,7 +974,7 @@ fn lists_lie_within_large_lists_and_the_other_way_round() {
 }
 
 #[test]
-fn counts_are_not_of_a_row_that_is_taken_back() {
+fn a_removed_row_is_not_counted() {
     let columns = [("a", 1082, -1, false), ("b", 23, -1, false)];
     let bytes = Stream::new()
         .session()

@@ -329,7 +329,7 @@ fn batches_end_at_rows_and_bytes_and_memory() {
 }
 
 #[test]
-fn tables_that_alternate_share_no_batch_and_cut_none() {
+fn alternating_tables_fill_one_batch_each() {
     let id = [("id", INT4, -1, true)];
     let mut stream = described(&id).relation(T + 1, "public", "u", ReplicaIdentity::Default, &id);
     for n in 0..50 {
@@ -374,7 +374,7 @@ fn a_new_version_cuts_the_batch_and_keeps_the_order() {
 }
 
 #[test]
-fn position_never_passes_a_row_that_is_still_inside() {
+fn position_never_passes_a_row_in_a_builder() {
     let id = [("id", INT4, -1, true)];
     let first = described(&id)
         .relation(T + 1, "public", "u", ReplicaIdentity::Default, &id)
@@ -415,7 +415,7 @@ fn position_never_passes_a_row_that_is_still_inside() {
 }
 
 #[test]
-fn a_bad_value_stops_behind_the_rows_before_it() {
+fn rows_before_a_bad_value_are_returned() {
     let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
     let bytes = inserts(
         &columns,
@@ -475,7 +475,7 @@ fn a_bad_value_stops_behind_the_rows_before_it() {
 }
 
 #[test]
-fn bad_bytes_take_back_their_transaction_only() {
+fn bad_bytes_remove_only_their_transaction() {
     let id = [("id", INT4, -1, true)];
     let good = described(&id).insert(T, &[text("1")]).commit();
     let bad = good
@@ -604,7 +604,7 @@ fn one_table_has_one_schema() {
 }
 
 #[test]
-fn options_that_cannot_be_are_refused_when_the_decoder_is_built() {
+fn impossible_options_are_refused_when_the_decoder_is_built() {
     let options = |builder: DecoderBuilder| {
         let error = builder.build().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
@@ -678,7 +678,7 @@ fn types_are_chosen_by_the_longest_key() {
 }
 
 #[test]
-fn profiles_give_each_type_its_place() {
+fn each_profile_has_its_own_arrow_types() {
     let typmod = ((12 << 16) | 2) + 4;
     let columns: [Col; 10] = [
         ("n", 1700, typmod, false),
@@ -738,7 +738,7 @@ fn profiles_give_each_type_its_place() {
 }
 
 #[test]
-fn the_catalog_tells_what_the_stream_does_not() {
+fn the_catalog_adds_the_types_that_the_stream_lacks() {
     let catalog = Catalog::from_json(
         r#"{"types": [
             {"oid": 20000, "schema": "public", "name": "price", "kind": "domain", "base": 1700,
@@ -776,7 +776,7 @@ fn the_catalog_tells_what_the_stream_does_not() {
 }
 
 #[test]
-fn an_unknown_types_binary_has_no_place_but_as_binary() {
+fn binary_of_an_unknown_type_is_only_read_as_binary() {
     let bytes = inserts(
         &[("x", 30_000, -1, false)],
         &[&[text("a")], &[binary([1, 255])]],
@@ -1030,7 +1030,7 @@ fn a_new_session_keeps_what_was_committed() {
 }
 
 #[test]
-fn tables_are_told_apart_by_schema_and_name() {
+fn tables_are_distinguished_by_schema_and_name() {
     let id = [("id", INT4, -1, true)];
     let bytes = Stream::new()
         .session()
@@ -1139,7 +1139,7 @@ fn a_key_is_a_column_before_it_is_a_type() {
 }
 
 #[test]
-fn times_and_numerics_become_what_is_asked_for() {
+fn times_and_numerics_become_the_types_asked_for() {
     let columns = [
         ("t", 1083, -1, false),
         ("n", 1700, -1, false),
@@ -1190,7 +1190,7 @@ fn times_and_numerics_become_what_is_asked_for() {
 }
 
 #[test]
-fn what_metadata_cannot_hold_matters_where_it_is_wanted() {
+fn metadata_that_does_not_fit_is_an_error_only_if_its_column_is_selected() {
     let columns = [("id", INT4, -1, true)];
     let head = described(&columns).insert(T, &[text("1")]).commit().bytes();
     let first = |message: OwnedMessage, oid: u32| {
@@ -1260,7 +1260,7 @@ fn what_metadata_cannot_hold_matters_where_it_is_wanted() {
 }
 
 #[test]
-fn a_remedy_has_the_name_as_it_is_and_the_text_a_printable_one() {
+fn remedies_keep_the_name_and_messages_escape_it() {
     let name = "né\"\\\n\u{7f}\u{85}名";
     let bytes = inserts(&[(name, DATE, -1, true)], &[&[text("infinity")]]);
     let error = run(builder(), &bytes).1.unwrap_err();
@@ -1272,7 +1272,7 @@ fn a_remedy_has_the_name_as_it_is_and_the_text_a_printable_one() {
 }
 
 #[test]
-fn another_length_is_no_other_schema() {
+fn another_length_of_varchar_keeps_the_schema() {
     let stream = |typmod| {
         described(&[("v", 1043, typmod, true)])
             .insert(T, &[text("a")])
@@ -1289,7 +1289,7 @@ fn another_length_is_no_other_schema() {
 
 /// Whichever image fills a batch, an update is delivered whole or not at all.
 #[test]
-fn half_an_update_is_taken_back() {
+fn half_an_update_is_removed() {
     let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
     let row = |id: &str, date: &str| [text(id), text(date)];
     let bytes = described(&columns)
@@ -1318,7 +1318,7 @@ fn half_an_update_is_taken_back() {
 
 /// Empty builders count for memory, and not as rows.
 #[test]
-fn wide_tables_fill_batches_as_their_rows_do() {
+fn empty_builders_do_not_count_as_rows() {
     let names: Vec<&'static str> = (0..300)
         .map(|n| &*Box::leak(format!("c{n}").into_boxed_str()))
         .collect();
@@ -1341,7 +1341,7 @@ fn wide_tables_fill_batches_as_their_rows_do() {
 }
 
 #[test]
-fn unresolved_types_are_told_with_a_schema_too() {
+fn unresolved_types_are_listed_with_a_schema_too() {
     let bytes = inserts(&[("m", 20_000, -1, false)], &[&[text("happy")]]);
     let schema = Schema::new(vec![Field::new("m", DataType::Utf8, true)]);
     let mut decoder = builder()
@@ -1471,7 +1471,7 @@ fn both_images_of_an_update_lie_in_one_batch() {
 }
 
 #[test]
-fn what_is_taken_back_is_not_counted() {
+fn a_removed_update_is_not_counted() {
     let columns = [("d", DATE, -1, true), ("n", INT4, -1, true)];
     let old = [text("infinity"), text("1")];
     let stream = Stream::new().session().begin(0x1000, 700).relation(
@@ -1516,7 +1516,7 @@ fn what_is_taken_back_is_not_counted() {
 }
 
 #[test]
-fn names_count_as_what_batches_take() {
+fn names_in_batches_count_as_bytes() {
     let names: Vec<String> = (0..100).map(|place| format!("{place:03}{LONG}")).collect();
     let columns: Vec<_> = names
         .iter()
@@ -1671,7 +1671,7 @@ fn after_an_error_nothing_is_unfinished() {
 }
 
 #[test]
-fn a_missing_columns_type_is_one_that_columns_have() {
+fn a_missing_columns_type_must_be_one_that_columns_can_have() {
     let bytes = inserts(&[("id", INT4, -1, true)], &[&[text("1")]]);
     let read = |data_type: DataType| {
         let fields = vec![
@@ -1724,7 +1724,7 @@ fn a_missing_columns_type_is_one_that_columns_have() {
 }
 
 #[test]
-fn errors_hold_nothing_that_a_terminal_acts_on() {
+fn errors_contain_no_control_characters() {
     let columns = [("\u{9b}2J", INT4, -1, true)];
     let stream = Stream::new().session().begin(0x1000, 700).relation(
         T,
@@ -1747,7 +1747,7 @@ fn errors_hold_nothing_that_a_terminal_acts_on() {
 }
 
 #[test]
-fn a_caller_may_look_around_while_a_transaction_is_read_that_fills_no_batch() {
+fn decode_returns_regularly_while_no_batch_fills() {
     let columns = [("id", INT4, -1, true)];
     let rows = 600_000;
     let mut stream = Stream::new().session().stream_start(700).relation(
@@ -1849,7 +1849,7 @@ fn a_transaction_that_no_session_completes_is_an_error_at_the_end() {
 }
 
 #[test]
-fn a_reader_gives_all_batches_then_what_is_wrong() {
+fn a_reader_returns_all_batches_before_an_error() {
     let columns = [("id", INT4, -1, true)];
     let whole = described(&columns).insert(T, &[text("1")]).commit();
     let read = |bytes: &[u8], error: Option<std::io::ErrorKind>| {

@@ -335,7 +335,7 @@ fn subscripts_of_a_vector_are_not_counted_as_lost() {
 }
 
 #[test]
-fn values_are_what_they_say() {
+fn values_have_the_meaning_of_their_text() {
     let arrow = || profile(Profile::Arrow);
     let spark = || profile(Profile::Spark);
     let lsn = column(arrow(), (3220, -1), &[text("FFFFFFFF/A")]).unwrap();
@@ -375,7 +375,7 @@ fn values_are_what_they_say() {
 
 /// A schema that was written down from one run's batches gives the next run the same ones.
 #[test]
-fn a_types_own_arrow_type_can_be_asked_for() {
+fn a_types_default_arrow_type_can_be_asked_for() {
     let mut asked_for = 0;
     for of in &types() {
         for (oid, is_array) in [(of.of.oid, false), (of.of.array, true)] {
@@ -428,7 +428,7 @@ fn refused(builder: DecoderBuilder, of: (u32, i32), cell: OwnedCell) -> String {
 }
 
 #[test]
-fn what_a_type_cannot_hold_names_the_way_out() {
+fn values_that_a_type_cannot_hold_are_errors_with_remedies() {
     let (arrow, spark) = (|| profile(Profile::Arrow), || profile(Profile::Spark));
     let string = "types = string for public.t.x";
     for (of, cell) in [
@@ -481,7 +481,7 @@ fn what_a_type_cannot_hold_names_the_way_out() {
 }
 
 #[test]
-fn ranges_tell_no_bound_from_infinity_and_from_emptiness() {
+fn ranges_distinguish_unbounded_infinite_and_empty() {
     let cells = ["[1,)", "(,5)", "(,)", "empty", "[1,5)"].map(text);
     let read = column(profile(Profile::Arrow), (3904, -1), &cells).unwrap();
     let read = read.as_struct();
@@ -502,7 +502,7 @@ fn ranges_tell_no_bound_from_infinity_and_from_emptiness() {
 
 /// A bound that became null would say that there is none.
 #[test]
-fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
+fn a_bound_that_cannot_be_held_makes_the_range_null() {
     let bound = "00000008 000000000016e360 00000008 7fffffffffffffff";
     for (oid, cells, ranges) in [
         (
@@ -649,7 +649,7 @@ fn paths_are_open_or_closed() {
 }
 
 #[test]
-fn money_is_a_decimal_where_its_scale_is_told() {
+fn money_is_a_decimal_of_the_scale_that_types_names() {
     let builder = || profile(Profile::Spark).with_type("money", DataType::Decimal128(19, 2));
     let cells = [
         text("-$1,234.56"),
@@ -784,7 +784,7 @@ fn vector(size: i32) -> DataType {
 }
 
 #[test]
-fn an_extensions_name_tells_what_cannot_be() {
+fn types_that_an_extension_rules_out_are_refused_at_once() {
     for name in [
         "citext",
         "hstore",
@@ -843,7 +843,7 @@ fn hstore() -> DataType {
 }
 
 #[test]
-fn a_catalog_tells_what_cannot_be() {
+fn types_that_the_catalog_rules_out_are_refused_at_once() {
     let catalog = r#"{"types": [
         {"oid": 20000, "schema": "public", "name": "mood", "kind": "enum", "labels": ["sad"]},
         {"oid": 20001, "schema": "public", "name": "_mood", "kind": "array", "element": 20000},
@@ -932,7 +932,7 @@ fn a_catalog_tells_what_cannot_be() {
 }
 
 #[test]
-fn what_no_column_can_become_is_refused() {
+fn types_that_no_column_can_have_are_refused() {
     let named = Field::new("element", DataType::Float32, true);
     let mut lists = DataType::Utf8;
     for _ in 0..7 {
@@ -1083,7 +1083,7 @@ fn both_forms_of_an_extensions_type_give_the_same_arrays() {
 }
 
 #[test]
-fn vectors_have_as_many_numbers_as_the_column_says() {
+fn vectors_have_the_dimension_of_their_column() {
     let cells = [null(), text("[1,2.5]"), null()];
     let read = extended(profile(Profile::Arrow), ("vector", 2), &cells).unwrap();
     let read = read.as_fixed_size_list();
@@ -1222,7 +1222,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn no_bytes_do_harm(
+    fn arbitrary_cells_never_panic(
         of in any_type(),
         cells in proptest::collection::vec(any_cell(), 1..4),
         profile_at in 0..3_usize,

@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_writes_is_read(
+    fn text_of_the_server_is_read(
         elements in proptest::collection::vec(element(), 1..6),
         lower in prop_oneof![Just(1), -3..4],
     ) {

@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_writes_is_read_and_written_again(fields in fields()) {
+    fn text_of_the_server_is_read_and_written_again(fields in fields()) {
         let cell = written(&fields);
         let mut again = b"before".to_vec();
         record_text_from_text(&cell, fields.len(), &mut again, |_, field, out| {

@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_extension_writes_is_read(pairs in pairs()) {
+    fn text_of_the_extension_is_read(pairs in pairs()) {
         prop_assert_eq!(fast(&written(&pairs)), Some(pairs));
     }
 }

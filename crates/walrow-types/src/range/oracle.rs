@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_writes_is_read_and_written_again(range in ranges(), ranges in multiranges()) {
+    fn text_of_the_server_is_read_and_written_again(range in ranges(), ranges in multiranges()) {
         let mut again = Vec::new();
         let bound = |bound: &[u8], out: &mut Vec<u8>| {
             out.extend_from_slice(bound);
