@@ -1,7 +1,7 @@
 //! Composite values: “Composite Types”.
 //!
 //! ```text
-//! text    (1,,"b c")      nothing is null, "" is the empty text; in quotes, both " and \ are doubled
+//! text    (1,,"b c")      an empty field is null, "" is the empty text; in quotes, both " and \ are doubled
 //! binary  i32 fields
 //!         per field: u32 type OID | i32 length, -1 for null | bytes
 //! ```

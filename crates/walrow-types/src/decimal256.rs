@@ -114,7 +114,7 @@ pub(crate) fn decimal256_from_text(
         if place == low {
             (high, value) = (value, 0);
         }
-        // At most 38 digits each, which are less than 2^127.
+        // Each half has at most 38 digits, so it is less than 2^127.
         let digit = u128::from(digit.wrapping_sub(b'0'));
         value = value.wrapping_mul(10).wrapping_add(digit);
     }

@@ -343,7 +343,7 @@ mod tests {
         Shape::Circle,
     ];
 
-    /// The bits, in which the same NaN is the same and the zeros differ.
+    /// The bits: equal NaNs have equal bits, and the two zeros differ.
     fn bits(numbers: &[f64]) -> Vec<u64> {
         numbers.iter().map(|number| number.to_bits()).collect()
     }

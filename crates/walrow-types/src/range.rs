@@ -1,7 +1,7 @@
 //! Ranges and multiranges: “Range Types”.
 //!
 //! ```text
-//! text    empty, [a,b), (,"b c"]      no bound is unbounded, "" is the empty text; in quotes, both " and \ are doubled
+//! text    empty, [a,b), (,"b c"]      a missing bound is unbounded, "" is the empty text; in quotes, both " and \ are doubled
 //! binary  u8 flags: 1 empty, 2 lower inclusive, 4 upper inclusive, 8 no lower bound, 16 no upper bound
 //!         per bound: i32 length | bytes
 //!

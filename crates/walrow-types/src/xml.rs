@@ -32,8 +32,8 @@ impl PgType for Xml {
     }
 }
 
-/// Appends the text of a binary `xml` without the encoding in its declaration; without the whole declaration and its
-/// line end if that has nothing but the encoding and version 1.0.
+/// Appends the text of a binary `xml` without the encoding in its declaration. A declaration that contains only the
+/// encoding and version 1.0 is removed, with its line end.
 fn xml_text_from_binary(cell: &[u8], out: &mut Vec<u8>) {
     let named = || {
         let after = cell.strip_prefix(b"<?xml version=\"")?;

@@ -1,4 +1,4 @@
-//! Columns whose types a catalog tells of: as far as it does, and however much it says.
+//! Columns whose types a catalog defines, completely or in part, also with hostile catalogs.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -71,7 +71,7 @@ fn catalog(types: impl IntoIterator<Item = CatalogType>) -> Arc<Catalog> {
     })
 }
 
-/// As many levels as there are numbers, each type in the one before it, and `int4` in the last.
+/// One level per number: each type is in the one before it, and `int4` is in the last.
 fn nested(levels: u32, of: impl Fn(u32, u32) -> CatalogType) -> Arc<Catalog> {
     let last = 20_000 + levels - 1;
     catalog((20_000..=last).map(|oid| of(oid, if oid == last { INT4 } else { oid + 1 })))
@@ -93,7 +93,7 @@ fn refused<T>(result: Result<T, Error>) -> String {
     error.to_string()
 }
 
-/// As many struct fields within each other as there are.
+/// The number of struct fields that are nested in each other.
 fn innermost(mut array: &StructArray) -> (usize, &ArrayRef) {
     let mut levels = 1;
     loop {
@@ -139,7 +139,7 @@ fn types_nest_64_levels_deep() {
         assert_eq!(levels, 63);
         assert_eq!(number.as_primitive::<Int32Type>().value(0), 7);
     }
-    // Quotes double at each level: this is as deep as texts go.
+    // Quotes double at each level: deeper texts would be too large.
     let string = (1..20).fold("(7)".to_owned(), |it, _| {
         format!("(\"{}\")", it.replace('"', "\"\""))
     });
@@ -152,7 +152,7 @@ fn types_nest_64_levels_deep() {
     assert_eq!(levels, 20);
     assert_eq!(number.as_primitive::<Int32Type>().value(0), 7);
 
-    // Lists are as deep.
+    // Lists may be as deep.
     let both = nested(62, |oid, inner| match oid % 2 {
         0 => array(oid, inner),
         _ => composite(oid, [inner]),
@@ -188,7 +188,7 @@ fn a_type_consists_of_65536_types_at_most() {
          contains itself does); read it as the server's text with types = string for public.t.x"
     );
 
-    // Those of all columns together.
+    // The limit applies to all columns together.
     let half = catalog([composite(20_000, vec![INT4; 32_768])]);
     let columns = |names: &[&'static str]| {
         let columns: Vec<_> = names.iter().map(|it| (*it, 20_000, -1, false)).collect();
@@ -210,7 +210,7 @@ fn a_type_consists_of_65536_types_at_most() {
     assert!(three(builder).is_ok());
 }
 
-/// Catalogs of a few types each that would make more than any memory holds.
+/// Catalogs of a few types each. With all their parts, these would exceed any memory.
 fn endless() -> Vec<Arc<Catalog>> {
     vec![
         catalog([composite(20_000, [20_000; 1600])]),
@@ -337,7 +337,7 @@ fn unresolved_types_inside_others_are_listed_by_their_own_oids() {
     }
 }
 
-/// One column of OID 30000, which the stream names so.
+/// One column of OID 30000, for which the stream sends this name.
 fn named_stream((schema, type_name): (&str, &str), cell: OwnedCell) -> Vec<u8> {
     let columns = [("x", 30_000, -1, false)];
     Stream::new()
@@ -368,7 +368,7 @@ fn named(
     (read, decoder.unresolved_types().collect())
 }
 
-/// As a database has it whose OIDs are others.
+/// The catalog of a database with other OIDs.
 fn of_another_database() -> Arc<Catalog> {
     let json = r#"{"types": [
         {"oid": 20000, "schema": "shop", "name": "pair", "kind": "composite", "attributes": [
@@ -415,14 +415,14 @@ fn types_that_the_catalog_lacks_by_oid_are_found_by_name() {
         assert_eq!(&from_text, &from_binary, "{type_name}");
         assert_eq!(name(from_text.data_type()), arrow);
     }
-    // Types that every database has are checked as ever.
+    // Built-in types are still checked by OID.
     let other = pair.replace("00000017 00000004", "00000014 00000004");
     let (read, _) = named(&catalog, ("shop", "pair"), binary(hex(&other)));
     assert!(matches!(
         read.unwrap_err().kind(),
         ErrorKind::Malformed { .. }
     ));
-    // And by OID, all are.
+    // With the right OIDs, all types are checked.
     let read = column(
         with(Profile::Arrow, &catalog),
         (20_000, -1),
@@ -441,12 +441,12 @@ fn a_catalogs_name_goes_before_an_extensions_name() {
     let (read, missing) = vector("shop");
     assert_eq!(name(read.unwrap().data_type()), "Struct(\"n\": Utf8)");
     assert_eq!(missing, [29_999]);
-    // Of another schema, it is the extension's.
+    // In another schema, the name means the extension's type.
     assert!(matches!(
         vector("public").0.unwrap_err().kind(),
         ErrorKind::Malformed { .. }
     ));
-    // Which of the two it is, nothing tells.
+    // The name is ambiguous, so the type is unknown.
     let (read, missing) = named(&catalog, ("shop", "twice"), text("a"));
     assert_eq!(missing, [30_000]);
     assert_eq!(name(read.unwrap().data_type()), "Utf8");
@@ -484,7 +484,7 @@ fn a_newer_servers_type_is_as_the_catalog_says() {
             assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), 7);
         }
     }
-    // What is built in is not the catalog's to tell.
+    // A catalog cannot redefine a built-in type.
     let read = column(with(Profile::Arrow, &catalog), (23, -1), &[text("7")]).unwrap();
     assert_eq!(read.data_type(), &DataType::Int32);
 }
@@ -512,7 +512,7 @@ fn an_attribute_of_oid_0_is_of_any_type() {
 
 #[test]
 fn keys_name_a_domain_as_the_catalog_or_the_server_does() {
-    // A domain over one over dates; the server says only what is below them.
+    // A domain over a domain over `date`; the server sends only the base type.
     let catalog = catalog([domain(30_000, 20_000), domain(20_000, 1082)]);
     let bytes = named_stream(("", "date"), text("infinity"));
     let options = |catalog: Option<&Arc<Catalog>>| match catalog {
@@ -534,12 +534,12 @@ fn keys_name_a_domain_as_the_catalog_or_the_server_does() {
             let string = read(options(known).with_type(*key, DataType::Utf8)).unwrap();
             assert_eq!(string.as_string::<i32>().value(0), "infinity", "{key}");
         }
-        // A type's own name counts before those of what it is over.
+        // The key of the type itself goes before the keys of its base types.
         let both = options(known).with_type("date", DataType::Utf8);
         let both = both.with_type("type30000", DataType::LargeUtf8);
         let read = read(both).map(|column| column.data_type().clone());
         match known {
-            // Without a catalog, nobody knows that there is such a type.
+            // Without a catalog, this type is unknown.
             None => {
                 let error = read.unwrap_err().to_string();
                 let text = "types: no column or type type30000 in the stream";
@@ -548,13 +548,13 @@ fn keys_name_a_domain_as_the_catalog_or_the_server_does() {
             Some(_) => assert_eq!(read, Ok(DataType::LargeUtf8)),
         }
     }
-    // Domains over one another have no end.
+    // Two domains over each other never reach a base type.
     let endless = self::catalog([domain(20_000, 20_001), domain(20_001, 20_000)]);
     let builder = with(Profile::Arrow, &endless).with_type("date", DataType::Utf8);
     refused(column(builder, (20_000, -1), &[text("infinity")]));
 }
 
-/// Of a domain over an array, whose elements PostgreSQL does not distinguish from its own.
+/// An array of a domain over an array: PostgreSQL does not distinguish the two levels of elements.
 #[test]
 fn arrays_of_arrays_are_text_in_either_form() {
     let catalog = catalog([domain(20_001, 1007), array(20_000, 20_001)]);
@@ -571,7 +571,7 @@ fn arrays_of_arrays_are_text_in_either_form() {
         let opaque = (of == Profile::Arrow).then_some("arrow.opaque");
         assert_eq!(extension.map(String::as_str), opaque);
     }
-    // What the elements are is checked as ever.
+    // The OID of the elements is still checked.
     for of in PROFILES {
         let other = sent.replace("00000017", "00000014");
         let error = column(with(of, &catalog), (20_000, -1), &[binary(hex(&other))]).unwrap_err();
@@ -581,7 +581,7 @@ fn arrays_of_arrays_are_text_in_either_form() {
 
 #[test]
 fn composites_that_do_not_match_the_catalog_are_read_as_text() {
-    // An integer and a date, which is written anew under other settings than the pinned ones.
+    // An integer and a date. The date's text depends on the settings.
     let catalog = catalog([composite(20_000, [INT4, 1082])]);
     for cell in ["(1,2024-01-01,3)", "(1)", "(2024-01-01,1,\"a,b\")"] {
         let of_text = with(Profile::Text, &catalog);

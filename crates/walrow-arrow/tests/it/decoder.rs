@@ -222,9 +222,9 @@ fn unchanged_values_are_filled_from_the_old_row_or_listed() {
         ("wide", TEXT, -1, false),
     ];
     let bytes = described(&columns)
-        // Nothing old: both are unsent, and not NULL.
+        // Without an old row, both are unsent instead of NULL.
         .update(T, &[text("1"), unchanged(), unchanged()])
-        // The whole old row: filled. Its NULL cannot be what is unchanged.
+        // The whole old row fills `long`. It has no `wide`: an unchanged value is never NULL.
         .update_full(
             T,
             &[text("1"), text("L"), null()],
@@ -236,7 +236,7 @@ fn unchanged_values_are_filled_from_the_old_row_or_listed() {
             &[text("7"), null(), null()],
             &[unchanged(), text("x"), unchanged()],
         )
-        // What a row filter made of an update.
+        // An insert that a row filter made from an update.
         .insert(T, &[text("2"), unchanged(), text("w")])
         .commit()
         .bytes();
@@ -434,14 +434,14 @@ fn rows_before_a_bad_value_are_returned() {
     );
     let infinity = Reason::Value(Unrepresentable::PositiveInfinity);
     assert_eq!(error.kind(), &ErrorKind::Unrepresentable(infinity));
-    let ways_out = [
+    let expected = [
         "types = string for public.t.d",
         "unrepresentable = null for public.t.d",
     ];
-    assert_eq!(remedies(&error), ways_out);
+    assert_eq!(remedies(&error), expected);
     assert!(error.lsn().is_some() && error.offset().is_some(), "{error}");
 
-    // Each way out lets it through.
+    // Each remedy reads the value.
     let (batches, end) = run(builder().with_type("public.t.d", DataType::Utf8), &bytes);
     end.unwrap();
     assert_eq!(strings(only(&batches), "d")[1].as_deref(), Some("infinity"));
@@ -460,7 +460,7 @@ fn rows_before_a_bad_value_are_returned() {
         .as_primitive::<arrow_array::types::Date32Type>();
     assert_eq!(dates.value(1), i32::MAX);
 
-    // Bytes that PostgreSQL never writes have no way out.
+    // Bytes that PostgreSQL never writes have no remedy.
     let bytes = inserts(&columns, &[&[text("1"), text("02/29/2024")]]);
     for policy in [OnUnrepresentable::Error, OnUnrepresentable::Null] {
         let error = run(builder().with_unrepresentable(policy), &bytes)
@@ -510,7 +510,7 @@ fn one_table_has_one_schema() {
         .relation(T + 1, "other", "t", ReplicaIdentity::Default, &id)
         .insert(T + 1, &[text("9")])
         .insert(T, &[text("1")])
-        // Another replica identity is no other schema.
+        // Another replica identity does not change the schema.
         .relation(
             T,
             "public",
@@ -546,7 +546,7 @@ fn one_table_has_one_schema() {
         "no table nowhere in the stream; read no rows with missing_table = ignore"
     );
 
-    // Other columns are.
+    // Other columns do.
     let wider = [("id", INT4, -1, true), ("b", BOOL, -1, false)];
     let bytes = stream
         .relation(T, "public", "t", ReplicaIdentity::Default, &wider)
@@ -565,12 +565,12 @@ fn one_table_has_one_schema() {
         2
     );
 
-    // Unless a schema says what all versions shall look like.
+    // Unless a declared schema is the same for all versions.
     let schema = Arc::new(Schema::new(vec![
         Field::new("b", DataType::Boolean, true),
         Field::new("_change_type", DataType::Utf8, false),
         Field::new("id", DataType::Int64, true),
-        // Spark calls a list's items so.
+        // Spark's name for the items of a list.
         Field::new_list("_unsent", Field::new("element", DataType::Utf8, true), true),
     ]));
     let projected = builder()
@@ -620,7 +620,7 @@ fn impossible_options_are_refused_when_the_decoder_is_built() {
             .with_unrepresentable(OnUnrepresentable::Sentinel),
     );
     options(builder().with_type("numeric", DataType::Decimal128(10, -2)));
-    // What nothing can become, and what Spark does not take.
+    // Arrow types that no column can have, and types that Spark does not have.
     options(builder().with_type("a", DataType::Int8));
     options(builder().with_type("a", DataType::Date64));
     let list =
@@ -637,7 +637,7 @@ fn impossible_options_are_refused_when_the_decoder_is_built() {
         let text = options(spark.with_type("a", data_type));
         assert!(text.contains("Spark"), "{text}");
     }
-    // A column's type is judged when it appears.
+    // A column is checked when it appears.
     let bytes = inserts(&[("id", INT4, -1, true)], &[&[text_cell()]]);
     let error = run(builder().with_type("id", DataType::Date32), &bytes)
         .1
@@ -827,8 +827,8 @@ fn timestamps_keep_their_zone_in_the_type() {
     assert_eq!(batch.schema().field(1).data_type(), &zone);
 }
 
-/// A committed transaction that the input ends with is decoded to its end, however many batches it
-/// makes and wherever the input is cut.
+/// If the input ends with a commit, its transaction is decoded to its end, with any number of
+/// batches and any cut.
 #[test]
 fn a_stream_that_ends_with_a_commit_is_complete() {
     let mut stream = described(&[("id", INT4, -1, true)]);
@@ -845,7 +845,7 @@ fn a_stream_that_ends_with_a_commit_is_complete() {
     for rows in 1..=3 {
         let small = || builder().with_batch_rows(rows);
         for place in 0..=wire.len() {
-            // Whoever goes on while batches come, and whoever stops with the input.
+            // A caller that goes on while batches come, and one that stops with the input.
             for patient in [true, false] {
                 let mut decoder = small().build().unwrap();
                 let mut batches = Vec::new();
@@ -893,7 +893,7 @@ fn a_stream_that_ends_with_a_commit_is_complete() {
             decoder.flush().unwrap();
             batches.extend(std::iter::from_fn(|| decoder.next_batch().unwrap()));
             assert_eq!(all(&batches), expected, "{framing:?}");
-            // The decoder frames them itself, and a caller may leave batches for later.
+            // The decoder frames the chunks itself, and a caller may take the batches later.
             for patient in [true, false] {
                 let mut decoder = small().with_framing(framing).build().unwrap();
                 let mut batches = Vec::new();
@@ -914,7 +914,7 @@ fn a_stream_that_ends_with_a_commit_is_complete() {
     }
 }
 
-/// The rows before a fault come first, then the error, as often as batches are asked for.
+/// The rows before a fault come first. Then every call returns the error.
 #[test]
 fn an_error_follows_the_batches_before_it() {
     let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
@@ -1006,7 +1006,7 @@ fn a_new_session_keeps_what_was_committed() {
     };
     let read = |bytes: &[u8]| {
         let mut decoder = builder().with_batch_rows(1).build().unwrap();
-        // Cut, so that the transaction lies with the decoder when the session ends.
+        // The cut leaves the transaction unread in the decoder when the session ends.
         decoder.decode(&bytes[..bytes.len() - 1]).unwrap();
         decoder.decode(&bytes[bytes.len() - 1..]).unwrap();
         decoder.new_session();
@@ -1018,7 +1018,7 @@ fn a_new_session_keeps_what_was_committed() {
         std::iter::from_fn(|| decoder.next_batch().ok().flatten()).count(),
         3
     );
-    // It has no result: the next call says what was wrong.
+    // `new_session` returns nothing, so the next call returns the error.
     let mut decoder = read(&stream("infinity"));
     assert_eq!(
         std::iter::from_fn(|| decoder.next_batch().ok().flatten()).count(),
@@ -1051,7 +1051,7 @@ fn tables_are_distinguished_by_schema_and_name() {
     let (batches, end) = run(builder().with_table(pair), &bytes);
     end.unwrap();
     assert_eq!(ints(only(&batches), "id"), [Some(1), Some(3)]);
-    // Neither follows the other.
+    // They are not versions of one table.
     let (batches, end) = run(builder(), &bytes);
     end.unwrap();
     let rows: Vec<_> = batches
@@ -1061,7 +1061,7 @@ fn tables_are_distinguished_by_schema_and_name() {
     assert_eq!(rows, [vec![Some(1), Some(3)], vec![Some(2)]]);
 }
 
-/// What batches cannot keep is told before there is one.
+/// A schema that rows could violate is an error before the first batch.
 #[test]
 fn a_given_schema_may_forbid_null_in_metadata_only() {
     let columns = [("id", INT4, -1, true), ("l", 1007, -1, false)];
@@ -1096,7 +1096,7 @@ fn a_given_schema_may_forbid_null_in_metadata_only() {
     }
 }
 
-/// A key that names a type may name a column, too.
+/// A key may name a type and a column.
 #[test]
 fn a_key_is_a_column_before_it_is_a_type() {
     let named = [("name", INT4, -1, true), ("date", 1114, -1, false)];
@@ -1108,7 +1108,7 @@ fn a_key_is_a_column_before_it_is_a_type() {
     let (batches, end) = run(decoder, &bytes);
     end.unwrap();
     assert_eq!(only(&batches).schema().field(0).data_type(), &dictionary);
-    // What the type of that name cannot become is refused before any column is there.
+    // If the type of this name cannot have the Arrow type, building the decoder fails.
     let refuse = |key: &str, data_type: DataType| {
         let error = builder().with_type(key, data_type).build().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
@@ -1180,7 +1180,7 @@ fn times_and_numerics_become_the_types_asked_for() {
         let items = items.as_primitive::<arrow_array::types::Float64Type>();
         assert!(items.value(0).to_bits() == 0.1_f64.to_bits() && items.value(1).is_nan());
     }
-    // A number beyond all floats is not made infinite, nor one near zero nothing.
+    // A number beyond all floats does not become infinite, and one near zero does not become zero.
     for number in ["1".repeat(400), format!("0.{}1", "0".repeat(400))] {
         let bytes = inserts(&columns, &[&[null(), text(&number), null()]]);
         let error = run(decoder(), &bytes).1.unwrap_err();
@@ -1237,7 +1237,7 @@ fn metadata_that_does_not_fit_is_an_error_only_if_its_column_is_selected() {
         assert_eq!(error.column(), Some(&*name), "{error}");
         let row = (head.len() + begin_size) as u64;
         assert_eq!(error.offset(), Some(row), "{error}");
-        // Without the column there is no fault, nor without a row.
+        // It is no error without the column, or without a row.
         let others: Vec<_> = MetadataColumn::ALL
             .into_iter()
             .filter(|other| *other != column)
@@ -1287,7 +1287,7 @@ fn another_length_of_varchar_keeps_the_schema() {
     assert_eq!(schemas[0].field(0).metadata()["pg.typmod"], "14");
 }
 
-/// Whichever image fills a batch, an update is delivered whole or not at all.
+/// An update is returned whole or not at all, no matter which image fills the batch.
 #[test]
 fn half_an_update_is_removed() {
     let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
@@ -1316,7 +1316,7 @@ fn half_an_update_is_removed() {
     }
 }
 
-/// Empty builders count for memory, and not as rows.
+/// Empty builders count as memory, not as rows.
 #[test]
 fn empty_builders_do_not_count_as_rows() {
     let names: Vec<&'static str> = (0..300)
@@ -1380,8 +1380,8 @@ fn errors_are_sentences() {
     );
 }
 
-/// A table's versions come back in a stream's order, and its schema with them, however many other
-/// tables there are between.
+/// The versions of a table are returned in order with their schemas, with any number of other
+/// tables between them.
 #[test]
 fn forgotten_layouts_are_built_again() {
     let wide: Vec<&'static str> = (0..1000)
@@ -1426,7 +1426,7 @@ fn forgotten_layouts_are_built_again() {
     }
 }
 
-/// The columns' names, far longer than a row's bytes.
+/// For columns' names that are much longer than a row.
 const LONG: &str = "a_name_of_sixty_three_bytes_as_postgresql_has_them_at_the_most_";
 
 #[test]
@@ -1491,7 +1491,7 @@ fn a_removed_update_is_not_counted() {
             .with_envelope(envelope);
         let (batches, end) = run(builder, &bytes);
         if envelope {
-            // Text holds all of it.
+            // A string holds every value.
             assert_eq!(end, Ok(()));
             continue;
         }
@@ -1499,7 +1499,7 @@ fn a_removed_update_is_not_counted() {
         assert_eq!(only(&batches).num_rows(), 1);
         assert_eq!(batches[0].nulled(), [("d".to_owned(), 1)]);
     }
-    // In the envelope, text that is not UTF-8 has no place.
+    // The envelope cannot hold text that is not UTF-8.
     let columns = [("a", TEXT, -1, true), ("d", DATE, -1, true)];
     let bytes = described(&columns)
         .insert(T, &[text([0xff]), text("2024-01-01")])
@@ -1560,7 +1560,7 @@ fn names_in_batches_count_as_bytes() {
         let most = limit / per_row + 1;
         assert!(sizes.iter().all(|size| *size <= most), "{sizes:?}");
     }
-    // Nobody pays for names that nobody asked for.
+    // Without `_unsent`, the names take no memory.
     let (batches, end) = run(
         builder().with_metadata([]).with_batch_bytes(limit * 10),
         &bytes,
@@ -1636,14 +1636,14 @@ fn a_table_without_rows_is_known_by_its_relation() {
     let columns = [("id", INT4, -1, true)];
     let bytes = inserts(&columns, &[&[text("1")]]);
     let table = |name: &str| builder().with_table(name);
-    // All of it was delivered before: there is a schema, and no row.
+    // All of it was returned before: there is a schema, but no row.
     let mut decoder = table("t").with_start(Lsn(0x1030)).build().unwrap();
     let (batches, end) = feed(&mut decoder, &bytes);
     assert_eq!((batches.len(), end), (0, Ok(())));
     assert_eq!(decoder.finish(), Ok(()));
     let schema = decoder.schema().unwrap();
     assert_eq!(schema.field(0).name(), "id");
-    // Nor is it an error if nothing of it came at all since then.
+    // With `start`, the table may also be missing.
     let (batches, end) = run(table("other").with_start(Lsn(0x1030)), &bytes);
     assert_eq!((batches.len(), end), (0, Ok(())));
     let (_, end) = run(table("other"), &bytes);
@@ -1695,7 +1695,7 @@ fn a_missing_columns_type_must_be_one_that_columns_can_have() {
         let (batches, end) = read(data_type);
         assert_eq!((only(&batches).num_rows(), end), (1, Ok(())));
     }
-    // Each would do, and all of them are too much.
+    // Each one is small enough, but not all of them together.
     let wide = (0..3).map(|place| {
         Field::new(
             format!("x{place}"),
@@ -1788,7 +1788,7 @@ fn decode_returns_regularly_while_no_batch_fills() {
     }
 }
 
-/// Gives a byte at a time, and an error in the end if it is to.
+/// Returns one byte at a time, and at the end the error, if there is one.
 struct Slow<'a>(&'a [u8], Option<std::io::ErrorKind>);
 
 impl std::io::Read for Slow<'_> {
@@ -1878,7 +1878,7 @@ fn a_reader_returns_all_batches_before_an_error() {
         matches!(&*ends, [ErrorKind::Server { sqlstate, .. }] if sqlstate == "57P01"),
         "{ends:?}"
     );
-    // Another session goes on.
+    // Another session continues.
     let again = broken.session().keepalive();
     assert_eq!(read(&again.bytes(), None), (1, vec![]));
     let (rows, ends) = read(&whole.bytes(), Some(std::io::ErrorKind::TimedOut));

@@ -1,4 +1,4 @@
-//! What comes out as columns.
+//! Streams as record batches.
 
 mod catalogs;
 mod cells;

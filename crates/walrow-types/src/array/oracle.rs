@@ -7,7 +7,7 @@ use super::*;
 
 type Elements = Vec<Option<Vec<u8>>>;
 
-/// Bounds and elements of an array of one dimension; none for anything else.
+/// Bounds and elements of an array of one dimension; `None` for any other text.
 fn reference(cell: &[u8], delimiter: u8) -> Option<(i32, Elements)> {
     let cell = cell.to_vec();
     let mut at = 0;
@@ -107,7 +107,7 @@ fn element() -> impl Strategy<Value = Option<Vec<u8>>> {
     ]
 }
 
-/// What `array_out` writes: quotes where there is nothing, NULL in whatever case, or a byte that means something.
+/// The text that `array_out` writes. It quotes empty elements, NULL in any case, and elements with special bytes.
 fn write_element(element: Option<&[u8]>, delimiter: u8, out: &mut Vec<u8>) {
     let Some(element) = element else {
         out.extend_from_slice(b"NULL");
