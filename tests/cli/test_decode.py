@@ -58,12 +58,12 @@ def table_of(path: Path, table: str, **options: Any) -> pa.Table:
     return pa.table(walrow.read(path, table=table, **options))
 
 
-#: Python has no such moments, or another float; test_jsonlines.py has these by hand.
+#: Python lacks these moments, or has other floats. test_jsonlines.py has them by hand.
 BY_HAND = ("types-array.", "types-float.", "types-infinity.", "types-time.")
 
 
 def python(column: pa.Array) -> Any:
-    """A column's values as JSON has them, from what pyarrow gives to Python."""
+    """A column's values in JSON, from pyarrow's Python values."""
     kind = column.type
     if pa.types.is_date32(kind):
         # Python's dates end at 9999.
@@ -80,7 +80,7 @@ def as_json(value: Any) -> Any:  # noqa: PLR0911
         case bytes():
             return f"\\x{value.hex()}"
         case dt.datetime() | dt.time():
-            # A fraction has no zeros at its end.
+            # A fraction does not end with zeros.
             return re.sub(r"(\.\d*?)0+(?!\d)", r"\1", str(value).replace(" ", "T"))
         case UUID() | dt.date():
             return str(value)
@@ -232,7 +232,7 @@ def rows(table: pa.Table) -> list[Any]:
 def test_small_batches_become_large_row_groups(
     data: Path, tmp_path: Path, invoke: Callable[..., str]
 ) -> None:
-    # Each session sends its relations anew, so that no batch holds rows of two.
+    # Each session sends its relations again, so no batch has rows of two sessions.
     path = tmp_path / "sessions.wire"
     path.write_bytes((data / "rows.text.wire").read_bytes() * 50)
     invoke("decode", "--table", "item", "--to", tmp_path / "out.parquet", path)
@@ -400,7 +400,7 @@ def test_incomplete_capture_is_written_as_far_as_it_is_complete(
     assert found.returncode == 0
     assert len(found.stdout.splitlines()) == rows
     assert b"warning: the " in found.stderr
-    # Of a table that is not there, nothing is written.
+    # For a missing table, nothing is written.
     gone = tmp_path / "gone.parquet"
     found = run("decode", "--table", "gone", "--to", gone, path)
     assert found.returncode == code
@@ -456,11 +456,11 @@ def test_lost_subscripts_are_reported(data: Path, run: Any, record: str) -> None
     found = run("decode", "--unrepresentable", "null", path)
     assert found.returncode == 0
     lines = found.stderr.decode().splitlines()
-    told = [line for line in lines if "lost their subscripts" in line]
-    assert [line.split(": ")[2:] for line in told] == [
-        [f"public.shapes.{column}", told[0].split(": ")[3]] for column in "ab"
+    warnings = [line for line in lines if "lost their subscripts" in line]
+    assert [line.split(": ")[2:] for line in warnings] == [
+        [f"public.shapes.{column}", warnings[0].split(": ")[3]] for column in "ab"
     ]
-    assert "1 arrays" in told[0]
+    assert "1 arrays" in warnings[0]
     if record == "text":
         found = run("decode", "--profile", "text", path)
         assert (found.returncode, found.stderr) == (0, b"")
@@ -634,7 +634,7 @@ def test_a_type_that_parquet_lacks_names_column_and_option(
         )
         assert "--types public.t.wait=string or --profile spark" in line
         if words:
-            # Before rows are read: the second one is wrong.
+            # This fails before rows are read: the second row is wrong.
             assert "0 rows decoded, nothing written" in line
         assert list(tmp_path.iterdir()) == []
     stream = streams.wire(interval, [["1", "1 day"]])

@@ -169,7 +169,7 @@ def test_times_that_python_lacks_are_numbers(run: Any) -> None:
 
 
 def shown(text: str) -> list[tuple[str, str]]:
-    """The name of each frame, and what follows it."""
+    """The name of each frame, and the text after it."""
     return [
         (line[28:].split()[0], line[28:].partition(" ")[2].strip())
         for line in text.splitlines()[1:]
@@ -366,7 +366,7 @@ def test_corrupt_message_is_no_physical_replication(
     data: Path, run: Any, mode: tuple[str, ...]
 ) -> None:
     whole = (data / "rows.text.wire").read_bytes()
-    # As a page of WAL begins, and with the LSNs of one.
+    # The beginning of a page of WAL, with the LSNs of a page.
     frame = streams.data(b"?\xd0garbage", 0x10, 0x20)
     for corrupt in (frame, frame.replace(b"\x20", b"\x10")):
         found = run("inspect", *mode, "-", input=whole + corrupt + whole)

@@ -1,4 +1,4 @@
-"""What each Arrow type is in JSON."""
+"""The JSON of each Arrow type."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_every_type_has_its_form(
 ) -> None:
     array = pa.array(values, kind)
     assert jsonlines.values(array) == wanted
-    # A slice is not its parent.
+    # A slice has only its own values.
     assert jsonlines.values(array.slice(1)) == wanted[1:]
 
 

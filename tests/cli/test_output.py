@@ -55,7 +55,7 @@ def test_output_through_a_link_keeps_the_link(
     path, link = tmp_path / "far" / f"out.{form}", tmp_path / f"link.{form}"
     link.symlink_to(path.relative_to(tmp_path))
     decode = ("decode", "--table", "item", "--to", link)
-    # The file that it leads to need not be there.
+    # The file behind the link may be missing.
     for before in (b"", b"before"):
         if before:
             path.write_bytes(before)
@@ -70,7 +70,7 @@ def test_output_through_a_link_keeps_the_link(
 
 
 def read_pipe(path: Path) -> tuple[threading.Thread, list[bytes]]:
-    """Reads a named pipe to its end; daemonic, as a pipe may never be opened."""
+    """Reads a named pipe to its end. The thread is daemonic: the pipe may never be opened."""
     found: list[bytes] = []
     thread = threading.Thread(
         target=lambda: found.append(path.read_bytes()), daemon=True
@@ -298,7 +298,7 @@ def test_new_output_directory_is_removed_after_an_error(
 
 
 class Named:
-    """What of a batch names its file."""
+    """The attributes of a batch that name its file."""
 
     def __init__(self, schema: str, table: str) -> None:
         self.schema_name, self.table_name = schema, table
@@ -369,7 +369,7 @@ def test_as_many_tables_as_the_process_may_open_files(tmp_path: Path, run: Any) 
 
 def test_versions_of_a_table_take_one_open_file(tmp_path: Path, run: Any) -> None:
     renamed = history([("public", "t")], column="no")
-    # Each in a session of its own, as the transactions are the same.
+    # Each is a session of its own, because the transactions are the same.
     both = (history([("public", "t")]), renamed)
     stream = b"".join(streams.SESSION + each for each in both * 50)
     to = ("decode", "--to", f"{tmp_path}/out/", "-")
@@ -451,7 +451,7 @@ def test_shortened_file_names_are_unique(tmp_path: Path, run: Any) -> None:
         run("decode", "-", "--to", f"{folder}/", input=history([long])).returncode == 0
     )
     [short] = folder.iterdir()
-    # A table may be called so, as far as its letters go.
+    # A table may have this name.
     schema, _, table = short.name.removesuffix(".parquet").partition(".")
     names = [part.replace("%2E", ".") for part in (schema, table)]
     both = tmp_path / "both"

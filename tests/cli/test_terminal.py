@@ -1,4 +1,4 @@
-"""What reaches a terminal cannot control it, whatever a stream or a path is named."""
+"""No name in a stream or a path can control the terminal."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_server_texts_in_inspected_lines(run: Any) -> None:
     assert r"prefix='caf\xe9' content=\x636166e9" in message
 
 
-#: What rich writes itself: colours, the cursor, and lines cleared.
+#: The escapes that rich itself writes: for colours, the cursor, and clearing lines.
 OURS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\n")
 
 
@@ -297,7 +297,7 @@ def test_wrong_usage_is_one_line(arguments: list[str], line: str, run: Any) -> N
 def test_quiet_has_no_progress_and_no_warnings(
     data: Path, tmp_path: Path, run: Any, on_terminal: Any
 ) -> None:
-    # The OID of a user's type, which only a catalog knows.
+    # The OID of a user-defined type, which only a catalog describes.
     capture, out = data / "types-user.text.wire", tmp_path / "out.jsonl"
     arguments = ("decode", capture, "--to", out)
     assert "warning: types" in "".join(said(run(*arguments), 0))

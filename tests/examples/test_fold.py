@@ -18,13 +18,13 @@ DATA = ROOT / "tests" / "data"
 
 
 def scenarios() -> list[Path]:
-    """Captures in plain protocol 1 whose streams alone give the tables."""
+    """Captures in plain protocol 1 that contain everything that the tables need."""
     found = []
     for meta in sorted(DATA.glob("[0-9]*/*.meta.json")):
-        told = json.loads(meta.read_text())
-        plain = "v1" if "v1" in told["records"] else "text"
-        options = told["records"].get(plain, {})
-        if told["foldable"] and options.get("proto_version") == 1:
+        described = json.loads(meta.read_text())
+        plain = "v1" if "v1" in described["records"] else "text"
+        options = described["records"].get(plain, {})
+        if described["foldable"] and options.get("proto_version") == 1:
             found.append(
                 meta.with_name(meta.name.replace("meta.json", f"{plain}.wire"))
             )
@@ -41,7 +41,7 @@ def test_fold_gives_what_the_server_held(path: Path) -> None:
     assert expected
     for name, held in expected.items():
         if name not in tables:
-            # Nothing was ever sent of it, so it must be empty.
+            # The stream has no message about it, so it must be empty.
             assert held["rows"] == [], name
             continue
         columns = [column["name"] for column in held["columns"]]
@@ -86,7 +86,7 @@ INT4 = 23
 
 
 def versions(*tables: tuple[str, list[str | None]]) -> list[walrow.Batch]:
-    """A table's versions: the columns, and the values of the row that is inserted."""
+    """A table's versions: the columns, and the values of the inserted rows."""
     return [
         batch
         for columns, values in tables

@@ -266,8 +266,8 @@ def test_row_types_of_system_catalogs(database: Database, *, binary: bool) -> No
         "CREATE PUBLICATION p FOR TABLE kept",
     )
     catalog = database.catalog()
-    told = {entry["name"] for entry in json.loads(catalog.to_json())["types"]}
-    assert told == {"pg_am", "_pg_am"}
+    found = {entry["name"] for entry in json.loads(catalog.to_json())["types"]}
+    assert found == {"pg_am", "_pg_am"}
     insert = "INSERT INTO kept SELECT 1, a, ARRAY[a] FROM pg_am a WHERE amname = 'gin'"
     data = database.record(insert, "p", binary=binary)
     [row] = pa.table(walrow.read(data, table="kept", catalog=catalog)).to_pylist()

@@ -150,12 +150,12 @@ def test_dates_are_read_in_the_style_of_the_session(
     options = {"profile": profile, "unrepresentable": "null"}
     pinned = table(streams.record("moments"), **options)
     assert all(column.null_count < len(pinned) for column in pinned.columns)
-    told = table(
+    read = table(
         streams.record("moments", datestyle=style),
         session={"DateStyle": style, "TimeZone": "UTC"},
         **options,
     )
-    assert told.equals(pinned)
+    assert read.equals(pinned)
 
 
 @pytest.mark.parametrize("style", DATE_STYLES)
@@ -175,11 +175,11 @@ def test_dates_of_another_style_are_refused_without_a_session(
 def test_a_wrong_date_style_is_an_error(streams: Streams) -> None:
     for recorded in ["ISO, DMY", "SQL, MDY", "German", "Postgres, DMY"]:
         data = streams.record("moments", datestyle=recorded)
-        for told in ["SQL, MDY", "German", "Postgres, DMY"]:
-            if recorded == told:
+        for claimed in ["SQL, MDY", "German", "Postgres, DMY"]:
+            if recorded == claimed:
                 continue
             with pytest.raises(walrow.DecodeError):
-                table(data, session={"DateStyle": told}, unrepresentable="null")
+                table(data, session={"DateStyle": claimed}, unrepresentable="null")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Riyadh", "<+0530>-05:30", "America/Caracas"])
@@ -200,11 +200,13 @@ def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) ->
 
 def test_zone_names_that_look_like_offsets_are_refused(streams: Streams) -> None:
     # What UTC stands for, unless the zone is told.
-    for zone, told in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
+    for zone, settings in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
         data = streams.record("moments", datestyle="SQL", timezone=zone)
         with pytest.raises(walrow.DecodeError, match="TimeZone"):
             table(
-                data, session={"DateStyle": "SQL, MDY", **told}, unrepresentable="null"
+                data,
+                session={"DateStyle": "SQL, MDY", **settings},
+                unrepresentable="null",
             )
 
 
@@ -297,16 +299,16 @@ def test_latin1_is_read_if_the_session_names_it(
     with psycopg.connect(latin.server.dsn_of(latin.database)) as connection:
         catalog = walrow.postgres.catalog(connection)
     pinned = latin.record(name, binary=binary, client_encoding="UTF8")
-    told = latin.record(name, binary=binary, client_encoding="LATIN1")
-    assert "Länge".encode("latin1") in told
+    latin1 = latin.record(name, binary=binary, client_encoding="LATIN1")
+    assert "Länge".encode("latin1") in latin1
     options = {"profile": profile, "catalog": catalog}
     expected = table(pinned, **options)
-    read = table(told, session={"client_encoding": "LATIN1"}, **options)
+    read = table(latin1, session={"client_encoding": "LATIN1"}, **options)
     assert expected["Länge"].to_pylist() == ["éÿ¡", "plain"]
     assert read.equals(expected)
     assert read.schema.metadata[b"pg.table"] == "Maß".encode()
     with pytest.raises(walrow.DecodeError, match="UTF-8"):
-        table(told, profile=profile, catalog=catalog)
+        table(latin1, profile=profile, catalog=catalog)
 
 
 @pytest.fixture(scope="module", params=[14, 18])

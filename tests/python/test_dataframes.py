@@ -22,7 +22,7 @@ METHODS = ["to_pyarrow", "to_pandas", "to_polars", "to_duckdb"]
 
 
 def labels(frame: Any) -> list[Any]:
-    """The column `label`, whichever library has it."""
+    """The column `label` of a table of any library."""
     if isinstance(frame, pa.Table):
         return list(frame["label"].to_pylist())
     if isinstance(frame, pd.DataFrame):
@@ -55,7 +55,7 @@ def test_a_batch_is_one_frame(method: str) -> None:
     [batch, _] = walrow.read(ROWS)
     frame = getattr(batch, method)()
     assert labels(frame)[:3] == ["one", None, ""]
-    # It can be taken again.
+    # A batch can be converted again.
     assert len(getattr(batch, method)()) == 10
 
 
@@ -188,7 +188,7 @@ def test_a_reader_is_converted_once(method: str) -> None:
 def test_a_missing_library_is_named_and_nothing_is_read(
     method: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # None in sys.modules makes an import fail, as if it were not installed.
+    # None in sys.modules makes the import fail, as if the library were not installed.
     monkeypatch.setitem(sys.modules, library, None)
     reader = walrow.read(ROWS)
     with pytest.raises(ImportError, match=f"{method} needs {library}: pip install"):
@@ -235,7 +235,7 @@ def test_other_libraries_take_batches_and_readers_directly() -> None:
     assert pl.DataFrame(batch).height == 10
     assert pa.table(batch).num_rows == 10
     assert pl.DataFrame(walrow.read(ROWS, table="item")).height == 10
-    # pandas would otherwise make a column of Batch objects.
+    # Without this, pandas makes a column of Batch objects.
     with pytest.raises(TypeError, match="to_pandas"):
         pd.DataFrame(walrow.read(ROWS))
 

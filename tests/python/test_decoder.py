@@ -27,7 +27,7 @@ ROWS = capture("rows")
 
 
 def split(data: bytes) -> tuple[list[bytes], list[tuple[int, int, bytes]]]:
-    """CopyData payloads, and rows of the SQL function, of what a connection carried."""
+    """The CopyData payloads of a connection, and the same as rows of the SQL function."""
     payloads, changes = [], []
     for frame in walrow.frames(data):
         if frame.kind in "wk":
@@ -64,12 +64,12 @@ def test_random_cuts_do_not_change_the_outcome(data: st.DataObject) -> None:
 @pytest.mark.parametrize("capture", captures("text", "binary"), ids=str)
 def test_all_framings_give_the_same_batches(capture: Capture) -> None:
     if capture.name in {"sessions", "error-binary"}:
-        pytest.skip("only wire tells where a session begins")
+        pytest.skip("only wire shows where a session begins")
     payloads, changes = split(capture.data)
     # Only wire contains errors of the server.
     expected = outcome(walrow.read(capture.data, unfinished="ignore"))
     if expected.error is not None:
-        # The text tells the offset, which counts what was fed.
+        # The message contains the offset, which counts the bytes of the caller.
         expected.error = (expected.error[0], "")
 
     def compare(result: Outcome) -> None:
@@ -209,7 +209,7 @@ def test_unresolved_types_are_listed() -> None:
         fields = [field for batch in batches for field in batch.records.schema]
         named = [f for f in fields if (f.metadata or {}).get(b"pg.oid") == b"%d" % oid]
         assert named
-        # An opaque type, where pyarrow knows these.
+        # pyarrow reads this as an opaque type, if it knows them.
         types = {getattr(field.type, "storage_type", field.type) for field in named}
         assert types == {pa.string()}
 
@@ -280,7 +280,7 @@ def test_catalog_of_another_database_finds_types_by_name() -> None:
 
 
 class _Refers:
-    """A source that refers to who reads it."""
+    """A source that refers to its reader."""
 
     def __init__(self, kind: str) -> None:
         self.block = b"x"

@@ -1,4 +1,4 @@
-"""The docstrings, signatures and options of what is public: at run time as in the stubs."""
+"""Public docstrings, signatures and options are the same at run time and in the stubs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ EPOCH = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 def read(source: Any, **options: Any) -> tuple[list[tuple[int, str]], walrow.Reader]:
-    """Commit LSN and table of each row, in order of commits; the reader."""
+    """The commit LSN and table of each row, in commit order; and the reader."""
     reader = walrow.read(
         source, envelope=True, unrepresentable="null", unfinished="ignore", **options
     )
@@ -35,7 +35,7 @@ def read(source: Any, **options: Any) -> tuple[list[tuple[int, str]], walrow.Rea
 def test_an_end_and_a_start_divide_a_stream(recorded: Capture) -> None:
     data = recorded.data
     whole, _ = read(data)
-    # Two-phase: a prepared transaction of the first part must be handed over.
+    # Two-phase: the second decoder needs the prepared transactions of the first.
     if any("prepared" in form for form in history(data).forms):
         pytest.skip("prepared transactions need save_prepared: tested below")
     for transaction in committed(data):

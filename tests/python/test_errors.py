@@ -1,4 +1,4 @@
-"""Errors: what they say, that they can be pickled, that they hold no values."""
+"""Errors: their text and attributes. They can be pickled and contain no values."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_no_row_of_a_broken_transaction_is_returned() -> None:
         batches.extend(reader)
     assert batches
     assert reader.position == commits[0]
-    # Of an update both images.
+    # Both images of an update are in one batch.
     assert {len(batch) for batch in batches} == {1, 2}
 
 

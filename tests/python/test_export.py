@@ -1,4 +1,4 @@
-"""Hand-over through the Arrow PyCapsule interface, to every library that is there."""
+"""Exports through the Arrow PyCapsule interface to every installed library."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_reader_is_a_stream_for_pyarrow() -> None:
         walrow.read(ROWS.path, table="item", batch_rows=3)
     ) as stream:
         assert stream.schema.names[0] == "id"
-        # The two images of an update are in one.
+        # Both images of an update are in one batch.
         assert [batch.num_rows for batch in stream] == [3, 2, 3, 2]
     wish = pa.schema([("id", pa.int64())])
     reader = walrow.read(ROWS.path, table="item")
@@ -197,7 +197,7 @@ def test_exceptions_of_the_source_reach_the_consumer() -> None:
 
 
 def test_one_reader_does_not_lock_itself() -> None:
-    """A source that asks the reader that asks it is told so."""
+    """A source that reads from its own reader gets an error."""
     readers: list[walrow.Reader] = []
 
     def chunks() -> Any:
@@ -237,7 +237,7 @@ def test_exports_do_not_leak() -> None:
     for _ in range(1000):
         once()
     gc.collect()
-    # A leak of one exported schema a turn alone would be more.
+    # A leak of one exported schema per turn would be more.
     assert resident() - before < 2 << 20
     assert sys.getrefcount(data) == count
 
@@ -256,7 +256,7 @@ def test_side_tables_batches_are_under_no_other_schema(options: Any) -> None:
     tables = {batch.table for batch in walrow.read(ROWS.path, **options)}
     assert "walrow.transactions" in tables
     assert len(tables) == 2
-    # A side table alone is a table like any.
+    # A side table alone is an ordinary table.
     alone = walrow.read(ROWS.path, table="walrow.transactions")
     assert alone.schema.names[0] == "xid"
 
@@ -290,7 +290,7 @@ for source in (pulls, drops):
 
 def test_a_source_may_read_a_stream_itself() -> None:
     pytest.importorskip("pyarrow")
-    # What goes wrong here ends the process.
+    # A fault here ends the process.
     command = [sys.executable, "-c", NESTED, str(ROWS.path)]
     subprocess.run(command, check=True, timeout=60)  # noqa: S603
 

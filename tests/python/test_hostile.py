@@ -1,4 +1,4 @@
-"""Hostile input: cut short or changed, it gives walrow's errors and nothing else."""
+"""Hostile input: cut or changed streams raise only walrow's errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOME = [
 
 
 def consume(data: bytes, **options: Any) -> walrow.Reader:
-    """Reads all there is, and takes what is there of each batch."""
+    """Reads all batches, and uses every attribute of each."""
     reader = walrow.read(data, unfinished="ignore", **options)
     for batch in reader:
         batch.__arrow_c_array__()
@@ -37,7 +37,7 @@ def consume(data: bytes, **options: Any) -> walrow.Reader:
 
 
 def attempt(data: bytes) -> None:
-    """Any error is a DecodeError: a PanicException is none, nor is it an Exception."""
+    """Any error is a DecodeError. A PanicException is not even an Exception."""
     for use in (consume, frames):
         with contextlib.suppress(walrow.DecodeError):
             use(data)
@@ -64,7 +64,7 @@ def test_cut_streams_are_no_error_if_that_is_ignored(capture: Capture) -> None:
         try:
             reader = consume(data[:size], unrepresentable="null")
         except walrow.DecodeError as error:
-            # Only what is wrong with the whole, once it is there.
+            # Only an error of the whole stream, from its place on.
             assert wrong is not None
             assert error.offset == wrong  # noqa: PT017
             assert size > wrong

@@ -23,7 +23,7 @@ OPTIONAL = [
 
 
 def run(code: str) -> str:
-    """Runs code in a new interpreter and gives what it prints."""
+    """Runs code in a new interpreter and returns its output."""
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,

@@ -215,7 +215,7 @@ def test_a_sessions_first_data_show_physical_replication() -> None:
         for piece in cut(data, 1000):
             counts.feed(piece)
         assert counts.result()["messages"] == Counter(kinds)
-    # Corrupt from the first is not physical: the LSNs say so.
+    # Corrupt first data is not physical replication: the LSNs show it.
     with pytest.raises(walrow.DecodeError, match="kind 0x3F"):
         list(walrow.frames(streams.data(b"?\xd0garbage", 0x1000, 0x1000)))
 

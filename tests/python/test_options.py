@@ -1,4 +1,4 @@
-"""Options: types, what cannot be held, metadata, and those that cannot be."""
+"""Options: types, unrepresentable values, metadata, and invalid options."""
 
 from __future__ import annotations
 
@@ -188,10 +188,10 @@ def test_a_column_that_cannot_become_its_type_is_a_schema_error() -> None:
 
 
 def test_key_is_a_type_where_no_column_has_its_name() -> None:
-    """What a type cannot become is the option's fault, before there is a column."""
+    """A conversion that a type does not support is an OptionError before any column."""
     with pytest.raises(walrow.OptionError, match="types: int4 cannot become int16"):
         walrow.Decoder(types={"int4": "int16"})
-    # `label`, of five letters and text, as a column by the name of a type.
+    # The text column `label` under the name of a type, which also has five letters.
     dates = _with_column("dates")
     assert list(walrow.read(dates, types={"dates": "binary", "date": "string"}))
     named = _with_column("int4")
@@ -240,7 +240,7 @@ UNREPRESENTABLE = [
 
 @pytest.mark.parametrize("capture", UNREPRESENTABLE, ids=str)
 def test_the_remedy_of_each_error_reads_the_value(capture: Capture) -> None:
-    """Each error's option, applied to the letter, lets the value through."""
+    """Each remedy, passed unchanged, reads the value."""
     for choice in (0, -1):
         options: dict[str, dict[str, str]] = {"types": {}, "unrepresentable": {}}
         seen: set[str] = set()
@@ -299,7 +299,7 @@ def test_null_is_counted() -> None:
 
 def test_sentinels_are_the_ends_of_the_range() -> None:
     infinity = capture("types-infinity").path
-    # A year too far away is no infinity: it stays an error, after the rows before it.
+    # A year that is too large is not infinite: it stays an error, after the rows before it.
     found = outcome(walrow.read(infinity, unrepresentable="sentinel"))
     assert found.error is not None
     texts = outcome(walrow.read(infinity, profile="text")).batches[0].records
@@ -341,7 +341,7 @@ def test_metadata_columns_are_chosen_and_named(prefix: str) -> None:
 
 def test_metadata_column_of_the_tables_own_name_is_refused() -> None:
     with pytest.raises(walrow.SchemaError, match="metadata_prefix") as caught:
-        # Without a prefix, as with any other: `id` is the table's, `xid` is ours.
+        # Without a prefix, too: `id` is the table's column, `xid` is a metadata column.
         list(walrow.read(_with_column("_seq")))
     assert caught.value.column == "_seq"
     assert caught.value.table == "public.item"
@@ -412,7 +412,7 @@ def test_catalog_resolves_domains() -> None:
 def test_batch_sizes_bound_batches() -> None:
     for rows in (1, 3):
         batches = list(walrow.read(ROWS.path, batch_rows=rows))
-        # The two images of an update are in one.
+        # Both images of an update are in one batch.
         assert max(len(batch) for batch in batches) == max(rows, 2)
     small = list(walrow.read(ROWS.path, batch_bytes=1))
     assert {len(batch) for batch in small} == {1, 2}

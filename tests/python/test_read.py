@@ -22,7 +22,7 @@ ROWS = capture("rows")
 
 
 class OnlyReadInto:
-    """A file that can do nothing but fill a buffer."""
+    """A file whose only method fills a buffer."""
 
     def __init__(self, data: bytes) -> None:
         self._file = io.BytesIO(data)
@@ -181,7 +181,7 @@ def test_stream_that_ends_with_a_commit_is_complete(framing: Any, size: int) -> 
 def test_file_of_pg_recvlogical_returns_repeated_transactions_once(
     tmp_path: Path,
 ) -> None:
-    """It reconnected inside a transaction, and all came again."""
+    """It reconnected inside a transaction, and the server sent everything again."""
     lines = [
         frame.to_bytes()[30:] + b"\n"
         for frame in walrow.frames(ROWS.data)

@@ -75,7 +75,7 @@ def test_payloads_and_messages_are_recognised(capture: Capture) -> None:
     if bare:
         assert recognised(bare) == "message"
         assert recognised([("0/1", 7, bare[0])]) == "message"
-    # All that can come first. Inside of a streamed transaction, messages have an XID.
+    # All messages that can come first. Inside a streamed transaction, they have an XID.
     for message in bare:
         if capture.record == "v1" and message != b"E":
             assert framing_of_chunk(message) == "message"
@@ -210,9 +210,9 @@ def test_other_formats_are_named_with_what_to_do(name: str, tmp_path: Path) -> N
         with pytest.raises(walrow.DecodeError, match=text):
             list(walrow.read(cut(make(), 7)))
     if name == "Stream Start":
-        # As a frame, it is only truncated.
+        # As a frame, this is only truncated.
         return
-    # What the caller says is not checked: the decoder's own error shows the byte.
+    # A given framing is not checked, so the decoder's own error shows the byte.
     with pytest.raises(walrow.DecodeError) as caught:
         list(walrow.read(path, framing="wire"))
     assert "look like" not in str(caught.value)

@@ -214,7 +214,7 @@ def test_errors_name_the_file_of_several(tmp_path: Path) -> None:
         with pytest.raises(walrow.DecodeError) as caught:
             list(reader)
         assert caught.value.__notes__ == [f"walrow: in {tmp_path}/b"]
-    # What is only known at the end is of no file.
+    # An error at the end of all files names no file.
     with pytest.raises(walrow.SchemaError) as missing:
         list(walrow.read([ROWS.path, ROWS.path], table="none"))
     assert not hasattr(missing.value, "__notes__")
@@ -385,7 +385,7 @@ def test_later_rows_are_checked_too() -> None:
             list(walrow.read([("0/10", "7", streams.begin()), wrong]))
 
 
-# What is no source, and secrets.
+# Objects that are no source, and secrets.
 
 
 class Connection:

@@ -1,4 +1,4 @@
-"""docs/types.md says what the code does, of every type there is."""
+"""docs/types.md agrees with the code for every type."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_type_has_one_row() -> None:
 
 
 def test_every_choice_is_one_of_some_type() -> None:
-    """A choice that no row shows is one that the page hides."""
+    """A choice that no row shows is missing on the page."""
     cells = " ".join(
         " ".join(row.split("|")[2:4])
         for _, _, rows in types_page.tables(TEXT)

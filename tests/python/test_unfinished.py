@@ -30,7 +30,7 @@ BROKEN = [
 
 
 def places(data: bytes) -> Iterator[tuple[int, bool]]:
-    """Where to cut a capture, and whether it is complete up to there."""
+    """Places to cut a capture, and whether it is complete up to each of them."""
     complete = True
     opens = {"W": True, "B": False, "S": False, "b": False}
     opens |= dict.fromkeys("CEP", True)
