@@ -1,8 +1,8 @@
-"""A stream of other settings than walrow pins: read as `session` says, or refused.
+"""Streams under other settings than the pinned ones: read with `session`, or refused.
 
-The same rows are recorded under each setting and under the pinned ones, which are the
-truth. What the settings shape is never read without `session`, except where the shape
-itself tells what it is.
+The same rows are recorded under each setting and under the pinned ones, which give the
+expected values. Text that depends on settings is never read without `session`, unless its
+shape shows the setting.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DATE_STYLES = [
 
 @dataclass(frozen=True)
 class Streams:
-    """A table of a database, recorded again and again."""
+    """Records tables of a database, as often as needed."""
 
     server: EmbeddedServer
     database: str
@@ -75,7 +75,7 @@ class Streams:
         )
 
     def connect(self) -> psycopg.Connection:
-        # The server translates what is asked of it.
+        # The server converts the encoding of queries.
         dsn = self.server.dsn_of(self.database)
         encoding = "SQL_ASCII" if self.database == "bytes" else "UTF8"
         return psycopg.connect(dsn, autocommit=True, client_encoding=encoding)
@@ -186,7 +186,7 @@ def test_a_wrong_date_style_is_an_error(streams: Streams) -> None:
 @pytest.mark.parametrize("style", ["SQL, DMY", "German", "Postgres, MDY"])
 def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) -> None:
     columns = ["id", "z"]
-    # Years ago the zone's own time had a name: LMT.
+    # For early years, the zone's time has a name: LMT.
     pinned = table(streams.record("moments"), unrepresentable="null").select(columns)
     data = streams.record("moments", datestyle=style, timezone=zone)
     session = {"datestyle": style, "TimeZone": zone}
@@ -199,7 +199,7 @@ def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) ->
 
 
 def test_zone_names_that_look_like_offsets_are_refused(streams: Streams) -> None:
-    # What UTC stands for, unless the zone is told.
+    # The meaning of `UTC` is only known with `TimeZone`.
     for zone, settings in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
         data = streams.record("moments", datestyle="SQL", timezone=zone)
         with pytest.raises(walrow.DecodeError, match="TimeZone"):
@@ -215,7 +215,7 @@ def test_zone_names_that_look_like_offsets_are_refused(streams: Streams) -> None
 def test_an_iso_moment_is_the_same_in_any_zone(
     streams: Streams, profile: str, zone: str
 ) -> None:
-    """No session is told: an offset is in each text, which is put in UTC."""
+    """Without `session`: each text has an offset, and is converted to UTC."""
     options = {"profile": profile, "unrepresentable": "null"}
     pinned = table(streams.record("moments"), **options)
     assert table(streams.record("moments", timezone=zone), **options).equals(pinned)
@@ -313,7 +313,7 @@ def test_latin1_is_read_if_the_session_names_it(
 
 @pytest.fixture(scope="module", params=[14, 18])
 def documents(request: pytest.FixtureRequest) -> Iterator[Streams]:
-    """A database of LATIN1 with what the wheels' servers have not: xml, and version 14."""
+    """A LATIN1 database on servers that the wheels lack: with xml, and of version 14."""
     with NpmServer(request.param) as server:
         with psycopg.connect(server.dsn, autocommit=True) as connection:
             connection.execute(

@@ -35,7 +35,7 @@ FOLDABLE = [
     path
     for path in MESSAGES
     if json.loads(sibling(path, ".meta.json").read_text())["foldable"]
-    # Where a scenario uses later protocols, the same history is there in protocol 1.
+    # If a scenario uses later protocols, the same history is also recorded in protocol 1.
     and path.name.endswith(
         ".v1.wire" if sibling(path, ".v1.wire").exists() else ".text.wire"
     )
@@ -100,7 +100,7 @@ def test_text_and_binary_have_the_same_messages(path: Path) -> None:
 
 
 def shape(message: Any) -> tuple[str, dict[str, Any]]:
-    """A message with its values left out, but not which of them there are."""
+    """A message without its values, but with the kinds of its cells."""
     fields = dict(vars(message))
     for name in ("old", "new"):
         if name in fields:
@@ -116,7 +116,7 @@ def test_folded_rows_are_the_tables_that_the_server_had(path: Path) -> None:
     for name, table in expected.items():
         found = tables.get(table["oid"])
         if found is None:
-            # Nothing was ever sent of it, so it must be empty.
+            # The stream has no message about it, so it must be empty.
             assert table["rows"] == [], name
             continue
         columns = [

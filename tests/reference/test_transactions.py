@@ -26,7 +26,7 @@ def identify(path: Path) -> str:
 
 
 def rows(transactions: list[Transaction], *, values: bool = True) -> list[Any]:
-    """All that protocol versions have in common, of transactions that have changes."""
+    """The common part of all protocol versions, for transactions that have changes."""
     return [
         (
             each.xid,

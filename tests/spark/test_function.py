@@ -25,7 +25,7 @@ def binary(*values: bytes | None) -> Any:
 
 
 def run(function: Callable[..., Any], *batches: Any) -> list[list[Any]]:
-    """The rows' values as Python shows them, which tells -0 from 0 and knows NaN."""
+    """The reprs of the values, which distinguish -0 from 0 and are equal for NaN."""
     found = list(function(iter(batches)))
     assert all(type(batch) is pa.RecordBatch for batch in found)
     rows = [row for batch in found for row in batch.to_pylist()]
@@ -113,7 +113,7 @@ def test_abandoned_task_leaves_the_function_as_it_was(
     assert run(function, binary(rows)) == expected
 
 
-# What Kafka carries: one payload or one message of a connection a value.
+# As in Kafka: each value is one payload or one message of a connection.
 PAYLOAD = b"w" + bytes(24) + b"B" + bytes(20)
 LONE = {
     "XLogData": PAYLOAD,
@@ -289,7 +289,7 @@ def test_a_table_that_is_in_no_capture_is_an_error(
     found = walrow.read(rows, table=ITEM, profile="spark").schema
     bare = pa.schema(found).remove_metadata()
     for table in ("public.itme", ("public", "itme"), "itme"):
-        # A schema of walrow's own says which table it is of.
+        # A schema that walrow made contains the name of its table.
         for schema in (found, pa.schema(found), walrow.spark.schema(rows, ITEM)):
             with pytest.raises(
                 walrow.SchemaError, match=r"schema is that of public\.item"
@@ -395,7 +395,7 @@ def test_every_form_of_a_capture_is_read(
         paths.append(f"file:{path}")
         assert run(decode, binary(data)) == expected
         schema = walrow.spark.schema(paths[-1], ITEM)
-        # Of bytes, of a directory, of a pattern, of a list.
+        # The sources: bytes, a directory, a pattern, a list.
         assert walrow.spark.schema(data, ITEM) == schema
         assert walrow.spark.schema(f"file:{path.parent}", ITEM) == schema
         assert walrow.spark.schema(f"file://{path.parent}/*", ITEM) == schema

@@ -55,7 +55,7 @@ def test_an_origins_lsn_may_not_fit(spark: SparkSession, data: Path) -> None:
     decode = walrow.spark.decode(table=table, schema=schema, unrepresentable="null")
     found = captures(spark, data, "origin").mapInArrow(decode, schema).collect()
     origins = [row.origins and row.origins[0].lsn for row in found]
-    # The writer that set none left the one before.
+    # A writer that sets no origin keeps the one before.
     assert origins == [None, 0xABCDEF, 0xABCDEF, None, None]
 
 
