@@ -20,7 +20,10 @@ ITEM = 10
 
 def test_batch_is_an_array_for_pyarrow() -> None:
     pa = pytest.importorskip("pyarrow")
-    for batch in walrow.read(ROWS.path):
+    batches = list(walrow.read(ROWS.path))
+    assert len(batches) > 1
+    while batches:
+        batch = batches.pop()
         records = pa.record_batch(batch)
         records.validate(full=True)
         assert records.num_rows == batch.num_rows
@@ -35,25 +38,21 @@ def test_batch_is_an_array_for_pyarrow() -> None:
 def test_all_arrays_are_valid(capture: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     for profile in ("arrow", "spark", "text"):
-        try:
-            for batch in walrow.read(
-                capture.path,
-                profile=profile,
-                unrepresentable="null",
-                unfinished="ignore",
-            ):
-                pa.record_batch(batch).validate(full=True)
-        except walrow.DecodeError as error:
-            assert "not supported yet" in str(error)  # noqa: PT017
+        for batch in walrow.read(
+            capture.path,
+            profile=profile,
+            unrepresentable="null",
+            unfinished="ignore",
+        ):
+            pa.record_batch(batch).validate(full=True)
 
 
 def test_batch_without_columns_keeps_its_rows() -> None:
     pa = pytest.importorskip("pyarrow")
-    for batch in walrow.read(capture("columns-0").path, metadata=()):
-        records = pa.record_batch(batch)
-        assert batch.num_rows > 0
-        if batch.num_columns == 0:
-            assert records.num_rows == batch.num_rows
+    batches = list(walrow.read(capture("columns-0").path, metadata=()))
+    assert any(batch.num_columns == 0 for batch in batches)
+    for batch in batches:
+        assert pa.record_batch(batch).num_rows == batch.num_rows > 0
 
 
 def test_reader_is_a_stream_for_pyarrow() -> None:

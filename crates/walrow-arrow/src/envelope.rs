@@ -167,7 +167,7 @@ impl Envelope {
     /// in one batch.
     ///
     /// # Errors
-    /// A cell is invalid. Nothing of the change is appended.
+    /// A cell is invalid. No part of the change is appended.
     pub(crate) fn append(
         &mut self,
         current: &Current,

@@ -9,7 +9,7 @@ use crate::table_name::{TableName, names_column};
 use std::collections::BTreeSet;
 use walrow_stream::Relation;
 
-/// The keys that nothing has matched so far, and the names that they may be meant for.
+/// The keys that matched nothing so far, and the names that may be meant.
 #[derive(Debug)]
 pub(crate) struct Keys {
     unmatched: Vec<(DecoderOption, String)>,

@@ -117,8 +117,8 @@ impl<E: PgType + ?Sized> PgType for Array<E> {
         self.element.is_shaped()
     }
 
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.element.is_foreign(settings)
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
+        settings.latin1 || self.element.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {

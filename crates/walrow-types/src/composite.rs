@@ -109,8 +109,8 @@ impl<E: PgType + ?Sized> PgType for Composite<E> {
         self.is_any(E::is_shaped)
     }
 
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.is_any(|it| it.is_foreign(settings))
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
+        settings.latin1 || self.is_any(|it| it.differs_from_pinned(settings))
     }
 
     fn lacks_text(&self) -> bool {

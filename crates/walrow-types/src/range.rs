@@ -105,8 +105,8 @@ impl<E: PgType + ?Sized> PgType for Range<E> {
         self.subtype.is_shaped()
     }
 
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.subtype.is_foreign(settings)
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
+        settings.latin1 || self.subtype.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {
@@ -142,8 +142,8 @@ impl<E: PgType + ?Sized> PgType for Multirange<E> {
         self.range.is_shaped()
     }
 
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
-        self.range.is_foreign(settings)
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
+        self.range.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {

@@ -161,8 +161,8 @@ impl fmt::Display for OptionsError {
                 );
             }
             Self::RowsNotTaken => {
-                "rows are not handed out yet: flush, and take all batches, before the prepared \
-                 transactions are saved"
+                "some rows were not returned yet: flush, and take all batches, before you save the \
+                 prepared transactions"
             }
         })
     }
