@@ -90,11 +90,11 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"types": {"a": "int"}}, walrow.OptionError, "not an Arrow type"),
         ({"types": {"a": "list<"}}, walrow.OptionError, "not an Arrow type"),
         ({"types": {"a": "decimal128(1)"}}, walrow.OptionError, "not an Arrow type"),
-        ({"types": {"a": pa.int8()}}, walrow.OptionError, "nor can any column"),
+        ({"types": {"a": pa.int8()}}, walrow.OptionError, "no column can have this type"),
         (
             {"types": {"a": pa.list_(pa.field("item", pa.int32(), nullable=False))}},
             walrow.OptionError,
-            "items may be null",
+            "items of a list must be nullable",
         ),
         (
             {"profile": "spark", "types": {"oid": "uint32"}},
@@ -111,11 +111,11 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
             walrow.OptionError,
             "Spark's schemas do not have",
         ),
-        ({"types": {"a": pa.struct([])}}, walrow.OptionError, "nor can any column"),
+        ({"types": {"a": pa.struct([])}}, walrow.OptionError, "no column can have this type"),
         (
             {"types": {"hstore": "int64"}},
             walrow.OptionError,
-            r'hstore cannot become int64; it can become .*say "table\.hstore"',
+            r'hstore cannot become int64; it can become .*use "table\.hstore"',
         ),
         ({"types": {"_vector": "int32"}}, walrow.OptionError, "cannot become"),
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
@@ -135,7 +135,7 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"batch_rows": -1}, walrow.OptionError, "batch_rows"),
         ({"batch_bytes": 1 << 30}, walrow.OptionError, "batch_bytes"),
         ({"batch_memory": 0}, walrow.OptionError, "batch_memory"),
-        ({"schema": pa.schema([])}, walrow.OptionError, "say which"),
+        ({"schema": pa.schema([])}, walrow.OptionError, "needs a table"),
         ({"catalog": "{}"}, TypeError, r"walrow\.Catalog\.from_json"),
         ({"catalog": 5}, TypeError, r"walrow\.postgres\.catalog"),
         ({"catalog": "/nowhere/shop.json"}, FileNotFoundError, "/nowhere/shop.json"),
@@ -197,7 +197,7 @@ def test_key_is_a_type_where_no_column_has_its_name() -> None:
     named = _with_column("int4")
     batch = next(walrow.read(named, metadata=(), types={"int4": "binary"}))
     assert pa.schema(batch.schema).field("int4").type == pa.binary()
-    with pytest.raises(walrow.OptionError, match=r'say "table\.int4"'):
+    with pytest.raises(walrow.OptionError, match=r'use "table\.int4"'):
         walrow.read(named, types={"int4": "date32"})
     read = next(walrow.read(named, types={"item.int4": "dictionary"}))
     assert "int4" in read.column_names

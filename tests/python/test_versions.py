@@ -248,7 +248,7 @@ def test_a_column_gets_a_type_that_holds_all_versions(
             )
         )
         if profile == "spark" and wanted == pa.decimal256(46, 8):
-            with pytest.raises(walrow.SchemaError, match="no type for both is known"):
+            with pytest.raises(walrow.SchemaError, match="no type holds the values of both"):
                 walrow.schema(data, "t", profile=profile)
             continue
         options: Any = {"table": "t", "profile": profile}

@@ -123,10 +123,10 @@ impl fmt::Display for OptionsError {
                 return types(f, key, data_type, ", which Spark's schemas do not have");
             }
             Self::ItemsNotNullable { key, data_type } => {
-                return types(f, key, data_type, ": a list's items may be null");
+                return types(f, key, data_type, ": the items of a list must be nullable");
             }
             Self::NoColumnType { key, data_type } => {
-                return types(f, key, data_type, ", nor can any column");
+                return types(f, key, data_type, ": no column can have this type");
             }
             Self::Conversion {
                 conversion,
@@ -134,19 +134,19 @@ impl fmt::Display for OptionsError {
             } => {
                 write!(f, "types: {conversion}")?;
                 return match type_name {
-                    Some(key) => write!(f, "; for a column of that name say \"table.{key}\""),
+                    Some(key) => write!(f, "; for a column of this name, use \"table.{key}\""),
                     None => Ok(()),
                 };
             }
             Self::EnvelopeTypes => "an envelope holds text: types do not apply to it",
             Self::OwnSchema => "envelopes and side tables have a schema of their own",
             Self::SideTableNotAlone => {
-                "a side table that is chosen as the table comes alone: without side_tables and \
-                 without an envelope"
+                "a side table that is chosen with table cannot be combined with side_tables or an \
+                 envelope"
             }
-            Self::SchemaWithoutTable => "a schema is for one table: say which",
+            Self::SchemaWithoutTable => "a schema needs a table: choose one",
             Self::SparkSentinel => {
-                "unrepresentable \"sentinel\" is not for the spark profile: Spark knows no \
+                "the spark profile does not support unrepresentable \"sentinel\", because Spark has no \
                  infinite dates; choose \"null\" or a string type"
             }
             Self::Setting(error) => return write!(f, "session: {error}"),

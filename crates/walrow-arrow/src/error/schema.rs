@@ -137,7 +137,7 @@ impl fmt::Display for SchemaError {
                 return write!(
                     f,
                     "is {one_type} in one version ({one}) and {other_type} in another ({other}), \
-                     and no type for both is known"
+                     and no type holds the values of both"
                 );
             }
             Self::ColumnsNotInSchema { columns, .. } => {
@@ -158,29 +158,31 @@ impl fmt::Display for SchemaError {
             Self::SideTableName { table } => {
                 return write!(
                     f,
-                    "{table} is a table of the stream and one of walrow's own; read all tables, \
-                     and side_tables"
+                    "{table} is the name of a side table and of a table in the stream; read all \
+                     tables, with side_tables"
                 );
             }
             Self::ColumnsChanged => {
-                "the table's columns changed; give the schema that all its versions shall have, or \
-                 read all tables"
+                "the table's columns changed; give a schema for all versions, or read all tables"
             }
-            Self::MetadataName => "the table has a column of that name itself",
+            Self::MetadataName => {
+                "the table has a column with the same name as this metadata column"
+            }
             Self::RepeatedColumn => "the schema names the column twice",
             Self::NotNullable => {
-                "the schema says that it is never null, but changes leave columns null that are \
-                 NOT NULL in the table; make it nullable"
+                "the schema declares the column not nullable, but changes may lack the values of \
+                 any column, even if it is NOT NULL in the table; make it nullable"
             }
             Self::ItemsNotNullable => {
-                "the schema says that its items are never null, which PostgreSQL promises of no \
-                 array; make them nullable"
+                "the schema declares its items not nullable, but any array in PostgreSQL may \
+                 contain NULL; make them nullable"
             }
             Self::MetadataType { expected, found } => {
                 return write!(f, "is {expected}, the schema says {found}");
             }
             Self::MetadataNotNullable => {
-                "is null where all columns were sent, the schema says never; make it nullable"
+                "is null in rows whose columns were all sent, but the schema declares it not \
+                 nullable; make it nullable"
             }
             Self::MissingColumnSize { size, limit } => {
                 return write!(
@@ -193,7 +195,7 @@ impl fmt::Display for SchemaError {
             Self::Conversion(conversion) => return conversion.fmt(f),
             Self::TypeLimit { limit, in_schema } => {
                 let advice = if *in_schema {
-                    "; a schema that says string for it reads it as the server's text"
+                    "; declare it as string in the schema to read it as the server's text"
                 } else {
                     ""
                 };
@@ -274,16 +276,16 @@ impl fmt::Display for TypeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Types => {
-                "the column's type consists of more than 65,536 types in the catalog (one that \
-                 contains itself does)"
+                "the column's type consists of more than 65,536 types in the catalog (a \
+                 type that contains itself has no end)"
             }
             Self::TypesOfTable => {
                 "the column's type and those of the columns before it consist of more than 65,536 \
                  types in the catalog"
             }
             Self::Levels => {
-                "the column's type consists of types within types of more than 64 levels in the \
-                 catalog (one that contains itself does)"
+                "the column's type has more than 64 levels of types within types in the catalog \
+                 (a type that contains itself has no end)"
             }
         })
     }

@@ -1122,7 +1122,7 @@ fn a_key_is_a_column_before_it_is_a_type() {
         "{text}"
     );
     assert!(
-        text.ends_with("for a column of that name say \"table.name\""),
+        text.ends_with("for a column of this name, use \"table.name\""),
         "{text}"
     );
     refuse("int4", DataType::Int16);
