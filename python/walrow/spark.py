@@ -22,6 +22,7 @@ versions of the table.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 from dataclasses import dataclass
@@ -117,6 +118,7 @@ def schema(
     Raises:
         SchemaError: No source contains the table, or no type holds all values of a column.
     """
+    _require("pyarrow", "pyspark")
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
@@ -332,12 +334,26 @@ def _compare(table: TableName, origin: tuple[str, str]) -> None:
         raise SchemaError(text, table=".".join(origin))
 
 
+def _require(*names: str) -> None:
+    """Imports packages that walrow.spark needs. Says how to install them."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            text = f"walrow.spark needs {name}: pip install 'walrow[spark]'"
+            raise ModuleNotFoundError(text, name=name) from None
+
+
 def _arrow_schema(schema: Any) -> pa.Schema:
     """Converts any schema to a pyarrow schema, which can be pickled."""
+    _require("pyarrow")
     import pyarrow as pa
 
     if hasattr(schema, "__arrow_c_schema__"):
         return _named_alike(pa.schema(schema))
+    _require("pyspark")
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 

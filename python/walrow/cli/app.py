@@ -134,6 +134,8 @@ def _fail(error: Exception, code: int) -> int:
 
 def _spelled(remedy: Remedy) -> str | None:
     """Writes a remedy as an option of `walrow decode`, if it has it."""
+    if remedy.option == "schema":
+        return "--to DIR/, without --table"
     if remedy.option not in {parameter.name for parameter in decode.params}:
         return None
     name = "--" + remedy.option.replace("_", "-")

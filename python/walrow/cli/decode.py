@@ -12,7 +12,13 @@ import walrow
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
 from walrow.cli.terminal import count, say
-from walrow.errors import Error, ReplicationError, SchemaError, UnfinishedError
+from walrow.errors import (
+    Error,
+    OptionError,
+    ReplicationError,
+    SchemaError,
+    UnfinishedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -345,8 +351,8 @@ def _require_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        text = "walrow decode needs pyarrow: pip install 'walrow[cli]'"
-        raise click.UsageError(text) from None
+        text = "decode needs pyarrow: pip install 'walrow[cli]'"
+        raise OptionError(text) from None
 
 
 def _is_directory(to: str) -> bool:

@@ -125,9 +125,15 @@ impl fmt::Display for Reason {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Self {
+        let remedies = match &kind {
+            ErrorKind::Schema(SchemaError::ColumnsChanged) => {
+                vec![Remedy::another(DecoderOption::Schema)]
+            }
+            _ => Vec::new(),
+        };
         Self(Box::new(Fields {
             kind,
-            remedies: Vec::new(),
+            remedies,
             location: None,
             table: None,
             column: None,
@@ -205,12 +211,14 @@ impl Error {
             ErrorKind::Stream(error) => match error.kind {
                 walrow_stream::ErrorKind::InvalidUtf8 { .. } => ", or read it byte by byte with ",
                 walrow_stream::ErrorKind::TooLarge { .. } => "; raise it with ",
+                _ if is_framing(error) => "; choose ",
                 _ => ", or skip the transaction with ",
             },
             ErrorKind::Schema(SchemaError::TypeLimit { .. }) => {
                 "; read it as the server's text with "
             }
             ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => "; read both with ",
+            ErrorKind::Schema(SchemaError::ColumnsChanged) => "; read all versions with ",
             ErrorKind::Schema(SchemaError::NotInStream { .. }) => "; read no rows with ",
             ErrorKind::Unfinished | ErrorKind::Missing { .. } | ErrorKind::Server { .. } => {
                 "; take only the complete transactions with "
@@ -260,7 +268,11 @@ impl From<walrow_stream::Error> for Error {
             walrow_stream::ErrorKind::ColumnCount { relation, .. } => Some(relation.clone()),
             _ => None,
         };
-        let remedies = stream_remedies(&error.kind);
+        let remedies = if is_framing(&error) {
+            vec![Remedy::another(DecoderOption::Framing)]
+        } else {
+            stream_remedies(&error.kind)
+        };
         let kind = match error.kind {
             walrow_stream::ErrorKind::Spool { .. } => ErrorKind::Spool(error),
             _ => ErrorKind::Stream(error),
@@ -269,6 +281,13 @@ impl From<walrow_stream::Error> for Error {
         this.0.table = table;
         this
     }
+}
+
+/// Whether the very first byte begins neither a frame nor a message: the bytes may be framed in
+/// another way.
+fn is_framing(error: &walrow_stream::Error) -> bool {
+    let is_first = error.location().is_some_and(|it| it.offset == 0);
+    is_first && matches!(error.field(), Some("type byte" | "kind"))
 }
 
 /// The options under which the stream could be read.

@@ -144,7 +144,7 @@ impl fmt::Display for OptionsError {
                 "a side table that is chosen as the table comes alone: without side_tables and \
                  without an envelope"
             }
-            Self::SchemaWithoutTable => "a schema is for one table: say which",
+            Self::SchemaWithoutTable => "a schema is for one table: choose it with table",
             Self::SparkSentinel => {
                 "unrepresentable \"sentinel\" is not for the spark profile: Spark knows no \
                  infinite dates; choose \"null\" or a string type"

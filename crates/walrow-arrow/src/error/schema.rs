@@ -162,10 +162,7 @@ impl fmt::Display for SchemaError {
                      and side_tables"
                 );
             }
-            Self::ColumnsChanged => {
-                "the table's columns changed; give the schema that all its versions shall have, or \
-                 read all tables"
-            }
+            Self::ColumnsChanged => "the table's columns changed",
             Self::MetadataName => "the table has a column of that name itself",
             Self::RepeatedColumn => "the schema names the column twice",
             Self::NotNullable => {
