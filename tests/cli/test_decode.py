@@ -488,7 +488,7 @@ def test_garbage_leaves_no_file_and_what_was_there(
     assert found.returncode == 1
     lines = len(found.stdout.splitlines())
     assert lines == sum(b.num_rows for b in walrow.read(whole)) > 0
-    assert f"{lines} rows before the error were written" in found.stderr.decode()
+    assert f"{lines} rows were written before the error" in found.stderr.decode()
 
 
 def test_wrong_calls_are_usage_errors(data: Path, tmp_path: Path, run: Any) -> None:
@@ -615,10 +615,12 @@ def test_stdout_on_a_full_disk_says_what_it_holds(
         assert "File too large" in line
         lines = log.read_bytes().count(b"\n")
         assert lines > 100
-        assert f"; {lines} rows before the error were written, and a part of" in line
+        assert f"; {lines} rows were written before the error, and a part of" in line
     found = run("decode", "--format", "json", "--to", "/dev/full", "-", input=large)
     assert found.returncode == 1
-    assert b"No space left on device; 0 rows before the error were" in found.stderr
+    assert (
+        b"No space left on device; 0 rows were written before the error" in found.stderr
+    )
 
 
 def test_a_type_that_parquet_lacks_names_column_and_option(

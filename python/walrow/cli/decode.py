@@ -119,8 +119,8 @@ def decode(
     JSON lines contain all tables: each row has its table's name under _table. Numbers
     that JSON cannot hold are strings. Bytes are strings of \x and hexadecimal digits.
 
-    Files get their names when they are complete. An error leaves no new files, and
-    existing files do not change. OUT must not be an input file. DIR/ must not contain
+    Files get their names when all are complete. An error leaves no new files, and existing
+    files do not change; if only some files got their names, the error lists them. OUT must not be an input file. DIR/ must not contain
     files of an earlier run. Pipes and devices are written immediately.
 
     Exit codes: 0 if the capture is complete; 1 for an error; 2 for a usage error; 3 if
@@ -276,7 +276,8 @@ class _Counted:
 
     def written_rows(self, which: str) -> str:
         """Says that all rows were written."""
-        return f"{count(self.rows, 'row')} {which} were written"
+        were = "was" if self.rows == 1 else "were"
+        return f"{count(self.rows, 'row')} {which} {were} written"
 
     def explain(self, error: Exception) -> None:
         """Adds to an error what it leaves on disk."""
