@@ -391,8 +391,12 @@ def test_incomplete_capture_is_written_as_far_as_it_is_complete(
         [line] = found.stderr.decode().splitlines()
         assert line.startswith(f"walrow: {reason}; take only the complete transactions")
         assert " with --unfinished ignore (byte" in line
-        assert line.endswith(" of complete transactions were written")
-        assert f" {rows} row" in line
+        what = (
+            "1 row of complete transactions was"
+            if rows == 1
+            else (f"{rows} rows of complete transactions were")
+        )
+        assert line.endswith(f" {what} written")
         if to == "-":
             assert len(found.stdout.splitlines()) == rows
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == rows
