@@ -544,7 +544,7 @@ def test_file_in_no_directory_is_one_line(data: Path, tmp_path: Path, run: Any) 
     assert "No such file or directory" in line
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("to", ["out.parquet", "out.arrow", "out.jsonl", "out/"])
 def test_interrupt_leaves_no_file(
     data: Path, tmp_path: Path, start: Any, to: str, sent: int

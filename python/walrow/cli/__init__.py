@@ -9,6 +9,7 @@ Each error is one line on stderr. Exit codes:
   or written
 - 4: the server ended the capture with an error; all complete transactions were shown or
   written
+- 129: the terminal was closed
 - 130: interrupted
 - 141: the reader of the output closed it
 - 143: terminated

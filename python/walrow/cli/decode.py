@@ -125,7 +125,7 @@ def decode(
 
     Exit codes: 0 if the capture is complete; 1 for an error; 2 for a usage error; 3 if
     the capture ends inside a frame or a transaction, and 4 if the server ended it with an
-    error: all complete transactions are then written. 130 and 143 after a signal.
+    error: all complete transactions are then written. 129, 130 and 143 after a signal.
     """
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
