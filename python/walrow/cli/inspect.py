@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from walrow.typing import Framing
 
 
+class _Xid(click.IntRange):
+    """A transaction's ID. Errors use the name."""
+
+    name = "XID"
+
+
 @click.command()
 @source.files
 @source.framing
@@ -44,7 +50,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--xid",
-    type=click.IntRange(min=0),
+    type=_Xid(min=0, max=2**32 - 1),
+    metavar="XID",
     help="Show only the transaction with this ID, or the changes of this subtransaction.",
 )
 @click.option(
