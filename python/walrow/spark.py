@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import walrow
+from walrow.conninfo import is_conninfo, without_credentials
 from walrow.errors import DecodeError, Error, OptionError, SchemaError
 from walrow.signatures import with_options
 from walrow.sources import Chunks
@@ -224,7 +225,7 @@ class _Decode:
                 row += 1
                 place = f"column {name}, row {row} of the task's input"
                 if paths is not None and paths[index].is_valid:
-                    place += f", path {paths[index]}"
+                    place += f", path {_shown(str(paths[index]))}"
                 if not value.is_valid:
                     text = (
                         f"NULL in {place}: each value must be a capture or the path of "
@@ -234,7 +235,7 @@ class _Decode:
                 if binary:
                     yield place, memoryview(value.as_buffer())
                 else:
-                    yield f"{place}, path {value}", str(value)
+                    yield f"{place}, path {_shown(str(value))}", str(value)
 
     def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
         """All batches of one capture."""
@@ -269,6 +270,11 @@ class _Decode:
             text = f"the value ends inside its first frame. {_NO_CAPTURE}"
             raise DecodeError(text, offset=size)
         yield from decoder.finish()
+
+
+def _shown(path: str) -> str:
+    """The path for errors, without credentials."""
+    return "(a connection string)" if is_conninfo(path) else without_credentials(path)
 
 
 def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:
