@@ -352,3 +352,23 @@ def test_names_in_catalogs_and_what_servers_say(run: Any) -> None:
     assert r'database "no\x1b" does not exist' in line
     [line] = said(missing, 2)
     assert f"no publication {SHOWN} in" in line
+
+
+@pytest.mark.parametrize(
+    "conninfo",
+    ["hunter2", "dbname=x password=a hunter2", "postgresql://me:hunter2@[db/x"],
+)
+def test_a_wrong_connection_string_is_not_shown(conninfo: str, run: Any) -> None:
+    pytest.importorskip("psycopg")
+    [line] = said(run("catalog", conninfo), 2)
+    assert "not a connection string" in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize(
+    "to", ["postgresql://me:hunter2@db/x", "https://me:hunter2@db/x.parquet"]
+)
+def test_outputs_are_local_files(data: Path, run: Any, to: str) -> None:
+    [line] = said(run("decode", data / "rows.text.wire", "--to", to), 2)
+    assert "only local files" in line
+    assert "hunter2" not in line

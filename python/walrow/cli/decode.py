@@ -12,6 +12,7 @@ import walrow
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
 from walrow.cli.terminal import count, say
+from walrow.conninfo import is_conninfo
 from walrow.errors import (
     Error,
     OptionError,
@@ -127,6 +128,10 @@ def decode(
     the capture ends inside a frame or a transaction, and 4 if the server ended it with an
     error: all complete transactions are then written. 129, 130 and 143 after a signal.
     """
+    if "://" in to or is_conninfo(to):
+        # It may contain a password.
+        text = "--to is a URL or a connection string, but takes only local files"
+        raise click.UsageError(text)
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
     from walrow.cli.output import GROUP_ROWS
