@@ -197,10 +197,10 @@ def test_names_in_warnings(run: Any) -> None:
     stream = inserted(HOSTILE.encode(), TIMESTAMP, b"infinity")
     found = run("decode", "--unrepresentable", "null", "-", input=stream)
     [line] = said(found, 0)
-    assert f"warning: public.{SHOWN}.{SHOWN}: 1 values became null" in line
+    assert f"warning: public.{SHOWN}.{SHOWN}: 1 value became null" in line
     stream = inserted(HOSTILE.encode(), INTEGERS, b"[2:2]={1}")
     [line] = said(run("decode", "-", input=stream), 0)
-    assert f"warning: public.{SHOWN}.{SHOWN}: 1 arrays lost" in line
+    assert f"warning: public.{SHOWN}.{SHOWN}: 1 array lost" in line
 
 
 def test_server_texts_in_warnings(run: Any) -> None:
@@ -300,7 +300,7 @@ def test_quiet_has_no_progress_and_no_warnings(
     # The OID of a user's type, which only a catalog knows.
     capture, out = data / "types-user.text.wire", tmp_path / "out.jsonl"
     arguments = ("decode", capture, "--to", out)
-    assert "warning: types" in "".join(said(run(*arguments), 0))
+    assert "warning: unknown types" in "".join(said(run(*arguments), 0))
     assert said(run(*arguments, "--quiet"), 0) == []
     assert on_terminal(*arguments, "-q") == ""
     assert on_terminal("inspect", "-q", "--count", capture, stdout=False) == ""

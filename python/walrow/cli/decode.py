@@ -316,21 +316,23 @@ def _warn(reader: walrow.Reader, options: Options, *, truncated: bool) -> None:
         )
     if number := reader.repeated_transactions:
         warnings.append(
-            f"{number} transactions came again after pg_recvlogical reconnected, and were skipped"
+            f"{count(number, 'transaction')} came again after pg_recvlogical reconnected, and "
+            f"{'was' if number == 1 else 'were'} skipped"
         )
     if reader.unresolved_types and options["profile"] != "text":
         oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(
-            f"types {oids} are unknown and were read as text; use --catalog to define them"
+            f"unknown types, read as text: OID {oids}; use --catalog to define them"
         )
     warnings.extend(
-        f"{column}: {count} values became null because the column's type cannot hold them"
-        for column, count in reader.nulled.items()
+        f"{column}: {count(number, 'value')} became null because the column's type cannot hold "
+        f"{'it' if number == 1 else 'them'}"
+        for column, number in reader.nulled.items()
     )
     warnings.extend(
-        f"{column}: {count} arrays lost their subscripts, which do not start at 1; "
+        f"{column}: {count(number, 'array')} lost subscripts that do not start at 1; "
         "--profile text keeps them"
-        for column, count in reader.dropped_lower_bounds.items()
+        for column, number in reader.dropped_lower_bounds.items()
     )
     for warning in warnings:
         say(f"walrow: warning: {warning}")
