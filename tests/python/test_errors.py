@@ -368,3 +368,12 @@ def test_a_schema_needs_a_table() -> None:
         with pytest.raises(walrow.OptionError, match="choose the table"):
             walrow.schema(ROWS.path, **options)
     assert walrow.schema(ROWS.path, envelope=True)
+
+
+def test_a_message_without_those_before_it_is_named() -> None:
+    insert = next(it for it in messages(ROWS.data) if it.startswith(b"I"))
+    text = (
+        "Insert outside a transaction: the stream must begin between two transactions"
+    )
+    with pytest.raises(walrow.DecodeError, match=text):
+        list(walrow.read([insert]))

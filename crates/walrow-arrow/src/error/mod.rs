@@ -15,6 +15,7 @@ pub use schema::{Conversion, SchemaError, TypeLimit};
 pub(crate) use remedy::Way;
 
 use std::fmt;
+use walrow_stream::ErrorKind::UnexpectedMessage;
 use walrow_stream::{Location, Printable};
 use walrow_types::{CellError, SettingError, Unrepresentable};
 use walrow_wire::Lsn;
@@ -286,8 +287,12 @@ impl From<walrow_stream::Error> for Error {
 /// Whether the very first byte begins neither a frame nor a message: the bytes may be framed in
 /// another way.
 fn is_framing(error: &walrow_stream::Error) -> bool {
-    let is_first = error.location().is_some_and(|it| it.offset == 0);
-    is_first && matches!(error.field(), Some("type byte" | "kind"))
+    is_first(error) && matches!(error.field(), Some("type byte" | "kind"))
+}
+
+/// Whether the error is at the very first byte.
+fn is_first(error: &walrow_stream::Error) -> bool {
+    error.location().is_some_and(|it| it.offset == 0)
 }
 
 /// The options under which the stream could be read.
@@ -342,7 +347,13 @@ impl fmt::Debug for Error {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stream(error) | Self::Spool(error) => error.kind.fmt(f),
+            Self::Stream(error) | Self::Spool(error) => {
+                error.kind.fmt(f)?;
+                if is_first(error) && matches!(error.kind, UnexpectedMessage { .. }) {
+                    f.write_str(": the stream must begin between two transactions")?;
+                }
+                Ok(())
+            }
             Self::Malformed { expected, size } => {
                 write!(f, "expected {expected} in a cell of {size} bytes")
             }
