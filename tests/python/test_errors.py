@@ -377,3 +377,11 @@ def test_a_message_without_those_before_it_is_named() -> None:
     )
     with pytest.raises(walrow.DecodeError, match=text):
         list(walrow.read([insert]))
+
+
+def test_a_misspelled_side_table_lists_them() -> None:
+    with pytest.raises(
+        walrow.SchemaError, match=r"walrow's own are .*\.truncates"
+    ) as e:
+        list(walrow.read(ROWS.path, table="walrow.transaction"))
+    assert e.value.remedies == (walrow.errors.Remedy("missing_table", None, "ignore"),)

@@ -30,6 +30,10 @@ class _Xid(click.IntRange):
     name = "XID"
 
 
+class _Number(click.IntRange):
+    name = "number"
+
+
 @click.command()
 @source.files
 @source.framing
@@ -38,7 +42,7 @@ class _Xid(click.IntRange):
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=0),
+    type=_Number(min=0),
     metavar="N",
     help="Show only the first N frames.",
 )
