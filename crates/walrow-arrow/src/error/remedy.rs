@@ -152,7 +152,7 @@ impl fmt::Display for Remedy {
         match value {
             Some(value) => write!(f, "{option} = {value}")?,
             None if self.option == DecoderOption::Schema => {
-                f.write_str("a schema of all of them")?
+                return f.write_str("a schema of all of them");
             }
             None => write!(f, "another {option}")?,
         }
