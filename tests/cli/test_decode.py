@@ -552,7 +552,13 @@ def test_interrupt_leaves_no_file(
     out = tmp_path / "there"
     out.mkdir()
     target = f"{out}/{to}"
-    process = start("decode", "--table", "item", "--to", target, "-")
+
+    def heed() -> None:
+        # nohup ignores SIGHUP, and a shell SIGINT in the background.
+        signal.signal(sent, signal.SIG_DFL)
+
+    command = ("decode", "--table", "item", "--to", target, "-")
+    process = start(*command, preexec_fn=heed)
     # A large first block, so that rows are written, and then a wait for the next.
     process.stdin.write((data / "rows.text.wire").read_bytes() * 15000)
     process.stdin.flush()
