@@ -655,6 +655,10 @@ class ZstdDecompressor:
 class Rows:
     """Rows of one table in memory. Unlike a `Reader`, they can be read again."""
 
+    @property
+    def schema(self) -> Schema:
+        """The schema."""
+
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object:
         """Exports the schema, for Arrow consumers."""

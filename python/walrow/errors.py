@@ -62,7 +62,13 @@ class Remedy(NamedTuple):
     def __str__(self) -> str:
         """Writes the keyword argument."""
         if self.value is None:
-            return f"another {self.option}"
+            # A schema is an object, which only the source can give.
+            is_schema = self.option == "schema"
+            return (
+                "schema=walrow.schema(source, table)"
+                if is_schema
+                else f"another {self.option}"
+            )
         value = _literal(self.value)
         if self.key is None:
             return f"{self.option}={value}"

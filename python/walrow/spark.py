@@ -22,6 +22,7 @@ versions of the table.
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import walrow
+from walrow.conninfo import is_conninfo, without_credentials
 from walrow.errors import DecodeError, Error, OptionError, SchemaError
 from walrow.signatures import with_options
 from walrow.sources import Chunks
@@ -116,6 +118,7 @@ def schema(
     Raises:
         SchemaError: No source contains the table, or no type holds all values of a column.
     """
+    _require("pyarrow", "pyspark")
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
@@ -221,7 +224,7 @@ class _Decode:
                 row += 1
                 place = f"column {name}, row {row} of the task's input"
                 if paths is not None and paths[index].is_valid:
-                    place += f", path {paths[index]}"
+                    place += f", path {_shown(str(paths[index]))}"
                 if not value.is_valid:
                     text = (
                         f"NULL in {place}: each value must be a capture or the path of "
@@ -231,7 +234,7 @@ class _Decode:
                 if binary:
                     yield place, memoryview(value.as_buffer())
                 else:
-                    yield f"{place}, path {value}", str(value)
+                    yield f"{place}, path {_shown(str(value))}", str(value)
 
     def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
         """All batches of one capture."""
@@ -265,6 +268,11 @@ class _Decode:
             text = f"the value ends inside its first frame. {_NO_CAPTURE}"
             raise DecodeError(text, offset=size)
         yield from decoder.finish()
+
+
+def _shown(path: str) -> str:
+    """The path for errors, without credentials."""
+    return "(a connection string)" if is_conninfo(path) else without_credentials(path)
 
 
 def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:
@@ -330,12 +338,26 @@ def _compare(table: TableName, origin: tuple[str, str]) -> None:
         raise SchemaError(text, table=".".join(origin))
 
 
+def _require(*names: str) -> None:
+    """Imports packages that walrow.spark needs. Says how to install them."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            text = f"walrow.spark needs {name}: pip install 'walrow[spark]'"
+            raise ModuleNotFoundError(text, name=name) from None
+
+
 def _arrow_schema(schema: Any) -> pa.Schema:
     """Converts any schema to a pyarrow schema, which can be pickled."""
+    _require("pyarrow")
     import pyarrow as pa
 
     if hasattr(schema, "__arrow_c_schema__"):
         return _named_alike(pa.schema(schema))
+    _require("pyspark")
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 

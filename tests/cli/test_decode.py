@@ -389,8 +389,12 @@ def test_incomplete_capture_is_written_as_far_as_it_is_complete(
         [line] = found.stderr.decode().splitlines()
         assert line.startswith(f"walrow: {reason}; take only the complete transactions")
         assert " with --unfinished ignore (byte" in line
-        assert line.endswith(" of complete transactions were written")
-        assert f" {rows} row" in line
+        what = (
+            "1 row of complete transactions was"
+            if rows == 1
+            else (f"{rows} rows of complete transactions were")
+        )
+        assert line.endswith(f" {what} written")
         if to == "-":
             assert len(found.stdout.splitlines()) == rows
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == rows
@@ -456,11 +460,11 @@ def test_lost_subscripts_are_reported(data: Path, run: Any, record: str) -> None
     found = run("decode", "--unrepresentable", "null", path)
     assert found.returncode == 0
     lines = found.stderr.decode().splitlines()
-    warnings = [line for line in lines if "lost their subscripts" in line]
+    warnings = [line for line in lines if "lost subscripts" in line]
     assert [line.split(": ")[2:] for line in warnings] == [
         [f"public.shapes.{column}", warnings[0].split(": ")[3]] for column in "ab"
     ]
-    assert "1 arrays" in warnings[0]
+    assert "1 array " in warnings[0]
     if record == "text":
         found = run("decode", "--profile", "text", path)
         assert (found.returncode, found.stderr) == (0, b"")
@@ -486,7 +490,7 @@ def test_garbage_keeps_the_existing_file(
     assert found.returncode == 1
     lines = len(found.stdout.splitlines())
     assert lines == sum(b.num_rows for b in walrow.read(whole)) > 0
-    assert f"{lines} rows before the error were written" in found.stderr.decode()
+    assert f"{lines} rows were written before the error" in found.stderr.decode()
 
 
 def test_wrong_calls_are_usage_errors(data: Path, tmp_path: Path, run: Any) -> None:
@@ -538,7 +542,7 @@ def test_file_in_no_directory_is_one_line(data: Path, tmp_path: Path, run: Any) 
     assert "No such file or directory" in line
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("to", ["out.parquet", "out.arrow", "out.jsonl", "out/"])
 def test_interrupt_leaves_no_file(
     data: Path, tmp_path: Path, start: Any, to: str, sent: int
@@ -546,7 +550,13 @@ def test_interrupt_leaves_no_file(
     out = tmp_path / "there"
     out.mkdir()
     target = f"{out}/{to}"
-    process = start("decode", "--table", "item", "--to", target, "-")
+
+    def heed() -> None:
+        # nohup ignores SIGHUP, and a shell SIGINT in the background.
+        signal.signal(sent, signal.SIG_DFL)
+
+    command = ("decode", "--table", "item", "--to", target, "-")
+    process = start(*command, preexec_fn=heed)
     # A large first block, so that rows are written, and then a wait for the next.
     process.stdin.write((data / "rows.text.wire").read_bytes() * 15000)
     process.stdin.flush()
@@ -613,10 +623,12 @@ def test_stdout_on_a_full_disk_says_what_it_holds(
         assert "File too large" in line
         lines = log.read_bytes().count(b"\n")
         assert lines > 100
-        assert f"; {lines} rows before the error were written, and a part of" in line
+        assert f"; {lines} rows were written before the error, and a part of" in line
     found = run("decode", "--format", "json", "--to", "/dev/full", "-", input=large)
     assert found.returncode == 1
-    assert b"No space left on device; 0 rows before the error were" in found.stderr
+    assert (
+        b"No space left on device; 0 rows were written before the error" in found.stderr
+    )
 
 
 def test_a_type_that_parquet_lacks_names_column_and_option(
@@ -686,9 +698,7 @@ def test_missing_extra_says_what_to_install(data: Path, run: Any, missing: str) 
     assert found.returncode == 2
     text = found.stderr.decode()
     assert f"needs {missing}: pip install 'walrow[cli]'" in text
-    assert "Traceback" not in text
-    if missing != "pyarrow":
-        assert len(text.splitlines()) == 1
+    assert len(text.splitlines()) == 1
 
 
 @pytest.mark.parametrize("missing", ["pyarrow"])

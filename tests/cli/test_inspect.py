@@ -198,6 +198,26 @@ def test_a_missing_table_is_an_error_with_a_suggestion(data: Path, run: Any) -> 
     )
 
 
+def test_a_missing_transaction_is_an_error(data: Path, run: Any) -> None:
+    path = data / "rows.text.wire"
+    found = run("inspect", "--xid", 7, path)
+    assert found.returncode == 1
+    assert found.stderr == b"walrow: no transaction with XID 7 in the capture\n"
+    # The transaction is there, and so is the table, but not in it.
+    xids = [
+        each.message.fields["xid"]
+        for each in walrow.frames(path)
+        if each.message is not None and each.message.kind == "B"
+    ]
+    for xid in xids:
+        for table in ("item", "stock"):
+            found = run("inspect", "--table", table, "--xid", xid, path)
+            assert (found.returncode, found.stderr) == (0, b"")
+    found = run("inspect", "--xid", "abc", path)
+    assert found.returncode == 2
+    assert b"'abc' is not a valid XID" in found.stderr
+
+
 def test_a_transaction_is_shown_alone(data: Path, invoke: Callable[..., str]) -> None:
     path = data / "rows.text.wire"
     found = shown(invoke("inspect", "--xid", 1000, path))

@@ -9,7 +9,9 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,11 +21,10 @@ import pytest
 import streams
 import walrow
 from walrow.cli import source
-from walrow.cli.output import file_name, is_file_name
+from walrow.cli.output import Files, file_name, is_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 READERS: dict[str, Callable[[Any], pa.Table]] = {
     "parquet": pq.read_table,
@@ -135,7 +136,7 @@ def test_error_in_a_pipe_says_what_was_written(data: Path, run: Any) -> None:
     found = run("decode", "--format", "json", "--to", "/dev/stdout", "-", input=broken)
     assert found.returncode == 1
     count = len(found.stdout.splitlines())
-    assert f"{count} rows before the error were written" in found.stderr.decode()
+    assert f"{count} rows were written before the error" in found.stderr.decode()
     full = ("decode", "--format", "json", "--to", "/dev/full")
     found = run(*full, data / "rows.text.wire")
     assert found.returncode == 1
@@ -295,6 +296,90 @@ def test_new_output_directory_is_removed_after_an_error(
     kept.mkdir()
     assert run("decode", "--to", kept, "-", input=broken).returncode == 1
     assert list(tmp_path.rglob("*")) == [kept]
+
+
+def two_versions_and_a_table(start: Any, directory: Path) -> Any:
+    """Decodes three files, and waits until the first one is open."""
+    process = start("decode", "--to", f"{directory}/", "-")
+    begin, commit = streams.begin(), streams.commit()
+    versions = [
+        message
+        for columns in (["id"], ["id", "more"])
+        for message in (
+            streams.relation(
+                [streams.Column(name, 23) for name in columns], 16384, "a"
+            ),
+            streams.insert(["7"] * len(columns), 16384),
+        )
+    ]
+    other = streams.relation([streams.Column("id", 23)], 16385, "b")
+    changes = [*versions, other, streams.insert(["7"], 16385)]
+    process.stdin.write(streams.wired(begin, *changes, commit))
+    process.stdin.flush()
+    until = time.monotonic() + 30
+    while not (directory.is_dir() and list(directory.iterdir())):
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process
+
+
+def test_files_that_cannot_all_get_their_names_are_listed(
+    tmp_path: Path, start: Any
+) -> None:
+    directory = tmp_path / "out"
+    process = two_versions_and_a_table(start, directory)
+    taken = directory / "public.a.2.parquet"
+    taken.mkdir()
+    output, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert output == b""
+    assert said.decode() == (
+        f"walrow: {taken}: Is a directory; complete and in place: public.a.parquet; "
+        "the other files were removed\n"
+    )
+    assert sorted(directory.iterdir()) == [taken, directory / "public.a.parquet"]
+    assert pq.read_table(directory / "public.a.parquet")["id"].to_pylist() == [7]
+
+
+def test_no_name_means_nothing_written(tmp_path: Path, start: Any) -> None:
+    directory = tmp_path / "out"
+    process = two_versions_and_a_table(start, directory)
+    taken = directory / "public.a.parquet"
+    taken.mkdir()
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert said.decode() == (
+        f"walrow: {taken}: Is a directory; 3 rows decoded, nothing written\n"
+    )
+    assert list(directory.iterdir()) == [taken]
+
+
+def test_files_that_cannot_be_removed_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    files = Files()
+    for path in (first, second):
+        files.create(path, "json", None)
+    replace = Path.replace
+
+    def read_only(path: Path, *target: Path, **_: Any) -> None:
+        if target == (first,):
+            replace(path, *target)
+            return
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    # As if the file system became read-only after the first name.
+    monkeypatch.setattr(Path, "replace", read_only)
+    monkeypatch.setattr(Path, "unlink", read_only)
+    with pytest.raises(OSError, match=r"Read-only.*b\.jsonl"), files:
+        files.commit()
+    (left,) = set(tmp_path.iterdir()) - {first}
+    assert files.written() == (
+        "complete and in place: a.jsonl; incomplete files that could not be removed: "
+        f"{left.name}"
+    )
 
 
 class Named:

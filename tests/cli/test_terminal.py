@@ -197,10 +197,10 @@ def test_names_in_warnings(run: Any) -> None:
     stream = inserted(HOSTILE.encode(), TIMESTAMP, b"infinity")
     found = run("decode", "--unrepresentable", "null", "-", input=stream)
     [line] = said(found, 0)
-    assert f"warning: public.{SHOWN}.{SHOWN}: 1 values became null" in line
+    assert f"warning: public.{SHOWN}.{SHOWN}: 1 value became null" in line
     stream = inserted(HOSTILE.encode(), INTEGERS, b"[2:2]={1}")
     [line] = said(run("decode", "-", input=stream), 0)
-    assert f"warning: public.{SHOWN}.{SHOWN}: 1 arrays lost" in line
+    assert f"warning: public.{SHOWN}.{SHOWN}: 1 array lost" in line
 
 
 def test_server_texts_in_warnings(run: Any) -> None:
@@ -300,7 +300,7 @@ def test_quiet_has_no_progress_and_no_warnings(
     # The OID of a user-defined type, which only a catalog describes.
     capture, out = data / "types-user.text.wire", tmp_path / "out.jsonl"
     arguments = ("decode", capture, "--to", out)
-    assert "warning: types" in "".join(said(run(*arguments), 0))
+    assert "warning: unknown types" in "".join(said(run(*arguments), 0))
     assert said(run(*arguments, "--quiet"), 0) == []
     assert on_terminal(*arguments, "-q") == ""
     assert on_terminal("inspect", "-q", "--count", capture, stdout=False) == ""
@@ -352,3 +352,23 @@ def test_names_in_catalogs_and_what_servers_say(run: Any) -> None:
     assert r'database "no\x1b" does not exist' in line
     [line] = said(missing, 2)
     assert f"no publication {SHOWN} in" in line
+
+
+@pytest.mark.parametrize(
+    "conninfo",
+    ["hunter2", "dbname=x password=a hunter2", "postgresql://me:hunter2@[db/x"],
+)
+def test_a_wrong_connection_string_is_not_shown(conninfo: str, run: Any) -> None:
+    pytest.importorskip("psycopg")
+    [line] = said(run("catalog", conninfo), 2)
+    assert "not a connection string" in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize(
+    "to", ["postgresql://me:hunter2@db/x", "https://me:hunter2@db/x.parquet"]
+)
+def test_outputs_are_local_files(data: Path, run: Any, to: str) -> None:
+    [line] = said(run("decode", data / "rows.text.wire", "--to", to), 2)
+    assert "only local files" in line
+    assert "hunter2" not in line

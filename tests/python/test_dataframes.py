@@ -11,6 +11,7 @@ import pytest
 
 import walrow
 from captures import capture, captures
+from streams import Column, wire
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -325,3 +326,34 @@ def test_misspelled_options_suggest_the_right_one(wrong: str) -> None:
         TypeError, match=f"{wrong} is not an option; did you mean {right}"
     ):
         walrow.read(ROWS, **options)
+
+
+def test_columns_that_a_library_cannot_hold_are_named() -> None:
+    def read(**options: Any) -> Any:
+        data = wire([Column("id", 23), Column("i", 1186)], [["1", "1 day"]])
+        return walrow.read(data, metadata=(), **options)
+
+    for source in (read(), read(table="t"), next(read())):
+        with pytest.raises(walrow.SchemaError, match=r"public\.t\.i: polars") as caught:
+            source.to_polars()
+        assert (caught.value.table, caught.value.column) == ("public.t", "i")
+        for remedy in caught.value.remedies:
+            assert read(table="t", **remedy.options()).to_polars().height == 1
+
+
+@pytest.mark.parametrize(
+    ("oid", "value"),
+    [(2951, "{00112233-4455-6677-8899-aabbccddeeff}"), (1082, "0044-03-15 BC")],
+)
+def test_values_that_numpy_cannot_hold_are_named(oid: int, value: str) -> None:
+    data = wire([Column("id", 23), Column("v", oid)], [["1", value]])
+    reader = walrow.read(data, table="t", metadata=())
+    with pytest.raises(walrow.SchemaError, match=r"public\.t\.v: NumPy") as caught:
+        reader.to_pandas(dtype_backend="numpy")
+    error = caught.value
+    assert (error.table, error.column) == ("public.t", "v")
+    assert 'dtype_backend="pyarrow"' in error.reason
+    assert value not in str(error)
+    (remedy,) = error.remedies
+    reader = walrow.read(data, table="t", metadata=(), **remedy.options())
+    assert len(reader.to_pandas(dtype_backend="numpy")) == 1

@@ -154,6 +154,7 @@ def test_unrepresentable_error_has_a_remedy(name: str) -> None:
         (walrow.errors.Remedy("message_limit", None, 7), "message_limit=7"),
         (walrow.errors.Remedy("metadata", None, ("xid", "seq")), None),
         (walrow.errors.Remedy("metadata_prefix"), "another metadata_prefix"),
+        (walrow.errors.Remedy("schema"), "schema=walrow.schema(source, table)"),
     ],
 )
 def test_a_remedy_prints_as_the_arguments_that_it_is(
@@ -302,3 +303,85 @@ def test_catalogs_are_values() -> None:
     assert pickle.loads(pickle.dumps(catalog)) == catalog
     assert copy.deepcopy(catalog) == catalog
     assert walrow.Catalog().tables() == []
+
+
+def messages(data: bytes) -> list[bytes]:
+    return [it.to_bytes()[30:] for it in walrow.frames(data) if it.message is not None]
+
+
+@pytest.mark.parametrize(
+    ("framing", "chunks"),
+    [
+        ("wire", [b"".join(it + b"\n" for it in messages(ROWS.data))]),
+        ("recvlogical", [ROWS.data]),
+        ("copydata", messages(ROWS.data)),
+        ("message", [it.to_bytes()[5:] for it in walrow.frames(ROWS.data)]),
+    ],
+)
+def test_bytes_that_begin_with_another_framing_name_the_option(
+    framing: Any, chunks: list[bytes]
+) -> None:
+    decoder = walrow.Decoder(framing=framing)
+    for read in (walrow.read(chunks, framing=framing), decoder.feed(chunks[0])):
+        with pytest.raises(
+            walrow.DecodeError, match="choose another framing"
+        ) as caught:
+            next(read)
+        assert caught.value.remedies == (walrow.errors.Remedy("framing"),)
+
+
+def test_a_later_byte_has_no_other_framing() -> None:
+    data, _, _ = broken(ROWS.data, "I", 0, 0x18)
+    with pytest.raises(walrow.DecodeError, match="kind") as caught:
+        list(walrow.read(data))
+    assert caught.value.remedies == ()
+
+
+def test_changed_columns_name_the_schema_of_all_versions() -> None:
+    path = capture("alter-columns").path
+    table = next(iter(walrow.read(path))).table
+    text = r"columns changed; read all versions with schema=walrow\.schema\("
+    with pytest.raises(walrow.SchemaError, match=text) as caught:
+        list(walrow.read(path, table=table))
+    assert caught.value.table == table
+    (remedy,) = caught.value.remedies
+    assert remedy == walrow.errors.Remedy("schema")
+    assert list(walrow.read(path, table=table, schema=walrow.schema(path, table)))
+
+
+def test_errors_of_arrow_streams_name_the_options_of_python() -> None:
+    reader = walrow.read(ROWS.data[:-60], table="public.item")
+    with pytest.raises(pa.ArrowInvalid, match=r'UnfinishedError.*unfinished="ignore"'):
+        pa.table(reader)
+
+
+def test_a_path_in_place_of_a_catalog_names_from_file() -> None:
+    with pytest.raises(walrow.OptionError, match=r"Catalog\.from_file"):
+        walrow.Catalog("shop.json")
+    with pytest.raises(walrow.OptionError, match="EOF") as caught:
+        walrow.Catalog("{")
+    assert "from_file" not in str(caught.value)
+
+
+def test_a_schema_needs_a_table() -> None:
+    for options in ({}, {"table": None}, {"envelope": False}):
+        with pytest.raises(walrow.OptionError, match="choose the table"):
+            walrow.schema(ROWS.path, **options)
+    assert walrow.schema(ROWS.path, envelope=True)
+
+
+def test_a_message_without_those_before_it_is_named() -> None:
+    insert = next(it for it in messages(ROWS.data) if it.startswith(b"I"))
+    text = (
+        "Insert outside a transaction: the stream must begin between two transactions"
+    )
+    with pytest.raises(walrow.DecodeError, match=text):
+        list(walrow.read([insert]))
+
+
+def test_a_misspelled_side_table_lists_them() -> None:
+    with pytest.raises(
+        walrow.SchemaError, match=r"walrow's own are .*\.truncates"
+    ) as e:
+        list(walrow.read(ROWS.path, table="walrow.transaction"))
+    assert e.value.remedies == (walrow.errors.Remedy("missing_table", None, "ignore"),)

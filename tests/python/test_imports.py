@@ -80,6 +80,26 @@ except walrow.OptionError as error:
     assert "pip install fsspec" in run(code)
 
 
+@pytest.mark.parametrize("name", ["pyarrow", "pyspark"])
+def test_spark_without_its_packages_says_what_to_install(name: str) -> None:
+    code = f"""
+import sys
+sys.modules[{name!r}] = None
+import walrow.spark
+capture = {str(capture("rows").path)!r}
+for call in (
+    lambda: walrow.spark.schema(capture, "public.item"),
+    lambda: walrow.spark.decode(table="public.item", schema=object()),
+):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        print(error, error.name)
+"""
+    text = f"walrow.spark needs {name}: pip install 'walrow[spark]' {name}"
+    assert run(code).splitlines() == [text, text]
+
+
 def test_public_names_are_there_and_documented() -> None:
     assert walrow.__version__.count(".") == 2
     for name in walrow.__all__:

@@ -231,6 +231,37 @@ def test_unknown_bytes_are_an_error_of_the_protocol() -> None:
             list(walrow.read(data))
 
 
+def test_unknown_formats_name_the_file_and_pgoutput(tmp_path: Path) -> None:
+    path = tmp_path / "logo.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(300))
+    with pytest.raises(walrow.DecodeError, match=r"no known.*0x89.*pgoutput") as caught:
+        list(walrow.read(path))
+    assert str(path) in str(caught.value)
+    error = caught.value
+    assert (error.offset, error.message, error.field) == (0, "frame", "type byte")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"BEGIN 740", "test_decoding"),
+        (b"table public.t: INSERT: secret[text]:'hunter2'", "test_decoding"),
+        (b'{"change":[{"secret":"hunter2"}]}', "wal2json"),
+    ],
+)
+def test_streams_of_other_plugins_are_named(data: bytes, text: str) -> None:
+    payload = b"w" + bytes(24) + data
+    keepalive = streams.backend(b"d", b"k" + bytes(17))
+    for source, offset in (
+        (keepalive + streams.backend(b"d", payload), len(keepalive) + 30),
+        ([payload], 25),
+    ):
+        with pytest.raises(walrow.DecodeError, match=f"{text}.*pgoutput") as caught:
+            list(walrow.read(source))
+        assert caught.value.offset == offset
+        assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize("capture", captures("text", "binary"), ids=str)
 def test_recognised_framings_give_the_same_batches(capture: Capture) -> None:
     def rows(source: Any, **options: Any) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -419,3 +420,25 @@ def test_other_formats_are_named(rows: bytes, tmp_path: Path) -> None:
     with pytest.raises(walrow.OptionError, match="connection string") as refused:
         run(decode, secret)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "postgresql://me:hunter2@db/shop",
+        "host=db password=hunter2",
+        "https://me:hunter2@localhost:1/a.wire?signature=hunter2",
+    ],
+)
+def test_errors_never_show_credentials_of_a_path(path: str, rows: bytes) -> None:
+    function = walrow.spark.decode(table=ITEM)
+    broken = rows + b"x"
+    for batch in (
+        pa.record_batch({"path": pa.array([path])}),
+        pa.record_batch({"path": pa.array([path]), "content": pa.array([broken])}),
+    ):
+        with pytest.raises(walrow.Error) as caught:
+            list(function(iter([batch])))
+        said = "".join(traceback.format_exception(caught.value))
+        assert "task's input, path " in said
+        assert "hunter2" not in said

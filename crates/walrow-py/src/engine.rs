@@ -152,7 +152,10 @@ const SHUTDOWN: &str = "the interpreter is shutting down";
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Walrow(error) => error.fmt(f),
+            // With the names that options have in Python.
+            Self::Walrow(error) => {
+                Python::try_attach(|_| errors::raise(error).fmt(f)).unwrap_or_else(|| error.fmt(f))
+            }
             Self::Python(error) => Python::try_attach(|py| {
                 let error = PyErr::from_value(error.bind(py).clone().into_any());
                 error.fmt(f)

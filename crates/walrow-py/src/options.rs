@@ -276,22 +276,35 @@ fn policy(value: &Bound<'_, PyAny>) -> PyResult<OnUnrepresentable> {
 }
 
 fn columns(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    names(value, "columns")
+}
+
+/// A sequence of names.
+fn names(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<String>> {
+    let wrong = |what: &str| {
+        PyTypeError::new_err(format!("{option} must be a sequence of names, not {what}"))
+    };
     if value.is_instance_of::<PyString>() {
-        let text = "columns must be a sequence of names, not one string";
-        return Err(PyTypeError::new_err(text));
+        return Err(wrong("one string"));
     }
-    let names = value.try_iter()?.map(|name| name?.extract());
-    names.collect()
+    let type_of = |value: &Bound<'_, PyAny>| PyResult::Ok(value.get_type().name()?.to_string());
+    let Ok(items) = value.try_iter() else {
+        return Err(wrong(&type_of(value)?));
+    };
+    items
+        .map(|item| {
+            let item = item?;
+            match item.extract() {
+                Ok(name) => Ok(name),
+                Err(_) => Err(wrong(&format!("of {}", type_of(&item)?))),
+            }
+        })
+        .collect()
 }
 
 fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColumn>> {
-    if value.is_instance_of::<PyString>() {
-        let text = "metadata must be a sequence of names, not one string";
-        return Err(PyTypeError::new_err(text));
-    }
     let mut columns = Vec::new();
-    for name in value.try_iter()? {
-        let name: String = name?.extract()?;
+    for name in names(value, "metadata")? {
         let bare = name.strip_prefix(prefix).unwrap_or(&name);
         let column = MetadataColumn::from_name(bare).or_else(|| MetadataColumn::from_name(&name));
         columns.push(column.ok_or_else(|| {
@@ -304,13 +317,8 @@ fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColu
 }
 
 fn side_tables(value: &Bound<'_, PyAny>) -> PyResult<Vec<SideTable>> {
-    if value.is_instance_of::<PyString>() {
-        let text = "side_tables must be a sequence of names, not one string";
-        return Err(PyTypeError::new_err(text));
-    }
     let mut tables = Vec::new();
-    for name in value.try_iter()? {
-        let name: String = name?.extract()?;
+    for name in names(value, "side_tables")? {
         tables.push(SideTable::from_name(&name).ok_or_else(|| {
             let known = SideTable::ALL.map(SideTable::name).join(", ");
             let text = format!("no side table {name:?}, only {known}");
@@ -376,16 +384,26 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
         .map_err(|_| PyTypeError::new_err(format!("{name} must be an integer")))
 }
 
-/// Reads the LSN of an option or a tuple: an `Lsn`, another integer, or a text.
 /// An LSN, or a time with a time zone.
 fn end(value: &Bound<'_, PyAny>) -> PyResult<End> {
     let datetime = value.py().import("datetime")?;
     let class = datetime.getattr("datetime")?;
     if !value.is_instance(&class)? {
-        return Ok(End::Lsn(read_lsn(value, "end")?));
+        let py = value.py();
+        return read_lsn(value, "end").map(End::Lsn).map_err(|error| {
+            let text =
+                "end must be an LSN, such as \"16/B374D848\", or a datetime with a time zone";
+            if error.is_instance_of::<PyTypeError>(py) {
+                PyTypeError::new_err(text)
+            } else if value.is_instance_of::<PyString>() {
+                errors::option_error(py, text)
+            } else {
+                error
+            }
+        });
     }
     if value.getattr("tzinfo")?.is_none() {
-        let text = "end: the time has no time zone, such as datetime.UTC";
+        let text = "end: the time needs a time zone: datetime.now(UTC), or .replace(tzinfo=UTC)";
         return Err(errors::option_error(value.py(), text));
     }
     let utc = datetime.getattr("UTC")?;
@@ -395,6 +413,7 @@ fn end(value: &Bound<'_, PyAny>) -> PyResult<End> {
     Ok(End::Time(Timestamp(micros)))
 }
 
+/// Reads the LSN of an option or a tuple: an `Lsn`, another integer, or a text.
 pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
     let wrong_type = || {
         PyTypeError::new_err(format!(

@@ -12,7 +12,14 @@ import walrow
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
 from walrow.cli.terminal import count, say
-from walrow.errors import Error, ReplicationError, SchemaError, UnfinishedError
+from walrow.conninfo import is_conninfo
+from walrow.errors import (
+    Error,
+    OptionError,
+    ReplicationError,
+    SchemaError,
+    UnfinishedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -113,14 +120,18 @@ def decode(
     JSON lines contain all tables: each row has its table's name under _table. Numbers
     that JSON cannot hold are strings. Bytes are strings of \x and hexadecimal digits.
 
-    Files get their names when they are complete. An error leaves no new files, and
-    existing files do not change. OUT must not be an input file. DIR/ must not contain
+    Files get their names when all are complete. An error leaves no new files, and existing
+    files do not change; if only some files got their names, the error lists them. OUT must not be an input file. DIR/ must not contain
     files of an earlier run. Pipes and devices are written immediately.
 
     Exit codes: 0 if the capture is complete; 1 for an error; 2 for a usage error; 3 if
     the capture ends inside a frame or a transaction, and 4 if the server ended it with an
-    error: all complete transactions are then written. 130 and 143 after a signal.
+    error: all complete transactions are then written. 129, 130 and 143 after a signal.
     """
+    if "://" in to or is_conninfo(to):
+        # It may contain a password.
+        text = "--to is a URL or a connection string, but takes only local files"
+        raise click.UsageError(text)
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
     from walrow.cli.output import GROUP_ROWS
@@ -270,7 +281,8 @@ class _Counted:
 
     def written_rows(self, which: str) -> str:
         """Says that all rows were written."""
-        return f"{count(self.rows, 'row')} {which} were written"
+        were = "was" if self.rows == 1 else "were"
+        return f"{count(self.rows, 'row')} {which} {were} written"
 
     def explain(self, error: Exception) -> None:
         """Adds to an error what it leaves on disk."""
@@ -304,21 +316,23 @@ def _warn(reader: walrow.Reader, options: Options, *, truncated: bool) -> None:
         )
     if number := reader.repeated_transactions:
         warnings.append(
-            f"{number} transactions came again after pg_recvlogical reconnected, and were skipped"
+            f"{count(number, 'transaction')} came again after pg_recvlogical reconnected, and "
+            f"{'was' if number == 1 else 'were'} skipped"
         )
     if reader.unresolved_types and options["profile"] != "text":
         oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(
-            f"types {oids} are unknown and were read as text; use --catalog to define them"
+            f"unknown types, read as text: OID {oids}; use --catalog to define them"
         )
     warnings.extend(
-        f"{column}: {count} values became null because the column's type cannot hold them"
-        for column, count in reader.nulled.items()
+        f"{column}: {count(number, 'value')} became null because the column's type cannot hold "
+        f"{'it' if number == 1 else 'them'}"
+        for column, number in reader.nulled.items()
     )
     warnings.extend(
-        f"{column}: {count} arrays lost their subscripts, which do not start at 1; "
+        f"{column}: {count(number, 'array')} lost subscripts that do not start at 1; "
         "--profile text keeps them"
-        for column, count in reader.dropped_lower_bounds.items()
+        for column, number in reader.dropped_lower_bounds.items()
     )
     for warning in warnings:
         say(f"walrow: warning: {warning}")
@@ -345,8 +359,8 @@ def _require_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        text = "walrow decode needs pyarrow: pip install 'walrow[cli]'"
-        raise click.UsageError(text) from None
+        text = "decode needs pyarrow: pip install 'walrow[cli]'"
+        raise OptionError(text) from None
 
 
 def _is_directory(to: str) -> bool:

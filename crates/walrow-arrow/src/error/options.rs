@@ -144,7 +144,7 @@ impl fmt::Display for OptionsError {
                 "a side table that is chosen with table cannot be combined with side_tables or an \
                  envelope"
             }
-            Self::SchemaWithoutTable => "a schema needs a table: choose one",
+            Self::SchemaWithoutTable => "a schema needs one table: choose it with table",
             Self::SparkSentinel => {
                 "the spark profile does not support unrepresentable \"sentinel\", because Spark has no \
                  infinite dates; choose \"null\" or a string type"

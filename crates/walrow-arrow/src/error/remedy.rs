@@ -18,6 +18,8 @@ pub enum DecoderOption {
     BatchRows,
     /// [`crate::DecoderBuilder::with_columns`].
     Columns,
+    /// [`crate::DecoderBuilder::with_framing`].
+    Framing,
     /// [`crate::DecoderBuilder::with_late_start`].
     LateStart,
     /// [`crate::DecoderBuilder::with_message_limit`].
@@ -30,6 +32,8 @@ pub enum DecoderOption {
     MissingTable,
     /// [`crate::DecoderBuilder::with_profile`].
     Profile,
+    /// [`crate::DecoderBuilder::with_schema`]. [`crate::SchemaUnion`] makes one of all versions.
+    Schema,
     /// [`crate::DecoderBuilder::with_session`].
     Session,
     /// [`crate::DecoderBuilder::with_side_tables`].
@@ -55,12 +59,14 @@ impl DecoderOption {
             Self::BatchMemory => "batch_memory",
             Self::BatchRows => "batch_rows",
             Self::Columns => "columns",
+            Self::Framing => "framing",
             Self::LateStart => "late_start",
             Self::MessageLimit => "message_limit",
             Self::Metadata => "metadata",
             Self::MetadataPrefix => "metadata_prefix",
             Self::MissingTable => "missing_table",
             Self::Profile => "profile",
+            Self::Schema => "schema",
             Self::Session => "session",
             Self::SideTables => "side_tables",
             Self::Spool => "spool",
@@ -145,6 +151,9 @@ impl fmt::Display for Remedy {
         let option = option.name();
         match value {
             Some(value) => write!(f, "{option} = {value}")?,
+            None if self.option == DecoderOption::Schema => {
+                return f.write_str("a schema of all of them");
+            }
             None => write!(f, "another {option}")?,
         }
         match key {
@@ -212,6 +221,7 @@ mod tests {
                 RemedyValue::Names(vec!["xid", "seq"]),
             ),
             Remedy::another(DecoderOption::Spool),
+            Remedy::another(DecoderOption::Schema),
         ]
         .map(|remedy| remedy.to_string());
         assert_eq!(
@@ -223,6 +233,7 @@ mod tests {
                 "message_limit = 5",
                 "metadata = [xid, seq]",
                 "another spool",
+                "a schema of all of them",
             ]
         );
     }

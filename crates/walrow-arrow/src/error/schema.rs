@@ -2,6 +2,7 @@
 
 use crate::arrow_type::ArrowTypeName;
 use crate::error::remedy::DecoderOption;
+use crate::table_name::SideTable;
 use arrow_schema::DataType;
 use std::fmt;
 
@@ -113,6 +114,10 @@ impl fmt::Display for SchemaError {
         f.write_str(match self {
             Self::NotInStream { table, suggestions } => {
                 write!(f, "no table {table} in the stream")?;
+                if suggestions.is_empty() && table.starts_with("walrow.") {
+                    let names = SideTable::ALL.map(|side| format!("walrow.{}", side.name()));
+                    write!(f, "; walrow's own are {}", names.join(", "))?;
+                }
                 return write_suggestions(f, suggestions);
             }
             Self::NoColumn {
@@ -162,9 +167,7 @@ impl fmt::Display for SchemaError {
                      tables, with side_tables"
                 );
             }
-            Self::ColumnsChanged => {
-                "the table's columns changed; give a schema for all versions, or read all tables"
-            }
+            Self::ColumnsChanged => "the table's columns changed",
             Self::MetadataName => {
                 "the table has a column with the same name as this metadata column"
             }
