@@ -59,6 +59,14 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             All batches then have one schema, and the reader is an Arrow stream. Other
             stream contents are tables too: `"walrow.transactions"`,
             `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.
+        tables: Several tables, each as in `table`: `["orders", ("public", "items")]`. Their
+            batches come as without it, each with the columns of its table's version, and
+            rows of other tables are skipped. So the reader is not an Arrow stream, but
+            `to_pandas` and the like return a dictionary by table, also for a list of
+            one. A table that two of the names match is read once. An empty list, a name
+            that is in it twice, a side table (see `side_tables`), and `table` or
+            `schema` beside it are an `OptionError`. A pair in a list is a schema and a
+            name, but `tables=("a", "b")` are two tables.
         schema: With `table`, any Arrow schema. Every version of the table is projected
             onto it, by column name. Columns that a version lacks are null and listed in
             `_unsent`. Columns that the schema lacks are a `SchemaError`, unless `columns`
@@ -107,7 +115,7 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             take together. Beyond it, the fullest batch is returned.
         side_tables: Side tables whose batches are returned with the others:
             `["transactions", "messages"]`. The reader is then not an Arrow stream.
-        envelope: Returns all tables, or the chosen table, under one schema:
+        envelope: Returns all tables, or the chosen ones, under one schema:
             `schema_name`, `table_name`, `key` and `data` as maps of column names to
             PostgreSQL's own text, then the metadata columns. The reader is then an
             Arrow stream.
@@ -127,8 +135,9 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             that the server ended with an error: `"error"`, raised after the batches of
             all complete transactions, or `"ignore"`. Transactions that are streamed or
             prepared and not committed do not count: see `Reader.open_transactions`.
-        missing_table: The policy for a chosen table that the source does not contain:
-            `"error"`, or `"ignore"` for no rows. With `start`, it may always be missing.
+        missing_table: The policy for chosen tables that the source does not contain:
+            `"error"`, which names all of them, or `"ignore"` for no rows. With `start`
+            or `end`, they may always be missing.
         spool_memory: The number of bytes of memory that all open and prepared
             transactions take together. Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the system's directory

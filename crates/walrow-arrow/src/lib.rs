@@ -35,8 +35,8 @@ pub use batch::Batch;
 pub use builder::DecoderBuilder;
 pub use decoder::{Decoder, OpenTransaction};
 pub use error::{
-    Conversion, DecoderOption, Error, ErrorKind, OptionsError, Reason, Remedy, RemedyValue,
-    SchemaError, TypeLimit,
+    Conversion, DecoderOption, Error, ErrorKind, MissingTable, OptionsError, Reason, Remedy,
+    RemedyValue, SchemaError, TypeLimit,
 };
 pub use metadata::MetadataColumn;
 pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable};

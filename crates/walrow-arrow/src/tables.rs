@@ -12,7 +12,6 @@ use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
 use crate::table::{NewRow, Refused};
-use crate::table_name::TableName;
 use crate::versions::{Slot, Versions};
 use arrow_schema::SchemaRef;
 use std::collections::{BTreeSet, VecDeque};
@@ -104,7 +103,7 @@ impl Tables {
         }
     }
 
-    /// Ends the stream, which described these relations: checks that it has the selected table,
+    /// Ends the stream, which described these relations: checks that it has the selected tables,
     /// and that the keys of options match something.
     pub(crate) fn check_names<'a>(
         &mut self,
@@ -115,13 +114,15 @@ impl Tables {
         for relation in relations {
             self.keys.see(relation);
         }
-        match self.missing() {
-            Some(_) if self.may_lack_table => Ok(()),
-            Some(name) => Err(self.keys.missing(name)),
-            // The part may have no changes of a table that a key names.
-            None if self.is_part => Ok(()),
-            None => self.keys.check(),
+        let missing: Vec<_> = self.selection.missing().collect();
+        if !missing.is_empty() && !self.may_lack_table {
+            return Err(self.keys.missing(&missing));
         }
+        // A part of the stream may have no changes of a table that a key names.
+        if !missing.is_empty() || self.is_part {
+            return Ok(());
+        }
+        self.keys.check()
     }
 
     /// Takes the next finished batch, or the error of a due batch that cannot be finished.
@@ -622,20 +623,14 @@ impl Tables {
             .or_else(|| self.selection.schema())
     }
 
-    /// The selected table, if it has not appeared.
-    fn missing(&self) -> Option<&TableName> {
-        self.selection.missing()
-    }
-
-    /// Finds the selected table, if it has no rows, among the relations that the stream described.
+    /// Finds the selected tables that have no rows among the relations that the stream described.
     fn describe(&mut self, relations: &[&Arc<Relation>]) -> Result<(), Error> {
-        let Some(name) = self.missing().cloned() else {
-            return Ok(());
+        let missing: Vec<_> = self.selection.missing().collect();
+        let is_missing = |it: &&&Arc<Relation>| {
+            let mut missing = missing.iter();
+            missing.any(|name| name.matches(it.oid, &it.namespace, &it.name))
         };
-        let named = relations
-            .iter()
-            .filter(|it| name.matches(it.oid, &it.namespace, &it.name));
-        let mut named: Vec<_> = named.collect();
+        let mut named: Vec<_> = relations.iter().filter(is_missing).collect();
         named.sort_unstable_by_key(|relation| relation.version);
         for relation in named {
             self.open(relation)?;

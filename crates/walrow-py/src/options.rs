@@ -42,6 +42,7 @@ impl Default {
 /// types, and [`Options::set`] reads them.
 const OPTIONS: &[(&str, Default)] = &[
     ("table", Default::None),
+    ("tables", Default::None),
     ("schema", Default::None),
     ("columns", Default::None),
     ("framing", Default::None),
@@ -117,13 +118,14 @@ impl Options {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "table" | "schema" | "columns" | "framing" | "types" | "catalog" | "session"
-            | "metadata" | "start" | "end" | "spool_directory" | "message_limit"
+            "table" | "tables" | "schema" | "columns" | "framing" | "types" | "catalog"
+            | "session" | "metadata" | "start" | "end" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
             }
-            "table" => builder.with_table(table(value)?),
+            "table" => builder.with_table(table(value, name)?),
+            "tables" => builder.with_tables(tables(value, name)?),
             "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
             "columns" => builder.with_columns(columns(value)?),
             "framing" => {
@@ -230,20 +232,35 @@ pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
     })
 }
 
-pub(crate) fn table(value: &Bound<'_, PyAny>) -> PyResult<TableName> {
+fn table(value: &Bound<'_, PyAny>, option: &str) -> PyResult<TableName> {
     if let Ok(name) = value.extract::<String>() {
         return Ok(TableName::Text(name));
     }
     if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
         let oid: Result<u32, _> = value.extract();
-        let no_oid = |_| errors::option_error(value.py(), "table: an OID has 32 bits");
+        let text = format!("{option}: an OID has 32 bits");
+        let no_oid = |_| errors::option_error(value.py(), &text);
         return oid.map(TableName::Oid).map_err(no_oid);
     }
     let pair: Result<(String, String), _> = value.extract();
     pair.map(|(schema, name)| TableName::Qualified(schema, name))
         .map_err(|_| {
-            PyTypeError::new_err("table must be a name, a pair of schema and name, or an OID")
+            let one = match option {
+                "tables" => "tables must be a sequence: each",
+                option => option,
+            };
+            let text = format!("{one} must be a name, a pair of schema and name, or an OID");
+            PyTypeError::new_err(text)
         })
+}
+
+fn tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<TableName>> {
+    if value.is_instance_of::<PyString>() || value.is_instance_of::<PyInt>() {
+        let text = "tables must be a sequence of tables, not one; for one, use table";
+        return Err(PyTypeError::new_err(text));
+    }
+    let names = value.try_iter()?;
+    names.map(|name| table(&name?, option)).collect()
 }
 
 fn unrepresentable(

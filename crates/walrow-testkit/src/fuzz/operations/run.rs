@@ -190,7 +190,7 @@ const fn size(byte: u8) -> usize {
 /// Where a session begins at which another decoder continues. Past the end if there is none.
 fn session(options: &Options, choice: u8, stream: &[u8]) -> usize {
     // The selected table and the start are not passed to the next decoder.
-    let can = options.table.is_none() && options.reference.start.is_none();
+    let can = options.tables.is_empty() && options.reference.start.is_none();
     let mut found = Vec::new();
     let mut at = 0;
     while let Ok(Some((frame, size))) = Frame::parse(&stream[at..]) {
