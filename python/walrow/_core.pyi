@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
 from walrow.lsn import Lsn
 from walrow.typing import Buffer, Framing, Options
+from walrow.unresolved import UnresolvedType
 
 __all__ = [
     "OPTIONS",
@@ -284,20 +285,25 @@ class Decoder:
         """
 
     @property
-    def unresolved_types(self) -> list[int]:
-        """OIDs of unknown types, neither built in nor in the catalog; values are text.
+    def unresolved_types(self) -> list[UnresolvedType]:
+        """The unknown types, neither built in nor in the catalog, and their columns.
 
         These are the types of columns, and the types inside an array, a composite type,
-        a domain or a range in the catalog.
+        a domain or a range in the catalog. Their values are text. The list is sorted, and
+        has at most 10,000 types.
         """
 
     @property
     def nulled(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all returned batches."""
+        """As in `Batch`, by `schema.table.column`, over all returned batches.
+
+        If the batches have several tables of one name, such as one that was dropped and
+        created again, their keys have the OID: `public.orders (OID 16400).total`.
+        """
 
     @property
     def dropped_lower_bounds(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all returned batches."""
+        """As in `Batch`, by column over all returned batches, with the keys of `nulled`."""
 
 @final
 class Reader:
@@ -384,20 +390,25 @@ class Reader:
         """
 
     @property
-    def unresolved_types(self) -> list[int]:
-        """OIDs of unknown types, neither built in nor in the catalog; values are text.
+    def unresolved_types(self) -> list[UnresolvedType]:
+        """The unknown types, neither built in nor in the catalog, and their columns.
 
         These are the types of columns, and the types inside an array, a composite type,
-        a domain or a range in the catalog.
+        a domain or a range in the catalog. Their values are text. The list is sorted, and
+        has at most 10,000 types.
         """
 
     @property
     def nulled(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all returned batches."""
+        """As in `Batch`, by `schema.table.column`, over all returned batches.
+
+        If the batches have several tables of one name, such as one that was dropped and
+        created again, their keys have the OID: `public.orders (OID 16400).total`.
+        """
 
     @property
     def dropped_lower_bounds(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all returned batches."""
+        """As in `Batch`, by column over all returned batches, with the keys of `nulled`."""
 
     def to_pyarrow(self) -> Any:
         """Reads all rows into a `pyarrow.Table`.

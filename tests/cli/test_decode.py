@@ -753,3 +753,17 @@ def test_several_tables_are_chosen_one_by_one(
     assert not (tmp_path / "x.parquet").exists()
     more = ("--table", "gone", "--missing-table", "ignore")
     assert run(*both, *more, path).stdout == run("decode", path).stdout
+
+
+def test_unknown_types_name_their_columns(data: Path, run: Any) -> None:
+    path = data / "types-user.text.wire"
+    reader = walrow.read(path)
+    list(reader)
+    [one, *others] = reader.unresolved_types
+    found = run("decode", path)
+    assert found.returncode == 0
+    text = found.stderr.decode()
+    assert f"read as text: {one.table}.{one.column} (type {one.type_oid}), " in text
+    assert f", {len(others) - 4} more; use --catalog" in text
+    for quiet in (("--profile", "text"), ("--quiet",)):
+        assert run("decode", *quiet, path).stderr == b""

@@ -5,10 +5,11 @@ use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::Tables;
+use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
 use walrow_stream::{Assembler, Encoding, Event, Prepared};
-use walrow_wire::{Framing, Lsn, Oid, Xid};
+use walrow_wire::{Framing, Lsn, Xid};
 
 /// Converts a stream to record batches of its committed rows. Each batch has rows of one version of
 /// one table.
@@ -495,10 +496,11 @@ impl Decoder {
         self.tables.schema()
     }
 
-    /// The OIDs of unknown types, neither built in nor in the catalog: of columns, and inside types
-    /// of the catalog. Their values are text unless the options choose another type.
-    pub fn unresolved_types(&self) -> impl Iterator<Item = Oid> + '_ {
-        self.tables.unresolved.iter().copied()
+    /// The unknown types, neither built in nor in the catalog, and their columns, sorted: types of
+    /// columns, and types inside types of the catalog. Their values are text unless the options
+    /// choose another type. At most 10,000 are listed.
+    pub fn unresolved_types(&self) -> impl Iterator<Item = &UnresolvedType> {
+        self.tables.unresolved.iter()
     }
 
     /// The SQLSTATE of the error with which the server ended the stream. `None` once the next

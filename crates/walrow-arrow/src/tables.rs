@@ -12,12 +12,13 @@ use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
 use crate::table::{NewRow, Refused};
+use crate::unresolved::UnresolvedTypes;
 use crate::versions::{Slot, Versions};
 use arrow_schema::SchemaRef;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use walrow_stream::{Change, Message, Relation, RowChange, Transaction, Truncate, Unread};
-use walrow_wire::{Lsn, Oid};
+use walrow_wire::Lsn;
 
 /// All tables' batches under construction.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub(crate) struct Tables {
     beside: usize,
     /// The current TRUNCATE, while it has tables left.
     truncating: Option<Truncating>,
-    pub(crate) unresolved: BTreeSet<Oid>,
+    pub(crate) unresolved: UnresolvedTypes,
     pub(crate) server_error: Option<String>,
 }
 
@@ -98,7 +99,7 @@ impl Tables {
             sides: Sides::new(options),
             beside: 0,
             truncating: None,
-            unresolved: BTreeSet::new(),
+            unresolved: UnresolvedTypes::default(),
             server_error: None,
         }
     }
@@ -589,12 +590,11 @@ impl Tables {
             let schema = Arc::clone(envelope.schema());
             let (forms, unresolved) = envelope.forms(relation)?;
             self.selection.select(relation, &schema)?;
-            self.unresolved.extend(unresolved);
+            self.unresolved.add(&relation.to_string(), unresolved);
             self.versions.envelop(relation.version, forms);
         } else {
             let layout = self.layout(relation)?;
             self.retire(relation)?;
-            self.unresolved.extend(&layout.unresolved);
             self.versions.lay_out(relation, layout);
         }
         Ok(())
@@ -611,6 +611,8 @@ impl Tables {
             // All batches share one schema, even if the replica identity or a length changed.
             layout.share_schema(&schema);
         }
+        let unresolved = std::mem::take(&mut layout.unresolved);
+        self.unresolved.add(&layout.table, unresolved);
         Ok(layout)
     }
 

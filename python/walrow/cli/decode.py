@@ -324,9 +324,9 @@ def _warn(reader: walrow.Reader, options: Options, *, truncated: bool) -> None:
             f"{number} transactions came again after pg_recvlogical reconnected, and were skipped"
         )
     if reader.unresolved_types and options["profile"] != "text":
-        oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(
-            f"types {oids} are unknown and were read as text; use --catalog to define them"
+            f"unknown types were read as text: {_unresolved(reader.unresolved_types)}; use "
+            "--catalog to define them"
         )
     warnings.extend(
         f"{column}: {count} values became null because the column's type cannot hold them"
@@ -353,6 +353,17 @@ def _open(transactions: Sequence[Mapping[str, Any]]) -> str:
         f"{count(len(transactions), 'transaction')} of the capture neither committed nor "
         f"rolled back: {', '.join(shown)}"
     )
+
+
+def _unresolved(types: Sequence[walrow.UnresolvedType]) -> str:
+    """Names the columns that have unknown types."""
+    shown = [
+        f"{each.table}.{each.column} (type {each.type_oid})"
+        for each in types[:_MOST_NAMES]
+    ]
+    if more := len(types) - len(shown):
+        shown.append(f"{more:,} more")
+    return ", ".join(shown)
 
 
 _MOST_NAMES = 5
