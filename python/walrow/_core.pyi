@@ -4,7 +4,7 @@ from inspect import Signature
 from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
 from walrow.lsn import Lsn
-from walrow.typing import Buffer, Framing, Options
+from walrow.typing import Absence, Buffer, Framing, Options
 from walrow.unresolved import UnresolvedType
 
 __all__ = [
@@ -479,7 +479,11 @@ class Frames:
     """Iterates over the frames of a stream; `walrow.frames` returns it."""
 
     def __new__(
-        cls, chunks: Iterable[Any], /, framing: Framing | None = None
+        cls,
+        chunks: Iterable[Any],
+        /,
+        framing: Framing | None = None,
+        unfinished: Absence = "error",
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Frame: ...

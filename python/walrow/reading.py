@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from walrow._core import Frames, Reader
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from walrow._core import Message
-    from walrow.typing import Framing, Source
+    from walrow.typing import Absence, Framing, Source
 
 __all__ = ["frames", "messages", "read"]
 
@@ -158,10 +159,15 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     return Reader(Chunks(source, framing=framing, unfinished=unfinished), **options)
 
 
-def frames(source: Source, *, framing: Framing | None = None) -> Frames:
+def frames(
+    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
+) -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
+    An error of the server is a frame too, an ErrorResponse. So it is no error here, and
+    neither is a transaction without its end: `Frames.server_error` and
+    `Frames.unfinished` are for these.
 
     >>> import walrow
     >>> path = "tests/data/18/rows.text.wire"
@@ -181,18 +187,25 @@ def frames(source: Source, *, framing: Framing | None = None) -> Frames:
     Args:
         source: As in `read`.
         framing: As in `read`.
+        unfinished: The policy for a source that ends inside a frame, or whose compressed
+            data is truncated: `"error"`, raised after all complete frames, or `"ignore"`.
 
     Raises:
         DecodeError: While iterating, if bytes do not follow the protocol.
+        UnfinishedError: After the last complete frame, if the source ends inside another.
     """
-    return Frames(Chunks(source, framing=framing), framing=framing)
+    chunks = Chunks(source, framing=framing, unfinished=unfinished)
+    return Frames(chunks, framing=framing, unfinished=unfinished)
 
 
-def messages(source: Source, *, framing: Framing | None = None) -> Iterator[Message]:
+def messages(
+    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
+) -> Iterator[Message]:
     """Returns every pgoutput message of a stream, as it was sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
-    `frames` also returns their LSNs, and what is not pgoutput, such as keepalives.
+    `frames` also returns their LSNs, and what is not pgoutput, such as keepalives and
+    errors of the server.
 
     >>> import walrow
     >>> [message.name for message in walrow.messages("tests/data/18/rows.text.wire")][
@@ -203,9 +216,12 @@ def messages(source: Source, *, framing: Framing | None = None) -> Iterator[Mess
     Args:
         source: As in `read`.
         framing: As in `read`.
+        unfinished: As in `frames`.
 
     Raises:
         DecodeError: While iterating, if bytes do not follow the protocol.
+        UnfinishedError: After the last complete message, as in `frames`.
     """
-    found = frames(source, framing=framing)
-    return (frame.message for frame in found if frame.message is not None)
+    found = frames(source, framing=framing, unfinished=unfinished)
+    # Unlike a generator, these repeat an error.
+    return filter(None, map(attrgetter("message"), found))

@@ -165,16 +165,15 @@ impl Options {
             "start" => builder.with_start(read_lsn(value, name)?),
             "end" => builder.with_end(end(value)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
-            "unfinished" => builder.with_unfinished(if ignored(value, name)? {
-                OnUnfinished::Ignore
-            } else {
-                OnUnfinished::Error
-            }),
-            "missing_table" => builder.with_missing_table(if ignored(value, name)? {
-                OnMissingTable::Ignore
-            } else {
-                OnMissingTable::Error
-            }),
+            "unfinished" | "missing_table" => {
+                let ignored = ignored(value.py(), name, &word(value, name)?)?;
+                match (name, ignored) {
+                    ("unfinished", true) => builder.with_unfinished(OnUnfinished::Ignore),
+                    ("unfinished", false) => builder.with_unfinished(OnUnfinished::Error),
+                    (_, true) => builder.with_missing_table(OnMissingTable::Ignore),
+                    (_, false) => builder.with_missing_table(OnMissingTable::Error),
+                }
+            }
             "spool_memory" => {
                 builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
                     errors::option_error(value.py(), "spool_memory must not be negative")
@@ -370,13 +369,13 @@ fn session(value: &Bound<'_, PyAny>) -> PyResult<SessionSettings> {
 }
 
 /// Whether the policy is "ignore".
-fn ignored(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
-    match word(value, name)?.as_str() {
+pub(crate) fn ignored(py: Python<'_>, name: &str, policy: &str) -> PyResult<bool> {
+    match policy {
         "error" => Ok(false),
         "ignore" => Ok(true),
         other => {
             let text = format!("{name} must be error or ignore, not {other:?}");
-            Err(errors::option_error(value.py(), &text))
+            Err(errors::option_error(py, &text))
         }
     }
 }
