@@ -254,3 +254,17 @@ def test_restored_transactions_are_of_the_chosen_tables() -> None:
     other = walrow.Decoder(tables=["none"], start=first.position)
     other.restore_prepared(first.save_prepared())
     assert [*other.feed(data), *other.finish()] == []
+
+
+def test_a_table_that_was_created_again_has_the_rows_of_both() -> None:
+    data = capture("recreate").data
+    oids = list(dict.fromkeys(batch.relation_oid for batch in walrow.read(data)))
+    assert len(oids) == 3
+    whole = outcome(walrow.read(data)).batches
+    assert outcome(walrow.read(data, tables=["phoenix"])).batches == whole
+    assert outcome(walrow.read(data, tables=oids)).batches == whole
+    assert sizes(data, tables=oids[:1]) == {"public.phoenix": 2}
+    with pytest.raises(walrow.SchemaError, match="the name of two tables, with OIDs"):
+        walrow.read(data, tables=["phoenix"]).to_pandas()
+    frames = walrow.read(data, tables=oids[1:2]).to_pandas()
+    assert len(frames["public.phoenix"]) == 2

@@ -87,14 +87,14 @@ impl Decoder {
     /// Ends the stream: like `flush`, then checks that the stream is complete.
     ///
     /// It must end between transactions, without an error of the server, and the chosen
-    /// table must have appeared. For a connection that goes on, use `flush`. Transactions
+    /// tables must have appeared. For a connection that goes on, use `flush`. Transactions
     /// of `open_transactions` may end in the next session.
     ///
     /// Raises:
     ///     UnfinishedError: While iterating, if the stream ends inside a frame or a
     ///         transaction.
     ///     ReplicationError: While iterating, if the server ended the stream with an error.
-    ///     SchemaError: While iterating, if the chosen table never appeared.
+    ///     SchemaError: While iterating, if a chosen table never appeared.
     ///     RuntimeError: Another thread uses the decoder.
     fn finish(slf: Bound<'_, Self>) -> PyResult<BatchIterator> {
         lock(&slf.get().0)?.finish();
@@ -246,7 +246,7 @@ impl Decoder {
         lock(&self.0)?.counts.dropped_lower_bounds(py)
     }
 
-    /// The Arrow schema of the chosen table. None until the table has appeared.
+    /// The Arrow schema of all batches, once it is known. None for several tables.
     #[getter]
     fn schema(&self) -> PyResult<Option<Schema>> {
         Ok(lock(&self.0)?.decoder.schema().map(Schema))

@@ -36,11 +36,7 @@ struct State {
 impl Frames {
     #[new]
     #[pyo3(signature = (chunks, /, framing = None, unfinished = "error"))]
-    fn new(
-        chunks: &Bound<'_, PyAny>,
-        framing: Option<&str>,
-        unfinished: &str,
-    ) -> PyResult<Self> {
+    fn new(chunks: &Bound<'_, PyAny>, framing: Option<&str>, unfinished: &str) -> PyResult<Self> {
         let undecided = framing.is_none().then(|| chunks.clone().unbind());
         let framing = framing.map_or(Ok(Framing::Wire), |it| options::framing(chunks.py(), it))?;
         Ok(Self(Mutex::new(State {

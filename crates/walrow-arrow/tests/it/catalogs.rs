@@ -344,7 +344,10 @@ fn types_that_are_missing_are_told_by_their_own_oids() {
             ("f", 9_999),
             ("g", 21_000),
         ];
-        assert_eq!(found, expected.map(|(column, oid)| ("public.t", column, oid)));
+        assert_eq!(
+            found,
+            expected.map(|(column, oid)| ("public.t", column, oid))
+        );
     }
 }
 
