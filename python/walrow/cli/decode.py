@@ -325,8 +325,8 @@ def _warn(reader: walrow.Reader, options: Options, *, truncated: bool) -> None:
         )
     if reader.unresolved_types and options["profile"] != "text":
         warnings.append(
-            f"unknown types were read as text: {_unresolved(reader.unresolved_types)}; use "
-            "--catalog to define them"
+            "types of these columns are unknown and were read as text: "
+            f"{_unresolved(reader.unresolved_types)}; use --catalog to define them"
         )
     warnings.extend(
         f"{column}: {count} values became null because the column's type cannot hold them"
