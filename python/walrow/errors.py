@@ -194,8 +194,9 @@ class UnrepresentableError(DecodeError):
 class UnfinishedError(Error):
     """The stream, or a session in it, ends inside a frame or a transaction.
 
-    Or its compressed data is truncated. It is raised after the batches of all complete transactions. The option
-    `unfinished="ignore"` takes these alone.
+    Or its compressed data is truncated. It is raised after the batches of all complete
+    transactions. The option `unfinished="ignore"` takes these alone. `frames` and
+    `messages` raise it only for a cut frame, after all complete frames.
 
     Attributes:
         offset: The end of the last complete frame, in bytes.

@@ -48,7 +48,8 @@ def schema(
             directory or a pattern of captures; or a list of these. Each file is a
             capture of its own. Captures are read to their end, but their rows are
             skipped.
-        table: As in `read`. Optional with `envelope`.
+        table: One table, as in `read`: several have no common schema. Optional with
+            `envelope`.
         **options: The options in the signature are those of `read`. `catalog` defines the
             types of captures. Default: the first catalog in `source`.
 

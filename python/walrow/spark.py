@@ -66,7 +66,7 @@ def decode(
             Include its schema: a task refuses captures that have a table of this name
             in different schemas, but it does not see the captures of other tasks. Side
             tables, such as `"walrow.transactions"`, are read like other tables. With
-            `envelope=True`, the default is all tables.
+            `envelope=True`, the default is all tables, and `tables` chooses several.
         schema: The schema that every capture is projected onto, by column name: a
             `StructType` or any Arrow schema. Columns that a capture lacks are null and
             listed in `_unsent`. Columns that the schema lacks are an error, unless
@@ -304,8 +304,14 @@ def _check(
     table: TableName | None,
     options: Mapping[str, object],
 ) -> None:
-    if table is None and not options.get("envelope"):
+    if table is None and not options.get("envelope") and "tables" not in options:
         text = "choose a table with table=, or use envelope=True for all tables"
+        raise OptionError(text)
+    if options.get("tables") is not None and not options.get("envelope"):
+        text = (
+            "in Spark, the rows of one function have one schema: choose one table with "
+            "table=, or use envelope=True with tables="
+        )
         raise OptionError(text)
     if options.get("side_tables"):
         text = 'in Spark, read a side table by itself: table="walrow.transactions"'

@@ -726,3 +726,52 @@ def test_progress_is_shown_only_on_a_terminal(
     command = ["decode", "--table", "item", "--to", out, str(path)]
     shown = on_terminal(*command, stdout=False)
     assert "large.wire" in shown
+
+
+def test_several_tables_are_chosen_one_by_one(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    path = data / "rows.text.wire"
+    both = ("decode", "--table", "public.item", "--table", "stock")
+    assert run(*both, path).stdout == run("decode", path).stdout
+    one = run("decode", "--table", "stock", path)
+    lines = [json.loads(line) for line in one.stdout.splitlines()]
+    assert {line["_table"] for line in lines} == {"public.stock"}
+    out = tmp_path / "out"
+    assert run(*both, "--to", f"{out}/", path).returncode == 0
+    assert {each.name for each in out.iterdir()} == {
+        "public.item.parquet",
+        "public.stock.parquet",
+    }
+    whole = tmp_path / "envelope.parquet"
+    found = run(*both, "--envelope", "--to", whole, path)
+    assert found.returncode == 0
+    assert pq.read_table(whole).num_rows == 17
+    for more, code, text in (
+        (("--to", tmp_path / "x.parquet"), 2, "one table, but --table chooses 2"),
+        (("--table", "stock"), 2, "table stock is chosen twice"),
+        (("--table", "walrow.messages"), 2, "a side table: read it alone"),
+        (("--table", "itme"), 1, "no table itme in the stream; did you mean item?"),
+        (("--table", "x", "--table", "y"), 1, "no tables x, y in the stream"),
+    ):
+        found = run(*both, *more, path)
+        assert found.returncode == code
+        assert text in found.stderr.decode()
+        assert len(found.stderr.splitlines()) == 1
+    assert not (tmp_path / "x.parquet").exists()
+    more = ("--table", "gone", "--missing-table", "ignore")
+    assert run(*both, *more, path).stdout == run("decode", path).stdout
+
+
+def test_unknown_types_name_their_columns(data: Path, run: Any) -> None:
+    path = data / "types-user.text.wire"
+    reader = walrow.read(path)
+    list(reader)
+    [one, *others] = reader.unresolved_types
+    found = run("decode", path)
+    assert found.returncode == 0
+    text = found.stderr.decode()
+    assert f"read as text: {one.table}.{one.column} (type {one.type_oid}), " in text
+    assert f", {len(others) - 4} more; use --catalog" in text
+    for quiet in (("--profile", "text"), ("--quiet",)):
+        assert run("decode", *quiet, path).stderr == b""

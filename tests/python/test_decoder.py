@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 import walrow
 from captures import Capture, capture, captures, cut
 from rows import Outcome, decode, outcome
-from streams import Column, format_lsn, wire
+from streams import (
+    SESSION,
+    Column,
+    begin,
+    commit,
+    format_lsn,
+    insert,
+    relation,
+    wire,
+    wired,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -205,13 +215,50 @@ def test_unresolved_types_are_listed() -> None:
     reader = walrow.read(user.path)
     batches = outcome(reader).batches
     assert reader.unresolved_types
-    for oid in reader.unresolved_types:
-        fields = [field for batch in batches for field in batch.records.schema]
-        named = [f for f in fields if (f.metadata or {}).get(b"pg.oid") == b"%d" % oid]
-        assert named
-        # pyarrow reads this as an opaque type, if it knows them.
-        types = {getattr(field.type, "storage_type", field.type) for field in named}
-        assert types == {pa.string()}
+    assert reader.unresolved_types == sorted(reader.unresolved_types)
+    for unresolved in reader.unresolved_types:
+        table, column, oid = unresolved
+        assert (unresolved.table, unresolved.column) == (table, column)
+        of_table = [batch for batch in batches if batch.table == table]
+        fields = [batch.records.schema.field(column) for batch in of_table]
+        assert fields
+        for field in fields:
+            assert field.metadata[b"pg.oid"] == b"%d" % oid
+            # An opaque type, where pyarrow knows these.
+            assert getattr(field.type, "storage_type", field.type) == pa.string()
+
+
+def test_unresolved_types_are_those_of_the_chosen_tables_and_columns() -> None:
+    data = SESSION + wired(
+        begin(),
+        relation([Column("x", 28000), Column("y", 28001)], 1, "a"),
+        insert([None, None], 1),
+        relation([Column("x", 28000)], 2, "b"),
+        insert([None], 2),
+        commit(),
+    )
+    of_a = [("public.a", "x", 28000), ("public.a", "y", 28001)]
+    of_b = [("public.b", "x", 28000)]
+    options: Any
+    for options, expected in (
+        ({}, of_a + of_b),
+        ({"envelope": True}, of_a + of_b),
+        ({"profile": "text"}, of_a + of_b),
+        ({"table": "b"}, of_b),
+        ({"tables": ["a"]}, of_a),
+        ({"columns": ["y"]}, of_a[1:]),
+        ({"columns": ["y"], "envelope": True}, of_a[1:]),
+        ({"types": {"a.x": "binary"}}, of_a + of_b),
+        ({"table": "a", "schema": pa.schema({"x": pa.string()})}, of_a[:1]),
+    ):
+        if "schema" in options:
+            options["columns"] = ["x"]
+        reader = walrow.read(data, **options)
+        list(reader)
+        assert reader.unresolved_types == expected
+        decoder = walrow.Decoder(**options)
+        list(decoder.feed(data))
+        assert decoder.unresolved_types == expected
 
 
 def _of_composite(attributes: list[dict[str, Any]]) -> walrow.Catalog:
@@ -224,7 +271,10 @@ def test_unresolved_types_inside_others_are_listed_by_their_own_oids() -> None:
     columns = [Column("a", 20000), Column("b", 28000)]
     reader = walrow.read(wire(columns, [["(x,)", "y"]]), catalog=catalog)
     assert len(list(reader)) == 1
-    assert reader.unresolved_types == [28000, 29999]
+    assert reader.unresolved_types == [
+        ("public.t", "a", 29999),
+        ("public.t", "b", 28000),
+    ]
 
 
 def test_recursive_types_are_text_if_asked_for() -> None:

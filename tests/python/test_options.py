@@ -90,7 +90,11 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"types": {"a": "int"}}, walrow.OptionError, "not an Arrow type"),
         ({"types": {"a": "list<"}}, walrow.OptionError, "not an Arrow type"),
         ({"types": {"a": "decimal128(1)"}}, walrow.OptionError, "not an Arrow type"),
-        ({"types": {"a": pa.int8()}}, walrow.OptionError, "no column can have this type"),
+        (
+            {"types": {"a": pa.int8()}},
+            walrow.OptionError,
+            "no column can have this type",
+        ),
         (
             {"types": {"a": pa.list_(pa.field("item", pa.int32(), nullable=False))}},
             walrow.OptionError,
@@ -111,7 +115,11 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
             walrow.OptionError,
             "Spark's schemas do not have",
         ),
-        ({"types": {"a": pa.struct([])}}, walrow.OptionError, "no column can have this type"),
+        (
+            {"types": {"a": pa.struct([])}},
+            walrow.OptionError,
+            "no column can have this type",
+        ),
         (
             {"types": {"hstore": "int64"}},
             walrow.OptionError,
@@ -302,6 +310,52 @@ def test_null_is_counted() -> None:
             nulls = (each.records.column(name).null_count for each in (batch, text))
             gone = reader.nulled.get(f"{batch.table}.{name}", 0)
             assert next(nulls) - next(nulls) == gone
+
+
+def dated(oid: int, days: list[str | None], *, lsn: int, name: str = "t") -> bytes:
+    """A transaction with a table of dates."""
+    columns = [streams.Column("day", 1082), streams.Column("numbers", 1007)]
+    return streams.wired(
+        streams.begin(lsn=lsn),
+        streams.relation(columns, oid, name),
+        *(streams.insert([day, "[5:5]={1}"], oid) for day in days),
+        streams.commit(lsn),
+    )
+
+
+def test_tables_of_one_name_are_counted_apart() -> None:
+    reader: walrow.Reader | walrow.Decoder
+    first = streams.SESSION + dated(1, ["infinity"], lsn=0x1000)
+    other = dated(3, ["infinity"], lsn=0x2000, name="u")
+    # It was dropped and created again, and has no such date any more.
+    again = dated(2, ["2024-01-01"], lsn=0x3000)
+    reader = walrow.read(first + other, unrepresentable="null")
+    list(reader)
+    assert reader.nulled == {"public.t.day": 1, "public.u.day": 1}
+    reader = walrow.read(first + other + again, unrepresentable="null")
+    list(reader)
+    assert reader.nulled == {"public.t (OID 1).day": 1, "public.u.day": 1}
+    assert reader.dropped_lower_bounds == {
+        "public.t (OID 1).numbers": 1,
+        "public.t (OID 2).numbers": 1,
+        "public.u.numbers": 1,
+    }
+    decoder = walrow.Decoder(unrepresentable="null")
+    list(decoder.feed(first))
+    list(decoder.flush())
+    assert decoder.nulled == {"public.t.day": 1}
+    list(decoder.feed(other + dated(2, ["infinity"] * 2, lsn=0x3000)))
+    list(decoder.flush())
+    assert decoder.nulled == {
+        "public.t (OID 1).day": 1,
+        "public.t (OID 2).day": 2,
+        "public.u.day": 1,
+    }
+    # A table that was renamed is counted by each of its names.
+    renamed = first + dated(1, ["infinity"], lsn=0x2000, name="u")
+    reader = walrow.read(renamed, unrepresentable="null")
+    list(reader)
+    assert reader.nulled == {"public.t.day": 1, "public.u.day": 1}
 
 
 def test_sentinels_are_the_ends_of_the_range() -> None:

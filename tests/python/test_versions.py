@@ -248,7 +248,9 @@ def test_a_column_gets_a_type_that_holds_all_versions(
             )
         )
         if profile == "spark" and wanted == pa.decimal256(46, 8):
-            with pytest.raises(walrow.SchemaError, match="no type holds the values of both"):
+            with pytest.raises(
+                walrow.SchemaError, match="no type holds the values of both"
+            ):
                 walrow.schema(data, "t", profile=profile)
             continue
         options: Any = {"table": "t", "profile": profile}

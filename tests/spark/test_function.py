@@ -442,3 +442,22 @@ def test_errors_never_show_credentials_of_a_path(path: str, rows: bytes) -> None
         said = "".join(traceback.format_exception(caught.value))
         assert "task's input, path " in said
         assert "hunter2" not in said
+
+
+def test_several_tables_need_an_envelope(rows: bytes) -> None:
+    tables: Any = {"tables": ["public.item", ("public", "stock")]}
+    with pytest.raises(walrow.OptionError, match="use envelope=True with tables="):
+        walrow.spark.decode(**tables)
+    schema = walrow.spark.schema(rows, envelope=True)
+    for chosen, count in ((tables, 17), ({"tables": ["stock"]}, 7)):
+        decode = walrow.spark.decode(envelope=True, schema=schema, **chosen)
+        copy = pickle.loads(pickle.dumps(decode))
+        found = run(copy, binary(rows, rows))
+        assert len(found) == 2 * count
+    decode = walrow.spark.decode(envelope=True, tables=["item", "gone"])
+    with pytest.raises(walrow.SchemaError, match="no table gone in the stream"):
+        run(decode, binary(rows))
+    with pytest.raises(walrow.OptionError, match="a schema is for one table"):
+        walrow.spark.schema(rows, envelope=True, **tables)
+    with pytest.raises(walrow.OptionError, match="table and tables contradict"):
+        walrow.spark.decode(table="item", envelope=True, **tables)

@@ -6,10 +6,11 @@ use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, SchemaError};
 use crate::keys::is_last_part;
 use crate::layout::Template;
 use crate::metadata::MetadataColumn;
-use crate::options::{OnMissingTable, OnUnfinished, OnUnrepresentable, Options};
+use crate::options::{ChosenTables, OnMissingTable, OnUnfinished, OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
+use std::collections::HashSet;
 use std::sync::Arc;
 use walrow_stream::{Catalog, End, Relation, Spool};
 use walrow_types::SessionSettings;
@@ -162,10 +163,24 @@ impl DecoderBuilder {
     /// have one schema.
     ///
     /// Without [`DecoderBuilder::with_schema`], this is the schema of the first version, and a
-    /// change of the names or Arrow types of columns is an error.
+    /// change of the names or Arrow types of columns is an error. For several tables, see
+    /// [`DecoderBuilder::with_tables`].
     #[must_use]
     pub fn with_table(mut self, table: impl Into<TableName>) -> Self {
-        self.options.table = Some(table.into());
+        self.options.tables = self.options.tables.with_one(table.into());
+        self
+    }
+
+    /// Decodes only these tables, each as in [`DecoderBuilder::with_table`]. Each batch has the
+    /// schema of its table's version.
+    ///
+    /// A table that two of the names match is decoded once. [`DecoderBuilder::build`] rejects an
+    /// empty list, a name that is in it twice, and a side table: use
+    /// [`DecoderBuilder::with_side_tables`].
+    #[must_use]
+    pub fn with_tables<T: Into<TableName>>(mut self, tables: impl IntoIterator<Item = T>) -> Self {
+        let tables = tables.into_iter().map(Into::into).collect();
+        self.options.tables = self.options.tables.with_several(tables);
         self
     }
 
@@ -204,7 +219,7 @@ impl DecoderBuilder {
         self
     }
 
-    /// Returns all tables, or the chosen table, under one schema: `schema_name`, `table_name`, then
+    /// Returns all tables, or the chosen ones, under one schema: `schema_name`, `table_name`, then
     /// `key` and `data` as maps of column names to PostgreSQL's text, then the metadata columns.
     #[must_use]
     pub fn with_envelope(mut self, envelope: bool) -> Self {
@@ -243,9 +258,9 @@ impl DecoderBuilder {
         self
     }
 
-    /// The policy for a chosen table that the stream does not contain: [`Decoder::finish`] and
+    /// The policy for chosen tables that the stream does not contain: [`Decoder::finish`] and
     /// [`Reader`](crate::Reader) return an error, or there are no rows. With
-    /// [`DecoderBuilder::with_start`], it may always be missing: it may have no new changes.
+    /// [`DecoderBuilder::with_start`], they may always be missing: they may have no new changes.
     #[must_use]
     pub fn with_missing_table(mut self, policy: OnMissingTable) -> Self {
         self.options.missing_table = policy;
@@ -278,13 +293,13 @@ impl DecoderBuilder {
     /// Whether all batches have one schema: with one table or the envelope, and without other side
     /// tables.
     pub fn has_one_schema(&self) -> bool {
-        let chosen = self.options.table.as_ref().and_then(TableName::side_table);
+        let chosen = self.options.tables.side_table();
         let others = self
             .options
             .side_tables
             .iter()
             .any(|side| Some(*side) != chosen);
-        (self.options.table.is_some() || self.options.envelope) && !others
+        (self.options.tables.one().is_some() || self.options.envelope) && !others
     }
 
     /// Builds the decoder.
@@ -371,7 +386,7 @@ impl DecoderBuilder {
             {
                 return Err(options(OptionsError::Repeated {
                     option: DecoderOption::Metadata,
-                    name: column.name(),
+                    name: column.name().to_owned(),
                 }));
             }
         }
@@ -387,11 +402,12 @@ impl DecoderBuilder {
             if rest.is_some_and(|rest| rest.contains(table)) {
                 return Err(options(OptionsError::Repeated {
                     option: DecoderOption::SideTables,
-                    name: table.name(),
+                    name: table.name().to_owned(),
                 }));
             }
         }
-        let side = self.options.table.as_ref().and_then(TableName::side_table);
+        self.check_tables()?;
+        let side = self.options.tables.side_table();
         if self.options.envelope && !self.options.types.is_empty() {
             return Err(options(OptionsError::EnvelopeTypes));
         }
@@ -401,8 +417,11 @@ impl DecoderBuilder {
         if side.is_some() && (self.options.envelope || !self.options.side_tables.is_empty()) {
             return Err(options(OptionsError::SideTableNotAlone));
         }
-        if self.options.schema.is_some() && self.options.table.is_none() {
-            return Err(options(OptionsError::SchemaWithoutTable));
+        if self.options.schema.is_some() && self.options.tables.one().is_none() {
+            return Err(options(match self.options.tables {
+                ChosenTables::Several(_) => OptionsError::SchemaOfSeveral,
+                _ => OptionsError::SchemaWithoutTable,
+            }));
         }
         if self.options.columns.is_some() && side.is_some() {
             return Err(options(OptionsError::SideTableColumns));
@@ -420,6 +439,37 @@ impl DecoderBuilder {
 }
 
 impl DecoderBuilder {
+    fn check_tables(&self) -> Result<(), Error> {
+        let tables = match &self.options.tables {
+            ChosenTables::All | ChosenTables::One(_) => return Ok(()),
+            ChosenTables::OneAndSeveral => return Err(options(OptionsError::TableAndTables)),
+            ChosenTables::Several(tables) if tables.is_empty() => {
+                return Err(options(OptionsError::NoTables));
+            }
+            ChosenTables::Several(tables) => tables,
+        };
+        let texts = tables.iter().filter_map(|table| match table {
+            TableName::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let texts: HashSet<_> = texts.collect();
+        let mut seen = HashSet::new();
+        for table in tables {
+            let is_pair = matches!(table, TableName::Qualified(..));
+            let is_text_too = is_pair && texts.contains(table.to_string().as_str());
+            if is_text_too || !seen.insert(table) {
+                return Err(options(OptionsError::Repeated {
+                    option: DecoderOption::Tables,
+                    name: table.to_string(),
+                }));
+            }
+            if let Some(table) = table.side_table() {
+                return Err(options(OptionsError::SideTableAmongTables { table }));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that the wanted columns are those of the declared schema.
     fn check_columns(&self) -> Result<(), Error> {
         let (Some(columns), Some(schema)) = (&self.options.columns, &self.options.schema) else {

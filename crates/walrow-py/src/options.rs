@@ -42,6 +42,7 @@ impl Default {
 /// types, and [`Options::set`] reads them.
 const OPTIONS: &[(&str, Default)] = &[
     ("table", Default::None),
+    ("tables", Default::None),
     ("schema", Default::None),
     ("columns", Default::None),
     ("framing", Default::None),
@@ -117,13 +118,14 @@ impl Options {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "table" | "schema" | "columns" | "framing" | "types" | "catalog" | "session"
-            | "metadata" | "start" | "end" | "spool_directory" | "message_limit"
+            "table" | "tables" | "schema" | "columns" | "framing" | "types" | "catalog"
+            | "session" | "metadata" | "start" | "end" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
             }
-            "table" => builder.with_table(table(value)?),
+            "table" => builder.with_table(table(value, name)?),
+            "tables" => builder.with_tables(tables(value, name)?),
             "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
             "columns" => builder.with_columns(columns(value)?),
             "framing" => {
@@ -163,16 +165,15 @@ impl Options {
             "start" => builder.with_start(read_lsn(value, name)?),
             "end" => builder.with_end(end(value)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
-            "unfinished" => builder.with_unfinished(if ignored(value, name)? {
-                OnUnfinished::Ignore
-            } else {
-                OnUnfinished::Error
-            }),
-            "missing_table" => builder.with_missing_table(if ignored(value, name)? {
-                OnMissingTable::Ignore
-            } else {
-                OnMissingTable::Error
-            }),
+            "unfinished" | "missing_table" => {
+                let ignored = ignored(value.py(), name, &word(value, name)?)?;
+                match (name, ignored) {
+                    ("unfinished", true) => builder.with_unfinished(OnUnfinished::Ignore),
+                    ("unfinished", false) => builder.with_unfinished(OnUnfinished::Error),
+                    (_, true) => builder.with_missing_table(OnMissingTable::Ignore),
+                    (_, false) => builder.with_missing_table(OnMissingTable::Error),
+                }
+            }
             "spool_memory" => {
                 builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
                     errors::option_error(value.py(), "spool_memory must not be negative")
@@ -230,20 +231,35 @@ pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
     })
 }
 
-pub(crate) fn table(value: &Bound<'_, PyAny>) -> PyResult<TableName> {
+fn table(value: &Bound<'_, PyAny>, option: &str) -> PyResult<TableName> {
     if let Ok(name) = value.extract::<String>() {
         return Ok(TableName::Text(name));
     }
     if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
         let oid: Result<u32, _> = value.extract();
-        let no_oid = |_| errors::option_error(value.py(), "table: an OID has 32 bits");
+        let text = format!("{option}: an OID has 32 bits");
+        let no_oid = |_| errors::option_error(value.py(), &text);
         return oid.map(TableName::Oid).map_err(no_oid);
     }
     let pair: Result<(String, String), _> = value.extract();
     pair.map(|(schema, name)| TableName::Qualified(schema, name))
         .map_err(|_| {
-            PyTypeError::new_err("table must be a name, a pair of schema and name, or an OID")
+            let one = match option {
+                "tables" => "tables must be a sequence: each",
+                option => option,
+            };
+            let text = format!("{one} must be a name, a pair of schema and name, or an OID");
+            PyTypeError::new_err(text)
         })
+}
+
+fn tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<TableName>> {
+    if value.is_instance_of::<PyString>() || value.is_instance_of::<PyInt>() {
+        let text = "tables must be a sequence of tables, not one; for one, use table";
+        return Err(PyTypeError::new_err(text));
+    }
+    let names = value.try_iter()?;
+    names.map(|name| table(&name?, option)).collect()
 }
 
 fn unrepresentable(
@@ -361,13 +377,13 @@ fn session(value: &Bound<'_, PyAny>) -> PyResult<SessionSettings> {
 }
 
 /// Whether the policy is "ignore".
-fn ignored(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
-    match word(value, name)?.as_str() {
+pub(crate) fn ignored(py: Python<'_>, name: &str, policy: &str) -> PyResult<bool> {
+    match policy {
         "error" => Ok(false),
         "ignore" => Ok(true),
         other => {
             let text = format!("{name} must be error or ignore, not {other:?}");
-            Err(errors::option_error(value.py(), &text))
+            Err(errors::option_error(py, &text))
         }
     }
 }

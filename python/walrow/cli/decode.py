@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 @click.command()
 @source.files
 @library_option(
-    "table",
-    "Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
-    "walrow.relations, walrow.truncates.",
+    "tables",
+    "Only this table: orders, public.orders. Repeatable. Or, alone, walrow.transactions, "
+    "walrow.messages, walrow.relations, walrow.truncates.",
     metavar="T",
+    flag="--table",
 )
 @library_option(
     "columns",
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     "exit code 3 or 4 after its complete transactions are written, or 0.",
 )
 @library_option(
-    "missing_table", "If the capture does not contain --table: an error, or no rows."
+    "missing_table", "If the capture does not contain a --table: an error, or no rows."
 )
 @library_option("profile", "Native types, Spark's types, or PostgreSQL's text.")
 @click.option(
@@ -114,11 +115,12 @@ def decode(
     A FILE may also be a URL, a directory, a pattern ('2026-*.wire.gz'), a file of
     pg_recvlogical, and compressed with gzip or zstd. Several are one stream.
 
-    A Parquet or Arrow file contains one table: --table, or the only table with changes
-    in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When the
-    columns of a table change, its next rows go to SCHEMA.TABLE.2.parquet, and so on.
-    JSON lines contain all tables: each row has its table's name under _table. Numbers
-    that JSON cannot hold are strings. Bytes are strings of \x and hexadecimal digits.
+    A Parquet or Arrow file contains one table: one --table, or the only table with
+    changes in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When
+    the columns of a table change, its next rows go to SCHEMA.TABLE.2.parquet, and so on,
+    except with one --table: then it is an error. JSON lines contain all tables: each row
+    has its table's name under _table. Numbers that JSON cannot hold are strings. Bytes
+    are strings of \x and hexadecimal digits.
 
     Files get their names when all are complete. An error leaves no new files, and existing
     files do not change; if only some files got their names, the error lists them. OUT must not be an input file. DIR/ must not contain
@@ -137,6 +139,7 @@ def decode(
     from walrow.cli.output import GROUP_ROWS
 
     form = _format(to, form)
+    _choose_tables(options, to, form)
     policies = options["unrepresentable"]
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     catalog = options["catalog"]
@@ -152,7 +155,7 @@ def decode(
         options["batch_rows"] = GROUP_ROWS
         reader = walrow.Reader(blocks, **options)
         batches = _Counted(reader)
-        one_schema = options["envelope"] or options["table"] is not None
+        one_schema = options["envelope"] or "table" in options
         try:
             _write(to, form, batches, one_schema=one_schema)
         except (Error, OSError) as error:
@@ -164,6 +167,20 @@ def decode(
         if batches.ended is not None:
             batches.ended.add_note(batches.written_rows("of complete transactions"))
             raise batches.ended
+
+
+def _choose_tables(options: Options, to: str, form: str) -> None:
+    """Chooses the table of one `--table`, or the tables of several."""
+    tables = options["tables"] or ()
+    if len(tables) == 1:
+        options["table"] = tables[0]
+        del options["tables"]
+    elif tables and not (options["envelope"] or form == "json" or _is_directory(to)):
+        text = (
+            f"{Path(to).name} takes one table, but --table chooses {len(tables)}: write "
+            "them with --to DIR/, as JSON lines or with --envelope"
+        )
+        raise click.UsageError(text)
 
 
 def _write(to: str, form: str, batches: _Counted, *, one_schema: bool) -> None:
@@ -320,9 +337,9 @@ def _warn(reader: walrow.Reader, options: Options, *, truncated: bool) -> None:
             f"{'was' if number == 1 else 'were'} skipped"
         )
     if reader.unresolved_types and options["profile"] != "text":
-        oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(
-            f"unknown types, read as text: OID {oids}; use --catalog to define them"
+            "types of these columns are unknown and were read as text: "
+            f"{_unresolved(reader.unresolved_types)}; use --catalog to define them"
         )
     warnings.extend(
         f"{column}: {count(number, 'value')} became null because the column's type cannot hold "
@@ -350,6 +367,17 @@ def _open(transactions: Sequence[Mapping[str, Any]]) -> str:
         f"{count(len(transactions), 'transaction')} of the capture neither committed nor "
         f"rolled back: {', '.join(shown)}"
     )
+
+
+def _unresolved(types: Sequence[walrow.UnresolvedType]) -> str:
+    """Names the columns that have unknown types."""
+    shown = [
+        f"{each.table}.{each.column} (type {each.type_oid})"
+        for each in types[:_MOST_NAMES]
+    ]
+    if more := len(types) - len(shown):
+        shown.append(f"{more:,} more")
+    return ", ".join(shown)
 
 
 _MOST_NAMES = 5

@@ -148,7 +148,8 @@ def _frames(
 ) -> None:
     count = 0
     with source.opened(files, framing, show=not sys.stdout.isatty()) as blocks:
-        frames = _core.Frames(blocks, framing)
+        # The end is checked below, in the words of the command.
+        frames = _core.Frames(blocks, framing, "ignore")
         for frame in frames if limit != 0 else ():
             if not shown(frame):
                 out.skip(frame)

@@ -10,7 +10,7 @@ mod schema;
 
 pub use options::OptionsError;
 pub use remedy::{DecoderOption, Remedy, RemedyValue};
-pub use schema::{Conversion, SchemaError, TypeLimit};
+pub use schema::{Conversion, MissingTable, SchemaError, TypeLimit};
 
 pub(crate) use remedy::Way;
 

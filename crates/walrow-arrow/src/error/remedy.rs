@@ -42,6 +42,8 @@ pub enum DecoderOption {
     Spool,
     /// [`crate::DecoderBuilder::with_spool_memory`].
     SpoolMemory,
+    /// [`crate::DecoderBuilder::with_tables`].
+    Tables,
     /// [`crate::DecoderBuilder::with_type`].
     Types,
     /// [`crate::DecoderBuilder::with_unfinished`].
@@ -71,6 +73,7 @@ impl DecoderOption {
             Self::SideTables => "side_tables",
             Self::Spool => "spool",
             Self::SpoolMemory => "spool_memory",
+            Self::Tables => "tables",
             Self::Types => "types",
             Self::Unfinished => "unfinished",
             Self::Unrepresentable => "unrepresentable",

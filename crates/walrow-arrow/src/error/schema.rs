@@ -10,13 +10,11 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// The chosen table is not in the stream.
+    /// Chosen tables are not in the stream.
     #[non_exhaustive]
     NotInStream {
-        /// Its name as it was given.
-        table: String,
-        /// The tables of the stream with similar names.
-        suggestions: Vec<String>,
+        /// All of them.
+        missing: Vec<MissingTable>,
     },
     /// The key of an option names no column of the stream, and no type.
     #[non_exhaustive]
@@ -102,6 +100,16 @@ pub enum SchemaError {
     },
 }
 
+/// A chosen table that is not in the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissingTable {
+    /// Its name as it was given.
+    pub table: String,
+    /// The tables of the stream with similar names.
+    pub suggestions: Vec<String>,
+}
+
 impl SchemaError {
     pub(crate) fn ambiguous(one: (&str, &str), other: (&str, &str)) -> Self {
         let tables = [one, other].map(|(schema, name)| (schema.to_owned(), name.to_owned()));
@@ -112,14 +120,7 @@ impl SchemaError {
 impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotInStream { table, suggestions } => {
-                write!(f, "no table {table} in the stream")?;
-                if suggestions.is_empty() && table.starts_with("walrow.") {
-                    let names = SideTable::ALL.map(|side| format!("walrow.{}", side.name()));
-                    write!(f, "; walrow's own are {}", names.join(", "))?;
-                }
-                return write_suggestions(f, suggestions);
-            }
+            Self::NotInStream { missing } => return write_missing(f, missing),
             Self::NoColumn {
                 option,
                 key,
@@ -210,6 +211,26 @@ impl fmt::Display for SchemaError {
 
 /// The maximum number of columns that an error lists.
 const MOST_SHOWN: usize = 5;
+
+fn write_missing(f: &mut fmt::Formatter<'_>, missing: &[MissingTable]) -> fmt::Result {
+    if let [MissingTable { table, suggestions }] = missing {
+        write!(f, "no table {table} in the stream")?;
+        if suggestions.is_empty() && table.starts_with("walrow.") {
+            let names = SideTable::ALL.map(|side| format!("walrow.{}", side.name()));
+            write!(f, "; walrow's own are {}", names.join(", "))?;
+        }
+        return write_suggestions(f, suggestions);
+    }
+    f.write_str("no tables ")?;
+    for (place, MissingTable { table, suggestions }) in missing.iter().enumerate() {
+        let separator = if place == 0 { "" } else { ", " };
+        write!(f, "{separator}{table}")?;
+        if !suggestions.is_empty() {
+            write!(f, " (did you mean {}?)", suggestions.join(" or "))?;
+        }
+    }
+    f.write_str(" in the stream")
+}
 
 fn write_suggestions(f: &mut fmt::Formatter<'_>, suggestions: &[String]) -> fmt::Result {
     match suggestions {

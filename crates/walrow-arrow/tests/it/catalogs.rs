@@ -333,11 +333,35 @@ fn unresolved_types_inside_others_are_listed_by_their_own_oids() {
         let mut decoder = builder.build().unwrap();
         assert_eq!(decoder.decode(&bytes).unwrap(), bytes.len());
         decoder.finish().unwrap();
+        let found: Vec<_> = decoder
+            .unresolved_types()
+            .map(|it| (it.table.as_str(), it.column.as_str(), it.type_oid))
+            .collect();
+        let expected = [
+            ("a", 29_997),
+            ("a", 29_998),
+            ("a", 29_999),
+            ("b", 29_998),
+            ("c", 29_999),
+            ("d", 29_996),
+            ("f", 9_999),
+            ("g", 21_000),
+        ];
         assert_eq!(
-            decoder.unresolved_types().collect::<Vec<_>>(),
-            [9_999, 21_000, 29_996, 29_997, 29_998, 29_999]
+            found,
+            expected.map(|(column, oid)| ("public.t", column, oid))
         );
     }
+}
+
+#[test]
+fn the_list_of_missing_types_has_an_end() {
+    let catalog = catalog([composite(20_000, 30_000..50_000)]);
+    let bytes = stream(20_000, -1, &[null()]);
+    let mut decoder = with(Profile::Text, &catalog).build().unwrap();
+    assert_eq!(decoder.decode(&bytes).unwrap(), bytes.len());
+    decoder.finish().unwrap();
+    assert_eq!(decoder.unresolved_types().count(), 10_000);
 }
 
 /// One column of OID 30000, for which the stream sends this name.
@@ -368,7 +392,8 @@ fn named(
         let batch = decoder.next_batch().unwrap().unwrap();
         Arc::clone(batch.record_batch().column(0))
     });
-    (read, decoder.unresolved_types().collect())
+    let missing = decoder.unresolved_types().map(|it| it.type_oid);
+    (read, missing.collect())
 }
 
 /// The catalog of a database with other OIDs.

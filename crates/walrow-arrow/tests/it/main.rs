@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod cells;
+mod chosen_tables;
 mod containers;
 mod decoder;
 mod golden;
