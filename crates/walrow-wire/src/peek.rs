@@ -207,7 +207,7 @@ mod tests {
                     let bytes = frame(&message);
                     let peek = Peek::new(&bytes).unwrap();
                     let read = peek.begin().map(Message::Begin);
-                    let read = read.or(peek.commit().map(Message::Commit));
+                    let read = read.or_else(|| peek.commit().map(Message::Commit));
                     assert_eq!(read, peek.message(false).ok(), "{message:?}");
                     accepted += usize::from(read.is_some());
                 }
