@@ -130,7 +130,7 @@ def schema(
     struct = from_arrow_schema(found, prefer_timestamp_ntz=True)
     if (origin := _origin(found)) is None:
         return struct
-    # Tells `decode` which table the schema was made for.
+    # The table of the schema, for `decode`.
     metadata = dict(zip(("pg.schema", "pg.table"), origin, strict=True))
     return StructType(
         [
@@ -295,7 +295,7 @@ def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             raise SchemaError(text, column=name)
         declared, own = schema.field(name).type, found.field(name).type
         if declared != own:
-            text = f"{name} is {own}, the schema says {declared}"
+            text = f"{name} is {own}, but {declared} in the schema"
             raise SchemaError(text, column=name)
     return records.select(schema.names)
 

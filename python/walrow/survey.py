@@ -501,7 +501,7 @@ def _notes_on_change(where: str, before: Version, after: Version) -> Iterator[No
 
 
 def _reused(name: str, other: Table) -> Note:
-    text = f"{name} is also the name of the table with OID {other.oid}, which is another one"
+    text = f"{name} is also the name of the table with OID {other.oid}, another table"
     return Note("name-reused", text)
 
 

@@ -288,7 +288,7 @@ def test_catalog_says_which_entry_is_wrong(more: dict[str, Any], text: str) -> N
     with pytest.raises(walrow.OptionError, match=text):
         walrow.Catalog(json.dumps({"types": [entry]}))
     twice = {"oid": 20000, "schema": "public", "name": "t", "kind": "base"}
-    with pytest.raises(walrow.OptionError, match="two have the oid 20000"):
+    with pytest.raises(walrow.OptionError, match="two types have the OID 20000"):
         walrow.Catalog(json.dumps({"types": [twice, twice]}))
 
 

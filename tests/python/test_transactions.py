@@ -363,9 +363,9 @@ def test_state_belongs_to_a_position() -> None:
     none = decoder.save_prepared()
     walrow.Decoder().restore_prepared(none)
     for cut in (0, len(none) // 2, len(none) - 1):
-        with pytest.raises(walrow.DecodeError, match="not a whole state"):
+        with pytest.raises(walrow.DecodeError, match="not a complete state"):
             decoder.restore_prepared(none[:cut])
-    with pytest.raises(walrow.DecodeError, match="not a whole state"):
+    with pytest.raises(walrow.DecodeError, match="not a complete state"):
         decoder.restore_prepared(capture("rows").data)
 
 

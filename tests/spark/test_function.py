@@ -360,7 +360,7 @@ def test_declared_types_are_those_of_the_batches(
     wrong = pa.schema([(name, pa.float64())])
     function = walrow.spark.decode(schema=wrong, **options)
     with pytest.raises(
-        walrow.SchemaError, match=f"{name} is .*, the schema says double"
+        walrow.SchemaError, match=f"{name} is .*, but double in the schema"
     ):
         list(function(iter([binary(rows)])))
 

@@ -445,7 +445,7 @@ impl Decoder {
                 || self.assembler.missing_transaction().is_some())
     }
 
-    /// The ID and commit LSN of a transaction of which the stream has only a part.
+    /// The ID and commit LSN of a transaction that is only partly in the stream.
     ///
     /// See [`Assembler::missing_transaction`].
     pub fn missing_transaction(&self) -> Option<(Xid, Lsn)> {

@@ -142,7 +142,7 @@ impl Decoder {
         let mut engine = lock(&self.0)?;
         let engine = &mut *engine;
         if !engine.is_idle() {
-            let text = "what was fed is not worked off: take all batches before saving";
+            let text = "some chunks are not decoded yet: take all batches before saving";
             return Err(PyRuntimeError::new_err(text));
         }
         let mut state = Interruptible::new(Vec::new());

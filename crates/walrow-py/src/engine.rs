@@ -508,7 +508,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     mutex.try_lock().map_err(|error| {
         PyRuntimeError::new_err(match error {
             TryLockError::WouldBlock => "already in use by another thread",
-            TryLockError::Poisoned(_) => "unusable since an internal error",
+            TryLockError::Poisoned(_) => "unusable after an internal error",
         })
     })
 }

@@ -154,7 +154,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn a_frame_is_looked_at_as_it_is_parsed() {
+    fn peek_agrees_with_parse() {
         let data = XLogData {
             start: Lsn(0x0102_0304_0506_0708),
             end: Lsn(9),

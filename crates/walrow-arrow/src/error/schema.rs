@@ -182,7 +182,7 @@ impl fmt::Display for SchemaError {
                  contain NULL; make them nullable"
             }
             Self::MetadataType { expected, found } => {
-                return write!(f, "is {expected}, the schema says {found}");
+                return write!(f, "is {expected}, but {found} in the schema");
             }
             Self::MetadataNotNullable => {
                 "is null in rows whose columns were all sent, but the schema declares it not \
