@@ -114,6 +114,14 @@ class Table(NamedTuple):
     versions: tuple[Version, ...]
     notes: tuple[Note, ...] = ()
 
+    def __repr__(self) -> str:
+        changes = ", ".join(
+            f"{getattr(self, what)} {what}"
+            for what in ("inserts", "updates", "deletes", "truncates")
+        )
+        versions = _counted(len(self.versions), "version")
+        return f"<walrow.Table {_printable(self.name)}: {versions}, {changes}>"
+
     @property
     def name(self) -> str:
         """Its last name, as `schema.name`."""

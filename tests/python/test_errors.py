@@ -279,7 +279,7 @@ def test_wrong_catalog_is_an_option_error() -> None:
         ),
         (
             {"kind": "array", "element": 23, "delimiter": "{"},
-            'type 20000: the delimiter "{"',
+            'type 20000: "{" is not a valid delimiter',
         ),
     ],
 )

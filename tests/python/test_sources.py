@@ -396,6 +396,13 @@ class Connection:
     def cursor(self) -> None: ...
 
 
+class Table:
+    """A table of pyarrow, pandas or polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise AssertionError
+
+
 class AsyncConnection(Connection):
     """As psycopg's."""
 
@@ -427,6 +434,7 @@ class ReplicationCursor:
         ("dbname=shop", "connection string"),
         ([f"host=db password={SECRET}"], "connection string"),
         (Connection(), "database connection: .*pg_logical_slot_peek_binary_changes"),
+        (Table(), r"a table, Table: .*to_pylist\(\)"),
         (AsyncConnection(), "asynchronous connection"),
         (AsyncCursor(), "asynchronous: .*await"),
         (ReplicationCursor(), 'Decoder\\(framing="message"\\)'),

@@ -210,6 +210,10 @@ def test_damaged_rows_are_errors() -> None:
 
 def test_tables_show_themselves() -> None:
     found = walrow.tables(capture("rows").path)
+    assert repr(found[0]) == (
+        "<walrow.Table public.item: 1 version, 4 inserts, 3 updates, 2 deletes, "
+        "0 truncates>"
+    )
     head, item, stock = repr(found).splitlines()
     assert head.split()[:4] == ["table", "versions", "identity", "inserts"]
     assert item.split()[:7] == ["public.item", "1", "default", "4", "3", "2", "0"]

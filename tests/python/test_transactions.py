@@ -571,7 +571,7 @@ if child == 0:
     try:
         list(decoder.feed(data[half:]))
     except walrow.SpoolError as error:
-        assert "forked" in str(error), error
+        assert "parent process" in str(error), error
         # One of its own is as good as any.
         own = walrow.Decoder(spool_memory=0)
         found = [*own.feed(data), *own.finish()]

@@ -196,3 +196,13 @@ def test_a_file_cut_inside_a_transaction_is_not_forgotten_in_the_next_file(
             rows.extend(files(framed))
         assert sum(map(len, rows)) == 2
         assert caught.value.position == 0x3008
+
+
+def test_a_schema_of_several_captures_names_the_unfinished_one(tmp_path: Path) -> None:
+    data = capture("rows").data
+    whole, cut = tmp_path / "a.wire", tmp_path / "b.wire"
+    whole.write_bytes(data)
+    cut.write_bytes(data[:-60])
+    with pytest.raises(walrow.UnfinishedError) as caught:
+        walrow.schema(tmp_path, "item")
+    assert caught.value.__notes__ == [f"in {cut}"]

@@ -32,7 +32,7 @@ impl SchemaUnion {
             Some(value) => value?.map_or(Ok(false), |it| it.is_truthy()),
             None => Ok(false),
         };
-        if !is_set("table")? && !is_set("envelope")? {
+        if !is_set("table")? && !is_set("tables")? && !is_set("envelope")? {
             let text = "table: choose the table whose schema you want; walrow.tables lists them";
             return Err(errors::option_error(py, text));
         }
