@@ -7,6 +7,7 @@
 mod arrow_type;
 mod batch;
 mod builder;
+mod checks;
 mod column;
 mod decoder;
 mod envelope;
