@@ -294,12 +294,9 @@ impl Table {
         }
         let (mut tuple, mut sent) = (first, old);
         for (place, slot) in self.columns.iter_mut().enumerate() {
-            let Some(column) = slot else {
-                tuple.cell().ok_or(Refused::Malformed)?;
-                continue;
-            };
-            // Nothing between the two: so the cell's kind is tested once, when it is read.
-            let appended = match tuple.cell().ok_or(Refused::Malformed)? {
+            let cell = tuple.cell().ok_or(Refused::Malformed)?;
+            let Some(column) = slot else { continue };
+            let appended = match cell {
                 Cell::Text(bytes) => column.append_text(bytes),
                 Cell::Binary(bytes) => column.append_binary(bytes),
                 Cell::Unchanged => match sent.as_mut().map(|old| old.sent(place)) {

@@ -295,7 +295,6 @@ impl Frames {
     }
 
     /// Takes the frame at [`Place::Completed`].
-    #[inline(never)]
     pub(crate) fn take_completed(&mut self) {
         self.state = Held::Spent;
         self.skip(self.fed(self.held.len()));

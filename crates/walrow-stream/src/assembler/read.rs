@@ -87,41 +87,32 @@ impl Reader<'_> {
         if self.reading.skipped || self.session.relations.has_new() {
             return Front::Other;
         }
-        match self.at_hand(input) {
-            Some(at) => self.take_frame(at, input),
-            None => self.take_far(input),
-        }
-    }
-
-    /// [`Reader::take_front`] of a frame that is not at hand. Alone, so that all others are known to
-    /// be in the input.
-    #[inline(never)]
-    fn take_far<'i>(&mut self, input: &mut &'i [u8]) -> Front<'i> {
-        match self.frame(input) {
-            Ok(Found::At(at)) => self.take_frame(at, input),
-            // `Reader::other` finds the same.
-            _ => Front::Other,
-        }
-    }
-
-    #[inline]
-    fn take_frame<'i>(&mut self, at: At<'i>, input: &mut &'i [u8]) -> Front<'i> {
+        let at = match self.at_hand(input) {
+            Some(at) => at,
+            None => match self.frame(input) {
+                Ok(Found::At(at)) => at,
+                // `Reader::other` finds the same.
+                _ => return Front::Other,
+            },
+        };
         let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
             return Front::Other;
         };
         if self.is_aborted(&peek) {
             return Front::Other;
         }
-        let front = match peek.row(self.reading.is_streamed()) {
-            Some(row) => match self.session.relations.look_up(row.relation()) {
-                Lookup::Known(relation) => Front::Row(Row { at, relation }),
-                _ => return Front::Other,
-            },
-            None if peek.kind() == Kind::Commit => Front::End,
-            None => return Front::Other,
+        let Some(row) = peek.row(self.reading.is_streamed()) else {
+            if peek.kind() == Kind::Commit {
+                self.take(at, input);
+                return Front::End;
+            }
+            return Front::Other;
+        };
+        let Lookup::Known(relation) = self.session.relations.look_up(row.relation()) else {
+            return Front::Other;
         };
         self.take(at, input);
-        front
+        Front::Row(Row { at, relation })
     }
 
     /// Nearly always, the frame is at the front of the input.

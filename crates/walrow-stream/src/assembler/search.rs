@@ -365,8 +365,8 @@ impl Session {
     #[inline]
     fn step(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
         match search {
-            Search::Between => {
-                if let Some(begin) = peek.begin() {
+            Search::Between => match peek.begin() {
+                Some(begin) => {
                     let transaction = &mut self.transaction;
                     transaction.xid = begin.xid;
                     transaction.commit_lsn = begin.final_lsn;
@@ -375,11 +375,12 @@ impl Session {
                     transaction.origins.clear();
                     transaction.prepared = None;
                     *search = Search::Plain(None);
-                    return Ok(Step::Pass);
+                    Ok(Step::Pass)
                 }
-            }
-            Search::Plain(_) => {
-                if let Some(commit) = peek.commit() {
+                None => self.step_between(search, peek),
+            },
+            Search::Plain(_) => match peek.commit() {
+                Some(commit) => {
                     let transaction = &mut self.transaction;
                     if commit.commit_lsn != transaction.commit_lsn {
                         let begin = transaction.commit_lsn;
@@ -388,21 +389,11 @@ impl Session {
                     }
                     transaction.end_lsn = commit.end_lsn;
                     transaction.commit_time = commit.commit_time;
-                    return Ok(Step::Commit);
+                    Ok(Step::Commit)
                 }
-            }
-            Search::Block(_) => {}
-        }
-        self.step_further(search, peek)
-    }
-
-    /// Takes a message that is not a valid Begin or Commit of a plain transaction.
-    #[inline(never)]
-    fn step_further(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
-        match search {
-            Search::Between => self.step_between(search, peek),
-            Search::Plain(_) if peek.kind().carries_xid() => Ok(Step::Keep),
-            Search::Plain(_) => self.step_plain(peek),
+                None if peek.kind().carries_xid() => Ok(Step::Keep),
+                None => self.step_plain(peek),
+            },
             Search::Block(_) if peek.kind().ends_block() => {
                 if let Search::Block(open) = std::mem::take(search) {
                     self.end_block(open, peek)?;
@@ -461,6 +452,7 @@ impl Session {
     }
 
     /// Takes a message outside transactions, except a valid Begin.
+    #[inline(never)]
     fn step_between(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
         let near = |fault: Fault| fault.or_near(peek.start());
         let message = parse(peek, false)?;
@@ -517,6 +509,7 @@ impl Session {
 
     /// Takes a message of the plain transaction that is not a change, a definition or a valid
     /// Commit.
+    #[inline(never)]
     fn step_plain(&mut self, peek: &Peek<'_>) -> Result<Step, Fault> {
         match parse(peek, false)? {
             Message::Origin(origin) => self.transaction.push_origin(read_origin(&origin)?),
@@ -528,6 +521,7 @@ impl Session {
     }
 
     /// Takes a message of the open block.
+    #[inline(never)]
     fn step_block(&mut self, open: &mut Open, peek: &Peek<'_>) -> Result<Step, Fault> {
         let relations = &mut self.relations;
         if let Some(row) = peek.row(open.streamed) {
@@ -572,6 +566,7 @@ impl Session {
     }
 
     /// Takes the end of a block. Each kind of block has its own.
+    #[inline(never)]
     fn end_block(&mut self, open: Box<Open>, peek: &Peek<'_>) -> Result<(), Fault> {
         match (parse(peek, open.streamed)?, open.streamed) {
             (Message::StreamStop, true) => self.undecided.stream_stop(open),
