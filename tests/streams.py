@@ -1,7 +1,7 @@
-"""Streams by hand: the frames of a server, and transactions that insert rows.
+"""Streams written by hand: frames of a server, and transactions that insert rows.
 
-What a server would send of types that no server here has, such as those of pgvector and
-PostGIS, and of values one at a time. The layout is the manual's, not walrow's.
+They contain types that no server here has, such as PostGIS's, and single values. The layout
+follows PostgreSQL's manual, not walrow's code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TABLE = 16400
 #: The beginning of 2024, in microseconds since 2000.
 TIME = 757_382_400_000_000
 
-#: A value as text, in which surrogates stand for bytes that are not UTF-8; as binary; or NULL.
+#: A value as text, with surrogates for bytes that are not UTF-8; as binary; or NULL.
 Cell = str | bytes | None
 
 
@@ -30,7 +30,7 @@ class Column:
         oid: Its type.
         typmod: Its type's modifier.
         type_name: Schema and name, for a Type message before the Relation.
-        is_key: Whether it is of the replica identity.
+        is_key: Whether it is part of the replica identity.
     """
 
     name: str
@@ -52,7 +52,7 @@ def messages(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> list[
 
 
 def wire(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> bytes:
-    """The same as a connection's bytes, for `framing="wire"`."""
+    """The same transaction as a connection's bytes, for `framing="wire"`."""
     return wired(*messages(columns, rows))
 
 
@@ -67,7 +67,7 @@ def backend(kind: bytes, body: bytes) -> bytes:
 
 
 def data(message: bytes, start: int = 0, end: int = 0) -> bytes:
-    """A message of pgoutput in XLogData, in CopyData."""
+    """A message of pgoutput in XLogData in CopyData."""
     return backend(b"d", b"w" + struct.pack("!QQq", start, end, TIME) + message)
 
 
@@ -81,7 +81,7 @@ SESSION = b"W\0\0\0\x07\0\0\0"
 
 
 def begin(xid: int = 700, lsn: int = 0x1000) -> bytes:
-    """A Begin; `lsn` is that of the commit record."""
+    """A Begin; `lsn` is the LSN of the commit record."""
     return b"B" + struct.pack("!QqI", lsn, TIME, xid)
 
 
@@ -114,7 +114,7 @@ def insert(row: Sequence[Cell], oid: int = TABLE) -> bytes:
 
 
 def renamed(frame: bytes, old: bytes, new: bytes) -> bytes:
-    """A frame with other bytes in it, and so another length."""
+    """A frame with some bytes replaced, and its new length."""
     return backend(frame[:1], frame[5:].replace(old, new))
 
 

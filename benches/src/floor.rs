@@ -448,7 +448,7 @@ mod tests {
     use crate::captures::captures;
 
     #[test]
-    fn floor_and_walrow_visit_the_same() {
+    fn floor_and_walrow_visit_the_same_cells() {
         for capture in captures() {
             let visited = walk(&capture.bytes);
             assert_eq!(

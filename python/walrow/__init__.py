@@ -50,6 +50,7 @@ from walrow.lsn import Lsn
 from walrow.reading import frames, messages, read
 from walrow.schemas import schema
 from walrow.survey import tables
+from walrow.unresolved import UnresolvedType
 
 __all__ = [
     "UNCHANGED",
@@ -72,6 +73,7 @@ __all__ = [
     "SpoolError",
     "UnfinishedError",
     "UnrepresentableError",
+    "UnresolvedType",
     "__version__",
     "frames",
     "messages",

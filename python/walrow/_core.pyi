@@ -4,7 +4,8 @@ from inspect import Signature
 from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
 from walrow.lsn import Lsn
-from walrow.typing import Buffer, Framing, Options
+from walrow.typing import Absence, Buffer, Framing, Options
+from walrow.unresolved import UnresolvedType
 
 __all__ = [
     "OPTIONS",
@@ -198,14 +199,14 @@ class Decoder:
         """Ends the stream: like `flush`, then checks that the stream is complete.
 
         It must end between transactions, without an error of the server, and the chosen
-        table must have appeared. For a connection that goes on, use `flush`. Transactions
+        tables must have appeared. For a connection that goes on, use `flush`. Transactions
         of `open_transactions` may end in the next session.
 
         Raises:
             UnfinishedError: While iterating, if the stream ends inside a frame or a
                 transaction.
             ReplicationError: While iterating, if the server ended the stream with an error.
-            SchemaError: While iterating, if the chosen table never appeared.
+            SchemaError: While iterating, if a chosen table never appeared.
             RuntimeError: Another thread uses the decoder.
         """
 
@@ -246,7 +247,7 @@ class Decoder:
 
     @property
     def schema(self) -> Schema | None:
-        """The Arrow schema of the chosen table. None until the table has appeared."""
+        """The Arrow schema of all batches, once it is known. None for several tables."""
 
     @property
     def position(self) -> Lsn:
@@ -284,20 +285,25 @@ class Decoder:
         """
 
     @property
-    def unresolved_types(self) -> list[int]:
-        """OIDs of unknown types, neither built in nor in the catalog; values are text.
+    def unresolved_types(self) -> list[UnresolvedType]:
+        """The unknown types, neither built in nor in the catalog, and their columns.
 
         These are the types of columns, and the types inside an array, a composite type,
-        a domain or a range in the catalog.
+        a domain or a range in the catalog. Their values are text. The list is sorted, and
+        has at most 10,000 types.
         """
 
     @property
     def nulled(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all returned batches."""
+        """As in `Batch`, by `schema.table.column`, over all returned batches.
+
+        If the batches have several tables of one name, such as one that was dropped and
+        created again, their keys have the OID: `public.orders (OID 16400).total`.
+        """
 
     @property
     def dropped_lower_bounds(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all returned batches."""
+        """As in `Batch`, by column over all returned batches, with the keys of `nulled`."""
 
 @final
 class Reader:
@@ -384,20 +390,25 @@ class Reader:
         """
 
     @property
-    def unresolved_types(self) -> list[int]:
-        """OIDs of unknown types, neither built in nor in the catalog; values are text.
+    def unresolved_types(self) -> list[UnresolvedType]:
+        """The unknown types, neither built in nor in the catalog, and their columns.
 
         These are the types of columns, and the types inside an array, a composite type,
-        a domain or a range in the catalog.
+        a domain or a range in the catalog. Their values are text. The list is sorted, and
+        has at most 10,000 types.
         """
 
     @property
     def nulled(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all returned batches."""
+        """As in `Batch`, by `schema.table.column`, over all returned batches.
+
+        If the batches have several tables of one name, such as one that was dropped and
+        created again, their keys have the OID: `public.orders (OID 16400).total`.
+        """
 
     @property
     def dropped_lower_bounds(self) -> dict[str, int]:
-        """As in `Batch`, by `schema.table.column`, over all returned batches."""
+        """As in `Batch`, by column over all returned batches, with the keys of `nulled`."""
 
     def to_pyarrow(self) -> Any:
         """Reads all rows into a `pyarrow.Table`.
@@ -468,7 +479,11 @@ class Frames:
     """Iterates over the frames of a stream; `walrow.frames` returns it."""
 
     def __new__(
-        cls, chunks: Iterable[Any], /, framing: Framing | None = None
+        cls,
+        chunks: Iterable[Any],
+        /,
+        framing: Framing | None = None,
+        unfinished: Absence = "error",
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Frame: ...
@@ -654,6 +669,10 @@ class ZstdDecompressor:
 @final
 class Rows:
     """Rows of one table in memory. Unlike a `Reader`, they can be read again."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema."""
 
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object:

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import rows_of
-from walrow.errors import OptionError
+from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,10 @@ def to_pandas(source: Reader | Batch, dtype_backend: str = "pyarrow") -> Any:
     def frame(rows: Rows) -> Any:
         table = pa.table(rows)
         if dtype_backend == "numpy":
-            return table.to_pandas()
+            try:
+                return table.to_pandas()
+            except (pa.ArrowException, ValueError, OverflowError) as error:
+                raise _unsupported_by_numpy(rows, table) from error
         # pandas has no types for extension types.
         names = table.column_names
         columns = [_storage(pa, column) for column in table.columns]
@@ -57,7 +60,18 @@ def _storage(pa: Any, column: Any) -> Any:
 def to_polars(source: Reader | Batch) -> Any:
     """Returns a `polars.DataFrame`, or a dictionary of them by table."""
     pl = _library("polars", "to_polars")
-    return _each(source, pl.DataFrame)
+
+    def frame(rows: Rows) -> Any:
+        # polars does not raise an error, it panics.
+        for name, found in zip(rows.schema.names, rows.schema.types, strict=True):
+            if _INTERVAL in found:
+                raise _unsupported(rows, name, f"polars has no type for {found}")
+        return pl.DataFrame(rows)
+
+    return _each(source, frame)
+
+
+_INTERVAL = "month_day_nano_interval"
 
 
 def to_duckdb(source: Reader | Batch, connection: Any = None) -> Any:
@@ -73,6 +87,40 @@ def _each(source: Reader | Batch, frame: Callable[[Rows], Any]) -> Any:
     if isinstance(rows, dict):
         return {table: frame(each) for table, each in rows.items()}
     return frame(rows)
+
+
+def _unsupported(rows: Rows, name: str, reason: str) -> SchemaError:
+    """The error of a column that a library cannot hold. Names the types that it can."""
+    metadata = rows.schema.metadata
+    table = f"{metadata.get('pg.schema')}.{metadata.get('pg.table')}"
+    column = f"{table}.{name}" if "pg.table" in metadata else name
+    remedies = Remedy("types", column, "string"), Remedy("profile", None, "spark")
+    return SchemaError(
+        f"{column}: {reason}",
+        table=table if "pg.table" in metadata else None,
+        column=name,
+        remedies=remedies,
+    )
+
+
+def _unsupported_by_numpy(rows: Rows, table: Any) -> SchemaError:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.to_pandas()
+        except (ValueError, NotImplementedError, OverflowError):
+            reason = (
+                f"NumPy cannot hold {column.type}, or one of its values; use "
+                'dtype_backend="pyarrow"'
+            )
+            error = _unsupported(rows, name, reason)
+            return SchemaError(
+                error.reason,
+                table=error.table,
+                column=error.column,
+                remedies=error.remedies[:1],
+                advice=", or ",
+            )
+    return SchemaError('NumPy cannot hold the rows; use dtype_backend="pyarrow"')
 
 
 def _library(name: str, function: str) -> Any:

@@ -62,7 +62,13 @@ class Remedy(NamedTuple):
     def __str__(self) -> str:
         """Writes the keyword argument."""
         if self.value is None:
-            return f"another {self.option}"
+            # A schema is an object, which only the source can give.
+            is_schema = self.option == "schema"
+            return (
+                "schema=walrow.schema(source, table)"
+                if is_schema
+                else f"another {self.option}"
+            )
         value = _literal(self.value)
         if self.key is None:
             return f"{self.option}={value}"
@@ -188,8 +194,9 @@ class UnrepresentableError(DecodeError):
 class UnfinishedError(Error):
     """The stream, or a session in it, ends inside a frame or a transaction.
 
-    Or its compressed data is truncated. It is raised after the batches of all complete transactions. The option
-    `unfinished="ignore"` takes these alone.
+    Or its compressed data is truncated. It is raised after the batches of all complete
+    transactions. The option `unfinished="ignore"` takes these alone. `frames` and
+    `messages` raise it only for a cut frame, after all complete frames.
 
     Attributes:
         offset: The end of the last complete frame, in bytes.

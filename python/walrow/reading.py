@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from walrow._core import Frames, Reader
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from walrow._core import Message
-    from walrow.typing import Framing, Source
+    from walrow.typing import Absence, Framing, Source
 
 __all__ = ["frames", "messages", "read"]
 
@@ -59,6 +60,14 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             All batches then have one schema, and the reader is an Arrow stream. Other
             stream contents are tables too: `"walrow.transactions"`,
             `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.
+        tables: Several tables, each as in `table`: `["orders", ("public", "items")]`. Their
+            batches come as without it, each with the columns of its table's version, and
+            rows of other tables are skipped. So the reader is not an Arrow stream, but
+            `to_pandas` and the like return a dictionary by table, also for a list of
+            one. A table that two of the names match is read once. An empty list, a name
+            that is in it twice, a side table (see `side_tables`), and `table` or
+            `schema` beside it are an `OptionError`. A pair in a list is a schema and a
+            name, but `tables=("a", "b")` are two tables.
         schema: With `table`, any Arrow schema. Every version of the table is projected
             onto it, by column name. Columns that a version lacks are null and listed in
             `_unsent`. Columns that the schema lacks are a `SchemaError`, unless `columns`
@@ -107,7 +116,7 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             take together. Beyond it, the fullest batch is returned.
         side_tables: Side tables whose batches are returned with the others:
             `["transactions", "messages"]`. The reader is then not an Arrow stream.
-        envelope: Returns all tables, or the chosen table, under one schema:
+        envelope: Returns all tables, or the chosen ones, under one schema:
             `schema_name`, `table_name`, `key` and `data` as maps of column names to
             PostgreSQL's own text, then the metadata columns. The reader is then an
             Arrow stream.
@@ -127,8 +136,9 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             that the server ended with an error: `"error"`, raised after the batches of
             all complete transactions, or `"ignore"`. Transactions that are streamed or
             prepared and not committed do not count: see `Reader.open_transactions`.
-        missing_table: The policy for a chosen table that the source does not contain:
-            `"error"`, or `"ignore"` for no rows. With `start`, it may always be missing.
+        missing_table: The policy for chosen tables that the source does not contain:
+            `"error"`, which names all of them, or `"ignore"` for no rows. With `start`
+            or `end`, they may always be missing.
         spool_memory: The number of bytes of memory that all open and prepared
             transactions take together. Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the system's directory
@@ -149,10 +159,15 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     return Reader(Chunks(source, framing=framing, unfinished=unfinished), **options)
 
 
-def frames(source: Source, *, framing: Framing | None = None) -> Frames:
+def frames(
+    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
+) -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
+    An error of the server is a frame too, an ErrorResponse. So it is no error here, and
+    neither is a transaction without its end: `Frames.server_error` and
+    `Frames.unfinished` are for these.
 
     >>> import walrow
     >>> path = "tests/data/18/rows.text.wire"
@@ -172,18 +187,25 @@ def frames(source: Source, *, framing: Framing | None = None) -> Frames:
     Args:
         source: As in `read`.
         framing: As in `read`.
+        unfinished: The policy for a source that ends inside a frame, or whose compressed
+            data is truncated: `"error"`, raised after all complete frames, or `"ignore"`.
 
     Raises:
         DecodeError: While iterating, if bytes do not follow the protocol.
+        UnfinishedError: After the last complete frame, if the source ends inside another.
     """
-    return Frames(Chunks(source, framing=framing), framing=framing)
+    chunks = Chunks(source, framing=framing, unfinished=unfinished)
+    return Frames(chunks, framing=framing, unfinished=unfinished)
 
 
-def messages(source: Source, *, framing: Framing | None = None) -> Iterator[Message]:
+def messages(
+    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
+) -> Iterator[Message]:
     """Returns every pgoutput message of a stream, as it was sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
-    `frames` also returns their LSNs, and what is not pgoutput, such as keepalives.
+    `frames` also returns their LSNs, and what is not pgoutput, such as keepalives and
+    errors of the server.
 
     >>> import walrow
     >>> [message.name for message in walrow.messages("tests/data/18/rows.text.wire")][
@@ -194,9 +216,12 @@ def messages(source: Source, *, framing: Framing | None = None) -> Iterator[Mess
     Args:
         source: As in `read`.
         framing: As in `read`.
+        unfinished: As in `frames`.
 
     Raises:
         DecodeError: While iterating, if bytes do not follow the protocol.
+        UnfinishedError: After the last complete message, as in `frames`.
     """
-    found = frames(source, framing=framing)
-    return (frame.message for frame in found if frame.message is not None)
+    found = frames(source, framing=framing, unfinished=unfinished)
+    # Unlike a generator, these repeat an error.
+    return filter(None, map(attrgetter("message"), found))

@@ -33,12 +33,14 @@ def framing_of_bytes(head: bytes, *, ended: bool, name: str) -> Framing | None:
         name: The file's name, for errors.
 
     Raises:
-        DecodeError: The bytes are of another format, or are a single message.
+        DecodeError: The bytes are of another format or another plugin, or are a single
+            message.
     """
     ended = ended or len(head) >= HEAD_BYTES
     if len(head) < _DECISIVE and not ended:
         return None
     if _is_frame(head):
+        _refuse_other_plugin(_first_data(head), name)
         return "wire"
     if found := _other_format(head, ended=ended):
         what, remedy = found
@@ -52,8 +54,13 @@ def framing_of_bytes(head: bytes, *, ended: bool, name: str) -> Framing | None:
         raise DecodeError(text, offset=0)
     if head[:1] in _MESSAGES:
         return _framing_of_messages(head, ended=ended, name=name)
-    # The decoder's error shows the byte.
-    return "wire" if ended or len(head) >= _ENOUGH else None
+    if not (ended or len(head) >= _ENOUGH):
+        return None
+    if head[:1] not in _FRAMES:
+        text = f"{name}: the bytes have no known format (type byte 0x{head[0]:02X}): {_PGOUTPUT}"
+        raise DecodeError(text, offset=0, message="frame", field="type byte")
+    # A frame with a wrong length. The decoder's error shows it.
+    return "wire"
 
 
 def framing_of_chunk(chunk: bytes) -> Framing | None:
@@ -63,8 +70,13 @@ def framing_of_chunk(chunk: bytes) -> Framing | None:
 
     >>> framing_of_chunk(b"k" + bytes(17)), framing_of_chunk(b"Y\0\0\x40\0s\0t\0")
     ('copydata', 'message')
+
+    Raises:
+        DecodeError: It is a payload of another plugin.
     """
     if chunk[:1] in _COPY_DATA and _is_payload(chunk):
+        if chunk[:1] == b"w":
+            _refuse_other_plugin((_XLOG_DATA, chunk[_XLOG_DATA:]), "the source")
         return "copydata"
     # No stream begins with a Stream Stop.
     if chunk[:1] in _MESSAGES and chunk != b"E" and _is_message(chunk):
@@ -90,6 +102,29 @@ def _framing_of_messages(head: bytes, *, ended: bool, name: str) -> Framing | No
         raise DecodeError(text, offset=0)
     # A file that begins inside of a streamed transaction, or a truncated one.
     return "recvlogical"
+
+
+def _first_data(head: bytes) -> tuple[int, bytes]:
+    """The data of the first complete XLogData, and its offset. Empty without one."""
+    at = 0
+    while len(head) > at + _HEADER:
+        end = at + 1 + int.from_bytes(head[at + 1 : at + _HEADER], "big")
+        if end < at + _HEADER or end > len(head):
+            break
+        if head[at : at + 1] == b"d" and head[at + _HEADER : at + _HEADER + 1] == b"w":
+            data = at + _HEADER + _XLOG_DATA
+            return data, head[data:end]
+        at = end
+    return 0, b""
+
+
+def _refuse_other_plugin(found: tuple[int, bytes], name: str) -> None:
+    """Refuses text. Other unknown messages are errors of the decoder, which knows WAL."""
+    offset, data = found
+    for start, what, remedy in _PLUGINS:
+        if data.startswith(start) and not _is_message(data):
+            text = f"{name}: the messages are {what}, not those of pgoutput: {remedy}"
+            raise DecodeError(text, offset=offset)
 
 
 def _is_frame(head: bytes) -> bool:
@@ -164,6 +199,7 @@ def _is_message(data: bytes) -> bool:
 
 
 _COPY_DATA = {b"w", b"k"}
+_FRAMES = {bytes([kind]) for kind in b"dWNSEcCZTDA"}
 _MESSAGES = {bytes([kind]) for kind in b"BCORYIUDTMSEcAbPKrp"}
 # A frame's header, and one byte of what it contains.
 _HEADER = 5
@@ -263,12 +299,15 @@ _MAGIC = (
     (b"\xa1\xb2\x3c\x4d", "a packet capture (pcap)", _PACKETS),
     (b"\x0a\x0d\x0d\x0a", "a packet capture (pcapng)", _PACKETS),
 )
-_TEXT = (
+_PLUGINS = (
     (b"{", "JSON, as wal2json and Debezium write it", _PGOUTPUT),
     (b"[", "JSON, as wal2json and Debezium write it", _PGOUTPUT),
     (b"BEGIN", "text, as test_decoding writes it", _PGOUTPUT),
     (b"COMMIT", "text, as test_decoding writes it", _PGOUTPUT),
     (b"table ", "text, as test_decoding writes it", _PGOUTPUT),
+)
+_TEXT = (
+    *_PLUGINS,
     (b"--\n-- PostgreSQL database", "a dump of pg_dump", _SNAPSHOT),
     (b"\\x", "the text of bytea, as psql writes it", _PGOUTPUT),
     (b"<", "HTML or XML, such as the error page of a web server", _PGOUTPUT),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import Catalog, Schema, SchemaUnion
+from walrow.errors import Error
 from walrow.signatures import with_options
 from walrow.sources import Chunks, paths
 from walrow.typing import SchemaOptions
@@ -48,7 +49,8 @@ def schema(
             directory or a pattern of captures; or a list of these. Each file is a
             capture of its own. Captures are read to their end, but their rows are
             skipped.
-        table: As in `read`. Optional with `envelope`.
+        table: One table, as in `read`: several have no common schema. Optional with
+            `envelope`.
         **options: The options in the signature are those of `read`. `catalog` defines the
             types of captures. Default: the first catalog in `source`.
 
@@ -68,11 +70,18 @@ def schema(
             union.add_catalog(each)
             continue
         framing, unfinished = options.get("framing"), options.get("unfinished")
-        with closing(Chunks(each, framing=framing, unfinished=unfinished)) as chunks:
-            union.begin_stream(name, chunks.begin())
-            for chunk in chunks:
-                union.feed(chunk)
-        union.finish_stream()
+        try:
+            with closing(
+                Chunks(each, framing=framing, unfinished=unfinished)
+            ) as chunks:
+                union.begin_stream(name, chunks.begin())
+                for chunk in chunks:
+                    union.feed(chunk)
+            union.finish_stream()
+        except Error as error:
+            if len(sources) > 1:
+                error.add_note(f"in {name}")
+            raise
     return union.schema()
 
 

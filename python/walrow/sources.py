@@ -630,6 +630,12 @@ def _refuse(source: Any) -> None:
             "cursor.fetchall()`, or feed a walrow.Decoder in an `async for` loop"
         )
         raise OptionError(text)
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__dataframe__"):
+        text = (
+            f"the source is a table, {type(source).__name__}: pass its rows, or the values of "
+            'its column with the data, such as table["data"].to_pylist()'
+        )
+        raise OptionError(text)
     if hasattr(source, "cursor") and not hasattr(source, "__iter__"):
         kind = "asynchronous connection" if _is_async(source) else "connection"
         text = f"the source is a database {kind}: {_CONNECT}"

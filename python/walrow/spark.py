@@ -22,6 +22,7 @@ versions of the table.
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import walrow
+from walrow.conninfo import is_conninfo, without_credentials
 from walrow.errors import DecodeError, Error, OptionError, SchemaError
 from walrow.signatures import with_options
 from walrow.sources import Chunks
@@ -64,7 +66,7 @@ def decode(
             Include its schema: a task refuses captures that have a table of this name
             in different schemas, but it does not see the captures of other tasks. Side
             tables, such as `"walrow.transactions"`, are read like other tables. With
-            `envelope=True`, the default is all tables.
+            `envelope=True`, the default is all tables, and `tables` chooses several.
         schema: The schema that every capture is projected onto, by column name: a
             `StructType` or any Arrow schema. Columns that a capture lacks are null and
             listed in `_unsent`. Columns that the schema lacks are an error, unless
@@ -116,6 +118,7 @@ def schema(
     Raises:
         SchemaError: No source contains the table, or no type holds all values of a column.
     """
+    _require("pyarrow", "pyspark")
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
@@ -127,7 +130,7 @@ def schema(
     struct = from_arrow_schema(found, prefer_timestamp_ntz=True)
     if (origin := _origin(found)) is None:
         return struct
-    # Tells `decode` which table the schema was made for.
+    # The table of the schema, for `decode`.
     metadata = dict(zip(("pg.schema", "pg.table"), origin, strict=True))
     return StructType(
         [
@@ -221,7 +224,7 @@ class _Decode:
                 row += 1
                 place = f"column {name}, row {row} of the task's input"
                 if paths is not None and paths[index].is_valid:
-                    place += f", path {paths[index]}"
+                    place += f", path {_shown(str(paths[index]))}"
                 if not value.is_valid:
                     text = (
                         f"NULL in {place}: each value must be a capture or the path of "
@@ -231,7 +234,7 @@ class _Decode:
                 if binary:
                     yield place, memoryview(value.as_buffer())
                 else:
-                    yield f"{place}, path {value}", str(value)
+                    yield f"{place}, path {_shown(str(value))}", str(value)
 
     def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
         """All batches of one capture."""
@@ -267,6 +270,11 @@ class _Decode:
         yield from decoder.finish()
 
 
+def _shown(path: str) -> str:
+    """The path for errors, without credentials."""
+    return "(a connection string)" if is_conninfo(path) else without_credentials(path)
+
+
 def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:
     """Whether it reads envelopes or a side table, whose columns are fixed."""
     name = ".".join(table) if isinstance(table, tuple) else table
@@ -287,7 +295,7 @@ def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             raise SchemaError(text, column=name)
         declared, own = schema.field(name).type, found.field(name).type
         if declared != own:
-            text = f"{name} is {own}, the schema says {declared}"
+            text = f"{name} is {own}, but {declared} in the schema"
             raise SchemaError(text, column=name)
     return records.select(schema.names)
 
@@ -296,8 +304,14 @@ def _check(
     table: TableName | None,
     options: Mapping[str, object],
 ) -> None:
-    if table is None and not options.get("envelope"):
+    if table is None and not options.get("envelope") and "tables" not in options:
         text = "choose a table with table=, or use envelope=True for all tables"
+        raise OptionError(text)
+    if options.get("tables") is not None and not options.get("envelope"):
+        text = (
+            "in Spark, the rows of one function have one schema: choose one table with "
+            "table=, or use envelope=True with tables="
+        )
         raise OptionError(text)
     if options.get("side_tables"):
         text = 'in Spark, read a side table by itself: table="walrow.transactions"'
@@ -330,12 +344,26 @@ def _compare(table: TableName, origin: tuple[str, str]) -> None:
         raise SchemaError(text, table=".".join(origin))
 
 
+def _require(*names: str) -> None:
+    """Imports packages that walrow.spark needs. Says how to install them."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            text = f"walrow.spark needs {name}: pip install 'walrow[spark]'"
+            raise ModuleNotFoundError(text, name=name) from None
+
+
 def _arrow_schema(schema: Any) -> pa.Schema:
     """Converts any schema to a pyarrow schema, which can be pickled."""
+    _require("pyarrow")
     import pyarrow as pa
 
     if hasattr(schema, "__arrow_c_schema__"):
         return _named_alike(pa.schema(schema))
+    _require("pyspark")
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 

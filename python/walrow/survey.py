@@ -114,6 +114,14 @@ class Table(NamedTuple):
     versions: tuple[Version, ...]
     notes: tuple[Note, ...] = ()
 
+    def __repr__(self) -> str:
+        changes = ", ".join(
+            f"{getattr(self, what)} {what}"
+            for what in ("inserts", "updates", "deletes", "truncates")
+        )
+        versions = _counted(len(self.versions), "version")
+        return f"<walrow.Table {_printable(self.name)}: {versions}, {changes}>"
+
     @property
     def name(self) -> str:
         """Its last name, as `schema.name`."""
@@ -501,7 +509,7 @@ def _notes_on_change(where: str, before: Version, after: Version) -> Iterator[No
 
 
 def _reused(name: str, other: Table) -> Note:
-    text = f"{name} is also the name of the table with OID {other.oid}, which is another one"
+    text = f"{name} is also the name of the table with OID {other.oid}, another table"
     return Note("name-reused", text)
 
 

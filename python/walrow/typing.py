@@ -95,6 +95,7 @@ class SparkOptions(SparkSchemaOptions, total=False):
     batch_bytes: int
     batch_memory: int
     missing_table: Absence
+    tables: Sequence[TableName] | None
 
 
 class Options(SchemaOptions, SparkOptions, total=False):

@@ -62,7 +62,7 @@ def start() -> Callable[..., subprocess.Popen[Any]]:
 def invoke() -> Callable[..., str]:
     """Runs a command in this process and returns its stdout.
 
-    Captures that the server ended with an error are shown completely, then that is raised.
+    If the server ended a capture with an error, it is shown completely, then the error is raised.
     """
     from walrow.cli.app import cli
 

@@ -43,7 +43,7 @@ def test_captures_are_there() -> None:
 @pytest.mark.parametrize(
     "path", [p for p in CAPTURES if ".physical." not in p.name], ids=identify
 )
-def test_json_lines_tell_of_every_frame_and_message(
+def test_json_lines_show_every_frame_and_message(
     path: Path, invoke: Callable[..., str]
 ) -> None:
     lines = [
@@ -169,7 +169,7 @@ def test_times_that_python_lacks_are_numbers(run: Any) -> None:
 
 
 def shown(text: str) -> list[tuple[str, str]]:
-    """The name of each frame, and what follows it."""
+    """The name of each frame, and the text after it."""
     return [
         (line[28:].split()[0], line[28:].partition(" ")[2].strip())
         for line in text.splitlines()[1:]
@@ -196,6 +196,26 @@ def test_a_missing_table_is_an_error_with_a_suggestion(data: Path, run: Any) -> 
     assert found.stderr == (
         b"walrow: no table stok in the capture; did you mean stock?\n"
     )
+
+
+def test_a_missing_transaction_is_an_error(data: Path, run: Any) -> None:
+    path = data / "rows.text.wire"
+    found = run("inspect", "--xid", 7, path)
+    assert found.returncode == 1
+    assert found.stderr == b"walrow: no transaction with XID 7 in the capture\n"
+    # The transaction is there, and so is the table, but not in it.
+    xids = [
+        each.message.fields["xid"]
+        for each in walrow.frames(path)
+        if each.message is not None and each.message.kind == "B"
+    ]
+    for xid in xids:
+        for table in ("item", "stock"):
+            found = run("inspect", "--table", table, "--xid", xid, path)
+            assert (found.returncode, found.stderr) == (0, b"")
+    found = run("inspect", "--xid", "abc", path)
+    assert found.returncode == 2
+    assert b"'abc' is not a valid XID" in found.stderr
 
 
 def test_a_transaction_is_shown_alone(data: Path, invoke: Callable[..., str]) -> None:
@@ -345,7 +365,7 @@ def test_server_error_ends_with_4(data: Path, run: Any, mode: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
-def test_garbage_is_one_line_of_error(
+def test_garbage_is_a_one_line_error(
     data: Path, tmp_path: Path, run: Any, mode: tuple[str, ...]
 ) -> None:
     path = tmp_path / "garbage.wire"
@@ -366,7 +386,7 @@ def test_corrupt_message_is_no_physical_replication(
     data: Path, run: Any, mode: tuple[str, ...]
 ) -> None:
     whole = (data / "rows.text.wire").read_bytes()
-    # As a page of WAL begins, and with the LSNs of one.
+    # The beginning of a page of WAL, with the LSNs of a page.
     frame = streams.data(b"?\xd0garbage", 0x10, 0x20)
     for corrupt in (frame, frame.replace(b"\x20", b"\x10")):
         found = run("inspect", *mode, "-", input=whole + corrupt + whole)
@@ -405,7 +425,7 @@ def test_closed_pipe_is_quiet(data: Path, tmp_path: Path, start: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", [(), ("--json",), ("--count",)], ids=str)
-def test_full_disk_is_one_line_of_error(
+def test_full_disk_is_a_one_line_error(
     data: Path, run: Any, mode: tuple[str, ...]
 ) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -1,4 +1,4 @@
-"""What each Arrow type is in JSON."""
+"""The JSON of each Arrow type."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_every_type_has_its_form(
 ) -> None:
     array = pa.array(values, kind)
     assert jsonlines.values(array) == wanted
-    # A slice is not its parent.
+    # A slice has only its own values.
     assert jsonlines.values(array.slice(1)) == wanted[1:]
 
 
-def test_sentinels_are_infinite_where_they_were_asked_for() -> None:
+def test_sentinels_are_written_as_infinities_if_asked_for() -> None:
     array = pa.array([INFINITE, -INFINITE, INFINITE - 1], pa.timestamp("us"))
     token = jsonlines.has_sentinels.set(True)
     try:
@@ -114,7 +114,7 @@ def test_sentinels_are_infinite_where_they_were_asked_for() -> None:
     assert found == ["infinity", "-infinity", "+294247-01-10T04:00:54.775806"]
 
 
-def test_extensions_and_dictionaries_are_what_they_stand_for() -> None:
+def test_extension_types_and_dictionaries_are_written_as_their_values() -> None:
     value = uuid.uuid4()
     found = pa.ExtensionArray.from_storage(
         pa.uuid(), pa.array([value.bytes, None], pa.binary(16))

@@ -9,7 +9,9 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,11 +21,10 @@ import pytest
 import streams
 import walrow
 from walrow.cli import source
-from walrow.cli.output import file_name, is_file_name
+from walrow.cli.output import Files, file_name, is_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 READERS: dict[str, Callable[[Any], pa.Table]] = {
     "parquet": pq.read_table,
@@ -48,14 +49,14 @@ def history(tables: Iterable[tuple[str, str]], column: str = "id") -> bytes:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
-def test_link_stays_and_its_file_is_written(
+def test_output_through_a_link_keeps_the_link(
     data: Path, tmp_path: Path, run: Any, form: str
 ) -> None:
     (tmp_path / "far").mkdir()
     path, link = tmp_path / "far" / f"out.{form}", tmp_path / f"link.{form}"
     link.symlink_to(path.relative_to(tmp_path))
     decode = ("decode", "--table", "item", "--to", link)
-    # The file that it leads to need not be there.
+    # The file behind the link may be missing.
     for before in (b"", b"before"):
         if before:
             path.write_bytes(before)
@@ -70,7 +71,7 @@ def test_link_stays_and_its_file_is_written(
 
 
 def read_pipe(path: Path) -> tuple[threading.Thread, list[bytes]]:
-    """Reads a named pipe to its end; daemonic, as a pipe may never be opened."""
+    """Reads a named pipe to its end. The thread is daemonic: the pipe may never be opened."""
     found: list[bytes] = []
     thread = threading.Thread(
         target=lambda: found.append(path.read_bytes()), daemon=True
@@ -135,7 +136,7 @@ def test_error_in_a_pipe_says_what_was_written(data: Path, run: Any) -> None:
     found = run("decode", "--format", "json", "--to", "/dev/stdout", "-", input=broken)
     assert found.returncode == 1
     count = len(found.stdout.splitlines())
-    assert f"{count} rows before the error were written" in found.stderr.decode()
+    assert f"{count} rows were written before the error" in found.stderr.decode()
     full = ("decode", "--format", "json", "--to", "/dev/full")
     found = run(*full, data / "rows.text.wire")
     assert found.returncode == 1
@@ -284,7 +285,9 @@ def test_directory_of_an_earlier_run_is_refused(
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-def test_directory_made_for_nothing_goes(data: Path, tmp_path: Path, run: Any) -> None:
+def test_new_output_directory_is_removed_after_an_error(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
     broken = (data / "rows.text.wire").read_bytes() + b"\xff" * 99
     found = run("decode", "--to", f"{tmp_path}/out/", "-", input=broken)
     assert found.returncode == 1
@@ -295,8 +298,92 @@ def test_directory_made_for_nothing_goes(data: Path, tmp_path: Path, run: Any) -
     assert list(tmp_path.rglob("*")) == [kept]
 
 
+def two_versions_and_a_table(start: Any, directory: Path) -> Any:
+    """Decodes three files, and waits until the first one is open."""
+    process = start("decode", "--to", f"{directory}/", "-")
+    begin, commit = streams.begin(), streams.commit()
+    versions = [
+        message
+        for columns in (["id"], ["id", "more"])
+        for message in (
+            streams.relation(
+                [streams.Column(name, 23) for name in columns], 16384, "a"
+            ),
+            streams.insert(["7"] * len(columns), 16384),
+        )
+    ]
+    other = streams.relation([streams.Column("id", 23)], 16385, "b")
+    changes = [*versions, other, streams.insert(["7"], 16385)]
+    process.stdin.write(streams.wired(begin, *changes, commit))
+    process.stdin.flush()
+    until = time.monotonic() + 30
+    while not (directory.is_dir() and list(directory.iterdir())):
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process
+
+
+def test_files_that_cannot_all_get_their_names_are_listed(
+    tmp_path: Path, start: Any
+) -> None:
+    directory = tmp_path / "out"
+    process = two_versions_and_a_table(start, directory)
+    taken = directory / "public.a.2.parquet"
+    taken.mkdir()
+    output, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert output == b""
+    assert said.decode() == (
+        f"walrow: {taken}: Is a directory; complete and in place: public.a.parquet; "
+        "the other files were removed\n"
+    )
+    assert sorted(directory.iterdir()) == [taken, directory / "public.a.parquet"]
+    assert pq.read_table(directory / "public.a.parquet")["id"].to_pylist() == [7]
+
+
+def test_no_name_means_nothing_written(tmp_path: Path, start: Any) -> None:
+    directory = tmp_path / "out"
+    process = two_versions_and_a_table(start, directory)
+    taken = directory / "public.a.parquet"
+    taken.mkdir()
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert said.decode() == (
+        f"walrow: {taken}: Is a directory; 3 rows decoded, nothing written\n"
+    )
+    assert list(directory.iterdir()) == [taken]
+
+
+def test_files_that_cannot_be_removed_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    files = Files()
+    for path in (first, second):
+        files.create(path, "json", None)
+    replace = Path.replace
+
+    def read_only(path: Path, *target: Path, **_: Any) -> None:
+        if target == (first,):
+            replace(path, *target)
+            return
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    # As if the file system became read-only after the first name.
+    monkeypatch.setattr(Path, "replace", read_only)
+    monkeypatch.setattr(Path, "unlink", read_only)
+    with pytest.raises(OSError, match=r"Read-only.*b\.jsonl"), files:
+        files.commit()
+    (left,) = set(tmp_path.iterdir()) - {first}
+    assert files.written() == (
+        "complete and in place: a.jsonl; incomplete files that could not be removed: "
+        f"{left.name}"
+    )
+
+
 class Named:
-    """What of a batch names its file."""
+    """The attributes of a batch that name its file."""
 
     def __init__(self, schema: str, table: str) -> None:
         self.schema_name, self.table_name = schema, table
@@ -367,7 +454,7 @@ def test_as_many_tables_as_the_process_may_open_files(tmp_path: Path, run: Any) 
 
 def test_versions_of_a_table_take_one_open_file(tmp_path: Path, run: Any) -> None:
     renamed = history([("public", "t")], column="no")
-    # Each in a session of its own, as the transactions are the same.
+    # Each is a session of its own, because the transactions are the same.
     both = (history([("public", "t")]), renamed)
     stream = b"".join(streams.SESSION + each for each in both * 50)
     to = ("decode", "--to", f"{tmp_path}/out/", "-")
@@ -401,7 +488,7 @@ def test_versions_of_a_table_take_one_open_file(tmp_path: Path, run: Any) -> Non
         ("inspect FILE </dev/null >/dev/null 2>&-", 0),
     ],
 )
-def test_closed_streams_are_no_tracebacks(
+def test_closed_output_prints_no_traceback(
     data: Path, tmp_path: Path, command: str, code: int
 ) -> None:
     words = {
@@ -430,7 +517,9 @@ def test_closed_streams_are_no_tracebacks(
         assert lines
 
 
-def test_tables_whose_joined_names_are_one_are_two(tmp_path: Path, run: Any) -> None:
+def test_tables_with_the_same_joined_name_stay_separate(
+    tmp_path: Path, run: Any
+) -> None:
     stream = history([("a.b", "c"), ("a", "b.c")])
     refused = run("decode", "-", "--to", tmp_path / "one.parquet", input=stream)
     assert refused.returncode == 2, refused.stderr
@@ -440,14 +529,14 @@ def test_tables_whose_joined_names_are_one_are_two(tmp_path: Path, run: Any) -> 
     assert len(list((tmp_path / "all").iterdir())) == 2
 
 
-def test_a_name_is_not_the_short_form_of_another(tmp_path: Path, run: Any) -> None:
+def test_shortened_file_names_are_unique(tmp_path: Path, run: Any) -> None:
     long = ("." * 63, "." * 13 + "a" * 50)
     folder = tmp_path / "all"
     assert (
         run("decode", "-", "--to", f"{folder}/", input=history([long])).returncode == 0
     )
     [short] = folder.iterdir()
-    # A table may be called so, as far as its letters go.
+    # A table may have this name.
     schema, _, table = short.name.removesuffix(".parquet").partition(".")
     names = [part.replace("%2E", ".") for part in (schema, table)]
     both = tmp_path / "both"

@@ -1,4 +1,4 @@
-"""Side tables, envelopes and places to start at, on the command line."""
+"""Side tables, envelopes and `--start` on the command line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_all_tables_go_to_one_file_as_envelopes(
     assert first["data"]["label"] == "one"
 
 
-def test_what_was_delivered_is_left_out(data: Path, invoke: Any, run: Any) -> None:
+def test_start_skips_delivered_transactions(data: Path, invoke: Any, run: Any) -> None:
     capture = data / "rows.text.wire"
     ends = pa.table(walrow.read(capture, table="walrow.transactions"))["end_lsn"]
     start = ends[len(ends) // 2].as_py()
@@ -62,18 +62,18 @@ def test_captures_that_start_late_say_so(data: Path, tmp_path: Path, run: Any) -
     frames = list(walrow.frames(data / "two-phase.text.wire"))
     kinds = [frame.message.kind if frame.message else "" for frame in frames]
     late = tmp_path / "late.wire"
-    # The session with its relation, but without what it prepared first.
+    # The session with its relation, but without its first prepared transaction.
     relation = frames[kinds.index("R")]
     after = [frames[0], relation, *frames[kinds.index("P") + 1 :]]
     late.write_bytes(b"".join(frame.to_bytes() for frame in after))
     taken = run("decode", late)
     assert taken.returncode == 0
     assert b"1 COMMIT PREPARED came without a prepared transaction" in taken.stderr
-    # Said to begin later than its slot, it lacks rows.
+    # With `--start`, the stream begins later than its slot, so rows are missing.
     refused = run("decode", late, "--start", "0/1")
     assert refused.returncode == 1
     assert b"--late-start" in refused.stderr
     taken = run("decode", late, "--late-start", "--table", "walrow.transactions")
     assert taken.returncode == 0, taken.stderr
-    # All but the one that was prepared first.
+    # All transactions except the one that was prepared first.
     assert taken.stdout.count(b"walrow.transactions") == 4

@@ -1,4 +1,4 @@
-"""What reaches a terminal cannot control it, whatever a stream or a path is named."""
+"""No name in a stream or a path can control the terminal."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_server_texts_in_inspected_lines(run: Any) -> None:
     assert r"prefix='caf\xe9' content=\x636166e9" in message
 
 
-#: What rich writes itself: colours, the cursor, and lines cleared.
+#: The escapes that rich itself writes: for colours, the cursor, and clearing lines.
 OURS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\n")
 
 
@@ -197,10 +197,10 @@ def test_names_in_warnings(run: Any) -> None:
     stream = inserted(HOSTILE.encode(), TIMESTAMP, b"infinity")
     found = run("decode", "--unrepresentable", "null", "-", input=stream)
     [line] = said(found, 0)
-    assert f"warning: public.{SHOWN}.{SHOWN}: 1 values became null" in line
+    assert f"warning: public.{SHOWN}.{SHOWN}: 1 value became null" in line
     stream = inserted(HOSTILE.encode(), INTEGERS, b"[2:2]={1}")
     [line] = said(run("decode", "-", input=stream), 0)
-    assert f"warning: public.{SHOWN}.{SHOWN}: 1 arrays lost" in line
+    assert f"warning: public.{SHOWN}.{SHOWN}: 1 array lost" in line
 
 
 def test_server_texts_in_warnings(run: Any) -> None:
@@ -297,10 +297,12 @@ def test_wrong_usage_is_one_line(arguments: list[str], line: str, run: Any) -> N
 def test_quiet_has_no_progress_and_no_warnings(
     data: Path, tmp_path: Path, run: Any, on_terminal: Any
 ) -> None:
-    # The OID of a user's type, which only a catalog knows.
+    # The OID of a user-defined type, which only a catalog describes.
     capture, out = data / "types-user.text.wire", tmp_path / "out.jsonl"
     arguments = ("decode", capture, "--to", out)
-    assert "warning: types" in "".join(said(run(*arguments), 0))
+    assert "warning: types of these columns are unknown" in "".join(
+        said(run(*arguments), 0)
+    )
     assert said(run(*arguments, "--quiet"), 0) == []
     assert on_terminal(*arguments, "-q") == ""
     assert on_terminal("inspect", "-q", "--count", capture, stdout=False) == ""
@@ -309,7 +311,7 @@ def test_quiet_has_no_progress_and_no_warnings(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_in_shells(shell: str, run: Any) -> None:
+def test_shells_complete_options(shell: str, run: Any) -> None:
     script = run(env={"_WALROW_COMPLETE": f"{shell}_source"})
     assert script.returncode == 0
     assert b"_walrow_completion" in script.stdout
@@ -352,3 +354,23 @@ def test_names_in_catalogs_and_what_servers_say(run: Any) -> None:
     assert r'database "no\x1b" does not exist' in line
     [line] = said(missing, 2)
     assert f"no publication {SHOWN} in" in line
+
+
+@pytest.mark.parametrize(
+    "conninfo",
+    ["hunter2", "dbname=x password=a hunter2", "postgresql://me:hunter2@[db/x"],
+)
+def test_a_wrong_connection_string_is_not_shown(conninfo: str, run: Any) -> None:
+    pytest.importorskip("psycopg")
+    [line] = said(run("catalog", conninfo), 2)
+    assert "not a connection string" in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize(
+    "to", ["postgresql://me:hunter2@db/x", "https://me:hunter2@db/x.parquet"]
+)
+def test_outputs_are_local_files(data: Path, run: Any, to: str) -> None:
+    [line] = said(run("decode", data / "rows.text.wire", "--to", to), 2)
+    assert "only local files" in line
+    assert "hunter2" not in line

@@ -1,4 +1,4 @@
-"""Adds the made-up type and the made-up metadata column of docs/architecture.md, as it says."""
+"""Applies the changes of docs/architecture.md: a made-up type, a made-up metadata column."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Runs the examples, as a reader would."""
+"""Runs the examples as a reader does."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# The demo is a target of its own and runs the modules. test_from_a_server.py runs follow.py.
+# `make demo` runs the demo, which uses the modules. test_from_a_server.py runs follow.py.
 NOT_SCRIPTS = {"demo.py", "capture.py", "fold.py", "follow.py", "server.py"}
 SCRIPTS = [
     p for p in sorted((ROOT / "examples").glob("*.py")) if p.name not in NOT_SCRIPTS

@@ -18,13 +18,13 @@ DATA = ROOT / "tests" / "data"
 
 
 def scenarios() -> list[Path]:
-    """Captures in plain protocol 1 whose streams alone give the tables."""
+    """Captures in plain protocol 1 that contain everything that the tables need."""
     found = []
     for meta in sorted(DATA.glob("[0-9]*/*.meta.json")):
-        told = json.loads(meta.read_text())
-        plain = "v1" if "v1" in told["records"] else "text"
-        options = told["records"].get(plain, {})
-        if told["foldable"] and options.get("proto_version") == 1:
+        described = json.loads(meta.read_text())
+        plain = "v1" if "v1" in described["records"] else "text"
+        options = described["records"].get(plain, {})
+        if described["foldable"] and options.get("proto_version") == 1:
             found.append(
                 meta.with_name(meta.name.replace("meta.json", f"{plain}.wire"))
             )
@@ -41,7 +41,7 @@ def test_fold_gives_what_the_server_held(path: Path) -> None:
     assert expected
     for name, held in expected.items():
         if name not in tables:
-            # Nothing was ever sent of it, so it must be empty.
+            # The stream has no message about it, so it must be empty.
             assert held["rows"] == [], name
             continue
         columns = [column["name"] for column in held["columns"]]
@@ -67,7 +67,7 @@ class Part:
 
 
 @pytest.mark.parametrize("name", ["rows", "identity-full", "update-toast-full"])
-def test_images_of_an_update_may_come_apart(name: str) -> None:
+def test_images_of_an_update_may_be_in_different_batches(name: str) -> None:
     path = DATA / "18" / f"{name}.text.wire"
     whole = fold(walrow.read(path))
     batches = list(walrow.read(path))
@@ -86,7 +86,7 @@ INT4 = 23
 
 
 def versions(*tables: tuple[str, list[str | None]]) -> list[walrow.Batch]:
-    """A table's versions: the columns, and the values of the row that is inserted."""
+    """A table's versions: the columns, and the values of the inserted rows."""
     return [
         batch
         for columns, values in tables
@@ -124,7 +124,7 @@ def test_renamed_column_keeps_its_values_and_an_added_one_has_none() -> None:
     assert [row["w"] for row in found.rows()] == [None, 8, 9]
 
 
-def test_columns_that_only_come_or_only_go_need_no_word() -> None:
+def test_added_or_dropped_columns_need_no_rename() -> None:
     batches = versions(
         ("id", ["1"]), ("id v", ["2", "7"]), ("v", ["8"]), ("v w", ["9", "0"])
     )
@@ -146,7 +146,7 @@ def test_renamed_column_of_a_server() -> None:
     assert list(tables["public.item"].rows()) == [{"id": 3, "alpha": "a", "b": None}]
 
 
-def test_table_without_rows_has_nothing_to_lose() -> None:
+def test_a_rename_loses_nothing_if_the_table_is_empty() -> None:
     first, second = versions(("id v", ["1", "7"]), ("id w", ["2", "8"]))
     no_row = len(first)
     batches: list[Any] = [Part(first, no_row), second]

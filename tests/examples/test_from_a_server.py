@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(server: EmbeddedServer) -> dict[str, str]:
-    """Where libpq finds the server, and the shell its programs."""
+    """The environment in which libpq finds the server, and the shell the programs."""
     programs = [Path(sys.executable).parent, wheel_programs(18)]
     return {
         **os.environ,
@@ -67,7 +67,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
 
 
 def until(process: subprocess.Popen[str], done: Callable[[], bool]) -> str:
-    """Interrupts the program, as Ctrl-C does, when it has done its work."""
+    """Interrupts the program like Ctrl-C, when its work is done."""
     deadline = time.monotonic() + _SECONDS
     while not done():
         assert process.poll() is None, process.communicate()

@@ -1,4 +1,4 @@
-"""Runs the README's code, as a reader would who copies it."""
+"""Runs the README's code as a reader who copies it."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[dict[str, str]]:
-    """Where libpq finds the database of which the README reads the catalog."""
+    """The environment in which libpq finds the database of the README."""
     with EmbeddedServer() as server:
         run_sql(server, "CREATE DATABASE shop")
         run_sql(
@@ -40,7 +40,7 @@ def shop() -> Iterator[dict[str, str]]:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
 def test_python_block_runs(number: int, shop: dict[str, str]) -> None:
-    # As a user's, tasks of Spark run `python3` of the active environment.
+    # Spark's tasks run the `python3` of the active environment, as for a user.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(  # noqa: S603
         [sys.executable, "-c", blocks("python")[number]],
@@ -61,7 +61,7 @@ def test_rust_block_is_the_examples() -> None:
     assert block == program  # test_examples.py runs it
 
 
-def test_links_lead_somewhere() -> None:
+def test_linked_files_exist() -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
     assert targets
     for target in targets:

@@ -1,6 +1,5 @@
-"""Every type on a live server: its odd values, random ones, and how they must come out.
+"""Every type on a live server: edge cases, random values, and the expected results.
 
-`printing` and `rendering` write PostgreSQL's text of a value once more, from the Arrow value
-alone and without the server: what the decoder made of a value is right if that is what
-the server prints.
+`printing` and `rendering` write PostgreSQL's text of a value from the Arrow value alone,
+without the server. A decoded value is right if this text is the server's.
 """

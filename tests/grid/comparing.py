@@ -8,7 +8,7 @@ _BITS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.in
 
 
 def same(one: pa.Array, other: pa.Array) -> bool:
-    """Compares types, what is null, and values bit by bit."""
+    """Compares types, nulls, and values bit by bit."""
     if one.type != other.type or not one.is_valid().equals(other.is_valid()):
         return False
     if isinstance(one, pa.ExtensionArray):

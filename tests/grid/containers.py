@@ -59,7 +59,7 @@ def _ranges(
 
 
 def _endless(finite: str) -> tuple[Beyond, ...]:
-    """Bounds that are infinite, which is not to have none."""
+    """Ranges with infinite bounds, which differ from unbounded ranges."""
     return (
         Beyond(f"[{finite},infinity)", _ENDLESS[0], ("arrow",)),
         Beyond(f"[{finite},infinity]", _ENDLESS[0], ("arrow",)),
@@ -69,7 +69,7 @@ def _endless(finite: str) -> tuple[Beyond, ...]:
 
 
 def _moment(text: str) -> tuple[int, str]:
-    """Sorts what is written the same way: years first, those before Christ backwards."""
+    """A key that sorts dates or timestamps: by year first, years BC in reverse."""
     before = text.endswith("BC")
     year, _, rest = text.partition("-")
     return (1 - int(year) if before else int(year)), rest
@@ -78,7 +78,7 @@ def _moment(text: str) -> tuple[int, str]:
 def composite(
     name: str, fields: dict[str, Kind | Form], *, setup: str, fill: str
 ) -> Kind:
-    """A row of fields, of which each has the type that its profile gives it."""
+    """A composite type of these fields, each with the type that the profile gives it."""
 
     def form(profile: str) -> Form:
         forms = {
@@ -198,7 +198,7 @@ _TSRANGE = next(kind for kind in RANGES if kind.name == "tsrange")
 KINDS = (
     *_USERS,
     _PAIR,
-    # Without fields it would be a struct that few can hold.
+    # Without fields, it would be a struct that few readers support.
     Kind(
         *("empty", "empty", TEXT, TEXT),
         setup=("CREATE TYPE empty AS ()",),

@@ -1,4 +1,4 @@
-"""Random values, as PostgreSQL takes them in. All of them have a place in Arrow."""
+"""Random values, as PostgreSQL's input takes them. Arrow can hold all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MICROS = (-2_440_588 * printing.DAY, (1 << 63) - 1)
 
 
 def whole(low: int, high: int) -> Callable[[Random], str]:
-    """Draws integers, of few digits as often as of many."""
+    """Draws integers, with few digits as often as with many."""
 
     def draw(random: Random) -> str:
         size = random.randrange(1, 65)
@@ -31,7 +31,7 @@ def whole(low: int, high: int) -> Callable[[Random], str]:
 
 
 def moment(random: Random, low: int, high: int) -> int:
-    """Draws near to today, to the ends and to round numbers, and anywhere."""
+    """Draws moments near today, near the limits and round numbers, and anywhere."""
     size = random.choice((1 << 20, 1 << 40, 1 << 51, high))
     drawn = min(high, max(low, random.randrange(-size, size)))
     return drawn // 1_000_000 * 1_000_000 if random.random() < 0.3 else drawn
@@ -50,7 +50,7 @@ def time(random: Random) -> str:
 
 
 def timetz(random: Random) -> str:
-    # An offset of less than a second counts is refused; beyond 15:59:59 too.
+    # PostgreSQL refuses offsets beyond 15:59:59.
     offset = random.randrange(16 * 3600)
     offset -= offset % random.choice((1, 60, 900, 3600))
     return f"{time(random)}{random.choice('+-')}{printing.time(offset * 1_000_000)}"
@@ -65,7 +65,7 @@ def timestamptz(random: Random) -> str:
 
 
 def interval(random: Random) -> str:
-    # So many microseconds are what 64 bits of nanoseconds hold.
+    # The most microseconds that fit 64 bits of nanoseconds.
     limit = ((1 << 63) - 1) // 1000
     months, days = (
         random.choice(
@@ -96,7 +96,7 @@ def half(random: Random) -> str:
 
 
 def numeric(precision: int, scale: int) -> Callable[[Random], str]:
-    """Draws numbers that such a column holds."""
+    """Draws numbers that fit a column of this precision and scale."""
 
     def draw(random: Random) -> str:
         digits = random.randrange(10 ** random.randrange(1, precision + 1))
@@ -120,7 +120,7 @@ def text(random: Random) -> str:
 
 def short(size: int) -> Callable[[Random], str]:
     def draw(random: Random) -> str:
-        # A blank at the end of what is too long is cut, so it may stand there.
+        # PostgreSQL cuts trailing blanks from a value that is too long, so it may have some.
         return "".join(random.choices(LETTERS, k=random.randrange(size + 1)))
 
     return draw
@@ -217,7 +217,7 @@ def snapshot(random: Random) -> str:
 def listed(
     item: Callable[[Random], str], write: str, low: int = 0
 ) -> Callable[[Random], str]:
-    """Draws several and joins them: `write` is the begin, the joint and the end."""
+    """Draws several values and joins them: `write` has the start, the separator and the end."""
     begin, joint, end = write.split("|")
 
     def draw(random: Random) -> str:
@@ -249,7 +249,7 @@ def path(random: Random) -> str:
 def span(
     bound: Callable[[Random], str], key: Callable[[str], Any]
 ) -> Callable[[Random], str]:
-    """Draws ranges; `key` says which of two bounds is the lower."""
+    """Draws ranges; `key` finds the lower one of two bounds."""
 
     def draw(random: Random) -> str:
         if random.random() < 0.05:
@@ -284,7 +284,7 @@ def label(random: Random) -> str:
 
 
 def small(random: Random) -> str:
-    """Draws a number of few digits that every float holds."""
+    """Draws a number with few digits, which every float can hold."""
     return repr(random.randrange(-1 << 12, 1 << 12) / 16)
 
 

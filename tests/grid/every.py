@@ -13,7 +13,7 @@ SCALARS: tuple[Kind, ...] = (
     *containers.KINDS,
     *extensions.KINDS,
 )
-#: In an order in which each comes after those that it is filled from.
+#: Each kind comes after the kinds from which it is filled.
 KINDS: tuple[Kind, ...] = tuple(
     each
     for kind in SCALARS
@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = tuple(
 )
 BY_NAME = {kind.name: kind for kind in KINDS}
 
-#: What a server brings along: the wheel's have pgvector and no XML, npm's the rest.
+#: The extensions of a server: the wheel's have pgvector and no XML, npm's have the others.
 CONTRIB = frozenset(
     kind.extension for kind in extensions.CONTRIB if kind.extension is not None
 ) | {"xml"}

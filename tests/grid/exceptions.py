@@ -1,4 +1,4 @@
-"""What does not come out alike from text and binary."""
+"""Types whose text and binary forms give different arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Seen:
     """A table's column in a profile, as decoded from text and, with its batch, binary.
 
-    What has no place became null.
+    Values that do not fit became null.
     """
 
     live: Live
@@ -36,11 +36,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference between text and binary that lies in what the server sends.
+    """A difference between text and binary that comes from the server.
 
     Attributes:
-        reason: Why nothing can be done about it.
-        check: What is so in spite of it.
+        reason: Why walrow cannot avoid it.
+        check: Checks everything else.
     """
 
     reason: str
@@ -48,7 +48,7 @@ class Difference:
 
 
 def _numbers(seen: Seen) -> None:
-    # Their values are compared with the OIDs where every value is.
+    # The test of all values compares them with the OIDs.
     assert seen.text.is_valid().equals(seen.binary.is_valid())
     assert seen.batch.nulled == {}
 
@@ -60,7 +60,7 @@ def _refused(seen: Seen) -> None:
 
 
 def _refused_items(seen: Seen) -> None:
-    """Of a list the items become null; of an array's text all of it, if it has any."""
+    """The items of a list become null; as text, an array with items becomes null."""
     text, binary, nulled = seen.text, seen.binary, seen.batch.nulled
     if seen.profile == "text":
         wanted = [
@@ -88,13 +88,13 @@ def _is_error(seen: Seen) -> None:
 
 EXCEPTIONS = {
     ("number", False): Difference(
-        "the server sends the OID and not the name", _numbers
+        "the server sends the OID instead of the name", _numbers
     ),
     ("number", True): Difference(
-        "the server sends the OIDs and not the names", _numbers
+        "the server sends the OIDs instead of the names", _numbers
     ),
-    ("refused", False): Difference("the bytes alone do not tell the text", _refused),
+    ("refused", False): Difference("the bytes do not determine the text", _refused),
     ("refused", True): Difference(
-        "the bytes alone do not tell the text", _refused_items
+        "the bytes do not determine the text", _refused_items
     ),
 }

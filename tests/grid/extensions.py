@@ -1,4 +1,4 @@
-"""Types of extensions: those that come with PostgreSQL, and pgvector's."""
+"""Types of PostgreSQL's own extensions and of pgvector."""
 
 from __future__ import annotations
 

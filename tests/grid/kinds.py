@@ -1,4 +1,4 @@
-"""What the grid knows of a type: values, and what each profile makes of them."""
+"""Each type of the grid: its values, and the Arrow type in each profile."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-#: How the values of a type come in a binary stream: `read` as the same arrays as from
-#: text; `number` for regs, of which the server sends the OID and not the name; `refused`
-#: where the bytes do not tell the text. Types without a send function come as text.
+#: The values of a type in a binary stream: `read` gives the same arrays as text; `number` is
+#: for regs, for which the server sends the OID instead of the name; `refused` if the bytes do
+#: not determine the text. The server sends types without a send function as text.
 Binary = Literal["read", "number", "refused"]
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a profile makes of a type.
+    """The form of a type in a profile.
 
     Attributes:
         type: The Arrow type.
@@ -34,14 +34,14 @@ class Form:
 
 @dataclass(frozen=True)
 class Beyond:
-    """A legal value for which the Arrow type has no place.
+    """A legal value that the Arrow type cannot hold.
 
     Attributes:
-        literal: As it is put in.
+        literal: The text for PostgreSQL's input.
         because: A part of the error.
-        profiles: Where it has no place.
-        since: The first server that has it.
-        sentinel: What stands for it by `unrepresentable="sentinel"`, if anything.
+        profiles: The profiles that cannot hold it.
+        since: The first server version that has it.
+        sentinel: Its value under `unrepresentable="sentinel"`, if any.
     """
 
     literal: str
@@ -56,22 +56,22 @@ class Kind:
     """A PostgreSQL type.
 
     Attributes:
-        name: For the table's name.
-        sql: As in CREATE TABLE.
-        arrow: What profile `arrow` makes of it.
-        spark: What profile `spark` makes of it.
-        odd: Values at the edges, as they are put in.
-        draw: Makes one more value.
+        name: Its name in table names.
+        sql: Its name in CREATE TABLE.
+        arrow: Its form in the profile `arrow`.
+        spark: Its form in the profile `spark`.
+        odd: Edge cases, as text for PostgreSQL's input.
+        draw: Makes a random value.
         fill: A query for values in place of `odd` and `draw`, from tables of other kinds.
-        beyond: Values for which there is no place.
-        setup: What makes the type.
-        extension: Where it comes from; `xml` is compiled in or not.
-        since: The first server that has it.
-        binary: How it comes in binary.
-        delimiter: What stands between the items of an array's text.
-        array: Whether there is an array type of which the grid makes a table.
-        is_opaque: Whether the decoder knows nothing of it, nor of its arrays.
-        of: What the items are, of an array.
+        beyond: Values that Arrow cannot hold.
+        setup: Statements that create the type.
+        extension: Its extension. `xml` is a build option instead.
+        since: The first server version that has it.
+        binary: Its values in a binary stream.
+        delimiter: The delimiter of items in the text of an array.
+        array: Whether the grid also has a table of its array type.
+        is_opaque: Whether the type and its arrays are unknown to the decoder.
+        of: For an array, the kind of its items.
     """
 
     name: str
@@ -104,17 +104,17 @@ def words(name: str, sql: str, odd: tuple[str, ...], draw: Any, **more: Any) -> 
 
 
 def opaque(name: str, odd: tuple[str, ...], **more: Any) -> Kind:
-    """A type that nothing is known of: the server's text, and so its arrays."""
+    """An unknown type: it and its arrays are the server's text."""
     return Kind(name, name, text_of(name), TEXT, odd, is_opaque=True, **more)
 
 
 def text_of(name: str) -> Form:
-    """The server's text of a type, which the field names."""
+    """The server's text of a type. The field names the type."""
     return Form(pa.opaque(pa.string(), name, "PostgreSQL"), rendering.storage)
 
 
 def array_of(kind: Kind) -> Kind:
-    """Arrays of a type, put together by the server out of its values."""
+    """Arrays of a type, which the server makes from its values."""
     fill = _ARRAYS.format(name=kind.name)
 
     def form(of: Form, text: Form) -> Form:
@@ -141,7 +141,7 @@ def array_of(kind: Kind) -> Kind:
     )
 
 
-#: Some are empty, some begin with another subscript than 1, some items are null.
+#: Some arrays are empty, some begin with another subscript than 1, some items are null.
 _ARRAYS = """
 SELECT CASE WHEN i % 13 = 0 THEN '{{}}' WHEN i % 17 = 0 THEN
     array_fill((SELECT v FROM t_{name} WHERE id = i), ARRAY[2], ARRAY[i % 5 - 2])

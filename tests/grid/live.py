@@ -1,7 +1,7 @@
-"""One server's part of the grid: tables of every type, and their streams.
+"""The grid on one server: tables of every type, and their streams.
 
-All tables are filled once and sent twice, as text and in binary. Each is written in
-transactions of its own, so that its stream can be cut out of the whole.
+All tables are filled once and sent twice, as text and as binary. Each table has separate
+transactions, so its stream can be cut out of the whole stream.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Table:
     Attributes:
         name: Its name, in schema public.
         kind: The type of `v`.
-        beyond: What is wrong with each row's value, where something is.
-        has_binary: Whether a binary stream of it is there.
+        beyond: Why the value of each row does not fit, if it does not.
+        has_binary: Whether it has a binary stream.
     """
 
     name: str
@@ -48,16 +48,16 @@ class Table:
 
 
 class Live:
-    """The tables on one server, what it prints of them and what it sends of them.
+    """The tables on one server, their texts and their streams.
 
     Attributes:
-        tables: By name: `t_` and a kind; `b_` and a kind for what has no place in Arrow;
+        tables: By name: `t_` and a kind; `b_` and a kind for values that Arrow cannot hold;
             `n_` and a kind for arrays of several dimensions.
-        streams: The stream of a table in a format, by both.
+        streams: The stream of each table in each format, by table and format.
     """
 
     def __init__(self, server: EmbeddedServer, kinds: list[Kind], rows: int) -> None:
-        """Makes and fills the tables, `rows` random values each, and records them."""
+        """Makes the tables, fills each with `rows` random values, and records them."""
         self._server = server
         self._random = Random(f"{rows} rows")  # noqa: S311
         self.tables: dict[str, Table] = {}
@@ -93,8 +93,8 @@ class Live:
         self._connection.close()
 
     def printed(self, table: str, expression: str = "v") -> dict[int, str | None]:
-        """Asks for a column as the type's output function writes it, by id."""
-        # Not a cast to text, which takes the blanks from char(n).
+        """A column as the type's output function writes it, by id."""
+        # Not a cast to text, which removes the blanks of char(n).
         query = f'SELECT id, {expression} FROM "{table}" ORDER BY id'  # noqa: S608
         result = self._connection.pgconn.exec_(query.encode())
         assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message
@@ -107,14 +107,14 @@ class Live:
 
     @cached_property
     def texts(self) -> dict[str, dict[int, str | None]]:
-        """What the server prints, by table and id."""
+        """The server's texts, by table and id."""
         return {name: self.printed(name) for name in self.tables}
 
     def _define(self, kinds: list[Kind]) -> None:
         wanted = {kind.extension for kind in kinds if kind.extension is not None}
         for name in sorted(wanted - {"xml"}):
             self._run(f'CREATE EXTENSION IF NOT EXISTS "{name}" CASCADE')
-        # All of them first: what is defined later makes the server send relations again.
+        # All types come first, because later definitions make the server send relations again.
         for kind in kinds:
             for statement in kind.setup:
                 self._run(statement)
@@ -168,7 +168,7 @@ class Live:
             self._copy(beyond.name, (each.literal for each in beyond.beyond))
 
     def _copy(self, table: str, values: Iterable[str | None]) -> None:
-        """Puts values in as text, in ids from 1."""
+        """Inserts values as text, with ids from 1."""
         with (
             self._connection.cursor() as cursor,
             cursor.copy(f'COPY "{table}" FROM STDIN') as copy,
@@ -181,7 +181,7 @@ class Live:
 
 
 def beyond_of(kind: Kind, major: int) -> tuple[Beyond, ...]:
-    """What a type has no place for on this server; in arrays it is that of the items."""
+    """The values of a type on this server that do not fit; for arrays, those of the items."""
     of = kind if kind.of is None else kind.of
     return tuple(each for each in of.beyond if each.since <= major)
 
@@ -214,7 +214,7 @@ def cut(stream: bytes) -> dict[str, bytes]:
 
 
 def one_row(stream: bytes, wanted: int) -> bytes:
-    """Leaves one row of a table's stream, counted from 0."""
+    """Keeps one row of a table's stream, counted from 0."""
     kept = []
     seen = -1
     for frame in _frames(stream):
@@ -234,7 +234,7 @@ def _frames(stream: bytes) -> Iterator[bytes]:
 
 
 def decode(live: Live, stream: bytes, **options: Any) -> list[walrow.Batch]:
-    """Decodes with the server's catalog, into one batch if it can be."""
+    """Decodes with the server's catalog, into one batch if possible."""
     options.setdefault("catalog", live.catalog)
     return list(
         walrow.read(
@@ -248,8 +248,8 @@ def decode(live: Live, stream: bytes, **options: Any) -> list[walrow.Batch]:
     )
 
 
-#: Whether all that a column holds has a send function: a type without one is sent as text,
-#: but an array of it ends the stream.
+#: Whether all types in a column have a send function. The server sends a type without one as
+#: text, but an array of such a type ends the stream.
 _SENDABLE = """
 WITH RECURSIVE held (type, nested) AS (
     SELECT atttypid, false FROM pg_attribute

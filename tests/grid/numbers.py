@@ -1,4 +1,4 @@
-"""Numbers, money and what is a number behind its text."""
+"""Numbers, money, and types that are numbers in binary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _same(data_type: pa.DataType, render: object) -> tuple[Form, Form]:
 def numeric(
     name: str, sql: str, decimal: tuple[int, int] | None, *odd: str, **more: object
 ) -> Kind:
-    """A numeric of a precision and a scale, and the decimal that holds it."""
+    """A numeric with a precision and a scale, and the decimal that holds it."""
     form = TEXT
     beyond: tuple[Beyond, ...] = ()
     if decimal is not None:
@@ -43,7 +43,7 @@ _FLOAT8 = (
         "0.1",
         "0.30000000000000004",
     ),
-    # Right between two shorter ones; where the exponent is first written; whole numbers.
+    # Halfway between two shorter ones; the first with an exponent; whole numbers.
     *("1e23", "9007199254740993", "999999999999999", "1e15", "0.0001", "0.00001"),
     *("123456789012345680", "4.35", "2e-44", "1e22", "9.5367431640625e-07"),
 )
@@ -117,7 +117,7 @@ KINDS = (
     numeric(
         *("numeric", "numeric", None, "0", "0.00", "-0", "1e3", "10000", "100000000"),
         *("0.0001", "0.00010", "0.00000001", "-12345.6000", "Infinity", "-Infinity"),
-        # As many digits as there can be, before the point and after it.
+        # The most digits before the point, and after it.
         *(
             "9" * 131072,
             "-1" + "0" * 131071,
@@ -160,7 +160,7 @@ KINDS = (
         ),
         draw=drawing.numeric(1000, 500),
     ),
-    # Scales below zero and above the precision, of which Arrow's readers know nothing.
+    # Negative scales and scales above the precision, which Arrow's readers do not support.
     numeric(
         *("numeric_3_minus_2", "numeric(3,-2)", (5, 0), "0", "99900", "-99900", "149"),
         draw=lambda random: f"{random.randrange(-999, 1000)}00",
@@ -179,7 +179,7 @@ KINDS = (
         *("numeric_2_40", "numeric(2,40)", None, "0", "0." + "0" * 38 + "99"),
         since=15,
     ),
-    # Binary tells no decimals, and the letter of the currency is only in the text.
+    # Binary has neither the scale nor the currency symbol.
     words(
         *("money", "money", ("0", "-0.01", "1234.56", "-1234567.89")),
         lambda random: str(random.randrange(-(10**15), 10**15) / 100),
@@ -201,7 +201,7 @@ KINDS = (
             "regcollation": ('"C"', "-", "123456"),
         }.items()
     ),
-    # To the server these are arrays: it makes no array of them out of their values.
+    # The server treats these as arrays, so it cannot make arrays of them from their values.
     Kind(
         *("int2vector", "int2vector", *_same(_SHORTS, rendering.integers)),
         ("", "1", "1 2 3", "-32768 32767"),

@@ -1,7 +1,7 @@
 """PostgreSQL's text of numbers, moments and containers, written from plain values.
 
-On purpose slow and on its own: nothing here is shared with the decoder. Settings are the
-pinned ones: ISO dates, `postgres` intervals, the shortest floats, UTC.
+It is slow on purpose and shares no code with the decoder. It uses the pinned settings: ISO
+dates, `postgres` intervals, the shortest floats, UTC.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
 
 def date(days: int) -> str:
-    """Writes the date that is so many days after 1970-01-01."""
+    """Writes the date this number of days after 1970-01-01."""
     cycles, rest = divmod(_EPOCH + days - 1, _CYCLE_DAYS)
     within = datetime.date.fromordinal(rest + 1)
     year = within.year + cycles * _CYCLE_YEARS
@@ -35,7 +35,7 @@ def date(days: int) -> str:
 
 
 def time(micros: int) -> str:
-    """Writes a time of day; zeros at the end of the fraction are left out."""
+    """Writes a time of day without zeros at the end of the fraction."""
     seconds, fraction = divmod(micros, 1_000_000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -43,14 +43,14 @@ def time(micros: int) -> str:
 
 
 def timestamp(micros: int, zone: str = "") -> str:
-    """Writes the moment that is so many microseconds after 1970-01-01."""
+    """Writes the moment this number of microseconds after 1970-01-01."""
     days, rest = divmod(micros, DAY)
     day, before, era = date(days).partition(" BC")
     return f"{day} {time(rest)}{zone}{before}{era}"
 
 
 def interval(months: int, days: int, micros: int) -> str:
-    """Writes an interval; a unit's sign shows whether the one before was negative."""
+    """Writes an interval; a unit after a negative one has a sign."""
     years = abs(months) // 12 * (1 if months > 0 else -1)
     said: list[str] = []
     negative = False
@@ -67,23 +67,23 @@ def interval(months: int, days: int, micros: int) -> str:
 
 
 def decimal(value: Decimal) -> str:
-    """Writes all digits, and no exponent."""
+    """Writes all digits without an exponent."""
     return format(value, "f")
 
 
 def float8(value: float) -> str:
-    """Writes the shortest digits that lie nearer to this number than to any other."""
+    """Writes the shortest digits that are nearer to this number than to any other."""
     return _float(value, repr(value), struct.Struct("<d"), struct.Struct("<q"), 15)
 
 
 def float4(value: float) -> str:
-    """As `float8`, for a number that has 32 bits."""
+    """Like `float8`, for a number of 32 bits."""
     # Nine digits always suffice; `_digits` finds fewer.
     return _float(value, f"{value:.8e}", struct.Struct("<f"), struct.Struct("<i"), 6)
 
 
 def array(items: Iterable[str | None], delimiter: str = ",") -> str:
-    """Writes a list; what could be taken for something else is quoted."""
+    """Writes a list, with ambiguous items in quotes."""
     special = '{}"\\' + delimiter + " \t\n\r\v\f"
 
     def item(text: str | None) -> str:
@@ -97,7 +97,7 @@ def array(items: Iterable[str | None], delimiter: str = ",") -> str:
 
 
 def row(fields: Iterable[str | None]) -> str:
-    """Writes a row of a composite type: nothing at all is null."""
+    """Writes a composite value; an empty field is null."""
 
     def field(text: str | None) -> str:
         return "" if text is None else _doubled(text, '(),"\\ \t\n\r\v\f')
@@ -108,7 +108,7 @@ def row(fields: Iterable[str | None]) -> str:
 def bounds(
     lower: str | None, upper: str | None, *, inclusive: tuple[bool, bool]
 ) -> str:
-    """Writes a range; a bound that is not there is none."""
+    """Writes a range; None is no bound."""
 
     def bound(text: str | None) -> str:
         return "" if text is None else _doubled(text, '()[],"\\ \t\n\r\v\f')
@@ -165,16 +165,15 @@ def _float(
 def _digits(
     value: float, exact: str, form: struct.Struct, bits: struct.Struct
 ) -> tuple[str, int]:
-    """Finds the digits, and the power of ten that the first one counts."""
+    """Finds the digits, and the power of ten of the first one."""
     (pattern,) = bits.unpack(form.pack(value))
     here = Fraction(value)
     below = _number(pattern - 1, form, bits)
     above = _number(pattern + 1, form, bits)
-    # What lies right between two numbers is neither's: PostgreSQL leaves both ends out,
-    # where Python's repr takes them.
+    # PostgreSQL never writes a decimal halfway between two numbers. Python's repr does.
     low, high = (here + below) / 2, (here + above) / 2
     exponent = Decimal(exact).adjusted()
-    # Python's are as few as can be with both ends: without them they are no fewer.
+    # Python's digits are the fewest with such decimals, so no fewer digits are possible without.
     fewest = len(Decimal(exact).normalize().as_tuple().digits) if form.size == 8 else 1
     for size in range(fewest, 18):
         unit = Fraction(10) ** (exponent - size + 1)
@@ -198,7 +197,7 @@ def _number(pattern: int, form: struct.Struct, bits: struct.Struct) -> Fraction:
 
 
 def scaled(digits: int, scale: int) -> str:
-    """Writes an integer divided by a power of ten, with as many digits after the point."""
+    """Writes an integer divided by a power of ten, with its number of digits after the point."""
     with localcontext() as context:
         context.prec = 200_000
         return decimal(Decimal(digits).scaleb(-scale))

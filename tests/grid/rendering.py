@@ -1,4 +1,4 @@
-"""From Arrow arrays back to PostgreSQL's text, a text or None a row."""
+"""From Arrow arrays back to PostgreSQL's text: one text or None per row."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Texts = list[str | None]
 
 
 def strings(array: pa.Array) -> Texts:
-    """Text is what the server printed."""
+    """Text is unchanged: the server printed it."""
     return list(array.to_pylist())
 
 
 def each(write: Callable[[Any], str]) -> Callable[[pa.Array], Texts]:
-    """Writes each value as Python sees it."""
+    """Writes each value from its Python value."""
     return lambda array: [None if v is None else write(v) for v in array.to_pylist()]
 
 
 def viewed(
     data_type: pa.DataType, write: Callable[[int], str]
 ) -> Callable[[pa.Array], Texts]:
-    """Writes each value as the number behind it: Python's own types end with year 9999."""
+    """Writes each value from its number in Arrow, because Python's types end with year 9999."""
     return lambda array: each(write)(array.view(data_type))
 
 
@@ -55,12 +55,12 @@ def uuids(array: pa.Array) -> Texts:
 
 
 def storage(array: pa.Array) -> Texts:
-    """Text of an extension type; within a list it is plain text."""
+    """Text of an extension type. Inside a list, it is plain text."""
     return strings(_plain(array))
 
 
 def timetz(array: pa.Array) -> Texts:
-    """Minutes and seconds of an offset are printed where they are not zero."""
+    """An offset has minutes and seconds only if they are not zero."""
     return each(lambda value: value.removesuffix(":00") if _zoned(value) else value)(
         array
     )
@@ -83,7 +83,7 @@ def interval(array: pa.Array) -> Texts:
 def lists(
     item: Callable[[pa.Array], Texts], write: Callable[[Texts], str]
 ) -> Callable[[pa.Array], Texts]:
-    """Writes lists out of what their items are written as."""
+    """Writes lists from the texts of their items."""
 
     def render(array: pa.Array) -> Texts:
         if pa.types.is_fixed_size_list(array.type):
@@ -111,7 +111,7 @@ def arrays(
 def nested(
     item: Callable[[pa.Array], Texts], depth: int, delimiter: str = ","
 ) -> Callable[[pa.Array], Texts]:
-    """Writes arrays of several dimensions: their inner braces are not quoted."""
+    """Writes arrays of several dimensions, whose inner braces have no quotes."""
     if depth == 1:
         return arrays(item, delimiter)
     inner = nested(item, depth - 1, delimiter)
@@ -121,7 +121,7 @@ def nested(
 def structs(
     fields: Sequence[Callable[[pa.Array], Texts]], write: Callable[..., str]
 ) -> Callable[[pa.Array], Texts]:
-    """Writes structs out of what their fields are written as."""
+    """Writes structs from the texts of their fields."""
 
     def render(array: pa.Array) -> Texts:
         texts = [
@@ -146,7 +146,7 @@ def ranges(bound: Callable[[pa.Array], Texts]) -> Callable[[pa.Array], Texts]:
         if empty == "t":
             assert (lower, upper, left, right) == (None, None, "f", "f")
             return "empty"
-        # A bound that is not there is not part of the range.
+        # A missing bound is not part of the range.
         assert lower is not None or left == "f"
         assert upper is not None or right == "f"
         return printing.bounds(lower, upper, inclusive=(left == "t", right == "t"))
@@ -155,7 +155,7 @@ def ranges(bound: Callable[[pa.Array], Texts]) -> Callable[[pa.Array], Texts]:
 
 
 def multiranges(bound: Callable[[pa.Array], Texts]) -> Callable[[pa.Array], Texts]:
-    # Ranges need no quotes between braces.
+    # Ranges inside braces need no quotes.
     return lists(ranges(bound), lambda items: "{" + ",".join(_all(items)) + "}")
 
 

@@ -1,4 +1,4 @@
-"""Text, bytes, bits, addresses and all else that is one value."""
+"""Text, bytes, bits, addresses and other types of one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Geometric types, and those of `cube` and `seg`."""
+"""Geometric types, and the types of `cube` and `seg`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_table_is_as_it_was_generated() -> None:
     assert to_rust(sorted(of_rust(CHECKED_IN))) == CHECKED_IN
 
 
-def test_versions_that_disagree_are_an_error() -> None:
+def test_servers_that_disagree_are_an_error() -> None:
     box = BuiltIn(603, 1020, "box", ";", 0)
     assert of_servers([{box}, {box}]) == [box]
     with pytest.raises(ValueError, match="versions disagree"):

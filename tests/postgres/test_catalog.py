@@ -1,4 +1,4 @@
-"""A server's catalog as it is read, and captures decoded with it."""
+"""A server's catalog, and captures decoded with it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# The first run of a version fetches it.
+# The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 
 @dataclass
 class Database:
-    """A database of its own: publications are in none but their own."""
+    """A separate database, because publications belong to one database."""
 
     server: EmbeddedServer
     name: str
@@ -75,7 +75,7 @@ class Database:
 def database(server: EmbeddedServer) -> Database:
     name = f"catalog_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.dsn, autocommit=True) as conn:
-        # template0 is never connected to, so copying it waits for nobody.
+        # Nobody connects to template0, so copying it never waits.
         conn.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
     return Database(server, name)
 
@@ -99,7 +99,7 @@ CREATE TYPE "odd ""schema"."it's, {a} \ ""odd"" type" AS ENUM ('', 'a,"b"\', E't
 CREATE DOMAIN kinds.yes AS information_schema.yes_or_no;
 """
 
-#: By hand; OIDs stand as names, and every type has an array type beside.
+#: Written by hand, with names in place of OIDs. Every type also has an array type.
 KIND_TYPES: dict[str, dict[str, Any]] = {
     "kinds.mood": {"kind": "enum", "labels": ["sad", "ok", "very happy"]},
     "public.price": {
@@ -152,7 +152,7 @@ KIND_TYPES: dict[str, dict[str, Any]] = {
         "base": "information_schema.yes_or_no",
         "type_modifier": -1,
     },
-    # Of initdb, and there because a domain is over it.
+    # initdb makes this type. The catalog has it because a domain is over it.
     "information_schema.yes_or_no": {
         "kind": "domain",
         "base": "varchar",
@@ -164,7 +164,7 @@ KIND_TYPES: dict[str, dict[str, Any]] = {
 def with_arrays(
     types: dict[str, dict[str, Any]], delimiters: dict[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Adds each type's array type, under the name that the server gives it."""
+    """Adds the array type of each type, under the server's name for it."""
     found = dict(types)
     for name in types:
         schema, _, own = name.rpartition(".")
@@ -178,7 +178,7 @@ def with_arrays(
 
 
 def by_name(catalog: walrow.Catalog, names: dict[int, str]) -> dict[str, Any]:
-    """A catalog's types, with names for OIDs."""
+    """The types of a catalog, with names in place of OIDs."""
 
     def named(value: Any) -> Any:
         if isinstance(value, dict):
@@ -198,7 +198,7 @@ def by_name(catalog: walrow.Catalog, names: dict[int, str]) -> dict[str, Any]:
 
 
 def columns(catalog: walrow.Catalog, names: dict[int, str]) -> dict[str, list[str]]:
-    """A catalog's tables: each column's name, type, modifier if any, `key` if it is of it."""
+    """A catalog's tables: name and type of each column, its modifier if any, `key` if it is part of it."""
     return {
         f"{table['schema']}.{table['name']}": [
             " ".join(
@@ -217,7 +217,7 @@ def test_types_of_every_kind(database: Database) -> None:
     assert by_name(database.catalog(), database.names()) == with_arrays(KIND_TYPES)
 
 
-def test_row_types_are_there_if_something_is_of_them(database: Database) -> None:
+def test_row_types_are_in_the_catalog_if_they_are_used(database: Database) -> None:
     database.run(
         "CREATE TABLE unused (id int)",
         "CREATE TABLE part (n int, gone int, m numeric(3,1))",
@@ -260,14 +260,14 @@ def test_row_types_are_there_if_something_is_of_them(database: Database) -> None
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_row_types_of_system_catalogs(database: Database, *, binary: bool) -> None:
-    """Those of OIDs that are the same on every server: no other type below 10,000 is told."""
+    """The OIDs of system catalogs are fixed. The catalog has no other types below 10,000."""
     database.run(
         "CREATE TABLE kept (id int PRIMARY KEY, one pg_am, more pg_am[])",
         "CREATE PUBLICATION p FOR TABLE kept",
     )
     catalog = database.catalog()
-    told = {entry["name"] for entry in json.loads(catalog.to_json())["types"]}
-    assert told == {"pg_am", "_pg_am"}
+    found = {entry["name"] for entry in json.loads(catalog.to_json())["types"]}
+    assert found == {"pg_am", "_pg_am"}
     insert = "INSERT INTO kept SELECT 1, a, ARRAY[a] FROM pg_am a WHERE amname = 'gin'"
     data = database.record(insert, "p", binary=binary)
     [row] = pa.table(walrow.read(data, table="kept", catalog=catalog)).to_pylist()
@@ -299,17 +299,17 @@ def test_types_of_extensions(database: Database) -> None:
 
 
 def test_array_has_its_elements_delimiter(database: Database) -> None:
-    # A type of one's own that is a box in all but its name.
+    # A user-defined type that is a box under another name.
     database.run(
         "CREATE TYPE frame",
         "CREATE FUNCTION frame_in(cstring) RETURNS frame"
         " LANGUAGE internal IMMUTABLE STRICT AS 'box_in'",
         "CREATE FUNCTION frame_out(frame) RETURNS cstring"
         " LANGUAGE internal IMMUTABLE STRICT AS 'box_out'",
-        # It has elements as box has, which makes it no array.
+        # It has elements, like box, but it is not an array.
         "CREATE TYPE frame (INPUT = frame_in, OUTPUT = frame_out, INTERNALLENGTH = 32,"
         " ALIGNMENT = double, DELIMITER = ';', ELEMENT = point)",
-        # Not yet defined: nothing can be of it.
+        # Not yet defined, so no column can have it.
         "CREATE TYPE shell",
     )
     found = by_name(database.catalog(), database.names())
@@ -352,7 +352,7 @@ INSERT INTO made VALUES (1);
 
 
 def relations(data: bytes) -> list[dict[str, Any]]:
-    """The tables as a stream's Relation messages describe them."""
+    """The tables, as Relation messages describe them."""
     found = [message for _, message in messages(data) if isinstance(message, Relation)]
     return [
         {
@@ -373,7 +373,7 @@ def relations(data: bytes) -> list[dict[str, Any]]:
     ]
 
 
-def test_tables_are_what_the_stream_says(database: Database) -> None:
+def test_tables_agree_with_the_stream(database: Database) -> None:
     database.run(TABLES)
     catalog = database.catalog(publications="p")
     assert columns(catalog, database.names()) == {
@@ -473,11 +473,11 @@ def connections(database: Database) -> Iterator[psycopg.Connection[Any]]:
     yield connect(replication="database")
     yield connect(replication="database", autocommit=True)
     yield connect(client_encoding="LATIN1")
-    # What stands in front of the server's own must not be called.
+    # walrow must not call functions of schemas that come before pg_catalog.
     yield connect(options="-c search_path=mine,pg_catalog -c bytea_output=escape")
 
 
-def test_any_connection_will_do_and_stays_as_it_was(database: Database) -> None:
+def test_any_connection_is_accepted_and_left_unchanged(database: Database) -> None:
     database.run(
         KINDS,
         "CREATE TABLE item (id int PRIMARY KEY, mood kinds.mood)",
@@ -514,7 +514,7 @@ def test_any_connection_will_do_and_stays_as_it_was(database: Database) -> None:
     assert seen == 7
 
 
-def test_transaction_that_failed_is_the_callers(database: Database) -> None:
+def test_a_failed_transaction_of_the_caller_stays_failed(database: Database) -> None:
     with psycopg.connect(database.dsn) as conn:
         with pytest.raises(psycopg.errors.DivisionByZero):
             conn.execute("SELECT 1/0")
@@ -523,7 +523,7 @@ def test_transaction_that_failed_is_the_callers(database: Database) -> None:
         assert conn.info.transaction_status == pq.TransactionStatus.INERROR
 
 
-def test_pipeline_that_has_no_answers_yet_is_refused(database: Database) -> None:
+def test_a_connection_in_pipeline_mode_is_refused(database: Database) -> None:
     with psycopg.connect(database.dsn) as conn, conn.pipeline():
         for ask in (walrow.postgres.catalog, walrow.postgres.check_settings):
             with pytest.raises(walrow.OptionError, match="pipeline"):
@@ -570,7 +570,7 @@ def test_settings_are_pinned_and_checked(
     database: Database, replication: str | None
 ) -> None:
     assert list(walrow.postgres.settings()) == list(SETTINGS)
-    # What a database sets reaches every session that does not set it itself.
+    # A database's settings apply to every session that does not set them itself.
     database.run(
         *(
             f"ALTER DATABASE {database.name} SET {name} = '{value}'"
@@ -587,7 +587,7 @@ def test_settings_are_pinned_and_checked(
             name: conn.pgconn.exec_(f"SHOW {name}".encode()).get_value(0, 0)
             for name in SETTINGS
         }
-        # The order of DateStyle is the database's own, and counts for input only.
+        # The order of day and month comes from the database. With ISO, it only matters for input.
         assert shown.pop("DateStyle") == b"ISO, MDY"
         wanted = {name: each[2].encode() for name, each in SETTINGS.items()}
         assert shown == {name: wanted[name] for name in shown}
@@ -600,12 +600,12 @@ def test_settings_are_pinned_and_checked(
             assert error.wanted == wanted[name].decode()
             assert f"{name} is '{found}'" in str(error)
             conn.pgconn.exec_(f"SET {name} = '{error.wanted}'".encode())
-        # An empty path that was SET shows as an empty name.
+        # The server shows an empty path as an empty name in quotes.
         assert conn.pgconn.exec_(b"SHOW search_path").get_value(0, 0) == b'""'
         walrow.postgres.check_settings(conn)
 
 
-def test_environment_that_wins_is_noticed(
+def test_settings_from_the_environment_are_detected(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGTZ", "Asia/Kolkata")
@@ -630,7 +630,7 @@ INSERT INTO own VALUES
     (2, 'very happy', '{}', NULL, -9999.99, 0.01, '{}', '{}', NULL, NULL, 'NO', '', 'empty');
 """
 
-#: Of the columns whose types have a form of their own in Arrow, by hand.
+#: The values of most columns, written by hand.
 OWN_VALUES = [
     {
         "id": 1,
@@ -690,7 +690,7 @@ def test_catalog_gives_a_table_its_schema(own: tuple[bytes, walrow.Catalog]) -> 
     for profile in ("arrow", "spark", "text"):
         schema: Any = walrow.schema(catalog, "own", profile=profile)
         batch = next(walrow.read(data, catalog=catalog, profile=profile))
-        # A domain's Type message names its base, which is no name of the domain's.
+        # The Type message of a domain contains the name of its base type.
         found = pa.schema(batch.schema)
         assert found.names == pa.schema(schema).names
         assert found.types == pa.schema(schema).types
@@ -718,7 +718,7 @@ print(ascii(pa.Table.from_batches(batches).to_pylist()))
 
 
 def elsewhere(code: str, *arguments: Path) -> str:
-    """What code prints in a process of its own."""
+    """The output of code in a separate process."""
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Prepared transactions without rows, as each version sends them, and with rows elsewhere."""
+"""Prepared transactions without rows, as each version sends them, and with rows in another session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-#: What changes no published row, in different ways.
+#: Transactions that change no published row.
 EMPTY = [
     "SELECT * FROM t FOR UPDATE",
     "SAVEPOINT a; INSERT INTO t VALUES (9, 'x'); ROLLBACK TO a",
@@ -27,13 +27,13 @@ EMPTY = [
     "SELECT * FROM t FOR SHARE; SAVEPOINT a; SELECT * FROM t FOR UPDATE",
 ]
 FIRST_TWO_PHASE = 15
-#: The first version that sends a Prepare for what changed nothing.
+#: The first version that sends a Prepare for a transaction without changes.
 FIRST_WITH_PREPARE = 18
 INSERT = "INSERT INTO t VALUES (2, 'after')"
 
 
 class Slot:
-    """A two-phase slot on a table of one row, and what its sessions sent."""
+    """A two-phase slot for a table of one row, and the streams of its sessions."""
 
     def __init__(self, server: EmbeddedServer) -> None:
         self.server = server
@@ -51,7 +51,7 @@ class Slot:
         self.run(f"PREPARE TRANSACTION '{gid}'")
 
     def session(self, **options: Any) -> bytes:
-        """What a new session sends from the slot's position on."""
+        """The stream of a new session from the slot's position on."""
         sink = io.BytesIO()
         recording.capture(
             self.server.dsn,
@@ -97,7 +97,7 @@ def rows(data: bytes, **options: Any) -> int:
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("streaming", ["off", "on"])
-def test_empty_ones_are_read_as_what_they_are(
+def test_empty_prepared_transactions_are_read(
     slot: Slot, end: str, streaming: Any
 ) -> None:
     for number, body in enumerate(EMPTY):
@@ -108,7 +108,7 @@ def test_empty_ones_are_read_as_what_they_are(
     sent = kinds(data)
     ends = sent.count("K" if end == "COMMIT" else "r")
     begun, prepared = sent.count("b"), sent.count("P")
-    # Some are sent as if they had rows.
+    # The server sends some of them as if they had rows.
     if slot.server.major < FIRST_WITH_PREPARE:
         assert ends > prepared == begun
     else:

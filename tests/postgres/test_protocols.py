@@ -1,11 +1,11 @@
-"""One history, sent in every way that a server knows, gives the same committed rows.
+"""One history, sent in every way that a server supports, gives the same committed rows.
 
-The workloads are random but for their seed. Each is run once and recorded in every mode
-of the server: protocols 1 to 4, text and binary, streamed, two-phase and parallel, read
-live and afterwards. Protocol 1 in text is the truth.
+A seed determines each random workload. It runs once, and every mode of the server is
+recorded: protocols 1 to 4, text and binary, streamed, two-phase and parallel, read live and
+afterwards. The expected result is protocol 1 in text.
 
-A failure names the seed. `WALROW_SHRINK=SECONDS` makes its workload smaller for so long
-and shows what is left; `WALROW_SEED=NUMBER` takes this seed where one is drawn.
+A failure names the seed. `WALROW_SHRINK=SECONDS` makes its workload smaller for this time
+and prints the rest; `WALROW_SEED=NUMBER` sets the seed of random workloads.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 pa = pytest.importorskip("pyarrow")
 from reference.batches import batch_rows, ordered  # noqa: E402
 
-# The first run of a version fetches it.
+# The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-#: Between them they show every form of transaction.
+#: Together, they contain every form of transaction.
 SEEDS = [13, 33]
 SLOW_SEEDS = [17, 19]
 DRAWN = int(os.environ.get("WALROW_SEED") or random.randrange(1 << 32))  # noqa: S311
@@ -47,7 +47,7 @@ DRAWN = int(os.environ.get("WALROW_SEED") or random.randrange(1 << 32))  # noqa:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One workload, as one server sent it."""
+    """The streams of one workload from one server."""
 
     server: EmbeddedServer
     workload: Workload
@@ -62,7 +62,7 @@ class Recorded:
         return self.histories[PLAIN]
 
     def check(self, claim: Callable[[Recorded], None]) -> None:
-        """Checks a claim; one that fails is told with all that repeats it."""
+        """Checks a claim. A failure gets notes with everything that repeats it."""
         try:
             claim(self)
         except (AssertionError, ValueError, walrow.Error) as error:
@@ -103,8 +103,8 @@ def smallest(
 def record(server: EmbeddedServer, workload: Workload) -> Recorded:
     wanted = modes(server.major)
     recordings = record_history(server, workload, wanted)
-    # Some servers stop with an internal error where every change is streamed at once and
-    # a subtransaction that made a table rolls back.
+    # Some servers stop with an internal error if they stream every change at once and a
+    # subtransaction that created a table rolls back.
     broken = {
         mode
         for mode, data in recordings.items()
@@ -170,7 +170,7 @@ def test_binary_and_text_give_the_same_arrays(recorded: Recorded) -> None:
 def test_workloads_show_what_they_are_for(
     server: EmbeddedServer, recorder: Callable[[int], Recorded]
 ) -> None:
-    """Guards the tests above against workloads that show nothing."""
+    """Guards the tests above against workloads that test nothing."""
     found = [each for seed in SEEDS for each in recorder(seed).histories.values()]
     transactions = [
         each for seed in SEEDS for each in recorder(seed).plain.transactions
@@ -196,8 +196,10 @@ def test_workloads_show_what_they_are_for(
     assert len(definitions) > len({relation.oid for relation in definitions})
 
 
-def test_definition_sent_beside_a_stream_outlives_it(server: EmbeddedServer) -> None:
-    """The stream knows an older one, and servers before 16 do not send it again."""
+def test_definition_from_outside_a_streamed_transaction_outlives_it(
+    server: EmbeddedServer,
+) -> None:
+    """The stream has an older definition, and servers before 16 do not send it again."""
     operations = (
         Operation(1, "begin"),
         Operation(1, "insert", size=600),
@@ -233,7 +235,7 @@ def modes_agree(recorded: Recorded) -> None:
 def origin_may_be(first: Transaction, other: Transaction, mode: Mode) -> bool:
     """A plain transaction has the origin of its commit, or of its COMMIT PREPARED.
 
-    A stream has that of its first change, and that change may be one without.
+    A streamed transaction has the origin of its first change, which may have none.
     """
     if mode.streaming == "off":
         return other.origin == first.origin
@@ -243,14 +245,14 @@ def origin_may_be(first: Transaction, other: Transaction, mode: Mode) -> bool:
 def messages_agree(recorded: Recorded) -> None:
     expected = {each.commit_lsn: each for each in recorded.plain.transactions}
     for mode, found in recorded.histories.items():
-        # A session that goes on from before may send one again.
+        # A new session may send a message again.
         assert list(dict.fromkeys(found.messages)) == recorded.plain.messages, mode
         there = {each.commit_lsn: each.messages for each in found.transactions}
         for commit_lsn, transaction in expected.items():
             if mode.streaming == "off":
                 assert there.get(commit_lsn, ()) == transaction.messages, mode
             else:
-                # A stream also shows those of subtransactions that roll back.
+                # A stream also contains the messages of subtransactions that roll back.
                 rest = iter(there.get(commit_lsn, ()))
                 assert all(m in rest for m in transaction.messages), mode
 
@@ -273,7 +275,7 @@ def prepared_agree(recorded: Recorded) -> None:
             assert not gids, mode
             assert not found.undecided, mode
             continue
-        # One that wrote nothing at all does not come.
+        # The server does not send a transaction that wrote nothing.
         assert len(gids) <= committed_gids, mode
         assert found.undecided in ([], open_gids), mode
         seen.append([(each.gid, each.commit_lsn) for each in gids if each.changes])
@@ -291,7 +293,7 @@ def rows_agree(recorded: Recorded) -> None:
             found = batch_rows(data)
             assert expected
             if recorded.server.major < 16:
-                # Of two streams with a definition each, the last is not always the newer.
+                # If two streams define the table, the last definition is not always the newer one.
                 for row in (*expected, *found):
                     row["table"] = re.sub(r"^common_\d+", "common", row["table"])
             assert ordered(found) == ordered(expected), mode
@@ -307,12 +309,12 @@ def arrays_agree(recorded: Recorded) -> None:
 
 
 def with_changes(found: History) -> list[Transaction]:
-    """Server 14 also sends transactions without any, in protocol 1 and 2."""
+    """Transactions with changes. Server 14 also sends others in protocols 1 and 2."""
     return [each for each in found.transactions if each.changes]
 
 
 def transactions(found: History, *, values: bool) -> list[Any]:
-    """What modes have in common; gid and origin depend on the mode."""
+    """The common part of all modes; gid and origin depend on the mode."""
     return [
         (
             each.xid,
@@ -339,10 +341,10 @@ def content(change: Change, *, values: bool) -> Any:
 
 @cache
 def named(relation: Relation) -> Relation:
-    """The relation, without what a schema's renaming makes of it.
+    """The relation, without the effect of a renamed schema.
 
-    Whether rows that were written meanwhile come under the old name or the new one
-    depends on what the server sent before, and server 14 does not send it at all.
+    Rows from that time may come under the old or the new name, depending on the relations
+    that the server sent before. Server 14 never sends the new name.
     """
     renamed = relation.schema.startswith("common")
     return replace(relation, schema="common") if renamed else relation
@@ -356,7 +358,7 @@ def arrow_rows(data: bytes) -> list[Any]:
     rows = []
     for batch in walrow.read(data):
         records = pa.record_batch(batch)
-        # Without the table's name, as above.
+        # The table's name may differ, as above.
         schema = str(records.schema.remove_metadata())
         rows += [
             ((row["_commit_lsn"], row["_seq"], batch.relation_oid), schema, row)

@@ -1,6 +1,6 @@
 """Files of real `pg_recvlogical`: every protocol, and reconnects anywhere.
 
-Two slots see the same history. One is read by `pg_recvlogical`, the other one as a
+Two slots have the same history. `pg_recvlogical` reads one, the other is read as a
 connection's bytes: their rows are the same.
 """
 
@@ -115,7 +115,7 @@ def slots(
 
 
 def contents(source: Any, framing: Any) -> tuple[dict[str, Any], walrow.Reader]:
-    """All rows by table, and the reader at its end."""
+    """All rows by table, and the reader after them."""
     reader = walrow.read(
         source, framing=framing, side_tables=["transactions", "messages", "truncates"]
     )
@@ -172,7 +172,7 @@ def test_file_has_what_the_connection_has(
     pair.run("INSERT INTO item VALUES (0)")
     with pair.receive(until_lsn=end) as running:
         running.wait()
-    # It ends before the first record past the end.
+    # The program stops before the first record past the end.
     found, reader = contents(pair.path, "recvlogical")
     wire, _ = contents(pair.wire(), "wire")
     expected = {
@@ -254,7 +254,7 @@ def test_reconnects_repeat_and_lose_nothing(
         running.break_connection()
         pair.run("COMMIT PREPARED 'held'", "INSERT INTO item VALUES (-11, 'again')")
         wait_for_row(pair.path, "again")
-        # While it runs, and is streamed if it can be.
+        # While the transaction runs. It is streamed if the mode allows it.
         size = pair.path.stat().st_size
         with pair.connection.transaction():
             pair.run(big(2, 20_000))
@@ -269,7 +269,7 @@ def test_reconnects_repeat_and_lose_nothing(
     assert found == expected
     assert len(found["public.item"]) == 80_008
     assert reader.repeated_transactions > 0
-    # The big transaction was really broken off.
+    # The connection broke inside the large transaction.
     begins = Counter(
         frame.message.xid
         for frame in walrow.frames(pair.path, framing="recvlogical")

@@ -70,7 +70,7 @@ def test_rows_of_psycopg_are_read(conn: psycopg.Connection[Any]) -> None:
     assert outcome(walrow.read(scalars.execute(only))) == expected
     taken = conn.execute(PEEK.format("*", "get").encode())
     assert outcome(walrow.read(taken)) == expected
-    # A slot without changes is a whole stream without rows.
+    # A slot without changes is a complete stream without rows.
     assert list(walrow.read(conn.execute(ALL.encode()))) == []
 
 

@@ -1,8 +1,8 @@
-"""A stream of other settings than walrow pins: read as `session` says, or refused.
+"""Streams under other settings than the pinned ones: read with `session`, or refused.
 
-The same rows are recorded under each setting and under the pinned ones, which are the
-truth. What the settings shape is never read without `session`, except where the shape
-itself tells what it is.
+The same rows are recorded under each setting and under the pinned ones, which give the
+expected values. Text that depends on settings is never read without `session`, unless its
+shape shows the setting.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DATE_STYLES = [
 
 @dataclass(frozen=True)
 class Streams:
-    """A table of a database, recorded again and again."""
+    """Records tables of a database, as often as needed."""
 
     server: EmbeddedServer
     database: str
@@ -75,7 +75,7 @@ class Streams:
         )
 
     def connect(self) -> psycopg.Connection:
-        # The server translates what is asked of it.
+        # The server converts the encoding of queries.
         dsn = self.server.dsn_of(self.database)
         encoding = "SQL_ASCII" if self.database == "bytes" else "UTF8"
         return psycopg.connect(dsn, autocommit=True, client_encoding=encoding)
@@ -144,22 +144,22 @@ def table(data: bytes, **options: Any) -> Any:
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
 @pytest.mark.parametrize("style", DATE_STYLES)
-def test_dates_are_read_in_the_style_that_is_told(
+def test_dates_are_read_in_the_style_of_the_session(
     streams: Streams, style: str, profile: str
 ) -> None:
     options = {"profile": profile, "unrepresentable": "null"}
     pinned = table(streams.record("moments"), **options)
     assert all(column.null_count < len(pinned) for column in pinned.columns)
-    told = table(
+    read = table(
         streams.record("moments", datestyle=style),
         session={"DateStyle": style, "TimeZone": "UTC"},
         **options,
     )
-    assert told.equals(pinned)
+    assert read.equals(pinned)
 
 
 @pytest.mark.parametrize("style", DATE_STYLES)
-def test_dates_of_another_style_are_refused_where_nothing_tells(
+def test_dates_of_another_style_are_refused_without_a_session(
     streams: Streams, style: str
 ) -> None:
     data = streams.record("moments", datestyle=style)
@@ -172,21 +172,21 @@ def test_dates_of_another_style_are_refused_where_nothing_tells(
     assert "2024" not in str(caught.value)
 
 
-def test_a_style_that_is_told_is_not_another(streams: Streams) -> None:
+def test_a_wrong_date_style_is_an_error(streams: Streams) -> None:
     for recorded in ["ISO, DMY", "SQL, MDY", "German", "Postgres, DMY"]:
         data = streams.record("moments", datestyle=recorded)
-        for told in ["SQL, MDY", "German", "Postgres, DMY"]:
-            if recorded == told:
+        for claimed in ["SQL, MDY", "German", "Postgres, DMY"]:
+            if recorded == claimed:
                 continue
             with pytest.raises(walrow.DecodeError):
-                table(data, session={"DateStyle": told}, unrepresentable="null")
+                table(data, session={"DateStyle": claimed}, unrepresentable="null")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Riyadh", "<+0530>-05:30", "America/Caracas"])
 @pytest.mark.parametrize("style", ["SQL, DMY", "German", "Postgres, MDY"])
 def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) -> None:
     columns = ["id", "z"]
-    # Years ago the zone's own time had a name: LMT.
+    # For early years, the zone's time has a name: LMT.
     pinned = table(streams.record("moments"), unrepresentable="null").select(columns)
     data = streams.record("moments", datestyle=style, timezone=zone)
     session = {"datestyle": style, "TimeZone": zone}
@@ -198,13 +198,15 @@ def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) ->
         table(data, **options)
 
 
-def test_a_zones_name_is_no_offset(streams: Streams) -> None:
-    # What UTC stands for, unless the zone is told.
-    for zone, told in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
+def test_zone_names_that_look_like_offsets_are_refused(streams: Streams) -> None:
+    # The meaning of `UTC` is only known with `TimeZone`.
+    for zone, settings in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
         data = streams.record("moments", datestyle="SQL", timezone=zone)
         with pytest.raises(walrow.DecodeError, match="TimeZone"):
             table(
-                data, session={"DateStyle": "SQL, MDY", **told}, unrepresentable="null"
+                data,
+                session={"DateStyle": "SQL, MDY", **settings},
+                unrepresentable="null",
             )
 
 
@@ -213,7 +215,7 @@ def test_a_zones_name_is_no_offset(streams: Streams) -> None:
 def test_an_iso_moment_is_the_same_in_any_zone(
     streams: Streams, profile: str, zone: str
 ) -> None:
-    """No session is told: an offset is in each text, which is put in UTC."""
+    """Without `session`: each text has an offset, and is converted to UTC."""
     options = {"profile": profile, "unrepresentable": "null"}
     pinned = table(streams.record("moments"), **options)
     assert table(streams.record("moments", timezone=zone), **options).equals(pinned)
@@ -223,7 +225,7 @@ def test_an_iso_moment_is_the_same_in_any_zone(
 
 @pytest.mark.parametrize("style", ["postgres_verbose", "sql_standard", "iso_8601"])
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_intervals_are_read_in_the_style_that_is_told(
+def test_intervals_are_read_in_the_style_of_the_session(
     streams: Streams, style: str, profile: str
 ) -> None:
     options = {"profile": profile, "unrepresentable": "null"}
@@ -239,7 +241,7 @@ def test_intervals_are_read_in_the_style_that_is_told(
 
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_all_settings_together_within_types_of_ones_own(
+def test_all_settings_together_in_user_defined_types(
     streams: Streams, profile: str
 ) -> None:
     with psycopg.connect(streams.server.dsn) as connection:
@@ -259,7 +261,9 @@ def test_all_settings_together_within_types_of_ones_own(
 
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_escaped_bytes_show_what_they_are(streams: Streams, profile: str) -> None:
+def test_escaped_bytea_is_recognised_without_a_session(
+    streams: Streams, profile: str
+) -> None:
     pinned = table(streams.record("bytes"), profile=profile)
     escaped = streams.record("bytes", bytea_output="escape")
     assert table(escaped, profile=profile).equals(pinned)
@@ -288,28 +292,28 @@ def latin(server: EmbeddedServer) -> Streams:
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_latin1_is_read_where_it_is_told(
+def test_latin1_is_read_if_the_session_names_it(
     latin: Streams, profile: str, *, binary: bool
 ) -> None:
     name = '"Maß"'
     with psycopg.connect(latin.server.dsn_of(latin.database)) as connection:
         catalog = walrow.postgres.catalog(connection)
     pinned = latin.record(name, binary=binary, client_encoding="UTF8")
-    told = latin.record(name, binary=binary, client_encoding="LATIN1")
-    assert "Länge".encode("latin1") in told
+    latin1 = latin.record(name, binary=binary, client_encoding="LATIN1")
+    assert "Länge".encode("latin1") in latin1
     options = {"profile": profile, "catalog": catalog}
     expected = table(pinned, **options)
-    read = table(told, session={"client_encoding": "LATIN1"}, **options)
+    read = table(latin1, session={"client_encoding": "LATIN1"}, **options)
     assert expected["Länge"].to_pylist() == ["éÿ¡", "plain"]
     assert read.equals(expected)
     assert read.schema.metadata[b"pg.table"] == "Maß".encode()
     with pytest.raises(walrow.DecodeError, match="UTF-8"):
-        table(told, profile=profile, catalog=catalog)
+        table(latin1, profile=profile, catalog=catalog)
 
 
 @pytest.fixture(scope="module", params=[14, 18])
 def documents(request: pytest.FixtureRequest) -> Iterator[Streams]:
-    """A database of LATIN1 with what the wheels' servers have not: xml, and version 14."""
+    """A LATIN1 database on servers that the wheels lack: with xml, and of version 14."""
     with NpmServer(request.param) as server:
         with psycopg.connect(server.dsn, autocommit=True) as connection:
             connection.execute(
@@ -380,7 +384,7 @@ def ascii_only(server: EmbeddedServer) -> Streams:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_bytes_of_no_encoding_are_let_through_as_bytes(
+def test_bytes_that_are_not_utf8_are_read_as_binary(
     ascii_only: Streams, *, binary: bool
 ) -> None:
     encoding = "SQL_ASCII"

@@ -1,4 +1,4 @@
-"""The type cases, as a real server writes and sends them."""
+"""The type cases agree with a real server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Database:
         return of.needs is None or of.needs in self.extensions
 
     def column(self, of: Type) -> tuple[int, int]:
-        """The OID and the modifier that a column of this type has; ours for its own."""
+        """The OID and the modifier of a column of this type; for a user type, the OID of the file."""
         self.connection.execute(f"CREATE TEMP TABLE x (v {of.name})".encode())
         row = self.connection.execute(
             "SELECT atttypid::int8, atttypmod FROM pg_attribute"
@@ -66,7 +66,7 @@ class Database:
     def ask(
         self, name: str, sql: str, session: dict[str, str], form: pq.Format
     ) -> bytes | None:
-        """The value as the type's output or send function gives it; None if it fails."""
+        """The output of the type's output or send function; None if it fails."""
         for setting, chosen in session.items():
             self.connection.execute(
                 "SELECT set_config(%s, %s, false)", (setting, chosen)
@@ -84,7 +84,7 @@ class Database:
         value = found.get_value(0, 0)
         if value is None or form == pq.Format.TEXT or not self._names_types(name):
             return value
-        # An array, and a composite, has the OIDs of the types in it.
+        # Arrays and composites contain the OIDs of the types in them.
         for live, ours in self._ours().items():
             value = value.replace(live.to_bytes(4), ours.to_bytes(4))
         return value
@@ -128,13 +128,13 @@ def test_server_sends_these_forms(database: Database, of: Type) -> None:
 
 def _forms(database: Database, of: Type, case: Case) -> dict[str, str | bytes | None]:
     text = database.ask(of.name, case.sql, case.session, pq.Format.TEXT)
-    # Without binary, the case says only what comes as text.
+    # Without binary, the case has only the text form.
     binary = case.binary and database.ask(of.name, case.sql, {}, pq.Format.BINARY)
     return {"text": None if text is None else text.decode(), "binary": binary}
 
 
 def test_most_types_are_checked(database: Database) -> None:
-    """Guards the claim above against a server that has nothing of it."""
+    """Guards the claim above against a server without the types."""
     checked = Counter(database.has(of) for of in TYPES)
     assert checked[True] > 140
 

@@ -1,6 +1,6 @@
 """Every type on every server, value by value.
 
-What is not as in the first claims stands in one table: `EXCEPTIONS`.
+The exceptions from the first claims are in one table: `EXCEPTIONS`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from grid.kinds import Kind
 
-# The first run of a version fetches it.
+# The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 SLOW = [
@@ -38,7 +38,7 @@ SLOW = [
     ),
 ]
 Server = tuple[type[EmbeddedServer], int, frozenset[str], int]
-#: What makes it, its version, what it brings along, and how many random values of a type.
+#: The class, the version, the extensions, and the number of random values per type.
 SERVERS: tuple[Server, ...] = (
     (EmbeddedServer, 16, every.PGVECTOR, 60),
     (EmbeddedServer, 18, every.PGVECTOR, 60),
@@ -48,7 +48,7 @@ PROFILES = ("arrow", "spark")
 
 
 def about(is_about: Callable[[Kind, int], object]) -> Callable[[Claim], Claim]:
-    """Says which types a claim is about, on a server of a version; without it, all."""
+    """Chooses the types that a claim is about, by type and server version. Default: all."""
 
     def mark(claim: Claim) -> Claim:
         _ABOUT[claim] = is_about
@@ -67,7 +67,7 @@ def kinds_on(server: Server) -> list[Kind]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives a claim every server, with every type of that server that it is about."""
+    """Runs each claim on every server, for each of the server's types that it is about."""
     if "live" not in metafunc.fixturenames:
         return
     of_kinds = "name" in metafunc.fixturenames
@@ -90,7 +90,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Callable[[Server], Live]]:
-    """Starts each server once, when it is first wanted."""
+    """Starts each server once, when a test first needs it."""
     with ExitStack() as stack:
 
         @cache
@@ -110,7 +110,7 @@ def live(request: pytest.FixtureRequest, servers: Callable[[Server], Live]) -> L
 
 
 def decoded(live: Live, table: str, form: str, **options: Any) -> tuple[Any, Any]:
-    """The column of a table, and its batch."""
+    """The column of a table, and the batch that contains it."""
     options.setdefault("unrepresentable", "null")
     (batch,) = decode(live, live.streams[table, form], **options)
     records = pa.record_batch(batch)
@@ -124,7 +124,7 @@ def forms_of(table: Table) -> tuple[str, ...]:
 
 
 def expected(live: Live, table: str, form: str) -> list[str | None]:
-    """What the server prints; of regs in binary, the number."""
+    """The server's text; for regs in binary, the number."""
     kind = live.tables[table].kind
     if form == "binary" and kind.binary == "number":
         cast = "v::oid" if kind.of is None else "v::oid[]"
@@ -179,7 +179,7 @@ def test_values_written_again_are_what_the_server_prints(
             )
         else:
             wanted = printed
-        # Where binary gives the same arrays, which the next claim is, once is enough.
+        # If binary gives the same arrays, as the next claim checks, text alone is enough.
         if form == "text" or table.kind.binary == "number":
             assert not differences(wanted_form.render(found), wanted), form
         assert batch.nulled == {}
@@ -202,7 +202,7 @@ def test_text_and_binary_give_the_same_arrays(
 
 @about(lambda kind, _: kind.binary != "read")
 @pytest.mark.parametrize("profile", [*PROFILES, "text"])
-def test_what_binary_does_not_tell_has_the_same_schema(
+def test_types_that_differ_in_binary_have_the_same_schema(
     live: Live, name: str, profile: str
 ) -> None:
     table = live.tables[f"t_{name}"]
@@ -260,7 +260,7 @@ def test_arrays_of_several_dimensions_are_lists_as_deep_if_asked_for(
 
 @about(beyond_of)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_has_no_place_is_refused_or_null_or_stands_at_the_end(
+def test_values_beyond_the_arrow_type_follow_the_policy(
     live: Live, name: str, profile: str
 ) -> None:
     table = live.tables[f"b_{name}"]
@@ -286,7 +286,7 @@ def test_what_has_no_place_is_refused_or_null_or_stands_at_the_end(
 def refused(
     live: Live, table: Table, row: int, because: str, *, form: str, profile: str
 ) -> None:
-    """The error says what it is about and the way out, which is one; never the value."""
+    """The error names the column and a remedy that works, and never contains the value."""
     stream = one_row(live.streams[table.name, form], row)
     with pytest.raises(walrow.UnrepresentableError) as caught:
         decode(live, stream, profile=profile)
@@ -325,7 +325,7 @@ def sentinel(live: Live, table: Table, form: str, profile: str, row: int) -> int
     return int(value)
 
 
-def test_money_is_the_same_decimals_where_their_scale_is_told(live: Live) -> None:
+def test_money_of_a_given_scale_is_the_same_decimal_in_both_forms(live: Live) -> None:
     columns = [
         decoded(live, "t_money", form, types={"v": pa.decimal128(19, 2)})[0]
         for form in ("text", "binary")
@@ -346,7 +346,7 @@ def test_text_is_the_same_without_a_catalog(live: Live) -> None:
 
 
 def test_every_kind_has_values(live: Live) -> None:
-    """Guards the claims above against tables that show nothing."""
+    """Guards the claims above against tables that test nothing."""
     for table in live.tables.values():
         texts = list(live.texts[table.name].values())
         some = [text for text in texts if text is not None]

@@ -13,7 +13,7 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 @dataclass(frozen=True)
 class Capture:
-    """What one server sent of one history, in one way.
+    """The stream of one history from one server, recorded in one way.
 
     Attributes:
         major: The server's version.

@@ -1,4 +1,4 @@
-"""What came of reading, in a form that can be compared."""
+"""The outcome of reading, in a form that can be compared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rows:
         a, b = self.records, other.records
         if not a.schema.equals(b.schema, check_metadata=True):
             return False
-        # Not a number is not equal to itself, but its bytes are.
+        # NaN is not equal to itself, but its bytes are.
         return bool(a.equals(b) or a.serialize().equals(b.serialize()))
 
     __hash__ = None  # type: ignore[assignment]
@@ -47,7 +47,7 @@ class Outcome:
     error: tuple[type, str] | None = None
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """All rows by table, whatever batches they came in."""
+        """All rows by table, with any division into batches."""
         tables: dict[str, list[dict[str, Any]]] = {}
         for batch in self.batches:
             tables.setdefault(batch.table, []).extend(batch.records.to_pylist())
@@ -66,7 +66,7 @@ def outcome(batches: Iterable[walrow.Batch]) -> Outcome:
 
 
 def decode(decoder: walrow.Decoder, chunks: Iterable[Any]) -> Iterator[walrow.Batch]:
-    """Feeds one chunk after the other, then ends the stream."""
+    """Feeds the chunks in order, then ends the stream."""
     for chunk in chunks:
         yield from decoder.feed(chunk)
     yield from decoder.finish()

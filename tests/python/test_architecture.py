@@ -10,10 +10,10 @@ CRATES = Path(__file__).parents[2] / "crates"
 
 
 def uses(crate: Path) -> dict[str, set[str]]:
-    """Which modules each file of a crate names by `crate::`, `super::` or `self::`.
+    """The modules that each file of a crate names by `crate::`, `super::` or `self::`.
 
-    Tests and `lib.rs` are not counted, and neither is a child that its parent names by its bare
-    name: the parent owns it, and types that contain each other may lie in both.
+    Tests and `lib.rs` do not count. A child that its parent names by its bare name does not
+    count either: the parent owns it, and types in both may contain each other.
     """
     files = {
         ".".join(path.relative_to(crate / "src").with_suffix("").parts): path
@@ -42,7 +42,7 @@ def uses(crate: Path) -> dict[str, set[str]]:
 
 
 def _named(base: str, rest: str, modules: dict[str, Path]) -> list[str]:
-    """The modules that a path, or each path of a list in braces, begins with."""
+    """The modules with which a path, or each path of a list in braces, begins."""
     head, brace, inner = rest.partition("{")
     prefix = ".".join([part for part in [base, *head.strip(":").split("::")] if part])
     if brace and prefix not in modules:

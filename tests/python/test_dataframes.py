@@ -11,6 +11,7 @@ import pytest
 
 import walrow
 from captures import capture, captures
+from streams import Column, wire
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -22,7 +23,7 @@ METHODS = ["to_pyarrow", "to_pandas", "to_polars", "to_duckdb"]
 
 
 def labels(frame: Any) -> list[Any]:
-    """The column `label`, whichever library has it."""
+    """The column `label` of a table of any library."""
     if isinstance(frame, pa.Table):
         return list(frame["label"].to_pylist())
     if isinstance(frame, pd.DataFrame):
@@ -55,7 +56,7 @@ def test_a_batch_is_one_frame(method: str) -> None:
     [batch, _] = walrow.read(ROWS)
     frame = getattr(batch, method)()
     assert labels(frame)[:3] == ["one", None, ""]
-    # It can be taken again.
+    # A batch can be converted again.
     assert len(getattr(batch, method)()) == 10
 
 
@@ -118,7 +119,7 @@ def test_changed_columns_need_a_choice() -> None:
     assert frame.columns == schema.names
 
 
-def test_one_name_of_two_tables_is_refused() -> None:
+def test_two_tables_with_one_name_are_refused() -> None:
     path = capture("recreate").path
     oids = sorted({batch.relation_oid for batch in walrow.read(path)})
     with pytest.raises(walrow.SchemaError, match=rf"{oids[0]} and {oids[1]}") as caught:
@@ -163,7 +164,7 @@ def test_a_table_without_rows_has_its_columns() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_reader_is_taken_once(method: str) -> None:
+def test_a_reader_is_converted_once(method: str) -> None:
     reader = walrow.read(ROWS)
     getattr(reader, method)()
     with pytest.raises(ValueError, match="read the source again"):
@@ -188,7 +189,7 @@ def test_a_reader_is_taken_once(method: str) -> None:
 def test_a_missing_library_is_named_and_nothing_is_read(
     method: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # None in sys.modules makes an import fail, as if it were not installed.
+    # None in sys.modules makes the import fail, as if the library were not installed.
     monkeypatch.setitem(sys.modules, library, None)
     reader = walrow.read(ROWS)
     with pytest.raises(ImportError, match=f"{method} needs {library}: pip install"):
@@ -235,7 +236,7 @@ def test_other_libraries_take_batches_and_readers_directly() -> None:
     assert pl.DataFrame(batch).height == 10
     assert pa.table(batch).num_rows == 10
     assert pl.DataFrame(walrow.read(ROWS, table="item")).height == 10
-    # pandas would otherwise make a column of Batch objects.
+    # Without this, pandas makes a column of Batch objects.
     with pytest.raises(TypeError, match="to_pandas"):
         pd.DataFrame(walrow.read(ROWS))
 
@@ -325,3 +326,34 @@ def test_misspelled_options_suggest_the_right_one(wrong: str) -> None:
         TypeError, match=f"{wrong} is not an option; did you mean {right}"
     ):
         walrow.read(ROWS, **options)
+
+
+def test_columns_that_a_library_cannot_hold_are_named() -> None:
+    def read(**options: Any) -> Any:
+        data = wire([Column("id", 23), Column("i", 1186)], [["1", "1 day"]])
+        return walrow.read(data, metadata=(), **options)
+
+    for source in (read(), read(table="t"), next(read())):
+        with pytest.raises(walrow.SchemaError, match=r"public\.t\.i: polars") as caught:
+            source.to_polars()
+        assert (caught.value.table, caught.value.column) == ("public.t", "i")
+        for remedy in caught.value.remedies:
+            assert read(table="t", **remedy.options()).to_polars().height == 1
+
+
+@pytest.mark.parametrize(
+    ("oid", "value"),
+    [(2951, "{00112233-4455-6677-8899-aabbccddeeff}"), (1082, "0044-03-15 BC")],
+)
+def test_values_that_numpy_cannot_hold_are_named(oid: int, value: str) -> None:
+    data = wire([Column("id", 23), Column("v", oid)], [["1", value]])
+    reader = walrow.read(data, table="t", metadata=())
+    with pytest.raises(walrow.SchemaError, match=r"public\.t\.v: NumPy") as caught:
+        reader.to_pandas(dtype_backend="numpy")
+    error = caught.value
+    assert (error.table, error.column) == ("public.t", "v")
+    assert 'dtype_backend="pyarrow"' in error.reason
+    assert value not in str(error)
+    (remedy,) = error.remedies
+    reader = walrow.read(data, table="t", metadata=(), **remedy.options())
+    assert len(reader.to_pandas(dtype_backend="numpy")) == 1

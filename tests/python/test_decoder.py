@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 import walrow
 from captures import Capture, capture, captures, cut
 from rows import Outcome, decode, outcome
-from streams import Column, format_lsn, wire
+from streams import (
+    SESSION,
+    Column,
+    begin,
+    commit,
+    format_lsn,
+    insert,
+    relation,
+    wire,
+    wired,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +37,7 @@ ROWS = capture("rows")
 
 
 def split(data: bytes) -> tuple[list[bytes], list[tuple[int, int, bytes]]]:
-    """CopyData payloads, and rows of the SQL function, of what a connection carried."""
+    """The CopyData payloads of a connection, and the same as rows of the SQL function."""
     payloads, changes = [], []
     for frame in walrow.frames(data):
         if frame.kind in "wk":
@@ -38,7 +48,7 @@ def split(data: bytes) -> tuple[list[bytes], list[tuple[int, int, bytes]]]:
 
 
 @pytest.mark.parametrize("capture", captures(), ids=str)
-def test_no_cut_changes_the_outcome(capture: Capture) -> None:
+def test_a_cut_anywhere_does_not_change_the_outcome(capture: Capture) -> None:
     data = capture.data
     expected = outcome(walrow.read(data))
     for size in (1, 7, 1000):
@@ -48,7 +58,7 @@ def test_no_cut_changes_the_outcome(capture: Capture) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_no_cuts_at_all_change_the_outcome(data: st.DataObject) -> None:
+def test_random_cuts_do_not_change_the_outcome(data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(["rows", "alter-transaction", "sessions"]))
     stream = capture(chosen).data
     places = data.draw(st.lists(st.integers(0, len(stream)), max_size=12).map(sorted))
@@ -64,12 +74,12 @@ def test_no_cuts_at_all_change_the_outcome(data: st.DataObject) -> None:
 @pytest.mark.parametrize("capture", captures("text", "binary"), ids=str)
 def test_all_framings_give_the_same_batches(capture: Capture) -> None:
     if capture.name in {"sessions", "error-binary"}:
-        pytest.skip("only wire tells where a session begins")
+        pytest.skip("only wire shows where a session begins")
     payloads, changes = split(capture.data)
     # Only wire contains errors of the server.
     expected = outcome(walrow.read(capture.data, unfinished="ignore"))
     if expected.error is not None:
-        # The text tells the offset, which counts what was fed.
+        # The message contains the offset, which counts the bytes of the caller.
         expected.error = (expected.error[0], "")
 
     def compare(result: Outcome) -> None:
@@ -144,7 +154,7 @@ def test_input_that_no_one_iterated_over_is_kept() -> None:
     assert outcome(decoder.finish()) == outcome(walrow.read(ROWS.data))
 
 
-def test_mutable_buffers_are_taken_as_they_were() -> None:
+def test_mutable_buffers_are_copied_when_fed() -> None:
     buffer = bytearray(ROWS.data)
     decoder = walrow.Decoder()
     iterator = decoder.feed(buffer)
@@ -189,7 +199,7 @@ def test_exception_of_an_iterable_leaves_the_decoder_usable() -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, None, "text", ["text"], [5]])
-def test_what_is_not_bytes_is_a_type_error(wrong: Any) -> None:
+def test_chunks_that_are_not_bytes_are_a_type_error(wrong: Any) -> None:
     with pytest.raises(TypeError, match="bytes-like"):
         list(walrow.Decoder().feed(wrong))
 
@@ -205,13 +215,50 @@ def test_unresolved_types_are_listed() -> None:
     reader = walrow.read(user.path)
     batches = outcome(reader).batches
     assert reader.unresolved_types
-    for oid in reader.unresolved_types:
-        fields = [field for batch in batches for field in batch.records.schema]
-        named = [f for f in fields if (f.metadata or {}).get(b"pg.oid") == b"%d" % oid]
-        assert named
-        # An opaque type, where pyarrow knows these.
-        types = {getattr(field.type, "storage_type", field.type) for field in named}
-        assert types == {pa.string()}
+    assert reader.unresolved_types == sorted(reader.unresolved_types)
+    for unresolved in reader.unresolved_types:
+        table, column, oid = unresolved
+        assert (unresolved.table, unresolved.column) == (table, column)
+        of_table = [batch for batch in batches if batch.table == table]
+        fields = [batch.records.schema.field(column) for batch in of_table]
+        assert fields
+        for field in fields:
+            assert field.metadata[b"pg.oid"] == b"%d" % oid
+            # An opaque type, where pyarrow knows these.
+            assert getattr(field.type, "storage_type", field.type) == pa.string()
+
+
+def test_unresolved_types_are_those_of_the_chosen_tables_and_columns() -> None:
+    data = SESSION + wired(
+        begin(),
+        relation([Column("x", 28000), Column("y", 28001)], 1, "a"),
+        insert([None, None], 1),
+        relation([Column("x", 28000)], 2, "b"),
+        insert([None], 2),
+        commit(),
+    )
+    of_a = [("public.a", "x", 28000), ("public.a", "y", 28001)]
+    of_b = [("public.b", "x", 28000)]
+    options: Any
+    for options, expected in (
+        ({}, of_a + of_b),
+        ({"envelope": True}, of_a + of_b),
+        ({"profile": "text"}, of_a + of_b),
+        ({"table": "b"}, of_b),
+        ({"tables": ["a"]}, of_a),
+        ({"columns": ["y"]}, of_a[1:]),
+        ({"columns": ["y"], "envelope": True}, of_a[1:]),
+        ({"types": {"a.x": "binary"}}, of_a + of_b),
+        ({"table": "a", "schema": pa.schema({"x": pa.string()})}, of_a[:1]),
+    ):
+        if "schema" in options:
+            options["columns"] = ["x"]
+        reader = walrow.read(data, **options)
+        list(reader)
+        assert reader.unresolved_types == expected
+        decoder = walrow.Decoder(**options)
+        list(decoder.feed(data))
+        assert decoder.unresolved_types == expected
 
 
 def _of_composite(attributes: list[dict[str, Any]]) -> walrow.Catalog:
@@ -219,15 +266,18 @@ def _of_composite(attributes: list[dict[str, Any]]) -> walrow.Catalog:
     return walrow.Catalog(json.dumps({"types": [entry | {"attributes": attributes}]}))
 
 
-def test_missing_types_are_told_by_their_own_oids() -> None:
+def test_unresolved_types_inside_others_are_listed_by_their_own_oids() -> None:
     catalog = _of_composite([{"name": name, "type": 29999} for name in "ab"])
     columns = [Column("a", 20000), Column("b", 28000)]
     reader = walrow.read(wire(columns, [["(x,)", "y"]]), catalog=catalog)
     assert len(list(reader)) == 1
-    assert reader.unresolved_types == [28000, 29999]
+    assert reader.unresolved_types == [
+        ("public.t", "a", 29999),
+        ("public.t", "b", 28000),
+    ]
 
 
-def test_types_without_end_are_text_where_asked_for() -> None:
+def test_recursive_types_are_text_if_asked_for() -> None:
     names = [f"a{place}" for place in range(1600)]
     catalog = _of_composite([{"name": name, "type": 20000} for name in names])
     data = wire([Column("x", 20000)], [["(,)"]])
@@ -245,7 +295,7 @@ def test_types_without_end_are_text_where_asked_for() -> None:
         assert len(batch) == 1
 
 
-def test_catalog_of_another_database_tells_by_name() -> None:
+def test_catalog_of_another_database_finds_types_by_name() -> None:
     catalog = walrow.Catalog(
         json.dumps(
             {
@@ -280,7 +330,7 @@ def test_catalog_of_another_database_tells_by_name() -> None:
 
 
 class _Refers:
-    """A source that refers to who reads it."""
+    """A source that refers to its reader."""
 
     def __init__(self, kind: str) -> None:
         self.block = b"x"

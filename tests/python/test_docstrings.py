@@ -1,4 +1,4 @@
-"""The docstrings, signatures and options of what is public: at run time as in the stubs."""
+"""Public docstrings, signatures and options are the same at run time and in the stubs."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ def test_spark_takes_the_options_of_read() -> None:
 
     fixed = {"framing", "profile", "side_tables"}
     rows = {"trim_bpchar", "batch_rows", "batch_bytes", "batch_memory", "missing_table"}
+    rows.add("tables")
     for function, others in ((spark.decode, set()), (spark.schema, rows)):
         names = set(inspect.signature(function).parameters)
         assert OPTIONS.keys() - names - {"schema"} == fixed | others

@@ -19,7 +19,7 @@ EPOCH = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 def read(source: Any, **options: Any) -> tuple[list[tuple[int, str]], walrow.Reader]:
-    """Commit LSN and table of each row, in order of commits; the reader."""
+    """The commit LSN and table of each row, in commit order; and the reader."""
     reader = walrow.read(
         source, envelope=True, unrepresentable="null", unfinished="ignore", **options
     )
@@ -35,7 +35,7 @@ def read(source: Any, **options: Any) -> tuple[list[tuple[int, str]], walrow.Rea
 def test_an_end_and_a_start_divide_a_stream(recorded: Capture) -> None:
     data = recorded.data
     whole, _ = read(data)
-    # Two-phase: a prepared transaction of the first part must be handed over.
+    # Two-phase: the second decoder needs the prepared transactions of the first.
     if any("prepared" in form for form in history(data).forms):
         pytest.skip("prepared transactions need save_prepared: tested below")
     for transaction in committed(data):
@@ -133,7 +133,7 @@ def test_a_prepared_transaction_that_is_committed_later_stays_prepared() -> None
         assert sorted(first + rest) == sorted(whole)
 
 
-def test_messages_outside_of_transactions_end_too() -> None:
+def test_end_applies_to_messages_outside_transactions() -> None:
     data = capture("messages").data
     every = walrow.read(data, table="walrow.messages").to_pyarrow().to_pylist()
     outside = [row["lsn"] for row in every if not row["transactional"]]
@@ -148,9 +148,13 @@ def test_messages_outside_of_transactions_end_too() -> None:
 @pytest.mark.parametrize(
     ("end", "error", "text"),
     [
-        ("later", walrow.OptionError, "end: "),
+        ("later", walrow.OptionError, "end must be an LSN.*or a datetime"),
         (-1, walrow.OptionError, "end: an LSN is a number"),
-        (dt.datetime(2026, 1, 1), walrow.OptionError, "end: the time has no time zone"),
+        (
+            dt.datetime(2026, 1, 1),
+            walrow.OptionError,
+            "end: the time needs a time zone",
+        ),
         (1.5, TypeError, "end must be an LSN"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Errors: what they say, that they can be pickled, that they hold no values."""
+"""Errors: their text and attributes. They can be pickled and contain no values."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_decode_error_says_where() -> None:
 
 
 @pytest.mark.parametrize("framing", ["copydata", "message", "recvlogical"])
-def test_offsets_count_what_was_handed_over(framing: Any) -> None:
+def test_offsets_count_the_callers_bytes(framing: Any) -> None:
     data, place, _ = broken(ROWS.data, "I", 5, ord("X"))
     header = 5 if framing == "copydata" else 30
     chunks: list[bytes] = []
@@ -126,7 +126,7 @@ DECIMAL = {"amount": "decimal128(12, 2)"}
 
 
 @pytest.mark.parametrize("name", ["types-infinity", "types-nan", "types-array-shape"])
-def test_unrepresentable_error_names_the_way_out(name: str) -> None:
+def test_unrepresentable_error_has_a_remedy(name: str) -> None:
     with pytest.raises(walrow.UnrepresentableError) as caught:
         list(walrow.read(capture(name).path))
     error = caught.value
@@ -154,6 +154,7 @@ def test_unrepresentable_error_names_the_way_out(name: str) -> None:
         (walrow.errors.Remedy("message_limit", None, 7), "message_limit=7"),
         (walrow.errors.Remedy("metadata", None, ("xid", "seq")), None),
         (walrow.errors.Remedy("metadata_prefix"), "another metadata_prefix"),
+        (walrow.errors.Remedy("schema"), "schema=walrow.schema(source, table)"),
     ],
 )
 def test_a_remedy_prints_as_the_arguments_that_it_is(
@@ -200,7 +201,7 @@ def test_batches_before_an_error_come_first_then_it_is_repeated() -> None:
     assert decoder.position > 0
 
 
-def test_nothing_of_a_broken_transaction_is_handed_out() -> None:
+def test_no_row_of_a_broken_transaction_is_returned() -> None:
     data, _, _ = broken(ROWS.data, "D", 5, ord("X"))
     commits = [
         frame.message.end_lsn
@@ -213,7 +214,7 @@ def test_nothing_of_a_broken_transaction_is_handed_out() -> None:
         batches.extend(reader)
     assert batches
     assert reader.position == commits[0]
-    # Of an update both images.
+    # Both images of an update are in one batch.
     assert {len(batch) for batch in batches} == {1, 2}
 
 
@@ -242,7 +243,7 @@ def test_names_of_sql_ascii_are_read_byte_by_byte(
     assert records.column(0).to_pylist() == ["café"]
 
 
-def test_names_of_no_table_are_in_utf8() -> None:
+def test_origins_and_prefixes_must_be_utf8() -> None:
     data = ROWS.data
     origin = b"O" + bytes(8) + b"caf\xe9\0"
     begin = next(
@@ -278,7 +279,7 @@ def test_wrong_catalog_is_an_option_error() -> None:
         ),
         (
             {"kind": "array", "element": 23, "delimiter": "{"},
-            'type 20000: the delimiter "{"',
+            'type 20000: "{" is not a valid delimiter',
         ),
     ],
 )
@@ -287,7 +288,7 @@ def test_catalog_says_which_entry_is_wrong(more: dict[str, Any], text: str) -> N
     with pytest.raises(walrow.OptionError, match=text):
         walrow.Catalog(json.dumps({"types": [entry]}))
     twice = {"oid": 20000, "schema": "public", "name": "t", "kind": "base"}
-    with pytest.raises(walrow.OptionError, match="two have the oid 20000"):
+    with pytest.raises(walrow.OptionError, match="two types have the OID 20000"):
         walrow.Catalog(json.dumps({"types": [twice, twice]}))
 
 
@@ -302,3 +303,85 @@ def test_catalogs_are_values() -> None:
     assert pickle.loads(pickle.dumps(catalog)) == catalog
     assert copy.deepcopy(catalog) == catalog
     assert walrow.Catalog().tables() == []
+
+
+def messages(data: bytes) -> list[bytes]:
+    return [it.to_bytes()[30:] for it in walrow.frames(data) if it.message is not None]
+
+
+@pytest.mark.parametrize(
+    ("framing", "chunks"),
+    [
+        ("wire", [b"".join(it + b"\n" for it in messages(ROWS.data))]),
+        ("recvlogical", [ROWS.data]),
+        ("copydata", messages(ROWS.data)),
+        ("message", [it.to_bytes()[5:] for it in walrow.frames(ROWS.data)]),
+    ],
+)
+def test_bytes_that_begin_with_another_framing_name_the_option(
+    framing: Any, chunks: list[bytes]
+) -> None:
+    decoder = walrow.Decoder(framing=framing)
+    for read in (walrow.read(chunks, framing=framing), decoder.feed(chunks[0])):
+        with pytest.raises(
+            walrow.DecodeError, match="choose another framing"
+        ) as caught:
+            next(read)
+        assert caught.value.remedies == (walrow.errors.Remedy("framing"),)
+
+
+def test_a_later_byte_has_no_other_framing() -> None:
+    data, _, _ = broken(ROWS.data, "I", 0, 0x18)
+    with pytest.raises(walrow.DecodeError, match="kind") as caught:
+        list(walrow.read(data))
+    assert caught.value.remedies == ()
+
+
+def test_changed_columns_name_the_schema_of_all_versions() -> None:
+    path = capture("alter-columns").path
+    table = next(iter(walrow.read(path))).table
+    text = r"columns changed; read all versions with schema=walrow\.schema\("
+    with pytest.raises(walrow.SchemaError, match=text) as caught:
+        list(walrow.read(path, table=table))
+    assert caught.value.table == table
+    (remedy,) = caught.value.remedies
+    assert remedy == walrow.errors.Remedy("schema")
+    assert list(walrow.read(path, table=table, schema=walrow.schema(path, table)))
+
+
+def test_errors_of_arrow_streams_name_the_options_of_python() -> None:
+    reader = walrow.read(ROWS.data[:-60], table="public.item")
+    with pytest.raises(pa.ArrowInvalid, match=r'UnfinishedError.*unfinished="ignore"'):
+        pa.table(reader)
+
+
+def test_a_path_in_place_of_a_catalog_names_from_file() -> None:
+    with pytest.raises(walrow.OptionError, match=r"Catalog\.from_file"):
+        walrow.Catalog("shop.json")
+    with pytest.raises(walrow.OptionError, match="EOF") as caught:
+        walrow.Catalog("{")
+    assert "from_file" not in str(caught.value)
+
+
+def test_a_schema_needs_a_table() -> None:
+    for options in ({}, {"table": None}, {"envelope": False}):
+        with pytest.raises(walrow.OptionError, match="choose the table"):
+            walrow.schema(ROWS.path, **options)
+    assert walrow.schema(ROWS.path, envelope=True)
+
+
+def test_a_message_without_those_before_it_is_named() -> None:
+    insert = next(it for it in messages(ROWS.data) if it.startswith(b"I"))
+    text = (
+        "Insert outside a transaction: the stream must begin between two transactions"
+    )
+    with pytest.raises(walrow.DecodeError, match=text):
+        list(walrow.read([insert]))
+
+
+def test_a_misspelled_side_table_lists_them() -> None:
+    with pytest.raises(
+        walrow.SchemaError, match=r"walrow's own are .*\.truncates"
+    ) as e:
+        list(walrow.read(ROWS.path, table="walrow.transaction"))
+    assert e.value.remedies == (walrow.errors.Remedy("missing_table", None, "ignore"),)

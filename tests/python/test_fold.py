@@ -1,4 +1,4 @@
-"""Change rows, folded, give the tables that the server had; text and binary agree."""
+"""Folded change rows are the tables of the server; text and binary agree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METADATA = {
     "_key_only",
     "_unsent",
 }
-#: Types whose binary form is not read: their columns are text in both records.
+#: Types whose binary form walrow does not read: their columns are text in both records.
 TEXT_ONLY = {"money", "tsquery"}
 #: Types whose text is a name and whose binary form is a number.
 NAMES = {"regclass"}
@@ -37,7 +37,7 @@ class Table:
     def __init__(self) -> None:
         self.columns: list[str] = []
         self.rows: list[dict[str, Any]] = []
-        #: The row that the pre-image found; its post-image may come in another batch.
+        #: The row of the pre-image. Its post-image may be in another batch.
         self.before: dict[str, Any] | None = None
 
     def apply(self, batch: walrow.Batch) -> None:
@@ -134,7 +134,7 @@ def test_text_and_binary_give_identical_batches(capture: Capture, profile: Any) 
             if reader.nulled.get(name) == text_reader.nulled.get(name):
                 keep.append(at)
                 continue
-            # There is only text for it, so its binary cells were nulled, and counted.
+            # walrow reads only its text, so its binary cells became null and were counted.
             pinned = int(field.metadata[b"pg.oid"]) < 16384
             assert not pinned or pg_type.removeprefix("_") in TEXT_ONLY, pg_type
         one.records, other.records = (

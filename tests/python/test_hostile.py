@@ -1,4 +1,4 @@
-"""Hostile input: cut short or changed, it gives walrow's errors and nothing else."""
+"""Hostile input: cut or changed streams raise only walrow's errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOME = [
 
 
 def consume(data: bytes, **options: Any) -> walrow.Reader:
-    """Reads all there is, and takes what is there of each batch."""
+    """Reads all batches, and uses every attribute of each."""
     reader = walrow.read(data, unfinished="ignore", **options)
     for batch in reader:
         batch.__arrow_c_array__()
@@ -37,14 +37,14 @@ def consume(data: bytes, **options: Any) -> walrow.Reader:
 
 
 def attempt(data: bytes) -> None:
-    """Any error is a DecodeError: a PanicException is none, nor is it an Exception."""
+    """Any error is a DecodeError. A PanicException is not even an Exception."""
     for use in (consume, frames):
         with contextlib.suppress(walrow.DecodeError):
             use(data)
 
 
 def frames(data: bytes) -> None:
-    for frame in walrow.frames(data):
+    for frame in walrow.frames(data, unfinished="ignore"):
         _ = frame.fields, frame.kind, frame.name, frame.message
         if frame.message is not None:
             _ = frame.message.fields
@@ -53,7 +53,7 @@ def frames(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("capture", SOME, ids=str)
-def test_what_is_cut_short_is_no_error_if_that_is_ignored(capture: Capture) -> None:
+def test_cut_streams_are_no_error_if_that_is_ignored(capture: Capture) -> None:
     data = capture.data
     try:
         consume(data, unrepresentable="null")
@@ -64,7 +64,7 @@ def test_what_is_cut_short_is_no_error_if_that_is_ignored(capture: Capture) -> N
         try:
             reader = consume(data[:size], unrepresentable="null")
         except walrow.DecodeError as error:
-            # Only what is wrong with the whole, once it is there.
+            # Only an error of the whole stream, from its place on.
             assert wrong is not None
             assert error.offset == wrong  # noqa: PT017
             assert size > wrong

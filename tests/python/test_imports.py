@@ -23,7 +23,7 @@ OPTIONAL = [
 
 
 def run(code: str) -> str:
-    """Runs code in a new interpreter and gives what it prints."""
+    """Runs code in a new interpreter and returns its output."""
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
@@ -46,7 +46,7 @@ print(*[name for name in {OPTIONAL} if name in sys.modules])
     assert run(code) == ""
 
 
-def test_what_asks_a_server_is_imported_alone() -> None:
+def test_importing_walrow_imports_no_driver() -> None:
     assert run("import sys, walrow; print('walrow.postgres' in sys.modules)") == "False"
     code = """
 import sys, walrow.postgres
@@ -57,7 +57,7 @@ print("psycopg" in sys.modules)
 
 
 @pytest.mark.parametrize("name", OPTIONAL)
-def test_all_works_where_it_is_not_installed(name: str) -> None:
+def test_reading_needs_no_optional_library(name: str) -> None:
     code = f"""
 import sys
 sys.modules[{name!r}] = None
@@ -67,7 +67,7 @@ print(sum(batch.num_rows for batch in walrow.read({str(capture("rows").path)!r})
     assert int(run(code)) > 0
 
 
-def test_url_without_fsspec_is_told() -> None:
+def test_url_without_fsspec_says_what_to_install() -> None:
     code = """
 import sys
 sys.modules["fsspec"] = None
@@ -78,6 +78,26 @@ except walrow.OptionError as error:
     print(error)
 """
     assert "pip install fsspec" in run(code)
+
+
+@pytest.mark.parametrize("name", ["pyarrow", "pyspark"])
+def test_spark_without_its_packages_says_what_to_install(name: str) -> None:
+    code = f"""
+import sys
+sys.modules[{name!r}] = None
+import walrow.spark
+capture = {str(capture("rows").path)!r}
+for call in (
+    lambda: walrow.spark.schema(capture, "public.item"),
+    lambda: walrow.spark.decode(table="public.item", schema=object()),
+):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        print(error, error.name)
+"""
+    text = f"walrow.spark needs {name}: pip install 'walrow[spark]' {name}"
+    assert run(code).splitlines() == [text, text]
 
 
 def test_public_names_are_there_and_documented() -> None:

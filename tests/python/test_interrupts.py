@@ -1,4 +1,4 @@
-"""Ctrl-C: whatever is read, and however long no batch comes of it, signals are looked for."""
+"""Ctrl-C interrupts reading of any source, even if no batch comes for a long time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 DATA = capture("rows").data
 KEEPALIVE = keepalive(1)
-#: Answered at once, and still on a machine that is busy.
+#: Seconds until the interrupt must arrive, also on a busy machine.
 SECONDS = 1.5
 
 
 @pytest.fixture
 def interrupt() -> Iterator[Callable[[], Callable[[], float]]]:
-    """Raises KeyboardInterrupt a moment after a call, which says later how long ago it was."""
+    """Raises KeyboardInterrupt soon after a call. The result returns the time since then."""
 
     def handler(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
@@ -139,6 +139,6 @@ def test_a_large_state(interrupt: Callable[[], Callable[[], float]]) -> None:
     with pytest.raises(KeyboardInterrupt):
         save_for_ever(decoder)
     assert interrupted() < SECONDS
-    # Nothing of it is gone.
+    # No row is lost.
     assert decoder.prepared == held
     assert len(decoder.save_prepared()) > 3 * len(rows)

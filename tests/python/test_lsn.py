@@ -79,7 +79,7 @@ def test_other_values_are_refused(value: Any, error: type[Exception]) -> None:
         Lsn(value)
 
 
-def test_every_lsn_is_one() -> None:
+def test_all_lsns_are_of_the_class_lsn() -> None:
     rows = capture("rows")
     reader = walrow.read(rows.path)
     assert type(reader.position) is Lsn

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +14,9 @@ import streams
 import walrow
 from captures import Capture, capture, captures, cut
 from walrow._core import Counts
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ROWS = capture("rows")
 LOGICAL = [each for each in captures() if each.record != "physical"]
@@ -162,7 +166,7 @@ def test_frames_are_frozen() -> None:
     assert frame.fields == {"format": 0, "columns": []}
 
 
-def test_unchanged_is_one_of_its_kind() -> None:
+def test_unchanged_is_a_singleton() -> None:
     cells = [
         cell
         for frame in walrow.frames(capture("update-toast").path)
@@ -202,7 +206,7 @@ def test_corrupt_message_is_no_wal(message: bytes, end: int) -> None:
     assert counts.result()["cells"] == expected.result()["cells"]
 
 
-def test_first_data_of_a_session_tell_physical_from_logical() -> None:
+def test_a_sessions_first_data_show_physical_replication() -> None:
     physical = capture("physical", "physical").data
     for data in (physical + ROWS.data, ROWS.data + physical):
         kinds = [
@@ -215,7 +219,7 @@ def test_first_data_of_a_session_tell_physical_from_logical() -> None:
         for piece in cut(data, 1000):
             counts.feed(piece)
         assert counts.result()["messages"] == Counter(kinds)
-    # Corrupt from the first is not physical: the LSNs say so.
+    # Corrupt first data is not physical replication: the LSNs show it.
     with pytest.raises(walrow.DecodeError, match="kind 0x3F"):
         list(walrow.frames(streams.data(b"?\xd0garbage", 0x1000, 0x1000)))
 
@@ -260,10 +264,84 @@ def test_broken_frame_comes_after_the_whole_ones() -> None:
     assert len(found) == expected
 
 
-def test_cut_frame_is_unfinished() -> None:
-    frames = walrow.frames(ROWS.data[:-1])
-    list(frames)
+@pytest.mark.parametrize("missing", [1, 5, 300])
+def test_a_cut_frame_is_an_error_after_the_complete_ones(missing: int) -> None:
+    data = ROWS.data[:-missing]
+    frames = walrow.frames(data, unfinished="ignore")
+    complete = [frame.to_bytes() for frame in frames]
     assert frames.unfinished
+    end = len(b"".join(complete))
+    assert data.startswith(b"".join(complete))
+    assert end < len(data)
+    frames = walrow.frames(data)
+    found: list[bytes] = []
+    for _ in range(2):
+        with pytest.raises(walrow.UnfinishedError) as caught:
+            found.extend(frame.to_bytes() for frame in frames)
+        assert caught.value.offset == end
+    assert found == complete
+    assert frames.unfinished
+    assert str(caught.value) == (
+        "the stream ends inside a frame; take only the complete frames with "
+        f'unfinished="ignore" (byte {end} of the stream)'
+    )
+    [remedy] = caught.value.remedies
+    assert list(walrow.messages(data, **remedy.options()))
+    messages = walrow.messages(data)
+    names: list[str] = []
+    for _ in range(2):
+        with pytest.raises(walrow.UnfinishedError):
+            names.extend(message.name for message in messages)
+    ignoring = walrow.messages(data, unfinished="ignore")
+    assert names == [message.name for message in ignoring]
+    for source in ([data], cut(data, 7)):
+        with pytest.raises(walrow.UnfinishedError):
+            list(walrow.frames(source))
+
+
+def test_a_cut_file_of_pg_recvlogical_is_an_error() -> None:
+    lines = [
+        frame.to_bytes()[30:] + b"\n"
+        for frame in walrow.frames(ROWS.data)
+        if frame.message is not None
+    ]
+    data = b"".join(lines)
+    for source in (data[:-2], data[:-10]):
+        with pytest.raises(walrow.UnfinishedError):
+            list(walrow.frames(source, framing="recvlogical"))
+        frames = walrow.frames(source, framing="recvlogical", unfinished="ignore")
+        assert len(list(frames)) == len(lines) - 1
+
+
+def test_frames_show_what_ends_a_stream_early() -> None:
+    # All frames are there, so neither is an error.
+    ended = walrow.frames(capture("error-terminated").path)
+    assert "E" in {frame.kind for frame in ended}
+    assert ended.server_error == "57P01"
+    begin = next(each for each in walrow.frames(ROWS.data) if _name(each) == "Begin")
+    frames = walrow.frames(begin.to_bytes())
+    assert [_name(frame) for frame in frames] == ["Begin"]
+    assert frames.unfinished
+    assert [each.name for each in walrow.messages(begin.to_bytes())] == ["Begin"]
+
+
+def _name(frame: walrow.Frame) -> str | None:
+    return frame.message.name if frame.message is not None else None
+
+
+def test_truncated_compressed_frames_are_unfinished(tmp_path: Path) -> None:
+    path = tmp_path / "rows.wire.gz"
+    path.write_bytes(gzip.compress(ROWS.data)[:-12])
+    for function in (walrow.frames, walrow.messages):
+        with pytest.raises(walrow.UnfinishedError, match="truncated"):
+            list(function(path))
+        assert list(function(path, unfinished="ignore"))
+
+
+@pytest.mark.parametrize("function", [walrow.frames, walrow.messages])
+def test_the_policy_of_frames_is_a_word(function: Any) -> None:
+    with pytest.raises(walrow.OptionError, match="unfinished must be error or ignore"):
+        function(ROWS.data, unfinished="yes")
 
 
 def test_messages_are_those_of_the_frames() -> None:

@@ -1,4 +1,4 @@
-"""Options: types, what cannot be held, metadata, and those that cannot be."""
+"""Options: types, unrepresentable values, metadata, and invalid options."""
 
 from __future__ import annotations
 
@@ -90,11 +90,15 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"types": {"a": "int"}}, walrow.OptionError, "not an Arrow type"),
         ({"types": {"a": "list<"}}, walrow.OptionError, "not an Arrow type"),
         ({"types": {"a": "decimal128(1)"}}, walrow.OptionError, "not an Arrow type"),
-        ({"types": {"a": pa.int8()}}, walrow.OptionError, "nor can any column"),
+        (
+            {"types": {"a": pa.int8()}},
+            walrow.OptionError,
+            "no column can have this type",
+        ),
         (
             {"types": {"a": pa.list_(pa.field("item", pa.int32(), nullable=False))}},
             walrow.OptionError,
-            "items may be null",
+            "items of a list must be nullable",
         ),
         (
             {"profile": "spark", "types": {"oid": "uint32"}},
@@ -111,11 +115,15 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
             walrow.OptionError,
             "Spark's schemas do not have",
         ),
-        ({"types": {"a": pa.struct([])}}, walrow.OptionError, "nor can any column"),
+        (
+            {"types": {"a": pa.struct([])}},
+            walrow.OptionError,
+            "no column can have this type",
+        ),
         (
             {"types": {"hstore": "int64"}},
             walrow.OptionError,
-            r'hstore cannot become int64; it can become .*say "table\.hstore"',
+            r'hstore cannot become int64; it can become .*use "table\.hstore"',
         ),
         ({"types": {"_vector": "int32"}}, walrow.OptionError, "cannot become"),
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
@@ -131,11 +139,18 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"metadata": ["lsn"]}, walrow.OptionError, "no metadata column"),
         ({"metadata": ["xid", "_xid"]}, walrow.OptionError, "chosen twice"),
         ({"metadata": "xid"}, TypeError, "not one string"),
+        (
+            {"metadata": False},
+            TypeError,
+            "metadata must be a sequence of names, not bool",
+        ),
+        ({"columns": 1}, TypeError, "columns must be a sequence of names, not int"),
+        ({"side_tables": [1]}, TypeError, "sequence of names, not of int"),
         ({"batch_rows": 0}, walrow.OptionError, "batch_rows"),
         ({"batch_rows": -1}, walrow.OptionError, "batch_rows"),
         ({"batch_bytes": 1 << 30}, walrow.OptionError, "batch_bytes"),
         ({"batch_memory": 0}, walrow.OptionError, "batch_memory"),
-        ({"schema": pa.schema([])}, walrow.OptionError, "say which"),
+        ({"schema": pa.schema([])}, walrow.OptionError, "choose it with table"),
         ({"catalog": "{}"}, TypeError, r"walrow\.Catalog\.from_json"),
         ({"catalog": 5}, TypeError, r"walrow\.postgres\.catalog"),
         ({"catalog": "/nowhere/shop.json"}, FileNotFoundError, "/nowhere/shop.json"),
@@ -174,7 +189,7 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(
+def test_impossible_option_values_are_refused_at_once(
     options: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
@@ -188,16 +203,16 @@ def test_a_column_that_cannot_become_its_type_is_a_schema_error() -> None:
 
 
 def test_key_is_a_type_where_no_column_has_its_name() -> None:
-    """What a type cannot become is the option's fault, before there is a column."""
+    """A conversion that a type does not support is an OptionError before any column."""
     with pytest.raises(walrow.OptionError, match="types: int4 cannot become int16"):
         walrow.Decoder(types={"int4": "int16"})
-    # `label`, of five letters and text, as a column by the name of a type.
+    # The text column `label` under the name of a type, which also has five letters.
     dates = _with_column("dates")
     assert list(walrow.read(dates, types={"dates": "binary", "date": "string"}))
     named = _with_column("int4")
     batch = next(walrow.read(named, metadata=(), types={"int4": "binary"}))
     assert pa.schema(batch.schema).field("int4").type == pa.binary()
-    with pytest.raises(walrow.OptionError, match=r'say "table\.int4"'):
+    with pytest.raises(walrow.OptionError, match=r'use "table\.int4"'):
         walrow.read(named, types={"int4": "date32"})
     read = next(walrow.read(named, types={"item.int4": "dictionary"}))
     assert "int4" in read.column_names
@@ -239,8 +254,8 @@ UNREPRESENTABLE = [
 
 
 @pytest.mark.parametrize("capture", UNREPRESENTABLE, ids=str)
-def test_the_way_out_that_an_error_names_is_one(capture: Capture) -> None:
-    """Each error's option, applied to the letter, lets the value through."""
+def test_the_remedy_of_each_error_reads_the_value(capture: Capture) -> None:
+    """Each remedy, passed unchanged, reads the value."""
     for choice in (0, -1):
         options: dict[str, dict[str, str]] = {"types": {}, "unrepresentable": {}}
         seen: set[str] = set()
@@ -297,9 +312,55 @@ def test_null_is_counted() -> None:
             assert next(nulls) - next(nulls) == gone
 
 
+def dated(oid: int, days: list[str | None], *, lsn: int, name: str = "t") -> bytes:
+    """A transaction with a table of dates."""
+    columns = [streams.Column("day", 1082), streams.Column("numbers", 1007)]
+    return streams.wired(
+        streams.begin(lsn=lsn),
+        streams.relation(columns, oid, name),
+        *(streams.insert([day, "[5:5]={1}"], oid) for day in days),
+        streams.commit(lsn),
+    )
+
+
+def test_tables_of_one_name_are_counted_apart() -> None:
+    reader: walrow.Reader | walrow.Decoder
+    first = streams.SESSION + dated(1, ["infinity"], lsn=0x1000)
+    other = dated(3, ["infinity"], lsn=0x2000, name="u")
+    # It was dropped and created again, and has no such date any more.
+    again = dated(2, ["2024-01-01"], lsn=0x3000)
+    reader = walrow.read(first + other, unrepresentable="null")
+    list(reader)
+    assert reader.nulled == {"public.t.day": 1, "public.u.day": 1}
+    reader = walrow.read(first + other + again, unrepresentable="null")
+    list(reader)
+    assert reader.nulled == {"public.t (OID 1).day": 1, "public.u.day": 1}
+    assert reader.dropped_lower_bounds == {
+        "public.t (OID 1).numbers": 1,
+        "public.t (OID 2).numbers": 1,
+        "public.u.numbers": 1,
+    }
+    decoder = walrow.Decoder(unrepresentable="null")
+    list(decoder.feed(first))
+    list(decoder.flush())
+    assert decoder.nulled == {"public.t.day": 1}
+    list(decoder.feed(other + dated(2, ["infinity"] * 2, lsn=0x3000)))
+    list(decoder.flush())
+    assert decoder.nulled == {
+        "public.t (OID 1).day": 1,
+        "public.t (OID 2).day": 2,
+        "public.u.day": 1,
+    }
+    # A table that was renamed is counted by each of its names.
+    renamed = first + dated(1, ["infinity"], lsn=0x2000, name="u")
+    reader = walrow.read(renamed, unrepresentable="null")
+    list(reader)
+    assert reader.nulled == {"public.t.day": 1, "public.u.day": 1}
+
+
 def test_sentinels_are_the_ends_of_the_range() -> None:
     infinity = capture("types-infinity").path
-    # A year too far away is no infinity: it stays an error, after the rows before it.
+    # A year that is too large is not infinite: it stays an error, after the rows before it.
     found = outcome(walrow.read(infinity, unrepresentable="sentinel"))
     assert found.error is not None
     texts = outcome(walrow.read(infinity, profile="text")).batches[0].records
@@ -316,7 +377,7 @@ def test_sentinels_are_the_ends_of_the_range() -> None:
     assert seen == 6
 
 
-def test_policy_of_a_column_goes_before_the_default() -> None:
+def test_the_policy_of_a_column_overrides_the_default() -> None:
     infinity = capture("types-infinity").path
     with pytest.raises(walrow.UnrepresentableError) as caught:
         list(walrow.read(infinity, unrepresentable={"*": "null", "a": "error"}))
@@ -341,7 +402,7 @@ def test_metadata_columns_are_chosen_and_named(prefix: str) -> None:
 
 def test_metadata_column_of_the_tables_own_name_is_refused() -> None:
     with pytest.raises(walrow.SchemaError, match="metadata_prefix") as caught:
-        # Without a prefix, as with any other: `id` is the table's, `xid` is ours.
+        # Without a prefix, too: `id` is the table's column, `xid` is a metadata column.
         list(walrow.read(_with_column("_seq")))
     assert caught.value.column == "_seq"
     assert caught.value.table == "public.item"
@@ -362,7 +423,7 @@ def _with_column(name: str) -> bytes:
     return b"".join(out)
 
 
-def test_a_catalog_tells_what_cannot_be() -> None:
+def test_types_that_the_catalog_rules_out_are_refused_at_once() -> None:
     mood = {"oid": 20_000, "schema": "public", "name": "mood", "kind": "enum"}
     table = {"oid": 1, "schema": "public", "name": "item"}
     columns = [{"name": "label", "type": 25}, {"name": "amount", "type": 1700}]
@@ -412,21 +473,21 @@ def test_catalog_resolves_domains() -> None:
 def test_batch_sizes_bound_batches() -> None:
     for rows in (1, 3):
         batches = list(walrow.read(ROWS.path, batch_rows=rows))
-        # The two images of an update are in one.
+        # Both images of an update are in one batch.
         assert max(len(batch) for batch in batches) == max(rows, 2)
     small = list(walrow.read(ROWS.path, batch_bytes=1))
     assert {len(batch) for batch in small} == {1, 2}
 
 
 @pytest.mark.parametrize("deep", ["list<", "struct<a: ", "large_list<item: "])
-def test_types_without_end_are_refused(deep: str) -> None:
+def test_deeply_nested_type_names_are_refused(deep: str) -> None:
     name = deep * 100_000 + "int32" + ">" * 100_000
     with pytest.raises(walrow.OptionError, match="not an Arrow type") as caught:
         walrow.Decoder(types={"a": name})
     assert len(str(caught.value)) < 1000
 
 
-def test_a_schema_without_end_is_refused() -> None:
+def test_deeply_nested_schemas_are_refused() -> None:
     pa = pytest.importorskip("pyarrow")
     deep = pa.int32()
     for _ in range(70):
@@ -437,7 +498,7 @@ def test_a_schema_without_end_is_refused() -> None:
         walrow.Decoder(types={"a": deep})
 
 
-def test_a_prefix_is_text_that_arrow_can_hand_over() -> None:
+def test_prefixes_that_arrow_cannot_export_are_refused() -> None:
     with pytest.raises(walrow.OptionError, match="zero byte"):
         walrow.Decoder(metadata_prefix="a\0b")
 

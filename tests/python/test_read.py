@@ -22,7 +22,7 @@ ROWS = capture("rows")
 
 
 class OnlyReadInto:
-    """A file that can do nothing but fill a buffer."""
+    """A file whose only method fills a buffer."""
 
     def __init__(self, data: bytes) -> None:
         self._file = io.BytesIO(data)
@@ -68,13 +68,13 @@ def test_every_source_gives_the_same_batches(make: Callable[[], Any]) -> None:
     assert outcome(walrow.read(make())) == expected
 
 
-def test_missing_file_is_told_of_at_once(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         walrow.read(tmp_path / "none")
 
 
 @pytest.mark.parametrize("source", [5, None, object()])
-def test_what_is_no_source_is_refused_at_once(source: Any) -> None:
+def test_other_objects_are_refused_as_sources_at_once(source: Any) -> None:
     with pytest.raises(TypeError):
         walrow.read(source)
 
@@ -134,7 +134,7 @@ def test_name_in_two_schemas_is_refused() -> None:
         list(walrow.read(schemas.path, table=ambiguous[0]))
 
 
-def test_name_with_a_dot_is_told_from_a_schema() -> None:
+def test_names_with_dots_are_chosen_by_a_pair() -> None:
     names = {b"public\0item\0": b"a.b\0c\0", b"public\0stock\0": b"a\0b.c\0"}
     data = _renamed(names)
     with pytest.raises(walrow.SchemaError, match=r'the name matches "a\.b"\."c"'):
@@ -181,7 +181,7 @@ def test_stream_that_ends_with_a_commit_is_complete(framing: Any, size: int) -> 
 def test_file_of_pg_recvlogical_returns_repeated_transactions_once(
     tmp_path: Path,
 ) -> None:
-    """It reconnected inside a transaction, and all came again."""
+    """It reconnected inside a transaction, and the server sent everything again."""
     lines = [
         frame.to_bytes()[30:] + b"\n"
         for frame in walrow.frames(ROWS.data)
@@ -246,11 +246,11 @@ def test_every_version_fits_a_given_schema() -> None:
 
 
 def test_schema_needs_a_table() -> None:
-    with pytest.raises(walrow.OptionError, match="say which"):
+    with pytest.raises(walrow.OptionError, match="choose it with table"):
         walrow.read(b"", schema=pa.schema([]))
 
 
-def test_a_schema_that_forbids_null_loses_no_row_in_silence() -> None:
+def test_a_schema_with_non_nullable_columns_is_an_error_before_any_row() -> None:
     fields = [
         pa.field("id", pa.int32()),
         pa.field("label", pa.string(), nullable=False),
@@ -262,7 +262,7 @@ def test_a_schema_that_forbids_null_loses_no_row_in_silence() -> None:
     assert reader.position == 0
 
 
-def test_position_follows_what_was_handed_out() -> None:
+def test_position_follows_the_returned_rows() -> None:
     reader = walrow.read(ROWS.path, batch_rows=1)
     positions = [0]
     last = 0
@@ -288,7 +288,9 @@ def test_closed_reader_gives_nothing_more() -> None:
     reader.close()
 
 
-def test_own_file_is_closed_others_are_not(recwarn: pytest.WarningsRecorder) -> None:
+def test_only_files_that_walrow_opened_are_closed(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
     file = io.BytesIO(ROWS.data)
     with walrow.read(file) as reader:
         list(reader)

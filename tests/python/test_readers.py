@@ -1,4 +1,4 @@
-"""Every type as pyarrow, polars and duckdb read it, and what its field says of it."""
+"""Every type as pyarrow, polars and duckdb read it, and the metadata of its field."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ ALL = [of for of in TYPES if of.held_by("arrow")]
 
 @dataclass(frozen=True)
 class Refused:
-    """How a library refuses a type: a part of what it says."""
+    """The error of a library that does not support a type: a part of its text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What duckdb is asked of the column `c`, and its answer."""
+    """An expression of the column `c` for duckdb, and its result."""
 
     sql: str
     values: list[Any]
 
 
-#: What a library gives where it is not what pyarrow gives, or how it refuses the type.
+#: The values of a library that differ from pyarrow's, or its error.
 POLARS: dict[str, list[Any] | Refused] = {
     "uuid": [bytes.fromhex("a0eebc999c0b4ef8bb6d6bb9bd380a11")],
     "hstore": [{"a": "1", "b": None}, {}, {'q"\\': ""}],
@@ -119,7 +119,7 @@ def read(of: Type, form: str = "text", **options: Any) -> walrow.Reader:
 
 
 def held(of: Type, form: str = "text") -> list[Case]:
-    """The cases that Arrow holds, of those that have this form."""
+    """The cases with this form whose values Arrow can hold."""
     return [c for c in of.held_by("arrow") if getattr(c, form) is not None]
 
 
@@ -129,18 +129,18 @@ def expected(of: Type, kind: Any, form: str = "text") -> list[Any]:
 
 
 def refused(wanted: Refused, ask: Callable[[], object]) -> None:
-    # polars panics where it refuses, which is no Exception.
+    # polars panics for unsupported types. A panic is not an Exception.
     with pytest.raises(BaseException, match=wanted.text):
         ask()
 
 
 def same(found: list[Any], wanted: list[Any]) -> None:
-    # repr tells -0.0 from 0.0 and knows NaN.
+    # repr distinguishes -0.0 from 0.0, and equal NaNs have equal reprs.
     assert repr(_in_utc(found)) == repr(_in_utc(wanted))
 
 
 def _in_utc(value: Any) -> Any:
-    """The value with all its moments in one zone: each library has a UTC of its own."""
+    """The value with all its moments in one zone, because each library has its own UTC."""
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.astimezone(dt.UTC)
     if isinstance(value, dict):
@@ -214,16 +214,16 @@ def test_duckdb(of: Type) -> None:
 
 
 @pytest.mark.parametrize("of", ALL, ids=name)
-def test_own_schema_asked_for_changes_nothing(of: Type) -> None:
+def test_the_tables_own_schema_changes_nothing(of: Type) -> None:
     table = pa.table(read(of))
     again = pa.table(read(of, schema=table.schema))
     assert again.schema.equals(table.schema, check_metadata=True)
     again.validate(full=True)
-    # Not a number is not equal to itself, but its text is.
+    # NaN is not equal to itself, but its text is.
     assert str(again["c"]) == str(table["c"])
 
 
-# Without its settings: the text is as the server writes it under walrow's own.
+# Cases without settings: the server writes this text under the pinned settings.
 @pytest.mark.parametrize("of", TYPES, ids=name)
 def test_text_profile_is_what_the_server_wrote(of: Type) -> None:
     columns = [Column("c", of.oid, of.typmod)]
@@ -249,11 +249,10 @@ def test_every_type_is_read() -> None:
     known = {oid for oid, _ in type_cases.built_in().values()}
     known |= set(OIDS.values())
     assert len(known) > 100
-    # Of this one, the server has no value that means the same everywhere.
     assert known - {of.oid for of in TYPES if of.cases} == set()
 
 
-def test_infinities_are_so_in_duckdb() -> None:
+def test_sentinels_are_infinities_in_duckdb() -> None:
     duckdb = pytest.importorskip("duckdb")
     for oid in (1082, 1114, 1184):
         stream = messages([Column("c", oid)], [["infinity"], ["-infinity"]])
@@ -288,7 +287,7 @@ def metadata_of(column: Column, **options: Any) -> dict[str, str]:
         (Column("c", OIDS["price"]), {"pg.type": "price", "pg.schema": "own"}),
         (Column("c", OIDS["pair"]), {"pg.type": "pair", "pg.schema": "own"}),
         (Column("c", 29999, -1, ("x", "gone")), {"pg.type": "gone", "pg.schema": "x"}),
-        # A catalog knows a domain's own name, of which the stream has the base's.
+        # A catalog has the domain's own name. The stream has the name of its base type.
         (
             Column("c", OIDS["price"], -1, ("pg_catalog", "numeric")),
             {"pg.type": "price", "pg.schema": "own"},
@@ -305,7 +304,7 @@ def test_fields_say_where_they_are_from(column: Column, wanted: dict[str, str]) 
             **wanted,
         }
     native = metadata_of(column, catalog=type_cases.catalog())
-    # pyarrow takes out what it reads itself.
+    # pyarrow removes the metadata that it reads itself.
     assert wanted.items() <= native.items()
 
 
@@ -335,7 +334,7 @@ def test_domain_without_a_catalog_is_its_base() -> None:
 def test_extension_types(column: Column, wanted: Any) -> None:
     catalog = type_cases.catalog()
     assert field_of(column, catalog=catalog).type == wanted
-    # Spark takes none of them.
+    # Spark has no extension types.
     assert field_of(column, catalog=catalog, profile="spark").type == pa.string()
 
 
@@ -345,7 +344,7 @@ def test_bytes_of_another_type_are_opaque() -> None:
             Column("c", oid), catalog=type_cases.catalog(), types={"c": "binary"}
         )
         assert field.type == pa.opaque(pa.binary(), name, "PostgreSQL")
-    # What is bytes, or bits, anyway is not.
+    # Types that are bytes or bits anyway are not opaque.
     for column in (Column("c", 17), Column("c", 1560, 5)):
         assert field_of(column, types={"c": "binary"}).type == pa.binary()
 

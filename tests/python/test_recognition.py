@@ -75,7 +75,7 @@ def test_payloads_and_messages_are_recognised(capture: Capture) -> None:
     if bare:
         assert recognised(bare) == "message"
         assert recognised([("0/1", 7, bare[0])]) == "message"
-    # All that can come first. Inside of a streamed transaction, messages have an XID.
+    # All messages that can come first. Inside a streamed transaction, they have an XID.
     for message in bare:
         if capture.record == "v1" and message != b"E":
             assert framing_of_chunk(message) == "message"
@@ -210,9 +210,9 @@ def test_other_formats_are_named_with_what_to_do(name: str, tmp_path: Path) -> N
         with pytest.raises(walrow.DecodeError, match=text):
             list(walrow.read(cut(make(), 7)))
     if name == "Stream Start":
-        # As a frame, it is only truncated.
+        # As a frame, this is only truncated.
         return
-    # What the caller says is not checked: the decoder's own error shows the byte.
+    # A given framing is not checked, so the decoder's own error shows the byte.
     with pytest.raises(walrow.DecodeError) as caught:
         list(walrow.read(path, framing="wire"))
     assert "look like" not in str(caught.value)
@@ -229,6 +229,37 @@ def test_unknown_bytes_are_an_error_of_the_protocol() -> None:
     for data in (b"\x00\x01\x02\x03\x04\x05\x06\x07", b"\xfe" * 100, b"x"):
         with pytest.raises(walrow.DecodeError, match="type byte 0x"):
             list(walrow.read(data))
+
+
+def test_unknown_formats_name_the_file_and_pgoutput(tmp_path: Path) -> None:
+    path = tmp_path / "logo.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(300))
+    with pytest.raises(walrow.DecodeError, match=r"no known.*0x89.*pgoutput") as caught:
+        list(walrow.read(path))
+    assert str(path) in str(caught.value)
+    error = caught.value
+    assert (error.offset, error.message, error.field) == (0, "frame", "type byte")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"BEGIN 740", "test_decoding"),
+        (b"table public.t: INSERT: secret[text]:'hunter2'", "test_decoding"),
+        (b'{"change":[{"secret":"hunter2"}]}', "wal2json"),
+    ],
+)
+def test_streams_of_other_plugins_are_named(data: bytes, text: str) -> None:
+    payload = b"w" + bytes(24) + data
+    keepalive = streams.backend(b"d", b"k" + bytes(17))
+    for source, offset in (
+        (keepalive + streams.backend(b"d", payload), len(keepalive) + 30),
+        ([payload], 25),
+    ):
+        with pytest.raises(walrow.DecodeError, match=f"{text}.*pgoutput") as caught:
+            list(walrow.read(source))
+        assert caught.value.offset == offset
+        assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("capture", captures("text", "binary"), ids=str)

@@ -214,7 +214,7 @@ def test_errors_name_the_file_of_several(tmp_path: Path) -> None:
         with pytest.raises(walrow.DecodeError) as caught:
             list(reader)
         assert caught.value.__notes__ == [f"walrow: in {tmp_path}/b"]
-    # What is only known at the end is of no file.
+    # An error at the end of all files names no file.
     with pytest.raises(walrow.SchemaError) as missing:
         list(walrow.read([ROWS.path, ROWS.path], table="none"))
     assert not hasattr(missing.value, "__notes__")
@@ -354,7 +354,7 @@ def test_rows_of_drivers_are_read(shape: Callable[[str, bytes], Any]) -> None:
     assert len(names) == len(rows)
 
 
-def test_one_row_is_a_source_too() -> None:
+def test_a_single_row_of_a_driver_is_a_source() -> None:
     for row in (
         ("0/10", "7", streams.begin()),
         {"lsn": "0/10", "data": streams.begin()},
@@ -385,7 +385,7 @@ def test_later_rows_are_checked_too() -> None:
             list(walrow.read([("0/10", "7", streams.begin()), wrong]))
 
 
-# What is no source, and secrets.
+# Objects that are no source, and secrets.
 
 
 class Connection:
@@ -394,6 +394,13 @@ class Connection:
     dsn = f"password={SECRET}"
 
     def cursor(self) -> None: ...
+
+
+class Table:
+    """A table of pyarrow, pandas or polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise AssertionError
 
 
 class AsyncConnection(Connection):
@@ -427,6 +434,7 @@ class ReplicationCursor:
         ("dbname=shop", "connection string"),
         ([f"host=db password={SECRET}"], "connection string"),
         (Connection(), "database connection: .*pg_logical_slot_peek_binary_changes"),
+        (Table(), r"a table, Table: .*to_pylist\(\)"),
         (AsyncConnection(), "asynchronous connection"),
         (AsyncCursor(), "asynchronous: .*await"),
         (ReplicationCursor(), 'Decoder\\(framing="message"\\)'),

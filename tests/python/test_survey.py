@@ -75,7 +75,7 @@ WRITTEN = {
 
 
 def written(name: str) -> str:
-    """A type of `format_type` as walrow writes it."""
+    """A type as `format_type` writes it, under walrow's name."""
     name, brackets = name.removesuffix("[]"), "_" if name.endswith("[]") else ""
     base, bracket, modifier = name.partition("(")
     end = modifier.partition(")")[2]
@@ -123,7 +123,7 @@ def test_notes_say_what_cannot_be_folded() -> None:
         "public.job": ["insert-without-values", "update-without-values"]
     }
     assert codes("update-toast-key") == {"public.deep": ["update-without-values"]}
-    # The old row has the values.
+    # The old row contains the values.
     assert codes("update-toast-full") == {"public.paper": []}
     assert codes("partitions-root")["public.event"] == ["truncate"]
     recreated = walrow.tables(capture("recreate").path)
@@ -210,6 +210,10 @@ def test_damaged_rows_are_errors() -> None:
 
 def test_tables_show_themselves() -> None:
     found = walrow.tables(capture("rows").path)
+    assert repr(found[0]) == (
+        "<walrow.Table public.item: 1 version, 4 inserts, 3 updates, 2 deletes, "
+        "0 truncates>"
+    )
     head, item, stock = repr(found).splitlines()
     assert head.split()[:4] == ["table", "versions", "identity", "inserts"]
     assert item.split()[:7] == ["public.item", "1", "default", "4", "3", "2", "0"]

@@ -1,4 +1,4 @@
-"""Threads: one decoder is used by one at a time, and decoding lets others run."""
+"""Threads: one at a time uses a decoder, and other threads run while it decodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_two_threads_on_one_decoder_meet_in_a_clean_error() -> None:
         nonlocal total
         barrier.wait()
         for _ in range(COPIES):
-            # Fed whole, whichever thread then decodes it.
+            # Each copy is fed whole. Any thread may decode it.
             while True:
                 try:
                     batches = decoder.feed(ROWS.data)
@@ -66,7 +66,7 @@ def test_two_threads_on_one_decoder_meet_in_a_clean_error() -> None:
     assert {str(error) for error in refused} <= {"already in use by another thread"}
 
 
-def test_a_thread_that_finds_the_decoder_in_use_is_told() -> None:
+def test_a_decoder_in_use_by_another_thread_is_an_error() -> None:
     started, go_on = threading.Event(), threading.Event()
 
     def chunks() -> Any:
@@ -91,7 +91,7 @@ def test_a_thread_that_finds_the_decoder_in_use_is_told() -> None:
     assert rows(decoder.finish()) == EXPECTED
 
 
-def test_many_threads_have_each_their_own() -> None:
+def test_each_thread_may_have_its_own_reader() -> None:
     barrier = threading.Barrier(8, timeout=10)
 
     def work(_: int) -> int:
@@ -107,8 +107,8 @@ def test_others_run_while_bytes_are_decoded() -> None:
     refused: list[bool] = []
 
     def work() -> None:
-        # Nothing is full, so all of it is one call.
-        # Only at the end it is known that the table is in no transaction.
+        # No batch becomes full, so this is one call.
+        # Only the end shows that no transaction contains the table.
         reader = walrow.read(LONG, table=("public", "none_of_these"), schema=EMPTY)
         with pytest.raises(walrow.SchemaError, match="none_of_these"):
             rows(reader)

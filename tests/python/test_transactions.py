@@ -35,7 +35,7 @@ def table(source: Any, name: str, **options: Any) -> list[dict[str, Any]]:
 
 
 def changes(source: Any, **options: Any) -> list[tuple[int, int, str, str]]:
-    """All rows: commit LSN, seq, table and change type, in order."""
+    """Commit LSN, seq, table and change type of all rows, in order."""
     found = []
     for batch in walrow.read(source, **options):
         records = pa.record_batch(batch)
@@ -45,7 +45,7 @@ def changes(source: Any, **options: Any) -> list[tuple[int, int, str, str]]:
     return sorted(found)
 
 
-# The same rows, however they were sent
+# The same rows for every way to send them
 
 
 @pytest.mark.parametrize("capture", STREAMED, ids=str)
@@ -55,10 +55,10 @@ def test_streamed_and_prepared_rows_are_the_plain_ones(capture: Capture) -> None
         pa.table(walrow.read(each.path, table="walrow.transactions")).select(names)
         for each in (capture.beside("v1"), capture)
     )
-    # A prepared transaction without rows is only told where it is prepared.
-    told = [row for row in other.to_pylist() if row["changes"]]
-    assert told == [row for row in plain.to_pylist() if row["changes"]]
-    assert told
+    # A transaction without rows is only sent if it is prepared.
+    actual = [row for row in other.to_pylist() if row["changes"]]
+    assert actual == [row for row in plain.to_pylist() if row["changes"]]
+    assert actual
     assert changes(capture.path) == changes(capture.beside("v1").path)
 
 
@@ -77,7 +77,7 @@ def test_files_give_what_memory_gives(
 
 def test_transactions_are_a_table() -> None:
     rows = table(TWO_PHASE.path, "walrow.transactions")
-    # What COMMIT made visible, in the order of the workload.
+    # The transactions that COMMIT made visible, in the order of the workload.
     assert [(row["gid"], row["changes"]) for row in rows] == [
         (None, 1),
         ("one", 1),
@@ -112,11 +112,11 @@ def test_origins_are_kept_with_their_lsn(major: int) -> None:
 
 def test_messages_are_a_table() -> None:
     rows = table(capture("messages").path, "walrow.messages")
-    told = [
+    actual = [
         (row["transactional"], row["prefix"], row["content"], row["seq"])
         for row in rows
     ]
-    assert told == [
+    assert actual == [
         (False, "outside", b"at once", None),
         (True, "alone", b"a transaction of its own", 0),
         (False, "inside", b"sent before its transaction", None),
@@ -137,7 +137,7 @@ def test_messages_are_a_table() -> None:
 
 def test_truncates_are_a_table_with_their_options() -> None:
     rows = table(capture("truncate").path, "walrow.truncates")
-    told = [
+    actual = [
         (
             sorted(each["table_name"] for each in row["tables"]),
             row["cascade"],
@@ -146,7 +146,7 @@ def test_truncates_are_a_table_with_their_options() -> None:
         )
         for row in rows
     ]
-    assert told == [
+    assert actual == [
         (["child"], False, False, 0),
         (["child", "other", "parent"], True, True, 0),
         (["untouched"], False, False, 0),
@@ -162,14 +162,14 @@ def test_relations_are_a_table_of_versions() -> None:
     versions = {
         (batch.table, tuple(batch.column_names[:-7])) for batch in walrow.read(path)
     }
-    told = {
+    actual = {
         (
             f"{row['schema_name']}.{row['table_name']}",
             tuple(column["name"] for column in row["columns"]),
         )
         for row in rows
     }
-    assert versions <= told
+    assert versions <= actual
     first = rows[0]
     assert first["replica_identity"] == "default"
     assert first["seq"] == 0
@@ -177,7 +177,7 @@ def test_relations_are_a_table_of_versions() -> None:
     assert (key["type_oid"], key["type_modifier"], key["type_name"]) == (23, -1, None)
 
 
-def test_user_types_are_told_by_their_name() -> None:
+def test_relations_have_the_names_of_user_types() -> None:
     rows = table(capture("types-user").path, "walrow.relations")
     names = {
         column["type_name"]
@@ -229,7 +229,9 @@ def test_spark_has_no_unsigned_numbers() -> None:
         {"start": "a place"},
     ],
 )
-def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+def test_impossible_combinations_of_options_are_refused(
+    options: dict[str, Any],
+) -> None:
     with pytest.raises(walrow.OptionError):
         walrow.read(b"", **options)
 
@@ -252,8 +254,8 @@ def test_start_leaves_out_what_was_delivered(capture: Capture) -> None:
         commits = {row["commit_lsn"] for row in rest}
         expected = [row for row in changes(capture.path) if row[0] in commits]
         assert changes(capture.path, start=text) == expected
-        told = table(capture.path, "walrow.messages", start=end)
-        assert told == [
+        actual = table(capture.path, "walrow.messages", start=end)
+        assert actual == [
             row
             for row in messages
             if (row["commit_lsn"] in commits if row["transactional"] else False)
@@ -281,7 +283,7 @@ def test_two_captures_that_overlap_give_nothing_twice(name: str) -> None:
 
 
 def rows_of(batches: Any) -> list[tuple[str, str]]:
-    """Each row as text, with its table, in an order of its own."""
+    """Each row as text with its table, sorted."""
     return sorted(
         (batch.table, repr(row))
         for batch in batches
@@ -289,7 +291,7 @@ def rows_of(batches: Any) -> list[tuple[str, str]]:
     )
 
 
-def test_position_counts_messages_where_they_are_handed_out() -> None:
+def test_position_counts_messages_only_if_they_are_read() -> None:
     path = capture("messages").path
     rows, messages = walrow.read(path), walrow.read(path, table="walrow.messages")
     list(rows)
@@ -300,7 +302,7 @@ def test_position_counts_messages_where_they_are_handed_out() -> None:
     assert messages.position == max(lsns) > last
 
 
-def test_position_starts_where_it_is_told() -> None:
+def test_position_begins_at_start() -> None:
     assert walrow.Decoder(start="0/1A2B").position == 0x1A2B
 
 
@@ -332,7 +334,7 @@ def test_prepared_transactions_end_in_another_decoder() -> None:
     second.restore_prepared(state)
     assert second.prepared == held
     assert second.save_prepared() == state
-    # A new session tells the relations again, before their first use.
+    # A new session sends the relations again, before their first use.
     relation = next(it for it in frames if it.message and it.message.kind == "R")
     assert frames[0].kind == "W"
     session = frames[0].to_bytes() + relation.to_bytes()
@@ -340,7 +342,7 @@ def test_prepared_transactions_end_in_another_decoder() -> None:
     assert rows_of(batches) == expected
     assert second.prepared == []
 
-    # Without the state, the commit is of rows that nobody has.
+    # Without the state, the rows of the commit are missing.
     third = walrow.Decoder(start=first.position)
     with pytest.raises(walrow.DecodeError, match="late_start") as caught:
         list(third.feed(session + data[cut:]))
@@ -361,14 +363,14 @@ def test_state_belongs_to_a_position() -> None:
     none = decoder.save_prepared()
     walrow.Decoder().restore_prepared(none)
     for cut in (0, len(none) // 2, len(none) - 1):
-        with pytest.raises(walrow.DecodeError, match="not a whole state"):
+        with pytest.raises(walrow.DecodeError, match="not a complete state"):
             decoder.restore_prepared(none[:cut])
-    with pytest.raises(walrow.DecodeError, match="not a whole state"):
+    with pytest.raises(walrow.DecodeError, match="not a complete state"):
         decoder.restore_prepared(capture("rows").data)
 
 
 def test_no_state_is_given_after_a_failure() -> None:
-    # What failed may be what was prepared, and nobody else holds its rows.
+    # The transaction that failed may have been a prepared one, and its rows are gone.
     decoder = walrow.Decoder(message_limit=30)
     with pytest.raises(walrow.DecodeError):
         list(decoder.feed(TWO_PHASE.data))
@@ -391,11 +393,11 @@ def test_no_state_is_given_after_a_failure() -> None:
 )
 def test_the_envelope_holds_what_the_tables_hold(capture: Capture) -> None:
     reader = walrow.read(capture.path, envelope=True, batch_rows=5)
-    told = []
+    actual = []
     for row in pa.table(reader).to_pylist():
         data = None if row["data"] is None else dict(row["data"])
         key = f"{row['schema_name']}.{row['table_name']}"
-        told.append((row["_commit_lsn"], row["_seq"], key, row["_change_type"], data))
+        actual.append((row["_commit_lsn"], row["_seq"], key, row["_change_type"], data))
     expected = []
     for batch in walrow.read(capture.path, profile="text"):
         for row in pa.record_batch(batch).to_pylist():
@@ -417,12 +419,12 @@ def test_the_envelope_holds_what_the_tables_hold(capture: Capture) -> None:
                     None if kind == "truncate" else data,
                 )
             )
-    assert sorted(told, key=repr) == sorted(expected, key=repr)
-    # One order over all tables.
-    assert [row[:2] for row in told] == sorted(row[:2] for row in told)
+    assert sorted(actual, key=repr) == sorted(expected, key=repr)
+    # The rows of all tables are in one order.
+    assert [row[:2] for row in actual] == sorted(row[:2] for row in actual)
 
 
-def test_the_envelope_tells_keys_and_what_was_not_sent() -> None:
+def test_the_envelope_has_keys_and_lists_unsent_columns() -> None:
     path = capture("update-toast").path
     rows = pa.table(walrow.read(path, envelope=True)).to_pylist()
     assert rows
@@ -474,7 +476,7 @@ except walrow.SpoolError as error:
 """
 
 
-def test_a_full_disk_is_an_error_that_takes_nothing_back(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_after_all_earlier_rows(tmp_path: Path) -> None:
     first = capture("rows")
     result = subprocess.run(  # noqa: S603
         [sys.executable, "-c", FULL_DISK, str(tmp_path)],
@@ -491,7 +493,7 @@ def test_a_full_disk_is_an_error_that_takes_nothing_back(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     data = insert(10_000)
     pieces = [data[:9000], data[9000:]]
     missing = tmp_path / "missing"
@@ -539,13 +541,13 @@ def test_nothing_is_left_of_a_process_that_was_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("major", [16, 18])
-def test_going_on_where_nothing_new_is_no_error(major: int) -> None:
+def test_resuming_without_new_data_is_no_error(major: int) -> None:
     data = capture("rows", major=major).data
     first = walrow.read(data, table="item")
     assert list(first)
     again = walrow.read(data, table="item", start=first.position)
     assert list(again) == []
-    # The stream describes the table, though no row of it is new.
+    # The stream describes the table, although it has no new row.
     again = walrow.read(data, table="item", start=first.position)
     assert again.schema.names == first.schema.names
     never = walrow.read(data, table="never", start=first.position)
@@ -569,7 +571,7 @@ if child == 0:
     try:
         list(decoder.feed(data[half:]))
     except walrow.SpoolError as error:
-        assert "forked" in str(error), error
+        assert "parent process" in str(error), error
         # One of its own is as good as any.
         own = walrow.Decoder(spool_memory=0)
         found = [*own.feed(data), *own.finish()]
@@ -580,7 +582,7 @@ rows += sum(len(batch) for batch in [*decoder.feed(data[half:]), *decoder.finish
 assert rows == int(sys.argv[2]), rows
 """
     )
-    # Half of it is in the middle of a transaction that is streamed.
+    # The middle of the capture is inside a streamed transaction.
     path = capture("streaming").path
     rows = sum(len(batch) for batch in walrow.read(path))
     command = [sys.executable, str(script), str(path), str(rows)]

@@ -30,7 +30,7 @@ BROKEN = [
 
 
 def places(data: bytes) -> Iterator[tuple[int, bool]]:
-    """Where to cut a capture, and whether it is complete up to there."""
+    """Places to cut a capture, and whether it is complete up to each of them."""
     complete = True
     opens = {"W": True, "B": False, "S": False, "b": False}
     opens |= dict.fromkeys("CEP", True)
@@ -121,7 +121,7 @@ def test_a_reader_as_an_arrow_stream_raises_too() -> None:
     )
 
 
-def test_flush_is_for_streams_that_go_on() -> None:
+def test_a_stream_may_continue_after_flush() -> None:
     decoder = walrow.Decoder()
     list(decoder.feed(capture("rows").data[:-60]))
     list(decoder.flush())
@@ -196,3 +196,13 @@ def test_a_file_cut_inside_a_transaction_is_not_forgotten_in_the_next_file(
             rows.extend(files(framed))
         assert sum(map(len, rows)) == 2
         assert caught.value.position == 0x3008
+
+
+def test_a_schema_of_several_captures_names_the_unfinished_one(tmp_path: Path) -> None:
+    data = capture("rows").data
+    whole, cut = tmp_path / "a.wire", tmp_path / "b.wire"
+    whole.write_bytes(data)
+    cut.write_bytes(data[:-60])
+    with pytest.raises(walrow.UnfinishedError) as caught:
+        walrow.schema(tmp_path, "item")
+    assert caught.value.__notes__ == [f"in {cut}"]

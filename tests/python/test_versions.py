@@ -1,4 +1,4 @@
-"""Schemas, columns and keys: nothing of a table is left out unless that is asked for."""
+"""Schemas, columns and keys: no column is left out unless the options say so."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_version_with_more_columns_than_the_schema_is_an_error() -> None:
     with pytest.raises(walrow.SchemaError, match=r"the column price, which the") as e:
         next(reader)
     assert e.value.table == "public.t"
-    # The place names the version.
+    # The path of the capture names the version.
     assert "lsn 0/2000" in str(e.value)
     with pytest.raises(walrow.SchemaError, match="the columns title, price, which"):
         rows(
@@ -248,7 +248,9 @@ def test_a_column_gets_a_type_that_holds_all_versions(
             )
         )
         if profile == "spark" and wanted == pa.decimal256(46, 8):
-            with pytest.raises(walrow.SchemaError, match="no type for both is known"):
+            with pytest.raises(
+                walrow.SchemaError, match="no type holds the values of both"
+            ):
                 walrow.schema(data, "t", profile=profile)
             continue
         options: Any = {"table": "t", "profile": profile}
@@ -258,7 +260,7 @@ def test_a_column_gets_a_type_that_holds_all_versions(
         found = pa.table(walrow.read(data, schema=schema, metadata=(), **options))
         assert found["v"].null_count == 0
         if wanted == pa.string():
-            # As the text profile writes it: nothing is lost.
+            # The text profile writes the same text: nothing is lost.
             for place, (oid, mod, cell) in enumerate((one, other)):
                 alone = versions(([ID, Column("v", oid, mod)], [["1", cell]]))
                 [text] = rows(alone, table="t", profile="text")
@@ -390,12 +392,12 @@ def test_keys_that_match_nothing_are_errors_at_the_end(options: Any, text: str) 
         walrow.schema(ADDED, "t", **options)
 
 
-def test_keys_that_name_something_are_none() -> None:
+def test_keys_that_match_something_are_no_error() -> None:
     other = versions(([ID, Column("note", TEXT)], [["1", ""]]), name="other")
     every: list[dict[str, Any]] = [
         {"types": {"price": "int64", "numeric": "string", "_int4": "string"}},
         {"unrepresentable": {"hstore": "null", "timestamptz": "null", "*": "error"}},
-        # Of another table of the stream.
+        # A column of another table of the stream.
         {
             "types": {"other.note": "large_string"},
             "table": "t",

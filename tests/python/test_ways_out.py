@@ -1,4 +1,4 @@
-"""Each error's way out, applied to the letter, lets the value through."""
+"""Each remedy of an error, passed unchanged, reads the value."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ def composite(*fields: tuple[int, bytes | None]) -> bytes:
 
 
 def comp(**given: bytes) -> bytes:
-    """One of `comp`, of which this is not null."""
+    """A value of `comp` with these fields; all others are null."""
     types = {"m": 790, "q": 3615, "d": 1082, "s": 25, "u": UNKNOWN, "n": 1700}
     types |= {"r": 3912, "a": 791}
     return composite(*((oid, given.get(name)) for name, oid in types.items()))
 
 
 def array(oid: int, *elements: bytes, dimensions: int = 1) -> bytes:
-    """An array's binary form; of more dimensions the others are of one."""
+    """An array's binary form; all dimensions but the last have one element."""
     head = struct.pack("!iiI", dimensions, 0, oid)
     head += struct.pack("!ii", 1, 1) * (dimensions - 1)
     return head + struct.pack("!ii", len(elements), 1) + b"".join(map(sized, elements))
@@ -141,7 +141,7 @@ def sized(data: bytes | None) -> bytes:
     )
 
 
-#: A column's type, one of its values, and what is asked for beside.
+#: A column's type, one of its values, and its entry in `types=`.
 CASES: dict[str, tuple[int | tuple[int, int] | str, Cell, Any]] = {
     "money": (790, MONEY, None),
     "money as a small decimal": (790, struct.pack("!q", 10**6), "decimal128(4, 2)"),
@@ -267,15 +267,15 @@ CASES: dict[str, tuple[int | tuple[int, int] | str, Cell, Any]] = {
     "shape": ("geometry", POINT, None),
     "shape, text": ("geometry", POINT.hex().upper(), None),
     "shapes": ("_geometry", array(0, POINT), None),
-    "days told": (1182, "{{29/02/2024}}", None),
-    "days told, as texts": (1182, "{{29/02/2024}}", "list<string>"),
-    "intervals told, too long": (1187, '{"@ 9999999 hours"}', None),
-    "range told": (3912, "[29/02/2024,infinity)", None),
-    "composite told": (DAYS, '(29/02/2024,"[29/02/2024,infinity)")', None),
-    "intervals told": (1187, '{{"@ 1 day"}}', None),
+    "days of a session": (1182, "{{29/02/2024}}", None),
+    "days of a session, as texts": (1182, "{{29/02/2024}}", "list<string>"),
+    "intervals of a session, too long": (1187, '{"@ 9999999 hours"}', None),
+    "range of a session": (3912, "[29/02/2024,infinity)", None),
+    "composite of a session": (DAYS, '(29/02/2024,"[29/02/2024,infinity)")', None),
+    "intervals of a session": (1187, '{{"@ 1 day"}}', None),
 }
 PROFILES = ("arrow", "spark", "text")
-TOLD = {"DateStyle": "SQL, DMY", "IntervalStyle": "postgres_verbose"}
+SESSION = {"DateStyle": "SQL, DMY", "IntervalStyle": "postgres_verbose"}
 
 
 def read(
@@ -293,14 +293,14 @@ def read(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_way_out_leads_out(name: str) -> None:
+def test_every_remedy_reads_the_value(name: str) -> None:
     oid, cell, asked = CASES[name]
-    if "told" in name:
-        sessions = [TOLD]
+    if "of a session" in name:
+        sessions = [SESSION]
     elif isinstance(cell, str):
         sessions = [{}, {"client_encoding": "LATIN1"}]
     else:
-        sessions = [{}, {"client_encoding": "LATIN1"}, TOLD]
+        sessions = [{}, {"client_encoding": "LATIN1"}, SESSION]
     ways = 0
     for profile, session in itertools.product(PROFILES, sessions):
         options: dict[str, Any] = {"profile": profile, "session": session}
@@ -315,7 +315,7 @@ def test_every_way_out_leads_out(name: str) -> None:
 
 
 def lead_out(oid: Any, cell: Cell, options: dict[str, Any]) -> int:
-    """How many ways out there are, all of which lead there."""
+    """Reads the value with each remedy, and returns the number of remedies."""
     try:
         read(oid, cell, **options)
     except walrow.UnrepresentableError as error:

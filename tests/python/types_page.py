@@ -1,7 +1,7 @@
 """The tables of docs/types.md, filled in from the code.
 
 Each row's first cell names PostgreSQL types, and the cells that follow from them are
-walrow's own answer; what is said of them is written by hand and kept. As a script it fills
+walrow's own answer. The notes are written by hand and kept. As a script, it fills
 them in again: `python tests/python/types_page.py`.
 """
 
@@ -22,7 +22,7 @@ CHOICES = "| PostgreSQL | `types=` in `arrow` | in `spark` |"
 
 _RANGE = "lower_inc: bool, upper_inc: bool, empty: bool"
 _POINT = "struct<x: float64, y: float64>"
-#: Every type that some column can become, but strings and bytes, which all can.
+#: Every type that some column can become, except strings and bytes, which all can become.
 CANDIDATES = (
     "bool",
     "int16",
@@ -99,14 +99,14 @@ def named() -> dict[str, tuple[int, int]]:
 
 
 def needed() -> set[str]:
-    """The types that must be on the page; arrays of them follow from one rule."""
+    """The types that must be on the page. One rule covers arrays of them."""
     # Composites are one row, as `pair`.
     composites = {"triple", "nest"}
     return {name for name in named() if not name.endswith("[]")} - composites
 
 
 def tables(text: str) -> list[tuple[str, str, list[str]]]:
-    """The page's checked tables: header, all of it, and its rows."""
+    """The page's checked tables: header, whole text, and rows."""
     found = []
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         first, _, *rows = block.splitlines()
@@ -119,7 +119,7 @@ def tables(text: str) -> list[tuple[str, str, list[str]]]:
 
 
 def types_of(row: str) -> list[str]:
-    """The types that a row is of."""
+    """The types in a row."""
     return re.findall(r"`([^`]+)`", row.split("|")[1])
 
 
@@ -130,7 +130,7 @@ def renewed(text: str) -> str:
         make = _profiles if header == PROFILES else _choices
         filled = block
         for row in rows:
-            # Alone, as a key of `types=` can also name the type of other columns.
+            # One type at a time, because a key of `types=` can also name the type of other columns.
             answers = {
                 make(type_cases.catalog({name: types[name]}), name)
                 for name in types_of(row)
@@ -180,7 +180,7 @@ def _listed(types: list[str]) -> str:
 
 
 def general(text: str) -> str:
-    """A choice as the page shows it, of whatever precision."""
+    """A choice as the page shows it, without its precision."""
     return re.sub(r"decimal(\d+)\(\d+, 2\)", r"decimal\1(p, s)", text)
 
 
@@ -198,7 +198,7 @@ def _field(catalog: walrow.Catalog, name: str, **options: Any) -> Any:
 
 
 def _dressed(field: Any) -> str:
-    """The type, and the extension type if it is of one."""
+    """The type, and its extension type if it has one."""
     metadata = field.metadata or {}
     extension = metadata.get(b"ARROW:extension:name")
     name = (
@@ -213,7 +213,7 @@ def _storage(found: Any) -> Any:
 
 
 def _spelled(found: Any) -> str:
-    """As `types=` takes it; as pyarrow writes it where it takes no text."""
+    """The name for `types=`, or pyarrow's if `types=` takes no name of the type."""
     text = re.sub(r"\bdouble\b", "float64", str(found))
     text = re.sub(r"\bfloat\b", "float32", text)
     text = text.replace("item: ", "").replace("date32[day]", "date32")

@@ -1,4 +1,4 @@
-"""What walrow makes of a recording, in the form of the model's `change_rows`."""
+"""walrow's rows of a recording, in the form of the model's `change_rows`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def batch_rows(data: bytes) -> list[dict[str, Any]]:
 
 
 def ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Puts rows in the order of commits and changes: batches are of one table each."""
+    """Sorts rows by commit and change, because each batch has rows of one table."""
     return sorted(rows, key=lambda row: (row["commit_lsn"], row["seq"], row["oid"]))
 
 

@@ -1,8 +1,8 @@
 """Folds the row messages of committed plain transactions into final tables.
 
-The latest *sent* value of a column wins: a value that an update does not send stays what
-it was. Rows are found by the key's values, or by the whole old row under FULL. Only text
-values and only protocol 1 without streaming.
+The latest *sent* value of a column wins: a value that an update does not send stays the
+same. The key's values find a row; under FULL, the whole old row does. Supports only text
+values, and only protocol 1 without streaming.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Values: TypeAlias = dict[str, Value]
 
 
 class _Unsent:
-    """The mark of a value that the server did not send."""
+    """Marks a value that the server did not send."""
 
     def __repr__(self) -> str:
         return "UNSENT"
@@ -31,11 +31,11 @@ UNSENT = _Unsent()
 
 @dataclass
 class Table:
-    """One table as it is after the stream.
+    """One table after the stream.
 
     Attributes:
         relation: The latest Relation message.
-        rows: Each row's values by the column's name.
+        rows: The values of each row, by column name.
     """
 
     relation: reader.Relation
@@ -43,7 +43,7 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """The columns' names, in the relation's order."""
+        """The names of the columns, in the relation's order."""
         return [column.name for column in self.relation.columns]
 
     def sorted_rows(self) -> list[list[Any]]:
@@ -52,13 +52,13 @@ class Table:
         return sorted(rows, key=lambda row: [(c is not None, c or "") for c in row])
 
     def redefine(self, relation: reader.Relation) -> None:
-        """Takes a new definition: dropped columns go, added ones are NULL in old rows."""
+        """Takes a new definition: removes dropped columns; added ones are NULL in old rows."""
         self.relation = relation
         names = self.names
         self.rows = [{name: row.get(name) for name in names} for row in self.rows]
 
     def find(self, row: dict[str, Any], *, whole: bool) -> dict[str, Any]:
-        """Finds the row that an old row or a new row's key stands for."""
+        """Finds the row that an old row, or the key of a new row, identifies."""
         keys = [c.name for c in self.relation.columns if c.key or whole]
         if not keys:
             msg = f"{self.relation.name} identifies no rows"
@@ -74,8 +74,8 @@ def fold(data: bytes) -> dict[int, Table]:
     """Returns the tables after all committed transactions of a recording, by OID.
 
     Raises:
-        LookupError: A row is changed that is not there.
-        ValueError: The stream is not one that can be folded.
+        LookupError: A changed row does not exist.
+        ValueError: The stream cannot be folded.
     """
     tables: dict[int, Table] = {}
     for message in _committed(data):
@@ -98,7 +98,7 @@ def fold(data: bytes) -> dict[int, Table]:
 def _committed(data: bytes) -> Iterator[Any]:
     """Yields the messages of transactions that have their Commit.
 
-    A Relation counts from where it stands, so it is held back with its transaction.
+    A Relation applies from its place on, so it is yielded with its transaction.
     """
     held: list[Any] = []
     for _, message in reader.messages(data):

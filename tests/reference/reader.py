@@ -1,8 +1,8 @@
 """Reads `wire` bytes: backend messages, CopyData frames and all pgoutput messages.
 
-Written from PostgreSQL's manual for being read, not for being fast: every field is taken
-in the manual's order, every message must end exactly where its frame ends, and all that
-is impossible is a `ValueError`. It shares nothing with walrow but the input.
+Written from PostgreSQL's manual, to be simple instead of fast: it reads fields in the
+manual's order, every message must end exactly where its frame ends, and impossible input
+is a `ValueError`. It shares no code with walrow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Frame:
     Attributes:
         kind: The payload's kind (`w`, `k`) of CopyData, else the message's own type.
         offset: Where it begins in the input.
-        payload: What follows the length; of `w` what follows its header.
+        payload: The bytes after the length; for `w`, the bytes after its header.
         start, end, time: The header of `w`; `k` has no start.
         reply: Whether a `k` asks for a reply.
     """
@@ -105,7 +105,7 @@ class Insert:
 
 @dataclass(frozen=True)
 class Update:
-    """An update; `old_kind` is `K`, `O` or None when no old tuple came."""
+    """An update; `old_kind` is `K`, `O`, or None without an old tuple."""
 
     xid: int | None
     relation: int
@@ -219,7 +219,7 @@ class StreamPrepare:
 
 
 class _Bytes:
-    """A payload and how far it has been read."""
+    """A payload and the current place in it."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -264,7 +264,7 @@ class _Bytes:
 
 
 def frames(data: bytes) -> Iterator[Frame]:
-    """Yields every backend message of a recording; a last one may be cut short."""
+    """Yields every backend message of a recording. The last one may be cut."""
     at = 0
     while at < len(data):
         size = int.from_bytes(data[at + 1 : at + 5], "big")
@@ -295,12 +295,12 @@ def _frame(kind: str, offset: int, body: bytes) -> Frame:
 
 
 def messages(data: bytes) -> Iterator[tuple[Frame, Any]]:
-    """Yields every frame with its pgoutput message, None where it carries none."""
+    """Yields every frame with its pgoutput message, or None if it has no message."""
     streaming = False
     for frame in frames(data):
         if frame.kind != "w":
             if frame.kind == "W":
-                # A new session: whatever stream was open is gone.
+                # A new session drops open stream blocks.
                 streaming = False
             yield frame, None
             continue
@@ -414,7 +414,7 @@ def _expect(found: str, wanted: str) -> None:
 
 
 def counts(data: bytes, *, physical: bool = False) -> dict[str, Any]:
-    """Counts frames, messages and cells by kind; of physical replication only frames."""
+    """Counts frames, messages and cells by kind; for physical replication, only frames."""
     frame_kinds = Counter(frame.kind for frame in frames(data))
     tags: Counter[str] = Counter()
     cells: Counter[str] = Counter(dict.fromkeys("nutb", 0))

@@ -1,6 +1,6 @@
-"""The change rows of committed transactions, as text: what walrow's batches should hold.
+"""The change rows of committed transactions, as text: the expected rows of walrow's batches.
 
-One row an image: an update whose old row came has two, a truncate one a relation.
+One row per image: an update with an old row has two. A truncate has one row per relation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def change_rows(transactions: Iterable[Transaction]) -> list[dict[str, Any]]:
     """Returns all rows in the order of commits, then of changes.
 
-    Each has the relation's `oid` and `table`, the `values` by the column's name, and the
+    Each has the relation's `oid` and `table`, the `values` by column name, and the
     metadata columns without their prefix. A time is in microseconds since 2000.
     """
     return [
@@ -85,7 +85,7 @@ def _old(relation: Relation, row: Row) -> dict[str, str | None]:
 
 
 def _filled(change: Change) -> Row:
-    """The new row, its unchanged values taken from the old one where that has them."""
+    """The new row. Its unchanged values come from the old row, if that has them."""
     if change.old_kind is None:
         return change.new
     key = change.old_kind == "K"

@@ -35,7 +35,7 @@ FOLDABLE = [
     path
     for path in MESSAGES
     if json.loads(sibling(path, ".meta.json").read_text())["foldable"]
-    # Where a scenario uses later protocols, the same history is there in protocol 1.
+    # If a scenario uses later protocols, the same history is also recorded in protocol 1.
     and path.name.endswith(
         ".v1.wire" if sibling(path, ".v1.wire").exists() else ".text.wire"
     )
@@ -65,7 +65,7 @@ def test_recording_begins_with_copy_both_and_every_byte_is_in_a_frame(
 
 
 @pytest.mark.parametrize("path", MESSAGES, ids=identify)
-def test_begin_promises_its_commit(path: Path) -> None:
+def test_begin_and_commit_agree(path: Path) -> None:
     begin = None
     for message in of(path):
         if isinstance(message, r.Begin):
@@ -92,7 +92,7 @@ def test_rows_have_the_columns_of_their_relation(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAIRS, ids=identify)
-def test_text_and_binary_tell_the_same_history(path: Path) -> None:
+def test_text_and_binary_have_the_same_messages(path: Path) -> None:
     text = path.with_name(path.name.replace(".binary.", ".text."))
     if not text.exists():
         pytest.skip("only recorded in binary, since it shows an error of binary")
@@ -100,7 +100,7 @@ def test_text_and_binary_tell_the_same_history(path: Path) -> None:
 
 
 def shape(message: Any) -> tuple[str, dict[str, Any]]:
-    """A message with its values left out, but not which of them there are."""
+    """A message without its values, but with the kinds of its cells."""
     fields = dict(vars(message))
     for name in ("old", "new"):
         if name in fields:
@@ -116,7 +116,7 @@ def test_folded_rows_are_the_tables_that_the_server_had(path: Path) -> None:
     for name, table in expected.items():
         found = tables.get(table["oid"])
         if found is None:
-            # Nothing was ever sent of it, so it must be empty.
+            # The stream has no message about it, so it must be empty.
             assert table["rows"] == [], name
             continue
         columns = [
@@ -133,7 +133,7 @@ def test_folded_rows_are_the_tables_that_the_server_had(path: Path) -> None:
         assert found.sorted_rows() == table["rows"]
 
 
-def test_reader_refuses_what_cannot_be() -> None:
+def test_reader_refuses_cut_and_unknown_frames() -> None:
     good = next(path for path in MESSAGES if path.name == "rows.text.wire").read_bytes()
     for bad in (good[:-1], good + b"d", good + b"d\0\0\0\3", good + b"d\0\0\0\5x"):
         with pytest.raises(ValueError, match=r"cut short|unknown kind"):

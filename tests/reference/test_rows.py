@@ -1,4 +1,4 @@
-"""walrow's rows of the golden captures are the model's, for every protocol version."""
+"""walrow's rows of the golden captures equal the model's, for every protocol version."""
 
 from pathlib import Path
 

@@ -26,7 +26,7 @@ def identify(path: Path) -> str:
 
 
 def rows(transactions: list[Transaction], *, values: bool = True) -> list[Any]:
-    """All that protocol versions have in common, of transactions that have changes."""
+    """The common part of all protocol versions, for transactions that have changes."""
     return [
         (
             each.xid,
@@ -124,6 +124,6 @@ def test_a_session_that_ends_takes_open_transactions_with_it() -> None:
         "unknown-gid",
     ],
 )
-def test_what_no_server_sends_is_refused(data: bytes) -> None:
+def test_impossible_streams_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"does not send|not defined|not prepared"):
         committed(data)

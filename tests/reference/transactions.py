@@ -1,13 +1,12 @@
-"""The committed transactions of a recording, whatever protocol version brought them.
+"""The committed transactions of a recording of any protocol version.
 
 A model to compare walrow with: it keeps every message of an open transaction in a list
 and decides at the end. Plain (B…C), streamed (S…E, c, A) and prepared (b…P, p, K, r)
-transactions come out as the same thing. It is strict: what a server never sends is a
+transactions all become the same. It is strict: input that no server sends is a
 `ValueError`.
 
-What a logical message in a stream's chunk belongs to cannot be known exactly: it carries
-the whole transaction's xid even where its subtransaction is rolled back. Such a message
-is kept.
+A logical message in a chunk does not name its subtransaction: it has the top-level xid
+even if the subtransaction is rolled back. The model keeps such a message.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class Change:
     Attributes:
         seq: Its number in the transaction; relations of one truncate share it.
         kind: `insert`, `update`, `delete` or `truncate`.
-        relation: The definition in force, without the xid it was stamped with.
-        old_kind: `K`, `O` or None when no old row came.
+        relation: The definition at that time, without its xid.
+        old_kind: `K`, `O`, or None without an old row.
         old: The old row.
         new: The new row.
         options: A truncate's options.
@@ -43,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True)
 class LogicalMessage:
-    """A logical message; `seq` is that of the change after it, None outside."""
+    """A logical message; `seq` is that of the next change, None outside transactions."""
 
     seq: int | None
     lsn: int
@@ -53,7 +52,7 @@ class LogicalMessage:
 
 @dataclass(frozen=True)
 class Transaction:
-    """One committed transaction; `gid` where it came at its PREPARE."""
+    """One committed transaction; `gid` if it was sent at its PREPARE."""
 
     xid: int
     commit_lsn: int
@@ -67,7 +66,7 @@ class Transaction:
 
 @dataclass
 class History:
-    """What a recording tells.
+    """The contents of a recording.
 
     Attributes:
         transactions: The committed ones, in the order of their commits.
@@ -95,7 +94,7 @@ def committed(data: bytes) -> list[Transaction]:
 
 
 def history(data: bytes) -> History:
-    """Returns all that a recording tells.
+    """Returns the contents of a recording.
 
     Raises:
         ValueError: The recording is not one that a server makes.
@@ -112,7 +111,7 @@ def history(data: bytes) -> History:
 
 @dataclass
 class _Open:
-    """A transaction that is not decided; `changes` are without their seq."""
+    """An open or prepared transaction. Its changes have no seq yet."""
 
     xid: int
     form: str
@@ -123,7 +122,7 @@ class _Open:
     # Each with the xid of the subtransaction that made it.
     entries: list[tuple[int, Change | LogicalMessage]] = field(default_factory=list)
     relations: dict[int, r.Relation] = field(default_factory=dict)
-    #: OIDs whose definition came outside while this stream was open.
+    #: OIDs that were defined outside while this stream was open.
     outdated: set[int] = field(default_factory=set)
 
 
@@ -241,13 +240,13 @@ class _Model:
         _check(self.current is None, message)
         stream = self.streams.get(message.xid)
         if stream is None:
-            # Servers tell of the end of transactions that they never streamed.
+            # Servers also send the end of transactions that they never streamed.
             return
         if message.xid == message.subxid:
             del self.streams[message.xid]
             self._count("aborted")
             return
-        # The server sends every definition again that a later row needs.
+        # The server sends each definition again before a later row needs it.
         stream.relations.clear()
         stream.outdated.clear()
         kept = [entry for entry in stream.entries if entry[0] != message.subxid]
@@ -285,7 +284,7 @@ class _Model:
         if isinstance(message, r.Truncate):
             for number, oid in enumerate(message.relations):
                 relation = self._known(current, oid)
-                # All but the first have no number of their own: -1 says so.
+                # Only the first relation counts. -1 marks the others.
                 seq = -1 if number else 0
                 change = Change(seq, "truncate", relation, options=message.options)
                 current.entries.append((xid, change))
@@ -315,7 +314,7 @@ class _Model:
         self, opened: _Open, message: r.Commit | r.StreamCommit | r.CommitPrepared
     ) -> None:
         if message.end_lsn <= self.position:
-            # A session that goes on from before sends what came already.
+            # A new session may send earlier transactions again.
             return
         self.position = message.end_lsn
         self._count(opened.form)

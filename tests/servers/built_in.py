@@ -1,7 +1,7 @@
-"""Writes the table of built-in types anew: `python tests/servers/built_in.py`, `make types`.
+"""Writes the table of built-in types: `python tests/servers/built_in.py`, or `make types`.
 
-It is what `pg_type` has on a server of every major version, for OIDs that are assigned by
-hand. Those are never given to another type, so what one version has is true of all.
+It contains `pg_type` of a server of every major version, for OIDs that are assigned by hand.
+PostgreSQL never gives them to another type, so the entries of one version apply to all.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ TABLE = TESTS.parent / "crates/walrow-types/src/built_in/table.rs"
 
 
 class BuiltIn(NamedTuple):
-    """A row of `pg_type`, without what nothing asks for.
+    """The columns of `pg_type` that walrow needs.
 
     Attributes:
         oid: Its OID.
         array: The OID of its array type, 0 for none.
         name: Its name.
-        delimiter: What stands between the elements of an array's text.
-        subtype: What the bounds of a range or multirange are, 0 if it is neither.
+        delimiter: The delimiter of elements in the text of an array.
+        subtype: The type of the bounds of a range or multirange, 0 for other types.
     """
 
     oid: int
@@ -44,13 +44,13 @@ class BuiltIn(NamedTuple):
 
 
 def of_server(server: EmbeddedServer) -> set[BuiltIn]:
-    """Reads a server's: no array types, no pseudo-types, no catalog's row type."""
+    """Reads a server's types, without array types, pseudo-types and row types of catalogs."""
     with psycopg.connect(server.dsn) as connection:
         return {BuiltIn(*row) for row in connection.execute(_QUERY)}
 
 
 def of_servers(servers: Iterable[set[BuiltIn]]) -> list[BuiltIn]:
-    """Puts those of several versions together.
+    """Merges the types of several versions.
 
     Raises:
         ValueError: Two versions disagree.
@@ -64,7 +64,7 @@ def of_servers(servers: Iterable[set[BuiltIn]]) -> list[BuiltIn]:
 
 
 def to_rust(types: list[BuiltIn]) -> str:
-    """Writes the table, as rustfmt has it."""
+    """Writes the table, formatted like rustfmt."""
     names = {each.oid: each.name.upper() for each in types}
     lines = [_HEAD]
     lines += [f"pub(crate) const {names[t.oid]}: Oid = {t.oid};" for t in types]
@@ -85,7 +85,7 @@ def to_rust(types: list[BuiltIn]) -> str:
 
 
 def of_rust(text: str) -> set[BuiltIn]:
-    """Reads what `to_rust` writes."""
+    """Reads the output of `to_rust`."""
     oids = dict(re.findall(r"const (\w+): Oid = (\d+);", text))
     bounds = {
         name: int(oids[subtype])

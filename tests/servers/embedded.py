@@ -2,7 +2,7 @@
 
 The wheel's own launcher is not used: as root it makes a system user and opens every
 parent directory of its data and of its files to everyone. Here initdb and postgres are
-run directly, and everything lies in one fresh directory that goes away afterwards:
+run directly, and everything is in one new directory that is removed afterwards:
 
     /tmp/walrow-pg-XXXXXXXX/     mode 0700, also the directory of the unix socket
         data/                    the cluster
@@ -54,7 +54,7 @@ class EmbeddedServer:
 
     Attributes:
         major: The major version asked for.
-        socket_directory: Where the unix socket lies; there is no TCP port.
+        socket_directory: The directory of the unix socket; there is no TCP port.
         bin: The directory of psql, pgbench and the other programs of the same version.
         log: The server's log file.
     """
@@ -71,9 +71,9 @@ class EmbeddedServer:
 
         Args:
             major: The major version: 18 or 16, unless `programs` are given.
-            logical_decoding_work_mem: What a transaction may hold in the walsender's
-                memory before it is streamed or spilled; 64kB is the least.
-            settings: Further lines of postgresql.conf; they win over the usual ones.
+            logical_decoding_work_mem: The memory of a transaction in the walsender before
+                it is streamed or spilled; at least 64kB.
+            settings: More lines of postgresql.conf, with precedence over the usual ones.
             programs: The directory of initdb and postgres; None takes the wheel's.
 
         Raises:
@@ -101,7 +101,7 @@ class EmbeddedServer:
             raise
 
     def __enter__(self) -> Self:
-        """Returns the server, which runs already."""
+        """Returns the running server."""
         return self
 
     def __exit__(
@@ -139,7 +139,7 @@ class EmbeddedServer:
             ServerError: The server ended or was not ready in time; holds its log's end.
         """
         with self.log.open("ab") as log:
-            # A session of its own: ctrl-C at the terminal is for the owner, not for it.
+            # A separate session: Ctrl-C at the terminal is for the owner, not for the server.
             self._process = subprocess.Popen(  # noqa: S603
                 [self.bin / "postgres", "-D", self.data_directory],
                 stdin=subprocess.DEVNULL,
@@ -192,10 +192,10 @@ class EmbeddedServer:
         self.start()
 
     def stop(self) -> None:
-        """Ends the server and removes its directory; harmless when done before."""
+        """Ends the server and removes its directory. A second call does nothing."""
         atexit.unregister(self.stop)
-        # Nothing is worth keeping, and a walsender whose client reads no more would
-        # hold up a fast shutdown until its timeout.
+        # No data needs to be kept, and a walsender whose client stopped reading would delay
+        # a fast shutdown until its timeout.
         self.shut_down("immediate")
         shutil.rmtree(self._root, ignore_errors=True)
         self._watchdog.kill()
@@ -263,7 +263,7 @@ class _Identity(TypedDict, total=False):
 
 
 def _unprivileged_account() -> _Account | None:
-    """Says whom the server must run as; None when it can run as the caller."""
+    """The user as whom the server must run; None if it can run as the caller."""
     if os.geteuid() != 0:
         return None
     for name in ("nobody", "daemon"):
@@ -346,7 +346,7 @@ def _children_of(pid: int) -> list[int]:
 def _wait_until_gone(pids: list[int]) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     while pids and time.monotonic() < deadline:
-        # A zombie holds no memory; some containers have nobody who reaps it.
+        # A zombie holds no memory. Some containers have no process that reaps it.
         stats = {pid: _parent_and_state(Path(f"/proc/{pid}/stat")) for pid in pids}
         pids = [pid for pid, (_, state) in stats.items() if state not in {"", "Z"}]
         time.sleep(0.01)

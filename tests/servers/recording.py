@@ -1,4 +1,4 @@
-"""Recorders: what a server sends on a replication connection, as `wire` bytes.
+"""Recorders of replication connections, as `wire` bytes.
 
 Two ways, for two purposes:
 
@@ -118,7 +118,7 @@ class Progress:
 
 
 class Captured(Progress):
-    """What `capture` received in all."""
+    """The result of `capture`."""
 
 
 def record(
@@ -138,15 +138,15 @@ def record(
     confirm: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Records what the server sends for a workload, byte for byte.
+    """Records a server's stream of a workload, byte for byte.
 
     The recording begins with the CopyBothResponse and goes on to the end: to
-    ReadyForQuery after the client ended the copy, or to whatever the server did instead.
+    ReadyForQuery after the client ended the copy, or to the server's own end.
 
     Args:
         server: A running server.
-        workload: SQL for psql, a function, or None when the work is done already and
-            `slot` names a slot that was there before it.
+        workload: SQL for psql, a function, or None if the workload ran earlier and `slot`
+            names a slot that existed before it.
         publication: One name or several.
         database: The database of slot, publication and workload.
         slot: A slot that exists and stays; None makes one and drops it.
@@ -309,13 +309,13 @@ def wal_end(conninfo: str) -> int:
 
 
 def run_sql(server: EmbeddedServer, sql: str, database: str = "postgres") -> None:
-    """Runs SQL with psql, so scripts may hold whatever psql takes.
+    """Runs SQL with psql, so scripts may contain psql's commands.
 
     A line `-- session: NAME` gives the lines after it to a session of that name: each
     name is a connection of its own, and a part begins when the part before it is done.
 
     Raises:
-        RuntimeError: psql stopped at an error; holds what it said.
+        RuntimeError: psql stopped at an error; contains psql's message.
     """
     sessions: dict[str, _Psql] = {}
     try:
@@ -335,7 +335,7 @@ def parse_lsn(text: str) -> int:
 
 
 class _Wire:
-    """A replication connection on a bare unix socket; keeps what the server sent."""
+    """A replication connection on a bare unix socket; keeps all bytes from the server."""
 
     def __init__(
         self,
@@ -423,7 +423,7 @@ class _Wire:
             goal = until()
             waiting = goal is not None and not kind
             if asked or waiting:
-                # A quiet server does not say by itself that it has read everything.
+                # An idle server does not report by itself that it has read everything.
                 with contextlib.suppress(OSError):
                     self._send(b"d", _status(0, durable, reply=waiting))
             if goal is not None and position >= goal:
@@ -454,7 +454,7 @@ class _Wire:
             except ConnectionResetError:
                 block = b""
             if not block:
-                # What the server sent last may be cut: it is what the server sent.
+                # The last bytes may be cut: the server sent no more.
                 self._record += self._unread
                 self._unread.clear()
                 return None
@@ -470,7 +470,7 @@ class _Wire:
 
 
 class _Later(threading.Thread):
-    """A workload that runs while the stream is read; knows its end afterwards."""
+    """A workload that runs while the stream is read, and its end LSN afterwards."""
 
     def __init__(
         self,
@@ -502,7 +502,7 @@ class _Later(threading.Thread):
 
 
 class _Capture:
-    """The loop of `capture`: takes payloads as they are there, waits when none is."""
+    """The loop of `capture`: takes available payloads, and waits if there are none."""
 
     def __init__(
         self,
@@ -544,7 +544,7 @@ class _Capture:
                 next_status = now + _STATUS_SECONDS
                 self._send_status(reply=False)
             if not poll.poll(_ASK_SECONDS * 1000):
-                # A quiet server does not say by itself that it has read everything.
+                # An idle server does not report by itself that it has read everything.
                 self._send_status(reply=True)
             connection.consume_input()
         self._send_status(reply=False)
@@ -583,7 +583,7 @@ class _Capture:
         return asked
 
     def _failure(self) -> str:
-        """Says why the server ended the copy."""
+        """Returns the server's reason for the end of the copy."""
         result = self._connection.get_result()
         text = result.error_message if result is not None else b""
         return _text(text or self._connection.error_message) or "the server ended it"
@@ -659,7 +659,7 @@ def _parts(sql: str) -> Iterable[tuple[str, str]]:
 
 
 def _positions(body: bytes, *, physical: bool) -> tuple[int, int]:
-    """Returns what a CopyData payload says of the position read and the durable end."""
+    """Returns the position read and the durable end, according to a CopyData payload."""
     if physical and body[:1] == b"w":
         # No messages: a stretch of WAL ends where its bytes end.
         return int.from_bytes(body[1:9], "big") + len(body) - 25, 0

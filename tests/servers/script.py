@@ -1,8 +1,8 @@
 """Turns a workload's operations into the statements of its connections.
 
-The statements are known before any runs, and none waits for another connection: each
-connection writes rows under ids of its own and changes the definition of tables of its
-own, and what a prepared transaction holds is left alone until it is decided.
+All statements exist before the first one runs, and none waits for another connection: each
+connection writes rows with its own ids, changes only its own tables, and does not touch
+rows or tables of a prepared transaction before its end.
 """
 
 # ruff: noqa: S608  (statements are put together here, from parts of its own)
@@ -27,10 +27,10 @@ class Step:
     """One statement.
 
     Attributes:
-        session: Whose it is.
+        session: Its connection.
         sql: The statement.
         large: Whether it writes much.
-        fails: Whether it is to fail.
+        fails: Whether it should fail.
     """
 
     session: int
@@ -61,7 +61,7 @@ def text(steps: Iterable[Step]) -> str:
 
 @dataclass
 class _Names:
-    """What all connections share: the script so far and numbers for new names."""
+    """The shared state of all connections: the script so far, and numbers for new names."""
 
     steps: list[Step] = field(default_factory=list)
     number: int = 0
@@ -136,7 +136,7 @@ class _Session:
         getattr(self, f"_{op.kind}")(op)
 
     def end(self) -> None:
-        """Ends what is open, but leaves the first connection's last gid undecided."""
+        """Ends all open transactions, except the first connection's last prepared one."""
         if self.marks:
             self._say("COMMIT")
             self._left()
@@ -185,7 +185,7 @@ class _Session:
             if key in before
         }
         for key in self.touched & set(self.tables):
-            # It holds these rows, and nobody asks later which they were.
+            # It locks these rows, so they are not chosen again.
             self.tables[key].rows.clear()
         for key in set(before) - set(self.tables):
             self.tables[key] = before[key]
@@ -456,7 +456,7 @@ class _Session:
         self._say(f"ALTER TABLE {table.name} REPLICA IDENTITY {word}")
 
     def _refresh(self, op: Operation) -> None:
-        """Has a common table's definition sent again, though it stays the same."""
+        """Makes the server send a common table's definition again, without a change."""
         table = self.tables[op.table % 2]
         if self.number or any(op.table % 2 in p.touched for p in self.prepared):
             return
@@ -467,7 +467,7 @@ class _Session:
         self._say(f"{verbs[op.pick % 3]} {table.name}{role[op.pick % 3]}")
 
     def _rename_schema(self, _: Operation) -> None:
-        """Renames common tables, which waits for none of those who write to them."""
+        """Renames common tables. This waits for no connection that writes to them."""
         if self.number == 0 and not self.marks:
             old, self.names.schema = self.names.schema, f"common_{self.names.new()}"
             self._say(f"ALTER SCHEMA {old} RENAME TO {self.names.schema}")
@@ -506,7 +506,7 @@ def _other_table(op: Operation, table: int) -> Operation:
     return type(op)(op.session, op.kind, table, op.size, op.pick)
 
 
-# Longer than what is stored in line; EXTERNAL forbids to compress it.
+# Too long to be stored in line; EXTERNAL prevents compression.
 _WIDE = "repeat(chr((65 + $ % 26)::int), (2500 + $ % 977)::int)"
 _VALUES = {
     "int": "($ % 1000)::int",

@@ -1,4 +1,4 @@
-"""The tables that a workload finds: some for one connection alone, some for all."""
+"""The tables of a workload: some for one connection, some for all."""
 
 # ruff: noqa: S608  (statements are put together here, from parts of its own)
 

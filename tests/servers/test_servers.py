@@ -1,4 +1,4 @@
-"""The servers that tests run on: they leave nothing behind, and recorders agree."""
+"""The servers of the tests leave nothing behind, and the recorders agree."""
 
 import importlib.util
 import io
@@ -91,10 +91,10 @@ def test_committed_rows_outlive_a_restart(mode: Shutdown) -> None:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_server_goes_with_its_owner(sign: signal.Signals) -> None:
+def test_the_server_stops_with_its_owner(sign: signal.Signals) -> None:
     program = (
         "import signal, time\n"
-        # Where the tests run in the background, a shell has turned Ctrl-C off for all below it.
+        # A shell disables Ctrl-C for processes in the background.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from servers import EmbeddedServer\n"
         "with EmbeddedServer() as server:\n"

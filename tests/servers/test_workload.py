@@ -1,4 +1,4 @@
-"""Workloads: the same for a seed, valid in every part, and made small when they fail."""
+"""Workloads: the seed determines them, every part is valid, and failing ones are made smaller."""
 
 import random
 from dataclasses import replace

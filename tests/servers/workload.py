@@ -1,9 +1,9 @@
-"""Random histories for a server: what several connections do, interleaved.
+"""Random histories for a server: interleaved operations of several connections.
 
 A workload is a list of small operations. Any list is a valid workload: an operation
-that makes no sense where it stands (a commit without a transaction) does nothing. So a
-failing one is made smaller by leaving operations out, and `servers.script` turns what is
-left into statements again.
+that makes no sense in its place (a commit without a transaction) does nothing. So a failing
+workload can be made smaller by removing operations, and `servers.script` makes statements
+from the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that one connection does; the numbers choose among what is there.
+    """One operation of one connection. Its numbers choose among the existing objects.
 
     Attributes:
         session: Which connection.
@@ -38,12 +38,12 @@ class Operation:
 
 @dataclass(frozen=True)
 class Workload:
-    """A history in the making.
+    """A history as a list of operations.
 
     Attributes:
         operations: In the order in which they are done, one after the other.
         via_root: Whether partitions are published as their root.
-        seed: What it was made from; None after it was made smaller.
+        seed: Its seed; None after it was made smaller.
     """
 
     operations: tuple[Operation, ...]
@@ -110,7 +110,7 @@ def generate(seed: int, operations: int = 160) -> Workload:
             session=source.randrange(SESSIONS),
             kind=source.choices(kinds, weights)[0],
             table=source.randrange(100),
-            # About 330 narrow rows fill the 64 kB from which on a server streams.
+            # About 330 narrow rows fill 64 kB. A server streams larger transactions.
             size=source.choice((1, 2, 5, 20, 60, 150, 350, 400, 600)),
             pick=source.randrange(1000),
         )
@@ -122,12 +122,12 @@ def generate(seed: int, operations: int = 160) -> Workload:
 def shrink(
     workload: Workload, fails: Callable[[Workload], bool], tries: int = 200
 ) -> Workload:
-    """Leaves out operations, and makes sizes smaller, as long as it still fails.
+    """Removes operations, and makes sizes smaller, as long as it still fails.
 
     Args:
         workload: One that fails.
         fails: Whether one fails.
-        tries: How often `fails` is asked at most.
+        tries: The maximum number of calls of `fails`.
 
     Returns:
         The smallest one that was found.
@@ -148,7 +148,7 @@ def shrink(
     while tries > 0:
         before = len(best)
         at = len(best) - step
-        # From the end: what comes late rarely matters for what came before.
+        # From the end, because later operations rarely matter for earlier ones.
         while at > -step:
             still(best[: max(at, 0)] + best[max(at, 0) + step :])
             at -= step

@@ -36,7 +36,7 @@ def decoded(
 
 
 def plain(value: Any, kind: DataType) -> Any:
-    """A value as it is compared: instants in UTC, whatever the zone of this process."""
+    """A value for comparisons: instants in UTC, in any time zone of this process."""
     if value is None:
         return None
     if isinstance(kind, ArrayType):

@@ -32,7 +32,7 @@ DATA = Path(__file__).resolve().parent.parent / "data" / "18"
 
 
 def _readable() -> list[Any]:
-    """Each table of each capture that the spark profile reads under one schema."""
+    """Each table of each capture, if the spark profile reads it under one schema."""
     found = []
     for path in sorted(DATA.glob("*.text.wire")):
         try:
@@ -64,7 +64,7 @@ def expected(path: Path, table: str, **options: Any) -> list[list[Any]]:
 
 
 def collected(frame: DataFrame) -> list[list[Any]]:
-    """Rows as JSON has them; instants in UTC, whatever the session's zone is."""
+    """Rows as JSON; instants in UTC, in any time zone of the session."""
     table = frame.toArrow()
     columns = []
     for column in table.columns:
@@ -75,12 +75,12 @@ def collected(frame: DataFrame) -> list[list[Any]]:
 
 
 def same(found: list[list[Any]], wanted: list[list[Any]]) -> None:
-    # repr tells -0.0 from 0.0 and 1 from 1.0.
+    # repr distinguishes -0.0 from 0.0 and 1 from 1.0.
     assert list(map(repr, found)) == list(map(repr, wanted))
 
 
 class Cases:
-    """What holds under every configuration: subclasses set it and run all again."""
+    """Tests for every configuration: subclasses set it and run all of them again."""
 
     conf: ClassVar[dict[str, str]] = {}
 
@@ -117,7 +117,7 @@ class Cases:
         capture = DATA / "rows.text.wire"
         for name in ("a b.wire", "c%20d.wire", "é.wire"):
             (tmp_path / name).write_bytes(capture.read_bytes())
-        # What walrow decompresses, whatever Spark does with such names.
+        # walrow decompresses these, no matter what Spark does with such names.
         (tmp_path / "é.wire").write_bytes(gzip.compress(capture.read_bytes()))
         files = spark.read.format("binaryFile").load(str(tmp_path))
         schema = walrow.spark.schema(tmp_path, "item")
@@ -185,7 +185,7 @@ def _struct(schema: Any) -> StructType:
 
 
 class TestDefaults(Cases):
-    """Spark as it comes, in UTC."""
+    """Spark's defaults, in UTC."""
 
 
 class TestSmallBatches(Cases):
@@ -203,8 +203,8 @@ class TestNewYork(Cases):
 # ------------------------------------------------------------------ against PostgreSQL
 
 
-# The key at the end is not the key of the first changes; tests/python folds these, where
-# each batch tells its own key.
+# Their key at the end differs from the key of the first changes. tests/python folds them,
+# with the key of each batch.
 IDENTITY_CHANGES = {"identity-change", "partitions-leaf"}
 
 
@@ -227,7 +227,7 @@ def test_folded_changes_are_the_table_that_postgresql_has(
         pytest.skip("the table was gone at the end")
     golden = tables[table]
     schema = walrow.spark.schema(path, table)
-    # Of what PostgreSQL and Spark write alike.
+    # Only types whose text is the same in PostgreSQL and Spark.
     plain = [
         column["name"]
         for column in golden["columns"]
@@ -243,7 +243,7 @@ def test_folded_changes_are_the_table_that_postgresql_has(
         "_seq",
         functions.desc("_change_type"),
     )
-    # A row does not say which columns identified it when it was sent; a batch does.
+    # A row does not contain the names of its key columns; a batch does.
     keys = {
         (lsn.as_py(), seq.as_py()): batch.key_columns
         for batch in walrow.read(path, profile="spark")
@@ -347,7 +347,7 @@ def test_all_versions_of_a_table_are_read_with_the_schema_of_all_captures(
         (2, "two", 20, None, ["title"]),
         (3, None, 30, "three", ["a"]),
     ]
-    # Less is read only if that is asked for.
+    # A part is only read if the options say so.
     first = walrow.spark.schema(str(tmp_path / "0.wire"), "public.t")
     narrow = walrow.spark.decode(table="public.t", schema=first)
     with pytest.raises(PythonException, match="which the schema lacks"):
@@ -358,7 +358,7 @@ def test_all_versions_of_a_table_are_read_with_the_schema_of_all_captures(
     assert [row["id"] for row in rows] == [1, 2, 3]
 
 
-def test_value_that_spark_cannot_hold_reaches_the_driver_with_the_way_out(
+def test_value_that_spark_cannot_hold_is_an_error_with_a_remedy_on_the_driver(
     spark: SparkSession,
 ) -> None:
     capture = DATA / "types-infinity.text.wire"
@@ -370,7 +370,7 @@ def test_value_that_spark_cannot_hold_reaches_the_driver_with_the_way_out(
     decode = walrow.spark.decode(table=table, schema=schema)
     with pytest.raises(PythonException) as caught:
         frame.mapInArrow(decode, schema).collect()
-    # A schema goes before `types`, so that these are no way out.
+    # A schema has precedence over `types`, so `types` is no remedy.
     option = f'unrepresentable={{"{table}.{local.value.column}": "null"}}'
     assert f"cannot hold infinity; let it through by {option}" in str(caught.value)
     assert str(capture) in str(caught.value)

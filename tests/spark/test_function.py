@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +26,7 @@ def binary(*values: bytes | None) -> Any:
 
 
 def run(function: Callable[..., Any], *batches: Any) -> list[list[Any]]:
-    """The rows' values as Python shows them, which tells -0 from 0 and knows NaN."""
+    """The reprs of the values, which distinguish -0 from 0 and are equal for NaN."""
     found = list(function(iter(batches)))
     assert all(type(batch) is pa.RecordBatch for batch in found)
     rows = [row for batch in found for row in batch.to_pylist()]
@@ -113,7 +114,7 @@ def test_abandoned_task_leaves_the_function_as_it_was(
     assert run(function, binary(rows)) == expected
 
 
-# What Kafka carries: one payload or one message of a connection a value.
+# As in Kafka: each value is one payload or one message of a connection.
 PAYLOAD = b"w" + bytes(24) + b"B" + bytes(20)
 LONE = {
     "XLogData": PAYLOAD,
@@ -169,7 +170,7 @@ def test_rows_before_a_wrong_value_come_first(
         next(found)
 
 
-def test_cut_capture_is_refused_unless_that_is_known(rows: bytes) -> None:
+def test_cut_capture_is_an_error_unless_ignored(rows: bytes) -> None:
     cut = rows[:-300]
     with pytest.raises(walrow.UnfinishedError, match=r'unfinished="ignore"') as caught:
         run(walrow.spark.decode(table=ITEM), binary(cut))
@@ -207,7 +208,7 @@ def test_path_that_means_two_files_is_refused(rows: bytes, tmp_path: Path) -> No
         ({"a": [1]}, "a", "column a is int64"),
     ],
 )
-def test_column_that_is_not_clear_is_refused(
+def test_ambiguous_columns_are_refused(
     columns: dict[str, list[Any]], column: str | None, message: str
 ) -> None:
     function = walrow.spark.decode(table=ITEM, column=column)
@@ -274,7 +275,7 @@ def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
         assert run(function, binary(rows, other)) == run(function, binary(rows))
 
 
-def test_server_error_is_refused_unless_that_is_known(data: Path) -> None:
+def test_server_error_is_an_error_unless_ignored(data: Path) -> None:
     broken = (data / "error-terminated.text.wire").read_bytes()
     [table] = {batch.table for batch in walrow.read(broken, unfinished="ignore")}
     with pytest.raises(walrow.ReplicationError, match="57P01"):
@@ -289,7 +290,7 @@ def test_a_table_that_is_in_no_capture_is_an_error(
     found = walrow.read(rows, table=ITEM, profile="spark").schema
     bare = pa.schema(found).remove_metadata()
     for table in ("public.itme", ("public", "itme"), "itme"):
-        # A schema of walrow's own says which table it is of.
+        # A schema that walrow made contains the name of its table.
         for schema in (found, pa.schema(found), walrow.spark.schema(rows, ITEM)):
             with pytest.raises(
                 walrow.SchemaError, match=r"schema is that of public\.item"
@@ -338,7 +339,7 @@ def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
     assert rows > 0
 
 
-def test_a_table_in_a_schema_called_walrow_is_one_like_any(rows: bytes) -> None:
+def test_a_table_in_a_schema_named_walrow_is_an_ordinary_table(rows: bytes) -> None:
     stream = rows.replace(b"public\0item\0", b"walrow\0item\0")
     schema = pa.schema([("label", pa.string()), ("id", pa.int32())])
     function = walrow.spark.decode(
@@ -359,7 +360,7 @@ def test_declared_types_are_those_of_the_batches(
     wrong = pa.schema([(name, pa.float64())])
     function = walrow.spark.decode(schema=wrong, **options)
     with pytest.raises(
-        walrow.SchemaError, match=f"{name} is .*, the schema says double"
+        walrow.SchemaError, match=f"{name} is .*, but double in the schema"
     ):
         list(function(iter([binary(rows)])))
 
@@ -395,7 +396,7 @@ def test_every_form_of_a_capture_is_read(
         paths.append(f"file:{path}")
         assert run(decode, binary(data)) == expected
         schema = walrow.spark.schema(paths[-1], ITEM)
-        # Of bytes, of a directory, of a pattern, of a list.
+        # The sources: bytes, a directory, a pattern, a list.
         assert walrow.spark.schema(data, ITEM) == schema
         assert walrow.spark.schema(f"file:{path.parent}", ITEM) == schema
         assert walrow.spark.schema(f"file://{path.parent}/*", ITEM) == schema
@@ -419,3 +420,44 @@ def test_other_formats_are_named(rows: bytes, tmp_path: Path) -> None:
     with pytest.raises(walrow.OptionError, match="connection string") as refused:
         run(decode, secret)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "postgresql://me:hunter2@db/shop",
+        "host=db password=hunter2",
+        "https://me:hunter2@localhost:1/a.wire?signature=hunter2",
+    ],
+)
+def test_errors_never_show_credentials_of_a_path(path: str, rows: bytes) -> None:
+    function = walrow.spark.decode(table=ITEM)
+    broken = rows + b"x"
+    for batch in (
+        pa.record_batch({"path": pa.array([path])}),
+        pa.record_batch({"path": pa.array([path]), "content": pa.array([broken])}),
+    ):
+        with pytest.raises(walrow.Error) as caught:
+            list(function(iter([batch])))
+        said = "".join(traceback.format_exception(caught.value))
+        assert "task's input, path " in said
+        assert "hunter2" not in said
+
+
+def test_several_tables_need_an_envelope(rows: bytes) -> None:
+    tables: Any = {"tables": ["public.item", ("public", "stock")]}
+    with pytest.raises(walrow.OptionError, match="use envelope=True with tables="):
+        walrow.spark.decode(**tables)
+    schema = walrow.spark.schema(rows, envelope=True)
+    for chosen, count in ((tables, 17), ({"tables": ["stock"]}, 7)):
+        decode = walrow.spark.decode(envelope=True, schema=schema, **chosen)
+        copy = pickle.loads(pickle.dumps(decode))
+        found = run(copy, binary(rows, rows))
+        assert len(found) == 2 * count
+    decode = walrow.spark.decode(envelope=True, tables=["item", "gone"])
+    with pytest.raises(walrow.SchemaError, match="no table gone in the stream"):
+        run(decode, binary(rows))
+    with pytest.raises(walrow.OptionError, match="a schema is for one table"):
+        walrow.spark.schema(rows, envelope=True, **tables)
+    with pytest.raises(walrow.OptionError, match="table and tables contradict"):
+        walrow.spark.decode(table="item", envelope=True, **tables)

@@ -55,7 +55,7 @@ def test_an_origins_lsn_may_not_fit(spark: SparkSession, data: Path) -> None:
     decode = walrow.spark.decode(table=table, schema=schema, unrepresentable="null")
     found = captures(spark, data, "origin").mapInArrow(decode, schema).collect()
     origins = [row.origins and row.origins[0].lsn for row in found]
-    # The writer that set none left the one before.
+    # A writer that sets no origin keeps the one before.
     assert origins == [None, 0xABCDEF, 0xABCDEF, None, None]
 
 
@@ -103,7 +103,7 @@ def test_streamed_rows_are_the_plain_ones(spark: SparkSession, data: Path) -> No
     assert found.to_pylist() == wanted.to_pylist()
 
 
-def test_what_cannot_be_is_refused_by_the_driver() -> None:
+def test_impossible_options_are_refused_on_the_driver() -> None:
     with pytest.raises(walrow.OptionError, match="choose a table with table="):
         walrow.spark.decode()
     with pytest.raises(walrow.OptionError, match="by itself"):

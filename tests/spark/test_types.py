@@ -28,7 +28,7 @@ IN_SPARK = [of for of in TYPES if of.spark is not None and of.held_by("spark")]
 
 
 def held(of: Type, form: str) -> list[Case]:
-    """What Spark holds, of what has this form; a type without a binary form is text."""
+    """The cases that Spark holds, if they have this form. Types without a binary form are text."""
     cases = of.held_by("spark")
     return [case for case in cases if getattr(case, form) is not None] or cases
 
@@ -56,7 +56,7 @@ def test_values(spark: SparkSession, form: str) -> None:
     for place, of in enumerate(IN_SPARK):
         wanted = [type_cases.of_spark(c, kinds[place]) for c in of_column[place]]
         wanted += [None] * (height - len(wanted))
-        # repr tells -0.0 from 0.0 and knows NaN.
+        # repr distinguishes -0.0 from 0.0, and equal NaNs have equal reprs.
         assert list(map(repr, values[place])) == list(map(repr, wanted)), of
 
 
@@ -77,7 +77,7 @@ def test_every_built_in_type_is_here() -> None:
     assert known - {of.oid for of in IN_SPARK} == set()
 
 
-# What Python's own dates do not reach is asked of Spark in numbers.
+# Spark returns dates as numbers if Python's own dates do not include them.
 FAR = [
     ["4714-11-24 BC", "4714-11-24 00:00:00 BC", "4714-11-24 00:00:00+00 BC"],
     [
@@ -108,8 +108,8 @@ def test_years_beyond_pythons(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, "binary"])
-def test_types_that_nobody_knows_are_text_or_bytes(wanted: str | None) -> None:
-    """Of what is not known, bytes are what was sent."""
+def test_unknown_types_are_text_or_bytes(wanted: str | None) -> None:
+    """For an unknown type, the bytes are those that were sent."""
     for cell in ("what it says", b"\x00\x01"):
         if wanted is None and isinstance(cell, bytes):
             continue
@@ -145,7 +145,7 @@ def decoded_here(
     types: dict[str, str] | None = None,
     with_schema: bool = False,
 ) -> Any:
-    """What the function for `mapInArrow` makes of one value, without Spark."""
+    """One value through the function for `mapInArrow`, without Spark."""
     built_in = type_cases.built_in().get(name)
     oid = built_in[0] if built_in else type_cases.OIDS.get(name, type_cases.UNKNOWN)
     capture = streams.wire([streams.Column("c", oid)], [[cell]])
@@ -182,7 +182,7 @@ def decoded_here(
         ("tid", pa.struct([("block", pa.uint32()), ("offset", pa.uint16())])),
     ],
 )
-def test_what_spark_does_not_take_is_refused(name: str, wanted: Any) -> None:
+def test_arrow_types_that_spark_lacks_are_refused(name: str, wanted: Any) -> None:
     oid = type_cases.built_in().get(name, (type_cases.OIDS.get(name),))[0]
     assert oid is not None
     catalog = type_cases.catalog({"c": (oid, -1)})
@@ -210,7 +210,9 @@ def test_what_spark_does_not_take_is_refused(name: str, wanted: Any) -> None:
         ("gone", b"\0", "a type that is not in the catalog"),
     ],
 )
-def test_what_does_not_fit_is_told(name: str, cell: streams.Cell, hint: str) -> None:
+def test_values_that_do_not_fit_are_errors_with_a_remedy(
+    name: str, cell: streams.Cell, hint: str
+) -> None:
     with pytest.raises(walrow.Error) as caught:
         decoded_here(name, cell)
     assert str(caught.value).startswith("public.t.c: ")

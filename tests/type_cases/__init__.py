@@ -1,26 +1,26 @@
 """The type cases in `cases.json`: what PostgreSQL sends, and what Arrow and Spark get.
 
 Rust (`walrow_testkit::type_cases`), Python, Spark and the benches read the same file, and a
-live test checks it against servers. Values are written by hand; no code of walrow's makes
-any. The keys of the file:
+live test checks it against servers. Values are written by hand, never by walrow's code. The
+keys of the file:
 
     setup     SQL that creates the user types
     catalog   the same types as `walrow.Catalog` takes them; their OIDs are made up
     types     one entry for each type and layout:
         type, oid, array, typmod     the type, its array type's OID (0: none), its modifier
-        asked                        what `types=` is for the column, if anything
+        asked                        the column's entry in `types=`, if any
         arrow, spark                 the column's type as pyarrow and Spark write it;
                                      spark is null for a layout that Spark does not have
         needs                        the extension, or the build option, of the server
         read_only                    PostgreSQL takes no input of this type
-        cases                        one value in each line:
+        cases                        one value per line:
             text, binary             what the server sends, binary in hexadecimal digits;
                                      without binary, only the text form is read
-            sql                      the literal, where it is not the text
+            sql                      the literal, if it is not the text
             session                  settings under which the server writes this text
             profiles                 the profiles that can hold the value, if not all can
             value                    the Arrow value; without it, the text is the value
-            spark                    Spark's value, where it is another
+            spark                    Spark's value, if it differs
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SETUP: list[str] = _CONTENT["setup"]
 OIDS: dict[str, int] = {
     each["name"]: each["oid"] for each in _CONTENT["catalog"] if each["kind"] != "array"
 }
-#: In no catalog.
+#: The OID of a type in no catalog.
 UNKNOWN = 29999
 #: A column's modifier of PostGIS: point, SRID 4326, and one without a type, SRID 3857.
 POINT_4326 = 4326 << 8 | 1 << 2
@@ -68,7 +68,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Type:
-    """A type, or a layout of it that is asked for, and its cases."""
+    """A type, or another layout of it, and its cases."""
 
     name: str
     oid: int
@@ -140,7 +140,7 @@ def built_in() -> dict[str, tuple[int, int]]:
 
 
 def of_arrow(value: Any, kind: Any) -> Any:  # noqa: PLR0911
-    """A value of the file, as pyarrow gives one of this type to Python."""
+    """A value of the file, as pyarrow converts a value of this type to Python."""
     import pyarrow as pa
 
     if value is None or kind in (pa.json_(), pa.string()):
@@ -190,7 +190,7 @@ _NAMES = {
 
 
 def of_spark(case: Case, kind: Any) -> Any:
-    """A case's value, as Spark gives one of this type to Python; instants in UTC."""
+    """A case's value, as Spark converts a value of this type to Python; instants in UTC."""
     from pyspark.sql import types
 
     if case.spark is not None:

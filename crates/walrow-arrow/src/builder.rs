@@ -2,8 +2,7 @@
 
 use crate::decoder::Decoder;
 use crate::envelope;
-use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, SchemaError};
-use crate::keys::is_last_part;
+use crate::error::{Error, ErrorKind, SchemaError};
 use crate::layout::Template;
 use crate::metadata::MetadataColumn;
 use crate::options::{OnMissingTable, OnUnfinished, OnUnrepresentable, Options};
@@ -26,12 +25,6 @@ use walrow_wire::{Framing, Lsn};
 pub struct DecoderBuilder {
     options: Options,
 }
-
-/// Arrow's offsets, which have 31 bits, count the rows.
-const MAX_BATCH_ROWS: usize = i32::MAX.unsigned_abs() as usize;
-
-/// Past this, two values of PostgreSQL's largest size would not fit a column's 2 GiB.
-const MAX_BATCH_BYTES: usize = 1 << 29;
 
 impl DecoderBuilder {
     /// Creates a builder with the defaults: wire framing, Arrow profile, all metadata columns,
@@ -162,10 +155,24 @@ impl DecoderBuilder {
     /// have one schema.
     ///
     /// Without [`DecoderBuilder::with_schema`], this is the schema of the first version, and a
-    /// change of the names or Arrow types of columns is an error.
+    /// change of the names or Arrow types of columns is an error. For several tables, see
+    /// [`DecoderBuilder::with_tables`].
     #[must_use]
     pub fn with_table(mut self, table: impl Into<TableName>) -> Self {
-        self.options.table = Some(table.into());
+        self.options.tables = self.options.tables.with_one(table.into());
+        self
+    }
+
+    /// Decodes only these tables, each as in [`DecoderBuilder::with_table`]. Each batch has the
+    /// schema of its table's version.
+    ///
+    /// A table that two of the names match is decoded once. [`DecoderBuilder::build`] rejects an
+    /// empty list, a name that is in it twice, and a side table: use
+    /// [`DecoderBuilder::with_side_tables`].
+    #[must_use]
+    pub fn with_tables<T: Into<TableName>>(mut self, tables: impl IntoIterator<Item = T>) -> Self {
+        let tables = tables.into_iter().map(Into::into).collect();
+        self.options.tables = self.options.tables.with_several(tables);
         self
     }
 
@@ -204,7 +211,7 @@ impl DecoderBuilder {
         self
     }
 
-    /// Returns all tables, or the chosen table, under one schema: `schema_name`, `table_name`, then
+    /// Returns all tables, or the chosen ones, under one schema: `schema_name`, `table_name`, then
     /// `key` and `data` as maps of column names to PostgreSQL's text, then the metadata columns.
     #[must_use]
     pub fn with_envelope(mut self, envelope: bool) -> Self {
@@ -243,9 +250,9 @@ impl DecoderBuilder {
         self
     }
 
-    /// The policy for a chosen table that the stream does not contain: [`Decoder::finish`] and
+    /// The policy for chosen tables that the stream does not contain: [`Decoder::finish`] and
     /// [`Reader`](crate::Reader) return an error, or there are no rows. With
-    /// [`DecoderBuilder::with_start`], it may always be missing: it may have no new changes.
+    /// [`DecoderBuilder::with_start`], they may always be missing: they may have no new changes.
     #[must_use]
     pub fn with_missing_table(mut self, policy: OnMissingTable) -> Self {
         self.options.missing_table = policy;
@@ -278,13 +285,13 @@ impl DecoderBuilder {
     /// Whether all batches have one schema: with one table or the envelope, and without other side
     /// tables.
     pub fn has_one_schema(&self) -> bool {
-        let chosen = self.options.table.as_ref().and_then(TableName::side_table);
+        let chosen = self.options.tables.side_table();
         let others = self
             .options
             .side_tables
             .iter()
             .any(|side| Some(*side) != chosen);
-        (self.options.table.is_some() || self.options.envelope) && !others
+        (self.options.tables.one().is_some() || self.options.envelope) && !others
     }
 
     /// Builds the decoder.
@@ -342,114 +349,9 @@ impl DecoderBuilder {
 
     /// Checks the options, and returns those that layouts depend on.
     fn checked(&self) -> Result<Template, Error> {
-        self.check()?;
+        self.options.check()?;
         let template = Template::new(&self.options);
         template.resolver().check()?;
         Ok(template)
     }
-
-    fn check(&self) -> Result<(), Error> {
-        if self.options.batch_rows == 0 || self.options.batch_rows > MAX_BATCH_ROWS {
-            return Err(out_of_range(DecoderOption::BatchRows, Some(MAX_BATCH_ROWS)));
-        }
-        if self.options.batch_bytes == 0 || self.options.batch_bytes > MAX_BATCH_BYTES {
-            return Err(out_of_range(
-                DecoderOption::BatchBytes,
-                Some(MAX_BATCH_BYTES),
-            ));
-        }
-        if self.options.batch_memory == 0 {
-            return Err(out_of_range(DecoderOption::BatchMemory, None));
-        }
-        for (index, column) in self.options.metadata.iter().enumerate() {
-            if self
-                .options
-                .metadata
-                .iter()
-                .skip(index.saturating_add(1))
-                .any(|other| other == column)
-            {
-                return Err(options(OptionsError::Repeated {
-                    option: DecoderOption::Metadata,
-                    name: column.name(),
-                }));
-            }
-        }
-        if self.options.prefix.contains('\0') {
-            let option = DecoderOption::MetadataPrefix;
-            return Err(options(OptionsError::ZeroByte { option }));
-        }
-        if self.options.message_limit == 0 {
-            return Err(out_of_range(DecoderOption::MessageLimit, None));
-        }
-        for (index, table) in self.options.side_tables.iter().enumerate() {
-            let rest = self.options.side_tables.get(index.saturating_add(1)..);
-            if rest.is_some_and(|rest| rest.contains(table)) {
-                return Err(options(OptionsError::Repeated {
-                    option: DecoderOption::SideTables,
-                    name: table.name(),
-                }));
-            }
-        }
-        let side = self.options.table.as_ref().and_then(TableName::side_table);
-        if self.options.envelope && !self.options.types.is_empty() {
-            return Err(options(OptionsError::EnvelopeTypes));
-        }
-        if self.options.schema.is_some() && (self.options.envelope || side.is_some()) {
-            return Err(options(OptionsError::OwnSchema));
-        }
-        if side.is_some() && (self.options.envelope || !self.options.side_tables.is_empty()) {
-            return Err(options(OptionsError::SideTableNotAlone));
-        }
-        if self.options.schema.is_some() && self.options.table.is_none() {
-            return Err(options(OptionsError::SchemaWithoutTable));
-        }
-        if self.options.columns.is_some() && side.is_some() {
-            return Err(options(OptionsError::SideTableColumns));
-        }
-        self.check_columns()?;
-        let sentinel = |policy: &OnUnrepresentable| *policy == OnUnrepresentable::Sentinel;
-        if !self.options.profile.has_sentinels()
-            && (sentinel(&self.options.unrepresentable)
-                || self.options.column_unrepresentable.values().any(sentinel))
-        {
-            return Err(options(OptionsError::SparkSentinel));
-        }
-        Ok(())
-    }
-}
-
-impl DecoderBuilder {
-    /// Checks that the wanted columns are those of the declared schema.
-    fn check_columns(&self) -> Result<(), Error> {
-        let (Some(columns), Some(schema)) = (&self.options.columns, &self.options.schema) else {
-            return Ok(());
-        };
-        let is_own = |name: &str| {
-            let bare = name.strip_prefix(&*self.options.prefix);
-            let metadata = bare.and_then(MetadataColumn::from_name);
-            !metadata.is_some_and(|column| self.options.metadata.contains(&column))
-        };
-        let fields = schema.fields().iter().map(|field| &**field.name());
-        let mut own = fields.filter(|name| is_own(name));
-        let lacks = |key: &&String| !own.clone().any(|name| is_last_part(key, name));
-        if let Some(key) = columns.iter().find(lacks) {
-            let column = key.clone();
-            return Err(options(OptionsError::ColumnNotInSchema { column }));
-        }
-        let is_left_out = |name: &&str| !columns.iter().any(|key| is_last_part(key, name));
-        if let Some(name) = own.find(is_left_out) {
-            let column = name.to_owned();
-            return Err(options(OptionsError::SchemaColumnLeftOut { column }));
-        }
-        Ok(())
-    }
-}
-
-fn options(error: OptionsError) -> Error {
-    Error::new(ErrorKind::Options(error))
-}
-
-fn out_of_range(option: DecoderOption, limit: Option<usize>) -> Error {
-    options(OptionsError::OutOfRange { option, limit })
 }

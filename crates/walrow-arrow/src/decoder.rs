@@ -5,10 +5,11 @@ use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::Tables;
+use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
 use walrow_stream::{Assembler, Encoding, Event, Prepared};
-use walrow_wire::{Framing, Lsn, Oid, Xid};
+use walrow_wire::{Framing, Lsn, Xid};
 
 /// Converts a stream to record batches of its committed rows. Each batch has rows of one version of
 /// one table.
@@ -333,8 +334,8 @@ impl Decoder {
         self.tables.flush().map_err(|error| self.fail(error))
     }
 
-    /// Ends the stream: flushes, then checks that the stream is complete, and that the chosen table
-    /// is in it. Take the last batches, also after such an error. Further input is accepted.
+    /// Ends the stream: flushes, then checks that the stream is complete, and that the chosen tables
+    /// are in it. Take the last batches, also after such an error. Further input is accepted.
     ///
     /// A stream is complete if it ends between transactions, and not with an error of the server.
     /// [`DecoderBuilder::with_unfinished`](crate::DecoderBuilder::with_unfinished) ignores what is
@@ -347,7 +348,7 @@ impl Decoder {
     /// # Errors
     /// [`ErrorKind::Server`] if the server ended the stream with an error. [`ErrorKind::Unfinished`]
     /// if the stream ends inside a frame or a transaction, [`ErrorKind::Missing`] if one of its
-    /// sessions does, and the rest never came. [`ErrorKind::Schema`] if the chosen table
+    /// sessions does, and the rest never came. [`ErrorKind::Schema`] if a chosen table
     /// never appeared, or if the key of an option names neither a column nor a type: a stream that
     /// was resumed at a position may lack them. The errors of [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<(), Error> {
@@ -444,7 +445,7 @@ impl Decoder {
                 || self.assembler.missing_transaction().is_some())
     }
 
-    /// The ID and commit LSN of a transaction of which the stream has only a part.
+    /// The ID and commit LSN of a transaction that is only partly in the stream.
     ///
     /// See [`Assembler::missing_transaction`].
     pub fn missing_transaction(&self) -> Option<(Xid, Lsn)> {
@@ -482,15 +483,16 @@ impl Decoder {
         self.assembler.new_session();
     }
 
-    /// The chosen table's schema, once it has appeared.
+    /// The schema of all batches, once it is known: of the one chosen table, or of the envelope.
     pub fn schema(&self) -> Option<SchemaRef> {
         self.tables.schema()
     }
 
-    /// The OIDs of unknown types, neither built in nor in the catalog: of columns, and inside types
-    /// of the catalog. Their values are text unless the options choose another type.
-    pub fn unresolved_types(&self) -> impl Iterator<Item = Oid> + '_ {
-        self.tables.unresolved.iter().copied()
+    /// The unknown types, neither built in nor in the catalog, and their columns, sorted: types of
+    /// columns, and types inside types of the catalog. Their values are text unless the options
+    /// choose another type. At most 10,000 are listed.
+    pub fn unresolved_types(&self) -> impl Iterator<Item = &UnresolvedType> {
+        self.tables.unresolved.iter()
     }
 
     /// The SQLSTATE of the error with which the server ended the stream. `None` once the next

@@ -10,14 +10,15 @@ use crate::profile::{Profile, map_type};
 use crate::resolve::Resolver;
 use crate::rows::{Begins, Current, Rows};
 use crate::table::NewRow;
+use crate::unresolved::UnresolvedColumns;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_types::{CellError, PgType, SessionSettings, Text, write_text_of_binary};
-use walrow_wire::{Cell, Lsn, Oid, ReplicaIdentity};
+use walrow_wire::{Cell, Lsn, ReplicaIdentity};
 
 /// How the columns of a relation version become text. `None` if a column is left out.
 #[derive(Debug)]
@@ -123,7 +124,8 @@ impl Envelope {
     }
 
     /// Finds how the columns of a relation version become text. Also returns the unknown types.
-    pub(crate) fn forms(&self, relation: &Relation) -> Result<(Forms, BTreeSet<Oid>), Error> {
+    pub(crate) fn forms(&self, relation: &Relation) -> Result<(Forms, UnresolvedColumns), Error> {
+        let mut unresolved = UnresolvedColumns::default();
         let mut types = self.resolver.types();
         let mut forms = Vec::new();
         for column in &relation.columns {
@@ -132,11 +134,12 @@ impl Envelope {
                 continue;
             }
             let resolved = self.resolver.column(relation, column, None, &mut types)?;
+            unresolved.push(&column.name, &mut types);
             let pg_type: Arc<dyn PgType> = resolved.pg_type;
             let policy = self.resolver.policy(relation, column);
             forms.push(Some(Form { pg_type, policy }));
         }
-        Ok((Forms(forms.into()), types.missing))
+        Ok((Forms(forms.into()), unresolved))
     }
 
     pub(crate) const fn rows(&self) -> usize {
@@ -167,7 +170,7 @@ impl Envelope {
     /// in one batch.
     ///
     /// # Errors
-    /// A cell is invalid. Nothing of the change is appended.
+    /// A cell is invalid. No part of the change is appended.
     pub(crate) fn append(
         &mut self,
         current: &Current,

@@ -2,14 +2,14 @@
 //!
 //! A key that nothing matches is usually a typing error, and its option would have no effect.
 
-use crate::error::{DecoderOption, Error, ErrorKind, Remedy, SchemaError};
+use crate::error::{DecoderOption, Error, ErrorKind, MissingTable, Remedy, SchemaError};
 use crate::options::Options;
 use crate::resolve::Resolver;
 use crate::table_name::{TableName, names_column};
 use std::collections::BTreeSet;
 use walrow_stream::Relation;
 
-/// The keys that nothing has matched so far, and the names that they may be meant for.
+/// The keys that matched nothing so far, and the names that may be meant.
 #[derive(Debug)]
 pub(crate) struct Keys {
     unmatched: Vec<(DecoderOption, String)>,
@@ -35,7 +35,7 @@ impl Keys {
             let is_type = *option != DecoderOption::Columns && resolver.knows_type(key);
             let schema = options.schema.iter();
             let mut fields = schema.flat_map(|schema| schema.fields());
-            let table = options.table.as_ref();
+            let table = options.tables.one();
             !is_type && !fields.any(|field| names_field(key, table, field.name()))
         };
         let all = types.chain(policies).chain(columns).filter(is_open);
@@ -115,8 +115,20 @@ impl Keys {
         })))
     }
 
-    /// The error of a chosen table that is not there.
-    pub(crate) fn missing(&self, table: &TableName) -> Error {
+    /// The error of chosen tables that are not there.
+    pub(crate) fn missing(&self, tables: &[&TableName]) -> Error {
+        let missing: Vec<_> = tables
+            .iter()
+            .map(|table| self.missing_table(table))
+            .collect();
+        let ignore = Remedy::word(DecoderOption::MissingTable, "ignore");
+        let no_suggestion = missing.iter().all(|it| it.suggestions.is_empty());
+        let remedies = no_suggestion.then_some(ignore);
+        Error::new(ErrorKind::Schema(SchemaError::NotInStream { missing }))
+            .with_remedies(Vec::from_iter(remedies))
+    }
+
+    fn missing_table(&self, table: &TableName) -> MissingTable {
         let table = table.to_string();
         let names = self.tables.iter().map(|known| {
             let (_, bare) = known.split_once('.').unwrap_or(("", known));
@@ -128,12 +140,7 @@ impl Keys {
             }
         });
         let suggestions = nearest(&table, names);
-        let mut remedies = Vec::new();
-        if suggestions.is_empty() {
-            remedies.push(Remedy::word(DecoderOption::MissingTable, "ignore"));
-        }
-        let error = SchemaError::NotInStream { table, suggestions };
-        Error::new(ErrorKind::Schema(error)).with_remedies(remedies)
+        MissingTable { table, suggestions }
     }
 }
 

@@ -6,12 +6,12 @@ use crate::forms::Form;
 use crate::metadata::{MetadataColumn, UNSENT_BYTES};
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
-use crate::resolve::{self, Resolver, Types};
+use crate::resolve::{self, Resolver};
+use crate::unresolved::UnresolvedColumns;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use walrow_stream::{Column as RelationColumn, Relation};
-use walrow_wire::Oid;
 
 /// The schema of a relation version's batches, and how to fill it.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub(crate) struct Layout {
     pub(crate) row_bytes: usize,
     /// Columns whose values can be much larger than their cells.
     pub(crate) expanding: Vec<usize>,
-    /// The OIDs of unknown types.
-    pub(crate) unresolved: BTreeSet<Oid>,
+    /// The unknown types of columns.
+    pub(crate) unresolved: UnresolvedColumns,
     /// The number of types inside the columns' types.
     pub(crate) inner_types: usize,
     /// The bytes of the schema, if this layout does not share it.
@@ -124,11 +124,12 @@ impl Layout {
             let resolved = template
                 .resolver
                 .column(relation, column, None, &mut types)?;
+            this.unresolved.push(&column.name, &mut types);
             this.sources.push(Source::Column(place));
             fields.push(Arc::new(resolved.field));
             this.push_form(template, relation, column, Some(resolved.form));
         }
-        this.keep(types);
+        this.inner_types = types.inner as usize;
         for (index, metadata) in template.metadata.iter().enumerate() {
             let field = metadata.field(&template.prefix, template.resolver.profile);
             clash(template, relation, field.name())?;
@@ -185,6 +186,7 @@ impl Layout {
                     let resolved = template
                         .resolver
                         .column(relation, column, wanted, &mut types)?;
+                    this.unresolved.push(&column.name, &mut types);
                     if let Some(plan) = plans.get_mut(place) {
                         if plan.is_some() {
                             let kind = ErrorKind::Schema(SchemaError::RepeatedColumn);
@@ -212,7 +214,7 @@ impl Layout {
         for (column, plan) in relation.columns.iter().zip(plans) {
             this.push_form(template, relation, column, plan);
         }
-        this.keep(types);
+        this.inner_types = types.inner as usize;
         if this.metadata.contains(&MetadataColumn::Unsent) {
             // Each row lists their names.
             let names = this
@@ -237,15 +239,10 @@ impl Layout {
             missing: Vec::new(),
             row_bytes: METADATA_BYTES,
             expanding: Vec::new(),
-            unresolved: BTreeSet::new(),
+            unresolved: UnresolvedColumns::default(),
             inner_types: 0,
             schema_bytes: 0,
         }
-    }
-
-    fn keep(&mut self, types: Types<'_>) {
-        self.inner_types = types.inner as usize;
-        self.unresolved = types.missing;
     }
 
     fn push_form(

@@ -7,6 +7,7 @@
 mod arrow_type;
 mod batch;
 mod builder;
+mod checks;
 mod column;
 mod decoder;
 mod envelope;
@@ -28,6 +29,7 @@ mod survey;
 mod table;
 mod table_name;
 mod tables;
+mod unresolved;
 mod versions;
 
 pub use arrow_type::{ARROW_TYPE_NAMES, ArrowTypeName, MAX_TYPE_DEPTH, parse_arrow_type};
@@ -35,8 +37,8 @@ pub use batch::Batch;
 pub use builder::DecoderBuilder;
 pub use decoder::{Decoder, OpenTransaction};
 pub use error::{
-    Conversion, DecoderOption, Error, ErrorKind, OptionsError, Reason, Remedy, RemedyValue,
-    SchemaError, TypeLimit,
+    Conversion, DecoderOption, Error, ErrorKind, MissingTable, OptionsError, Reason, Remedy,
+    RemedyValue, SchemaError, TypeLimit,
 };
 pub use metadata::MetadataColumn;
 pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable};
@@ -45,4 +47,5 @@ pub use reader::Reader;
 pub use schema_union::SchemaUnion;
 pub use survey::{Commit, Survey, SurveyedColumn, SurveyedVersion};
 pub use table_name::{SideTable, TableName};
+pub use unresolved::UnresolvedType;
 pub use walrow_types::{SessionSettings, SettingError, Unrepresentable};

@@ -234,11 +234,16 @@ impl Metadata {
     }
 
     /// Repeats a value of each transaction for all its rows.
-    fn expand<T: Copy>(&self, value: impl Fn(&Commit) -> T) -> Vec<T> {
-        let mut values = Vec::with_capacity(self.change_types.len());
-        let ends = self.runs.iter().skip(1).map(|(start, _)| *start);
-        for ((_, commit), end) in self.runs.iter().zip(ends.chain([self.change_types.len()])) {
-            values.resize(end, value(commit));
+    fn expand<T: Copy + Default>(&self, value: impl Fn(&Commit) -> T) -> Vec<T> {
+        let mut values = vec![T::default(); self.change_types.len()];
+        // From the end, where each run takes all rows that are left.
+        let mut rest = values.as_mut_slice();
+        for (start, commit) in self.runs.iter().rev() {
+            let Some((before, run)) = std::mem::take(&mut rest).split_at_mut_checked(*start) else {
+                break;
+            };
+            run.fill(value(commit));
+            rest = before;
         }
         values
     }
@@ -262,11 +267,11 @@ impl Metadata {
                 i32::try_from(start).unwrap_or(0),
                 i32::try_from(size).unwrap_or(0),
             );
-            offsets.extend(
-                (1..)
-                    .map(|row: i32| first.wrapping_add(row.wrapping_mul(step)))
-                    .take(run.len()),
-            );
+            let mut end = first;
+            offsets.extend(run.iter().map(|_| {
+                end = end.wrapping_add(step);
+                end
+            }));
         }
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         StringArray::try_new(offsets, Buffer::from_vec(bytes), None)
@@ -327,8 +332,9 @@ impl Finishing<'_> {
 
     #[expect(clippy::unnecessary_wraps, reason = "as the other columns")]
     fn key_only(&self) -> Result<ArrayRef, ArrowError> {
-        let key_only = self.metadata.change_types.iter().map(|kind| kind.key_only);
-        let values = key_only.collect::<BooleanBuffer>();
+        let kinds = &self.metadata.change_types;
+        let key_only = |row| kinds.get(row).is_some_and(|kind: &Kind| kind.key_only);
+        let values = BooleanBuffer::collect_bool(kinds.len(), key_only);
         Ok(Arc::new(BooleanArray::new(values, None)))
     }
 

@@ -46,6 +46,59 @@ pub enum OnMissingTable {
     Ignore,
 }
 
+/// The tables that the options choose.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum ChosenTables {
+    #[default]
+    All,
+    /// One table. All its batches have one schema.
+    One(TableName),
+    /// Several tables, or one whose batches have the schemas of its versions.
+    Several(Vec<TableName>),
+    /// Both were chosen, which is an error.
+    OneAndSeveral,
+}
+
+impl ChosenTables {
+    /// Adds the choice of one table.
+    pub(crate) fn with_one(self, table: TableName) -> Self {
+        match self {
+            Self::All | Self::One(_) => Self::One(table),
+            Self::Several(_) | Self::OneAndSeveral => Self::OneAndSeveral,
+        }
+    }
+
+    /// Adds the choice of several tables.
+    pub(crate) fn with_several(self, tables: Vec<TableName>) -> Self {
+        match self {
+            Self::All | Self::Several(_) => Self::Several(tables),
+            Self::One(_) | Self::OneAndSeveral => Self::OneAndSeveral,
+        }
+    }
+
+    /// The table, if it is the only one with one schema.
+    pub(crate) const fn one(&self) -> Option<&TableName> {
+        match self {
+            Self::One(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The chosen tables. Empty if there was no choice.
+    pub(crate) fn names(&self) -> &[TableName] {
+        match self {
+            Self::One(table) => std::slice::from_ref(table),
+            Self::Several(tables) => tables,
+            Self::All | Self::OneAndSeveral => &[],
+        }
+    }
+
+    /// The side table that is chosen as the one table.
+    pub(crate) fn side_table(&self) -> Option<SideTable> {
+        self.one().and_then(TableName::side_table)
+    }
+}
+
 /// The options of a decoder; [`DecoderBuilder`](crate::DecoderBuilder) sets them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -62,7 +115,7 @@ pub(crate) struct Options {
     pub(crate) batch_rows: usize,
     pub(crate) batch_bytes: usize,
     pub(crate) batch_memory: usize,
-    pub(crate) table: Option<TableName>,
+    pub(crate) tables: ChosenTables,
     pub(crate) schema: Option<SchemaRef>,
     /// Keys of the wanted columns. `None` for all columns.
     pub(crate) columns: Option<Vec<String>>,
@@ -95,7 +148,7 @@ impl Default for Options {
             batch_rows: 16_384,
             batch_bytes: 32 << 20,
             batch_memory: 128 << 20,
-            table: None,
+            tables: ChosenTables::All,
             schema: None,
             columns: None,
             side_tables: Vec::new(),

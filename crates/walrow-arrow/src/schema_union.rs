@@ -3,10 +3,10 @@
 use crate::builder::DecoderBuilder;
 use crate::decoder;
 use crate::envelope;
-use crate::error::{DecoderOption, Error, ErrorKind, Remedy, SchemaError};
+use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy, SchemaError};
 use crate::keys::Keys;
 use crate::layout::{Layout, Source, Template};
-use crate::options::{OnUnfinished, Options};
+use crate::options::{ChosenTables, OnUnfinished, Options};
 use crate::table_name::TableName;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
@@ -92,6 +92,10 @@ impl DecoderBuilder {
     /// The errors of [`DecoderBuilder::build`].
     pub fn build_schema_union(self) -> Result<SchemaUnion, Error> {
         let (options, template) = self.into_parts()?;
+        if matches!(options.tables, ChosenTables::Several(_)) {
+            let error = OptionsError::SchemaOfSeveral;
+            return Err(Error::new(ErrorKind::Options(error)));
+        }
         Ok(SchemaUnion {
             keys: Keys::new(&options, template.resolver()),
             stream: Stream::new(&options, "", options.framing),
@@ -189,7 +193,7 @@ impl SchemaUnion {
     /// [`ErrorKind::Schema`] if there was no such table, if no type holds the values of all versions
     /// of a column, or if the key of an option names neither a column nor a type.
     pub fn schema(&self) -> Result<SchemaRef, Error> {
-        let name = self.options.table.as_ref();
+        let name = self.options.tables.one();
         if let Some(side) = name.and_then(TableName::side_table) {
             return Ok(side.schema(self.options.profile));
         }
@@ -202,7 +206,7 @@ impl SchemaUnion {
                     let table = name.to_string();
                     Error::new(ErrorKind::Schema(SchemaError::NotInCatalog { table }))
                 }
-                Some(name) => self.keys.missing(name),
+                Some(name) => self.keys.missing(&[name]),
                 None => Error::internal("no table was chosen"),
             });
         };
@@ -228,7 +232,7 @@ impl SchemaUnion {
     fn add(&mut self, relation: &Arc<Relation>, origin: String) -> Result<(), Error> {
         self.keys.see(relation);
         let (namespace, table) = (&relation.namespace, &relation.name);
-        let name = self.options.table.as_ref();
+        let name = self.options.tables.one();
         if !name.is_some_and(|name| name.matches(relation.oid, namespace, table))
             || self.options.envelope
         {

@@ -7,37 +7,65 @@ use arrow_schema::{FieldRef, SchemaRef};
 use std::sync::Arc;
 use walrow_stream::Relation;
 
-/// The selected table, or all tables.
+/// The selected tables, or all tables.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    name: Option<TableName>,
-    /// The schema that the options declare.
-    declared: Option<SchemaRef>,
-    /// The table, once it has appeared.
-    found: Option<Found>,
+    /// Empty for all tables.
+    tables: Vec<Selected>,
+    has_one_schema: bool,
+    /// The one schema: the declared one, or that of the first version.
+    schema: Option<SchemaRef>,
 }
 
-/// The selected table, and the schema of all its batches.
+/// A selected table.
 #[derive(Debug)]
-struct Found {
-    namespace: Box<str>,
-    name: Box<str>,
-    schema: SchemaRef,
+struct Selected {
+    name: TableName,
+    /// Schema and name of the table, once it has appeared.
+    found: Option<(Box<str>, Box<str>)>,
+}
+
+impl Selected {
+    fn has(&self, relation: &Relation) -> bool {
+        let (namespace, name) = (&relation.namespace, &relation.name);
+        self.name.matches(relation.oid, namespace, name)
+    }
+
+    /// Binds the table to the relation, or checks that the relation is the same table.
+    fn find(&mut self, relation: &Relation) -> Result<(), Error> {
+        let (namespace, name) = (&relation.namespace, &relation.name);
+        match &self.found {
+            Some((one_namespace, one)) if (one_namespace, one) != (namespace, name) => {
+                if matches!(self.name, TableName::Oid(_)) {
+                    // It was renamed.
+                    return Ok(());
+                }
+                let error = SchemaError::ambiguous((one_namespace, one), (namespace, name));
+                Err(Error::new(ErrorKind::Schema(error)))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.found = Some((namespace.clone(), name.clone()));
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Selection {
     pub(crate) fn new(options: &Options) -> Self {
+        let names = options.tables.names().iter().cloned();
+        let tables = names.map(|name| Selected { name, found: None });
         Self {
-            name: options.table.clone(),
-            declared: options.schema.clone(),
-            found: None,
+            tables: tables.collect(),
+            has_one_schema: options.tables.one().is_some(),
+            schema: options.schema.clone(),
         }
     }
 
     /// Whether the relation's table is selected.
     pub(crate) fn has(&self, relation: &Relation) -> bool {
-        let name = self.name.as_ref();
-        name.is_none_or(|name| name.matches(relation.oid, &relation.namespace, &relation.name))
+        self.tables.is_empty() || self.tables.iter().any(|table| table.has(relation))
     }
 
     /// Like [`Selection::has`].
@@ -45,18 +73,18 @@ impl Selection {
     /// # Errors
     /// The name is also the name of a side table.
     pub(crate) fn chooses(&self, relation: &Relation) -> Result<bool, Error> {
-        let is_chosen = self.has(relation);
-        if is_chosen && self.name.as_ref().and_then(TableName::side_table).is_some() {
+        let mut chosen = self.tables.iter().filter(|table| table.has(relation));
+        if chosen.any(|table| table.name.side_table().is_some()) {
             let table = relation.to_string();
             return Err(Error::new(ErrorKind::Schema(SchemaError::SideTableName {
                 table,
             })));
         }
-        Ok(is_chosen)
+        Ok(self.has(relation))
     }
 
-    /// Binds the selected table to the relation, or checks that the relation is the same table.
-    /// Returns the schema of earlier batches, if it is known.
+    /// Binds the names that match the relation to it, or checks that it is the same table. Returns
+    /// the one schema of all batches, if there is one and it is known.
     ///
     /// # Errors
     /// Another table has the same name in another schema.
@@ -65,40 +93,29 @@ impl Selection {
         relation: &Relation,
         schema: &SchemaRef,
     ) -> Result<Option<SchemaRef>, Error> {
-        if self.name.is_none() {
+        for table in &mut self.tables {
+            if table.has(relation) {
+                table.find(relation)?;
+            }
+        }
+        if !self.has_one_schema {
             return Ok(None);
         }
-        let Some(found) = &self.found else {
-            self.found = Some(Found {
-                namespace: relation.namespace.clone(),
-                name: relation.name.clone(),
-                schema: Arc::clone(schema),
-            });
-            return Ok(None);
-        };
-        let (one, other) = (
-            (&*found.namespace, &*found.name),
-            (&*relation.namespace, &*relation.name),
-        );
-        let by_oid = matches!(self.name, Some(TableName::Oid(_)));
-        if one != other && !by_oid {
-            return Err(Error::new(ErrorKind::Schema(SchemaError::ambiguous(
-                one, other,
-            ))));
-        }
-        Ok(Some(Arc::clone(&found.schema)))
+        let known = self.schema.clone();
+        self.schema.get_or_insert_with(|| Arc::clone(schema));
+        Ok(known)
     }
 
     /// The one schema of all batches, once it is known.
     pub(crate) fn schema(&self) -> Option<SchemaRef> {
-        let found = || Some(Arc::clone(&self.found.as_ref()?.schema));
-        self.declared.clone().or_else(found)
+        self.schema.clone()
     }
 
-    /// The selected table, if it has not appeared.
-    pub(crate) fn missing(&self) -> Option<&TableName> {
-        let name = self.name.as_ref()?;
-        (name.side_table().is_none() && self.found.is_none()).then_some(name)
+    /// The selected tables that have not appeared.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &TableName> {
+        let missing = self.tables.iter().filter(|table| table.found.is_none());
+        let names = missing.map(|table| &table.name);
+        names.filter(|name| name.side_table().is_none())
     }
 }
 

@@ -267,7 +267,7 @@ impl SurveyedColumn {
     }
 }
 
-/// What counts of a row change.
+/// The properties of a row change that are counted.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     kind: Kind,

@@ -10,7 +10,7 @@ pub enum TableName {
     Qualified(String, String),
     /// `schema.name`, or a name that is unique without its schema.
     Text(String),
-    /// The OID, whatever the table's name is. It chooses between tables of one name.
+    /// The OID, for a table of any name. It chooses between tables of one name.
     Oid(Oid),
 }
 

@@ -12,13 +12,13 @@ use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
 use crate::table::{NewRow, Refused};
-use crate::table_name::TableName;
+use crate::unresolved::UnresolvedTypes;
 use crate::versions::{Slot, Versions};
 use arrow_schema::SchemaRef;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use walrow_stream::{Change, Message, Relation, RowChange, Transaction, Truncate, Unread};
-use walrow_wire::{Lsn, Oid};
+use walrow_wire::Lsn;
 
 /// All tables' batches under construction.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Tables {
     beside: usize,
     /// The current TRUNCATE, while it has tables left.
     truncating: Option<Truncating>,
-    pub(crate) unresolved: BTreeSet<Oid>,
+    pub(crate) unresolved: UnresolvedTypes,
     pub(crate) server_error: Option<String>,
 }
 
@@ -99,12 +99,12 @@ impl Tables {
             sides: Sides::new(options),
             beside: 0,
             truncating: None,
-            unresolved: BTreeSet::new(),
+            unresolved: UnresolvedTypes::default(),
             server_error: None,
         }
     }
 
-    /// Ends the stream, which described these relations: checks that it has the selected table,
+    /// Ends the stream, which described these relations: checks that it has the selected tables,
     /// and that the keys of options match something.
     pub(crate) fn check_names<'a>(
         &mut self,
@@ -115,13 +115,15 @@ impl Tables {
         for relation in relations {
             self.keys.see(relation);
         }
-        match self.missing() {
-            Some(_) if self.may_lack_table => Ok(()),
-            Some(name) => Err(self.keys.missing(name)),
-            // The part may have no changes of a table that a key names.
-            None if self.is_part => Ok(()),
-            None => self.keys.check(),
+        let missing: Vec<_> = self.selection.missing().collect();
+        if !missing.is_empty() && !self.may_lack_table {
+            return Err(self.keys.missing(&missing));
         }
+        // A part of the stream may have no changes of a table that a key names.
+        if !missing.is_empty() || self.is_part {
+            return Ok(());
+        }
+        self.keys.check()
     }
 
     /// Takes the next finished batch, or the error of a due batch that cannot be finished.
@@ -588,12 +590,11 @@ impl Tables {
             let schema = Arc::clone(envelope.schema());
             let (forms, unresolved) = envelope.forms(relation)?;
             self.selection.select(relation, &schema)?;
-            self.unresolved.extend(unresolved);
+            self.unresolved.add(&relation.to_string(), unresolved);
             self.versions.envelop(relation.version, forms);
         } else {
             let layout = self.layout(relation)?;
             self.retire(relation)?;
-            self.unresolved.extend(&layout.unresolved);
             self.versions.lay_out(relation, layout);
         }
         Ok(())
@@ -610,6 +611,8 @@ impl Tables {
             // All batches share one schema, even if the replica identity or a length changed.
             layout.share_schema(&schema);
         }
+        let unresolved = std::mem::take(&mut layout.unresolved);
+        self.unresolved.add(&layout.table, unresolved);
         Ok(layout)
     }
 
@@ -622,20 +625,14 @@ impl Tables {
             .or_else(|| self.selection.schema())
     }
 
-    /// The selected table, if it has not appeared.
-    fn missing(&self) -> Option<&TableName> {
-        self.selection.missing()
-    }
-
-    /// Finds the selected table, if it has no rows, among the relations that the stream described.
+    /// Finds the selected tables that have no rows among the relations that the stream described.
     fn describe(&mut self, relations: &[&Arc<Relation>]) -> Result<(), Error> {
-        let Some(name) = self.missing().cloned() else {
-            return Ok(());
+        let missing: Vec<_> = self.selection.missing().collect();
+        let is_missing = |it: &&&Arc<Relation>| {
+            let mut missing = missing.iter();
+            missing.any(|name| name.matches(it.oid, &it.namespace, &it.name))
         };
-        let named = relations
-            .iter()
-            .filter(|it| name.matches(it.oid, &it.namespace, &it.name));
-        let mut named: Vec<_> = named.collect();
+        let mut named: Vec<_> = relations.iter().filter(is_missing).collect();
         named.sort_unstable_by_key(|relation| relation.version);
         for relation in named {
             self.open(relation)?;

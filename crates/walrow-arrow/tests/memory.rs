@@ -20,10 +20,10 @@ static ALLOCATOR: Counting = Counting;
 const INT4: u32 = 23;
 const TEXT: u32 = 25;
 const MIB: usize = 1 << 20;
-/// As many as a table can have.
+/// The most columns of a table.
 const COLUMNS: usize = 1600;
 
-/// Takes everything and says how many rows there were.
+/// Takes all batches and returns the number of rows.
 fn feed(decoder: &mut Decoder, bytes: &[u8]) -> usize {
     let mut rows = 0;
     let mut rest = bytes;
@@ -50,7 +50,7 @@ fn measured(read: impl FnOnce() -> usize) -> (usize, usize) {
     (rows, bytes.unwrap() / MIB)
 }
 
-/// One row each, now and then, for tables of a hundred columns.
+/// Tables of a hundred columns that alternate, with few rows each.
 fn rows_of_many_tables(tables: u32, columns: usize) -> usize {
     let names: Vec<String> = (0..columns).map(|n| format!("column_number_{n}")).collect();
     let columns: Vec<_> = names
@@ -77,7 +77,7 @@ fn rows_of_many_tables(tables: u32, columns: usize) -> usize {
     rows + take(&mut decoder)
 }
 
-/// Rows of NULLs in columns of which the stream says little more than that there are so many.
+/// Rows of NULLs in the most columns, with short definitions.
 fn rows_of_wide_tables(tables: u32) -> usize {
     let columns = vec![("", INT4, -1, false); COLUMNS];
     let row = vec![null(); columns.len()];
@@ -95,7 +95,7 @@ fn rows_of_wide_tables(tables: u32) -> usize {
     rows + take(&mut decoder)
 }
 
-/// Columns of a type with a name as long as there can be, which each field repeats.
+/// Columns of a type with the longest name, which each field repeats.
 fn rows_of_long_type_names(tables: u32) -> usize {
     let long = "n".repeat(256);
     let columns = vec![("c", 70_000, -1, false); COLUMNS];
@@ -117,7 +117,7 @@ fn rows_of_long_type_names(tables: u32) -> usize {
     rows + take(&mut decoder)
 }
 
-/// Binary numerics of ten bytes, each of which is a text of 131,072 digits.
+/// Binary numerics of ten bytes, whose text has 131,072 digits.
 fn rows_of_long_numbers() -> usize {
     const NUMERIC: u32 = 1700;
     let names: Vec<String> = (0..COLUMNS).map(|place| format!("c{place}")).collect();
@@ -138,7 +138,7 @@ fn rows_of_long_numbers() -> usize {
     rows + take(&mut decoder)
 }
 
-/// Rows of NULLs in a column of a type that the catalog says has as many attributes as there can be.
+/// Rows of NULLs in a column of a composite type with the most attributes.
 fn rows_of_deep_tables(tables: u32) -> usize {
     let attribute = |place| Attribute {
         name: format!("a{place}"),
@@ -177,7 +177,7 @@ fn rows_of_deep_tables(tables: u32) -> usize {
     rows + take(&mut decoder)
 }
 
-/// Rows of arrays of NULLs, each of which takes 64,000 bytes as the vector that it could have been.
+/// Rows of arrays of NULLs. Each NULL takes the 64,000 bytes of a vector.
 fn rows_of_missing_vectors(rows: usize) -> usize {
     let mut stream = Stream::new()
         .session()
@@ -200,9 +200,9 @@ fn rows_of_missing_vectors(rows: usize) -> usize {
     read + take(&mut decoder)
 }
 
-/// Up to 128 MiB of rows, what the stream says of the tables, and little else.
+/// The limit is 128 MiB of rows, the definitions of the tables, and little more.
 #[test]
-fn it_does_not_grow_with_tables_and_columns() {
+fn memory_does_not_grow_with_tables_and_columns() {
     let (rows, took) = measured(|| rows_of_many_tables(5_000, 100));
     assert_eq!(rows, 10_000);
     assert!(took < 160, "{took} MiB for many tables");

@@ -96,8 +96,8 @@ impl Blocks {
         };
         if *owner != std::process::id() {
             return Err(io::Error::other(
-                "the file belongs to the process that this one was forked from; decode in the \
-                 process that made the decoder",
+                "the file belongs to the parent process; decode in the process that made the \
+                 decoder",
             ));
         }
         let place = block.saturating_mul(BLOCK).saturating_add(offset);

@@ -146,11 +146,6 @@ impl Writer {
         self.durable
     }
 
-    /// Bytes of the stream that are not published yet.
-    pub const fn unpublished(&self) -> u64 {
-        self.size
-    }
-
     /// Appends all events of an assembler, and takes all input. A segment that is full is published.
     ///
     /// # Errors

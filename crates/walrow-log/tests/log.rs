@@ -2,6 +2,7 @@
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "a panic is how a test fails"
 )]
@@ -10,10 +11,12 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
-use walrow_log::{Error, Foot, ReadAt, SegmentName, Store, WriteAt, Writer, WriterOptions};
+use walrow_log::{
+    Directory, Error, ErrorKind, Foot, ReadAt, SegmentName, Store, WriteAt, Writer, WriterOptions,
+};
 use walrow_stream::{Assembler, Event, Relation};
 use walrow_testkit::strategy::arbitrary;
-use walrow_testkit::{History, captures, in_chunks};
+use walrow_testkit::{History, Stream, captures, in_chunks};
 use walrow_wire::Lsn;
 
 /// Objects in memory, which crash at an operation and then lose what was not synced.
@@ -306,6 +309,85 @@ fn captures_are_read_as_they_were_written() {
         seen += 1;
     }
     assert!(seen > 150, "{seen} captures");
+}
+
+#[test]
+fn a_position_without_transactions_is_durable_and_no_segment() {
+    let store = Memory::default();
+    let open = || Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+    let mut writer = open();
+    writer.advance(Lsn(0x2000));
+    assert_eq!(writer.position(), Lsn::INVALID);
+    assert_eq!(writer.sync(), Ok(Lsn(0x2000)));
+    assert_eq!(writer.publish(), Ok(None));
+    drop(writer);
+    let mut writer = open();
+    assert_eq!(
+        (writer.position(), store.segments().len()),
+        (Lsn(0x2000), 0)
+    );
+    // The next segment begins where the last one ended, not at the position.
+    let history = Stream::new().session().begin(0x3000, 700).commit().bytes();
+    let mut assembler = Assembler::default().with_start(writer.position());
+    writer.append(&mut assembler, &mut &*history).unwrap();
+    let foot = writer.publish().unwrap().unwrap();
+    assert_eq!((foot.start, foot.transactions), (Lsn::INVALID, 1));
+    assert_eq!(writer.position(), foot.end);
+}
+
+#[test]
+fn another_writer_or_source_or_file_is_an_error() {
+    let path = std::env::temp_dir().join(format!("walrow-log-{}", std::process::id()));
+    let store = Arc::new(Directory::create(&path).unwrap());
+    let mut options = WriterOptions::default();
+    options.source.system_identifier = Some("7".to_owned());
+    let kind = |options: &WriterOptions| {
+        let opened = Writer::open(Arc::clone(&store) as Arc<dyn Store>, options.clone());
+        opened.map(|_| ()).map_err(|error| error.kind)
+    };
+    let stream = Stream::new().session().begin(0x3000, 700).commit().bytes();
+    {
+        let mut writer =
+            Writer::open(Arc::clone(&store) as Arc<dyn Store>, options.clone()).unwrap();
+        assert_eq!(kind(&options), Err(ErrorKind::Locked));
+        writer
+            .append(&mut Assembler::default(), &mut &*stream)
+            .unwrap();
+        writer.publish().unwrap();
+    }
+    assert_eq!(kind(&options), Ok(()));
+    options.source.system_identifier = Some("8".to_owned());
+    assert!(matches!(kind(&options), Err(ErrorKind::OtherSource { .. })));
+    options.source.system_identifier = None;
+    std::fs::write(path.join("notes.txt"), "mine").unwrap();
+    assert_eq!(kind(&options), Err(ErrorKind::NotALog));
+    std::fs::remove_dir_all(&path).unwrap();
+}
+
+#[test]
+fn every_changed_byte_of_a_foot_is_an_error() {
+    let store = Memory::default();
+    let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+    let stream = Stream::new().session().begin(0x3000, 700).commit().bytes();
+    writer
+        .append(&mut Assembler::default(), &mut &*stream)
+        .unwrap();
+    let foot = writer.publish().unwrap().unwrap();
+    let [(name, bytes)] = &store.segments()[..] else {
+        panic!("one segment")
+    };
+    assert_eq!(Foot::read(&store, *name), Ok(foot.clone()));
+    let begin = usize::try_from(foot.bytes).unwrap() + 8;
+    for place in begin..bytes.len() {
+        for bit in [1, 0x80] {
+            let mut state = store.0.lock().unwrap();
+            state.objects.get_mut(&name.to_string()).unwrap().bytes[place] ^= bit;
+            drop(state);
+            assert!(Foot::read(&store, *name).is_err(), "byte {place}");
+            let mut state = store.0.lock().unwrap();
+            state.objects.get_mut(&name.to_string()).unwrap().bytes[place] ^= bit;
+        }
+    }
 }
 
 proptest! {

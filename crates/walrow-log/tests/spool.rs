@@ -18,7 +18,7 @@ fn items(assembler: &mut Assembler, pieces: &[&[u8]]) -> Result<Vec<String>, Err
 }
 
 #[test]
-fn captures_read_the_same_from_files_that_nobody_sees() {
+fn captures_read_the_same_from_unnamed_files() {
     let directory = tempfile::tempdir().unwrap();
     for capture in captures().iter().filter(|capture| !capture.is_physical()) {
         let pieces: Vec<&[u8]> = in_chunks(&capture.bytes, &[500]).collect();
@@ -65,7 +65,7 @@ fn frames_larger_than_a_block_are_read_whole() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_an_error_once_it_is_needed() {
+fn a_missing_directory_is_an_error_when_it_is_needed() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
     let mut file = FileSpool::new(&missing).create().unwrap();
@@ -127,7 +127,7 @@ fn blocks_are_used_again_and_hold_what_was_written() {
 }
 
 #[test]
-fn a_file_of_which_nothing_was_written_outlives_the_others() {
+fn an_empty_file_outlives_the_others() {
     let spool = FileSpool::default();
     let mut empty = spool.create().unwrap();
     let mut other = spool.create().unwrap();

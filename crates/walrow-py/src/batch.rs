@@ -1,11 +1,10 @@
 //! Rows of one table.
 
 use crate::dataframes;
-use crate::engine;
 use crate::export;
 use crate::schema::Schema;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::{IntoPyDict, PyCapsule, PyDict};
 use walrow::stream::Printable;
 
 /// Change rows of one version of one table: its own columns, then metadata columns.
@@ -93,19 +92,15 @@ impl Batch {
     /// Number of values that `unrepresentable="null"` made null, by column.
     #[getter]
     fn nulled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, self.0.nulled().iter().map(|(name, n)| (name, n)))
+        let nulled = self.0.nulled().iter();
+        nulled.map(|(name, n)| (name, n)).into_py_dict(py)
     }
 
     /// Number of arrays that lost a first subscript other than 1, by column.
     #[getter]
     fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(
-            py,
-            self.0
-                .dropped_lower_bounds()
-                .iter()
-                .map(|(name, n)| (name, n)),
-        )
+        let dropped = self.0.dropped_lower_bounds().iter();
+        dropped.map(|(name, n)| (name, n)).into_py_dict(py)
     }
 
     fn __len__(&self) -> usize {

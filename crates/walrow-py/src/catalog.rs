@@ -58,8 +58,15 @@ impl Catalog {
         let Some(json) = json else {
             return Ok(Self(Arc::default()));
         };
-        let catalog = walrow::Catalog::from_json(json)
-            .map_err(|error| errors::option_error(py, error.to_string()))?;
+        let catalog = walrow::Catalog::from_json(json).map_err(|error| {
+            let is_json = json.trim_start().starts_with(['{', '[']) || json.trim().is_empty();
+            let hint = if is_json {
+                ""
+            } else {
+                "; for the path of a file, use walrow.Catalog.from_file"
+            };
+            errors::option_error(py, format!("{error}{hint}"))
+        })?;
         Ok(Self(Arc::new(catalog)))
     }
 

@@ -87,14 +87,14 @@ impl Decoder {
     /// Ends the stream: like `flush`, then checks that the stream is complete.
     ///
     /// It must end between transactions, without an error of the server, and the chosen
-    /// table must have appeared. For a connection that goes on, use `flush`. Transactions
+    /// tables must have appeared. For a connection that goes on, use `flush`. Transactions
     /// of `open_transactions` may end in the next session.
     ///
     /// Raises:
     ///     UnfinishedError: While iterating, if the stream ends inside a frame or a
     ///         transaction.
     ///     ReplicationError: While iterating, if the server ended the stream with an error.
-    ///     SchemaError: While iterating, if the chosen table never appeared.
+    ///     SchemaError: While iterating, if a chosen table never appeared.
     ///     RuntimeError: Another thread uses the decoder.
     fn finish(slf: Bound<'_, Self>) -> PyResult<BatchIterator> {
         lock(&slf.get().0)?.finish();
@@ -142,7 +142,7 @@ impl Decoder {
         let mut engine = lock(&self.0)?;
         let engine = &mut *engine;
         if !engine.is_idle() {
-            let text = "what was fed is not worked off: take all batches before saving";
+            let text = "some chunks are not decoded yet: take all batches before saving";
             return Err(PyRuntimeError::new_err(text));
         }
         let mut state = Interruptible::new(Vec::new());
@@ -221,28 +221,32 @@ impl Decoder {
         Ok(lock(&self.0)?.decoder.server_error().map(str::to_owned))
     }
 
-    /// OIDs of unknown types, neither built in nor in the catalog; values are text.
+    /// The unknown types, neither built in nor in the catalog, and their columns.
     ///
     /// These are the types of columns, and the types inside an array, a composite type,
-    /// a domain or a range in the catalog.
+    /// a domain or a range in the catalog. Their values are text. The list is sorted, and
+    /// has at most 10,000 types.
     #[getter]
-    fn unresolved_types(&self) -> PyResult<Vec<u32>> {
-        Ok(lock(&self.0)?.decoder.unresolved_types().collect())
+    fn unresolved_types<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        engine::unresolved_types(py, &lock(&self.0)?.decoder)
     }
 
     /// As in `Batch`, by `schema.table.column`, over all returned batches.
+    ///
+    /// If the batches have several tables of one name, such as one that was dropped and
+    /// created again, their keys have the OID: `public.orders (OID 16400).total`.
     #[getter]
     fn nulled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, &lock(&self.0)?.counts.nulled)
+        lock(&self.0)?.counts.nulled(py)
     }
 
-    /// As in `Batch`, by `schema.table.column`, over all returned batches.
+    /// As in `Batch`, by column over all returned batches, with the keys of `nulled`.
     #[getter]
     fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, &lock(&self.0)?.counts.dropped_lower_bounds)
+        lock(&self.0)?.counts.dropped_lower_bounds(py)
     }
 
-    /// The Arrow schema of the chosen table. None until the table has appeared.
+    /// The Arrow schema of all batches, once it is known. None for several tables.
     #[getter]
     fn schema(&self) -> PyResult<Option<Schema>> {
         Ok(lock(&self.0)?.decoder.schema().map(Schema))

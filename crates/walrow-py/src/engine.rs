@@ -3,6 +3,7 @@
 //! Steps run in order, and only when a caller takes batches. So nothing is lost if an iterator over
 //! batches is dropped early.
 
+use crate::column_counts::ColumnCounts;
 use crate::errors;
 use crate::options::{self, Options, read_lsn};
 use crate::signals::{self, SLICE, set_interrupt};
@@ -11,7 +12,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyString, PyTuple};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use walrow::{Batch, Decoder, DecoderBuilder, Framing, Lsn};
@@ -30,7 +31,7 @@ pub(crate) struct Engine {
     exhausted: bool,
     /// Makes the decoder again when the source knows its framing, after its first chunk.
     undecided: Option<DecoderBuilder>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ColumnCounts,
     pub(crate) returned: Returned,
     /// What the source knew of its size when it was closed.
     size: Size,
@@ -61,13 +62,6 @@ impl Size {
             total: attribute("bytes_total"),
         }
     }
-}
-
-/// Counts by `schema.table.column`, over all returned batches.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) nulled: BTreeMap<String, u64>,
-    pub(crate) dropped_lower_bounds: BTreeMap<String, u64>,
 }
 
 /// One step of the queue.
@@ -152,7 +146,10 @@ const SHUTDOWN: &str = "the interpreter is shutting down";
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Walrow(error) => error.fmt(f),
+            // With the names that options have in Python.
+            Self::Walrow(error) => {
+                Python::try_attach(|_| errors::raise(error).fmt(f)).unwrap_or_else(|| error.fmt(f))
+            }
             Self::Python(error) => Python::try_attach(|py| {
                 let error = PyErr::from_value(error.bind(py).clone().into_any());
                 error.fmt(f)
@@ -178,7 +175,7 @@ impl Engine {
             place: None,
             exhausted: false,
             undecided: None,
-            counts: Counts::default(),
+            counts: ColumnCounts::default(),
             returned: Returned::default(),
             size: Size::default(),
         }
@@ -506,27 +503,12 @@ impl Returned {
     }
 }
 
-impl Counts {
-    fn add(&mut self, batch: &Batch) {
-        for (counts, more) in [
-            (&mut self.nulled, batch.nulled()),
-            (&mut self.dropped_lower_bounds, batch.dropped_lower_bounds()),
-        ] {
-            for (column, count) in more {
-                let name = format!("{}.{column}", batch.relation());
-                let total = counts.entry(name).or_default();
-                *total = total.saturating_add(*count);
-            }
-        }
-    }
-}
-
 /// Locks an object that one thread at a time may use. Fails instead of waiting for another thread.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     mutex.try_lock().map_err(|error| {
         PyRuntimeError::new_err(match error {
             TryLockError::WouldBlock => "already in use by another thread",
-            TryLockError::Poisoned(_) => "unusable since an internal error",
+            TryLockError::Poisoned(_) => "unusable after an internal error",
         })
     })
 }
@@ -545,16 +527,15 @@ pub(crate) fn open_transactions<'py>(
     open.collect()
 }
 
-/// The counts as a dictionary.
-pub(crate) fn dict<'py, 'a>(
+/// The unknown types, as a list of `walrow.UnresolvedType`.
+pub(crate) fn unresolved_types<'py>(
     py: Python<'py>,
-    counts: impl IntoIterator<Item = (&'a String, &'a u64)>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (name, count) in counts {
-        dict.set_item(name, count)?;
-    }
-    Ok(dict)
+    decoder: &Decoder,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let class = py.import("walrow.unresolved")?.getattr("UnresolvedType")?;
+    let types = decoder.unresolved_types();
+    let types = types.map(|it| class.call1((&it.table, &it.column, it.type_oid)));
+    types.collect()
 }
 
 fn block(chunk: &Bound<'_, PyAny>) -> PyResult<Step> {

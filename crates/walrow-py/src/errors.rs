@@ -4,6 +4,7 @@ use crate::lsn;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use walrow::stream::Location;
 use walrow::{DecoderOption, Error, ErrorKind, Lsn, Remedy, RemedyValue};
 
 /// The exception for an error.
@@ -26,6 +27,24 @@ pub(crate) fn schema_error(py: Python<'_>, text: &str, table: Option<&str>) -> P
         .set_item("table", table)
         .and_then(|()| exception(py, "SchemaError", text, &fields))
         .unwrap_or_else(|failed| failed)
+}
+
+/// The `UnfinishedError` of a stream whose last complete frame ends at this offset.
+#[cold]
+pub(crate) fn cut_frame(py: Python<'_>, offset: u64) -> PyErr {
+    build_cut_frame(py, offset).unwrap_or_else(|failed| failed)
+}
+
+fn build_cut_frame(py: Python<'_>, offset: u64) -> PyResult<PyErr> {
+    let ignore = py.import("walrow.errors")?.getattr("Remedy")?;
+    let ignore = ignore.call1(("unfinished", py.None(), "ignore"))?;
+    let fields = PyDict::new(py);
+    fields.set_item("remedies", (ignore,))?;
+    fields.set_item("advice", "; take only the complete frames with ")?;
+    fields.set_item("place", Location::new(offset, None).to_string())?;
+    fields.set_item("offset", offset)?;
+    let text = "the stream ends inside a frame";
+    exception(py, "UnfinishedError", text, &fields)
 }
 
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {

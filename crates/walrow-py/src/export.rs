@@ -64,7 +64,7 @@ fn import(object: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowSchema> {
     #[expect(unsafe_code, reason = "a foreign schema comes as a pointer")]
     let schema = unsafe { FFI_ArrowSchema::from_raw(pointer.cast().as_ptr()) };
     if is_deep(&schema) {
-        let text = format!("types lie in one another more than {MAX_TYPE_DEPTH} levels deep");
+        let text = format!("types are nested more than {MAX_TYPE_DEPTH} levels deep");
         return Err(errors::option_error(object.py(), &text));
     }
     Ok(schema)

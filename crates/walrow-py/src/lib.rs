@@ -14,6 +14,7 @@
 mod batch;
 mod catalog;
 mod collect;
+mod column_counts;
 mod count;
 mod dataframes;
 mod decoder;

@@ -29,13 +29,14 @@ struct State {
     buffer: Vec<u8>,
     at: usize,
     walk: Walk,
+    ignores_unfinished: bool,
 }
 
 #[pymethods]
 impl Frames {
     #[new]
-    #[pyo3(signature = (chunks, /, framing = None))]
-    fn new(chunks: &Bound<'_, PyAny>, framing: Option<&str>) -> PyResult<Self> {
+    #[pyo3(signature = (chunks, /, framing = None, unfinished = "error"))]
+    fn new(chunks: &Bound<'_, PyAny>, framing: Option<&str>, unfinished: &str) -> PyResult<Self> {
         let undecided = framing.is_none().then(|| chunks.clone().unbind());
         let framing = framing.map_or(Ok(Framing::Wire), |it| options::framing(chunks.py(), it))?;
         Ok(Self(Mutex::new(State {
@@ -45,6 +46,7 @@ impl Frames {
             buffer: Vec::new(),
             at: 0,
             walk: Walk::new(framing),
+            ignores_unfinished: options::ignored(chunks.py(), "unfinished", unfinished)?,
         })))
     }
 
@@ -94,12 +96,23 @@ impl State {
                 Ok(Some(frame)) => return Ok(Some(frame)),
                 Ok(None) => {
                     if !self.fetch(py)? {
-                        return Ok(None);
+                        return self.end(py).map(|()| None);
                     }
                 }
                 Err(error) => return Err(errors::raise(&error.into())),
             }
         }
+    }
+
+    /// Ends the stream. Later calls repeat the error.
+    ///
+    /// A transaction without its end, and an error of the server, are no errors here: the frames
+    /// show them, and none is missing.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        if self.walk.is_cut() && !self.ignores_unfinished {
+            return Err(errors::cut_frame(py, self.walk.offset()));
+        }
+        Ok(())
     }
 
     fn fetch(&mut self, py: Python<'_>) -> PyResult<bool> {

@@ -42,6 +42,7 @@ impl Default {
 /// types, and [`Options::set`] reads them.
 const OPTIONS: &[(&str, Default)] = &[
     ("table", Default::None),
+    ("tables", Default::None),
     ("schema", Default::None),
     ("columns", Default::None),
     ("framing", Default::None),
@@ -117,13 +118,14 @@ impl Options {
         let builder = std::mem::take(&mut self.builder);
         let none = value.is_none();
         self.builder = match name {
-            "table" | "schema" | "columns" | "framing" | "types" | "catalog" | "session"
-            | "metadata" | "start" | "end" | "spool_directory" | "message_limit"
+            "table" | "tables" | "schema" | "columns" | "framing" | "types" | "catalog"
+            | "session" | "metadata" | "start" | "end" | "spool_directory" | "message_limit"
                 if none =>
             {
                 builder
             }
-            "table" => builder.with_table(table(value)?),
+            "table" => builder.with_table(table(value, name)?),
+            "tables" => builder.with_tables(tables(value, name)?),
             "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
             "columns" => builder.with_columns(columns(value)?),
             "framing" => {
@@ -163,16 +165,15 @@ impl Options {
             "start" => builder.with_start(read_lsn(value, name)?),
             "end" => builder.with_end(end(value)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
-            "unfinished" => builder.with_unfinished(if ignored(value, name)? {
-                OnUnfinished::Ignore
-            } else {
-                OnUnfinished::Error
-            }),
-            "missing_table" => builder.with_missing_table(if ignored(value, name)? {
-                OnMissingTable::Ignore
-            } else {
-                OnMissingTable::Error
-            }),
+            "unfinished" | "missing_table" => {
+                let ignored = ignored(value.py(), name, &word(value, name)?)?;
+                match (name, ignored) {
+                    ("unfinished", true) => builder.with_unfinished(OnUnfinished::Ignore),
+                    ("unfinished", false) => builder.with_unfinished(OnUnfinished::Error),
+                    (_, true) => builder.with_missing_table(OnMissingTable::Ignore),
+                    (_, false) => builder.with_missing_table(OnMissingTable::Error),
+                }
+            }
             "spool_memory" => {
                 builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
                     errors::option_error(value.py(), "spool_memory must not be negative")
@@ -230,20 +231,35 @@ pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
     })
 }
 
-pub(crate) fn table(value: &Bound<'_, PyAny>) -> PyResult<TableName> {
+fn table(value: &Bound<'_, PyAny>, option: &str) -> PyResult<TableName> {
     if let Ok(name) = value.extract::<String>() {
         return Ok(TableName::Text(name));
     }
     if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
         let oid: Result<u32, _> = value.extract();
-        let no_oid = |_| errors::option_error(value.py(), "table: an OID has 32 bits");
+        let text = format!("{option}: an OID has 32 bits");
+        let no_oid = |_| errors::option_error(value.py(), &text);
         return oid.map(TableName::Oid).map_err(no_oid);
     }
     let pair: Result<(String, String), _> = value.extract();
     pair.map(|(schema, name)| TableName::Qualified(schema, name))
         .map_err(|_| {
-            PyTypeError::new_err("table must be a name, a pair of schema and name, or an OID")
+            let one = match option {
+                "tables" => "tables must be a sequence: each",
+                option => option,
+            };
+            let text = format!("{one} must be a name, a pair of schema and name, or an OID");
+            PyTypeError::new_err(text)
         })
+}
+
+fn tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<TableName>> {
+    if value.is_instance_of::<PyString>() || value.is_instance_of::<PyInt>() {
+        let text = "tables must be a sequence of tables, not one; for one, use table";
+        return Err(PyTypeError::new_err(text));
+    }
+    let names = value.try_iter()?;
+    names.map(|name| table(&name?, option)).collect()
 }
 
 fn unrepresentable(
@@ -276,22 +292,35 @@ fn policy(value: &Bound<'_, PyAny>) -> PyResult<OnUnrepresentable> {
 }
 
 fn columns(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    names(value, "columns")
+}
+
+/// A sequence of names.
+fn names(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<String>> {
+    let wrong = |what: &str| {
+        PyTypeError::new_err(format!("{option} must be a sequence of names, not {what}"))
+    };
     if value.is_instance_of::<PyString>() {
-        let text = "columns must be a sequence of names, not one string";
-        return Err(PyTypeError::new_err(text));
+        return Err(wrong("one string"));
     }
-    let names = value.try_iter()?.map(|name| name?.extract());
-    names.collect()
+    let type_of = |value: &Bound<'_, PyAny>| PyResult::Ok(value.get_type().name()?.to_string());
+    let Ok(items) = value.try_iter() else {
+        return Err(wrong(&type_of(value)?));
+    };
+    items
+        .map(|item| {
+            let item = item?;
+            match item.extract() {
+                Ok(name) => Ok(name),
+                Err(_) => Err(wrong(&format!("of {}", type_of(&item)?))),
+            }
+        })
+        .collect()
 }
 
 fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColumn>> {
-    if value.is_instance_of::<PyString>() {
-        let text = "metadata must be a sequence of names, not one string";
-        return Err(PyTypeError::new_err(text));
-    }
     let mut columns = Vec::new();
-    for name in value.try_iter()? {
-        let name: String = name?.extract()?;
+    for name in names(value, "metadata")? {
         let bare = name.strip_prefix(prefix).unwrap_or(&name);
         let column = MetadataColumn::from_name(bare).or_else(|| MetadataColumn::from_name(&name));
         columns.push(column.ok_or_else(|| {
@@ -304,13 +333,8 @@ fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColu
 }
 
 fn side_tables(value: &Bound<'_, PyAny>) -> PyResult<Vec<SideTable>> {
-    if value.is_instance_of::<PyString>() {
-        let text = "side_tables must be a sequence of names, not one string";
-        return Err(PyTypeError::new_err(text));
-    }
     let mut tables = Vec::new();
-    for name in value.try_iter()? {
-        let name: String = name?.extract()?;
+    for name in names(value, "side_tables")? {
         tables.push(SideTable::from_name(&name).ok_or_else(|| {
             let known = SideTable::ALL.map(SideTable::name).join(", ");
             let text = format!("no side table {name:?}, only {known}");
@@ -353,13 +377,13 @@ fn session(value: &Bound<'_, PyAny>) -> PyResult<SessionSettings> {
 }
 
 /// Whether the policy is "ignore".
-fn ignored(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
-    match word(value, name)?.as_str() {
+pub(crate) fn ignored(py: Python<'_>, name: &str, policy: &str) -> PyResult<bool> {
+    match policy {
         "error" => Ok(false),
         "ignore" => Ok(true),
         other => {
             let text = format!("{name} must be error or ignore, not {other:?}");
-            Err(errors::option_error(value.py(), &text))
+            Err(errors::option_error(py, &text))
         }
     }
 }
@@ -376,16 +400,26 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
         .map_err(|_| PyTypeError::new_err(format!("{name} must be an integer")))
 }
 
-/// Reads the LSN of an option or a tuple: an `Lsn`, another integer, or a text.
 /// An LSN, or a time with a time zone.
 fn end(value: &Bound<'_, PyAny>) -> PyResult<End> {
     let datetime = value.py().import("datetime")?;
     let class = datetime.getattr("datetime")?;
     if !value.is_instance(&class)? {
-        return Ok(End::Lsn(read_lsn(value, "end")?));
+        let py = value.py();
+        return read_lsn(value, "end").map(End::Lsn).map_err(|error| {
+            let text =
+                "end must be an LSN, such as \"16/B374D848\", or a datetime with a time zone";
+            if error.is_instance_of::<PyTypeError>(py) {
+                PyTypeError::new_err(text)
+            } else if value.is_instance_of::<PyString>() {
+                errors::option_error(py, text)
+            } else {
+                error
+            }
+        });
     }
     if value.getattr("tzinfo")?.is_none() {
-        let text = "end: the time has no time zone, such as datetime.UTC";
+        let text = "end: the time needs a time zone: datetime.now(UTC), or .replace(tzinfo=UTC)";
         return Err(errors::option_error(value.py(), text));
     }
     let utc = datetime.getattr("UTC")?;
@@ -395,6 +429,7 @@ fn end(value: &Bound<'_, PyAny>) -> PyResult<End> {
     Ok(End::Time(Timestamp(micros)))
 }
 
+/// Reads the LSN of an option or a tuple: an `Lsn`, another integer, or a text.
 pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
     let wrong_type = || {
         PyTypeError::new_err(format!(

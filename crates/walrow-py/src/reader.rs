@@ -192,25 +192,29 @@ impl Reader {
         Ok(engine.decoder.server_error().map(str::to_owned))
     }
 
-    /// OIDs of unknown types, neither built in nor in the catalog; values are text.
+    /// The unknown types, neither built in nor in the catalog, and their columns.
     ///
     /// These are the types of columns, and the types inside an array, a composite type,
-    /// a domain or a range in the catalog.
+    /// a domain or a range in the catalog. Their values are text. The list is sorted, and
+    /// has at most 10,000 types.
     #[getter]
-    fn unresolved_types(&self) -> PyResult<Vec<u32>> {
-        Ok(lock(&self.engine)?.decoder.unresolved_types().collect())
+    fn unresolved_types<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        engine::unresolved_types(py, &lock(&self.engine)?.decoder)
     }
 
     /// As in `Batch`, by `schema.table.column`, over all returned batches.
+    ///
+    /// If the batches have several tables of one name, such as one that was dropped and
+    /// created again, their keys have the OID: `public.orders (OID 16400).total`.
     #[getter]
     fn nulled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, &lock(&self.engine)?.counts.nulled)
+        lock(&self.engine)?.counts.nulled(py)
     }
 
-    /// As in `Batch`, by `schema.table.column`, over all returned batches.
+    /// As in `Batch`, by column over all returned batches, with the keys of `nulled`.
     #[getter]
     fn dropped_lower_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        engine::dict(py, &lock(&self.engine)?.counts.dropped_lower_bounds)
+        lock(&self.engine)?.counts.dropped_lower_bounds(py)
     }
 
     /// The schema of the Arrow stream. Reads until the chosen table appears.

@@ -3,6 +3,7 @@
 use crate::engine::{Engine, lock};
 use crate::errors;
 use crate::export;
+use crate::schema::Schema;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchOptions};
 use arrow_schema::{FieldRef, SchemaRef};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -53,6 +54,12 @@ impl Rows {
     fn __len__(&self) -> usize {
         let rows = self.batches.iter().map(RecordBatch::num_rows);
         rows.fold(0, usize::saturating_add)
+    }
+
+    /// The schema.
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(Arc::clone(&self.schema))
     }
 
     /// Exports the schema, for Arrow consumers.
@@ -120,7 +127,7 @@ pub(crate) fn of_all<'py>(py: Python<'py>, engine: &Mutex<Engine>) -> PyResult<B
         if !has_same_columns(&rows.schema, &schema) {
             let text = format!(
                 "the columns of {shown} changed, so its rows do not fit in one frame: choose it with \
-                 table=, and give a schema with schema=, or take the batches one by one"
+                 table=, and schema=walrow.schema(source, table), or take the batches one by one"
             );
             return Err(errors::schema_error(py, &text, Some(&name)));
         }

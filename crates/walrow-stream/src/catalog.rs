@@ -231,10 +231,10 @@ impl TryFrom<CatalogEntry> for Catalog {
         } = entry;
         reject_unknown_keys("a catalog", &unknown)?;
         if let Some(oid) = first_duplicate(types.iter().map(|it| it.oid)) {
-            return Err(format!("types: two have the oid {oid}"));
+            return Err(format!("types: two types have the OID {oid}"));
         }
         if let Some(oid) = first_duplicate(tables.iter().map(|it| it.oid)) {
-            return Err(format!("tables: two have the oid {oid}"));
+            return Err(format!("tables: two tables have the OID {oid}"));
         }
         Ok(Self { types, tables })
     }
@@ -267,9 +267,8 @@ impl TryFrom<TypeEntry> for CatalogType {
                 element: element.take().ok_or_else(|| lacks("element"))?,
                 delimiter: match delimiter.take() {
                     None => ',',
-                    Some(text) => delimiter_of(&text).ok_or_else(|| {
-                        format!("type {oid}: the delimiter {text:?} cannot be one")
-                    })?,
+                    Some(text) => delimiter_of(&text)
+                        .ok_or_else(|| format!("type {oid}: {text:?} is not a valid delimiter"))?,
                 },
             },
             "domain" => TypeKind::Domain {
@@ -550,13 +549,19 @@ mod tests {
         let both = format!(r#"{{"types": [{base}], "tables": [{table}]}}"#);
         assert!(Catalog::from_json(&both).is_ok());
         let text = refused(&format!(r#"{{"types": [{base}, {base}]}}"#));
-        assert!(text.contains("types: two have the oid 20000"), "{text}");
+        assert!(
+            text.contains("types: two types have the OID 20000"),
+            "{text}"
+        );
         let text = refused(&format!(r#"{{"tables": [{table}, {table}]}}"#));
-        assert!(text.contains("tables: two have the oid 20000"), "{text}");
+        assert!(
+            text.contains("tables: two tables have the OID 20000"),
+            "{text}"
+        );
     }
 
     #[test]
-    fn what_has_another_shape_is_no_catalog() {
+    fn json_of_another_shape_is_refused() {
         for json in [
             "[]",
             "null",

@@ -138,7 +138,7 @@ impl From<std::io::Error> for ErrorKind {
 }
 
 impl Error {
-    /// Where the fault lies; none for a state, which is no stream.
+    /// Where the fault is. `None` for a state of prepared transactions, which is not a stream.
     pub const fn location(&self) -> Option<Location> {
         match self.kind {
             ErrorKind::NotPreparedState => None,
@@ -255,7 +255,7 @@ impl Fault {
         }
     }
 
-    /// The fault of the frame at `offset`, of which `header` bytes were not in the stream.
+    /// The fault of the frame at `offset`. `header` of its bytes were not in the stream.
     #[cold]
     pub(crate) fn at_frame(self, header: usize, offset: u64) -> Error {
         let Self { kind, lsn } = self;
@@ -346,8 +346,8 @@ impl fmt::Display for Words<'_> {
             ),
             ErrorKind::InvalidUtf8 { message, field } => write!(
                 f,
-                "{message}: {field} is not UTF-8: have the walsender's client_encoding be UTF8, \
-                 or, where the database is SQL_ASCII, change the name"
+                "{message}: {field} is not UTF-8: set the walsender's client_encoding to UTF8; in \
+                 a SQL_ASCII database, change the name"
             ),
             ErrorKind::NameTooLong {
                 message,
@@ -356,7 +356,7 @@ impl fmt::Display for Words<'_> {
                 limit,
             } => write!(
                 f,
-                "{message}: {field} of {size} bytes; no server has one of more than {limit}"
+                "{message}: {field} of {size} bytes; at most {limit} are possible"
             ),
             ErrorKind::TooManyColumns {
                 oid,
@@ -371,7 +371,7 @@ impl fmt::Display for Words<'_> {
             }
             ErrorKind::MissingBegin { message, xid } => write!(
                 f,
-                "{message}: transaction {xid} began before the stream does; read from where its \
+                "{message}: transaction {xid} began before the stream; read from where its \
                  session begins"
             ),
             ErrorKind::StreamRestarted { xid } => write!(
@@ -381,7 +381,7 @@ impl fmt::Display for Words<'_> {
             ),
             ErrorKind::PrepareMismatch { xid } => write!(
                 f,
-                "Prepare: not of transaction {xid}, which Begin Prepare announced"
+                "Prepare: for another transaction than the Begin Prepare, {xid}"
             ),
             ErrorKind::MissingPrepared { xid } => write!(
                 f,
@@ -398,7 +398,7 @@ impl fmt::Display for Words<'_> {
                 "the bytes of open transactions cannot be spooled: {text}"
             ),
             ErrorKind::NotPreparedState => {
-                f.write_str("not a whole state of prepared transactions")
+                f.write_str("not a complete state of prepared transactions")
             }
         }
     }

@@ -9,6 +9,8 @@ use walrow_wire::{Frame, Framing, Lsn, Piece, Splitter, XLogData, Xid};
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     framing: Framing,
+    /// Bytes of each frame that the user did not feed.
+    added: usize,
     /// Bytes taken, as the user counts them.
     offset: u64,
     /// The bytes of a cut frame so far, or all of it.
@@ -73,6 +75,7 @@ impl Frames {
     pub(crate) fn new(framing: Framing) -> Self {
         Self {
             framing,
+            added: HEADERS.saturating_sub(framing.fed(HEADERS)),
             ..Self::default()
         }
     }
@@ -104,7 +107,7 @@ impl Frames {
     /// How many of a frame's bytes the user fed.
     #[inline]
     pub(crate) const fn fed(&self, size: usize) -> u64 {
-        self.framing.fed(size) as u64
+        size.saturating_sub(self.added) as u64
     }
 
     /// Whether the input ended inside a frame.
@@ -156,6 +159,7 @@ impl Frames {
     pub(crate) fn behind(&self) -> Self {
         Self {
             framing: self.framing,
+            added: self.added,
             offset: self.offset,
             limit: self.limit,
             ..Self::default()
@@ -281,17 +285,19 @@ impl Frames {
     /// Takes the frame that [`Frames::front`] found.
     #[inline]
     pub(crate) fn take(&mut self, place: Place<'_>, input: &mut &[u8]) {
-        let size = match place {
+        match place {
             Place::Input(frame) => {
                 *input = input.get(frame.len()..).unwrap_or_default();
-                frame.len()
+                self.skip(self.fed(frame.len()));
             }
-            Place::Completed => {
-                self.state = Held::Spent;
-                self.held.len()
-            }
-        };
-        self.skip(self.fed(size));
+            Place::Completed => self.take_completed(),
+        }
+    }
+
+    /// Takes the frame at [`Place::Completed`].
+    pub(crate) fn take_completed(&mut self) {
+        self.state = Held::Spent;
+        self.skip(self.fed(self.held.len()));
     }
 }
 

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_reaches_a_terminal_that_it_could_act_on() {
+    fn control_characters_are_escaped() {
         let hostile = "t\u{1b}]0;x\u{7}\n\u{9b}2J\u{202e}\u{2066}\u{feff} żółw 🐢 \\ \"'";
         let shown = Printable(hostile).to_string();
         assert_eq!(

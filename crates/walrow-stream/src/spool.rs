@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_held_is_memory_that_is_counted() {
+    fn all_held_memory_is_counted() {
         let limit = 1 << 20;
         let mut spools = Spools::default();
         spools.set_spool(Arc::new(Nowhere));

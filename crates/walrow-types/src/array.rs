@@ -117,8 +117,8 @@ impl<E: PgType + ?Sized> PgType for Array<E> {
         self.element.is_shaped()
     }
 
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.element.is_foreign(settings)
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
+        settings.latin1 || self.element.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_postgresql_never_writes_is_refused() {
+    fn text_that_postgresql_never_writes_is_refused() {
         for wrong in [
             "",
             "{",
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_binary_is_refused_without_room_for_it() {
+    fn claimed_counts_reserve_no_memory() {
         for wrong in [
             &[][..],
             &[0],

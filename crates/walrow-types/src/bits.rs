@@ -47,7 +47,7 @@ impl PgType for Varbit {
     }
 }
 
-// A `bit(1)` as a boolean.
+// Reads a `bit(1)` as a boolean.
 scalar!(Bit => bool: bit_from_text, bit_from_binary);
 
 /// The bits of a bit string, eight to a byte, with zeros after the last.

@@ -18,7 +18,7 @@ impl BuiltIn {
         by_name(name)
     }
 
-    /// The type of a range's or multirange's bounds, or of the elements of an `int2vector` or
+    /// The type of the bounds of a range or multirange, or of the elements of an `int2vector` or
     /// `oidvector`.
     pub fn part(self) -> Option<Part> {
         let range = |oid| by_oid(oid).map(|(entry, _)| entry);

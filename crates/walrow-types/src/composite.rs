@@ -1,7 +1,7 @@
 //! Composite values: “Composite Types”.
 //!
 //! ```text
-//! text    (1,,"b c")      nothing is null, "" is the empty text; in quotes, both " and \ are doubled
+//! text    (1,,"b c")      an empty field is null, "" is the empty text; in quotes, both " and \ are doubled
 //! binary  i32 fields
 //!         per field: u32 type OID | i32 length, -1 for null | bytes
 //! ```
@@ -109,8 +109,8 @@ impl<E: PgType + ?Sized> PgType for Composite<E> {
         self.is_any(E::is_shaped)
     }
 
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.is_any(|it| it.is_foreign(settings))
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
+        settings.latin1 || self.is_any(|it| it.differs_from_pinned(settings))
     }
 
     fn lacks_text(&self) -> bool {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_never_writes_is_refused() {
+    fn text_that_the_server_never_writes_is_refused() {
         for wrong in [
             "",
             "(",

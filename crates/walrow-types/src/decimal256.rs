@@ -114,7 +114,7 @@ pub(crate) fn decimal256_from_text(
         if place == low {
             (high, value) = (value, 0);
         }
-        // At most 38 digits each, which are less than 2^127.
+        // Each half has at most 38 digits, so it is less than 2^127.
         let digit = u128::from(digit.wrapping_sub(b'0'));
         value = value.wrapping_mul(10).wrapping_add(digit);
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut_off() {
+    fn values_that_do_not_fit_are_never_rounded() {
         let of = |text: &str| decimal256_from_text(text.as_bytes(), target(40, 2));
         assert_eq!(of("1.001"), Err(Unrepresentable::Scale.into()));
         let long = "1".repeat(39);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_never_writes_is_malformed() {
+    fn text_that_the_server_never_writes_is_malformed() {
         for text in [
             "", "-", "-0", "-0.00", "01", ".5", "5.", "1e5", "1.2.3", "+1", " 1", "-NaN",
         ] {

@@ -74,7 +74,7 @@ fn power_of_ten(exponent: usize) -> Option<u64> {
     POWERS.get(exponent).copied()
 }
 
-/// The value of each pair of neighbouring digits, at the place of its first, in eight characters of the given shape.
+/// Reads pairs of digits in eight characters of the given shape. The place of a pair's first digit gets its value.
 #[inline]
 pub(crate) fn pairs(text: [u8; 8], shape: u64, digits: u64) -> Option<[u8; 8]> {
     // Digits leave their value in their lane and separators 0; adding `digits` sets the top bit of any larger lane.

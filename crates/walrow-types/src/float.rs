@@ -146,7 +146,7 @@ pub(crate) fn f64_text_from_binary(cell: &[u8], out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Appends the whole of a value without digits, or the sign. Returns whether digits follow.
+/// Appends `NaN`, an infinity or a zero completely, or else the sign. Returns whether digits follow.
 fn write_special(value: f64, out: &mut Vec<u8>) -> bool {
     if value.is_nan() {
         out.extend_from_slice(b"NaN");
@@ -194,7 +194,7 @@ impl Binary {
         !odd && decimal.equals(below, exponent)
     }
 
-    /// Whether the decimal with one less as its last digit is as near.
+    /// Whether the decimal with a last digit that is one less is as near.
     fn is_half_less_than(self, decimal: Decimal) -> bool {
         let twos = self.mantissa.trailing_zeros();
         let between = Decimal {
@@ -263,7 +263,7 @@ impl Decimal {
     }
 }
 
-/// Appends the fewest digits that are nearer to the number than to any other. Numbers of more than `fixed` digits before
+/// Appends the shortest decimal that is nearer to the number than to any other. Numbers of more than `fixed` digits before
 /// the point, or with more than three zeros after it, have an exponent.
 fn write_shortest<T>(value: T, binary: Binary, fixed: i32, out: &mut Vec<u8>)
 where
@@ -291,7 +291,7 @@ where
         return;
     };
     out.truncate(start);
-    // Of two that are equally near, the server takes the even one.
+    // If two are equally near, the server takes the even one.
     let even = digits & !1;
     if even != digits && binary.is_half_less_than(Decimal { digits, exponent }) {
         let _ = write!(out, "{even}e{exponent}");
@@ -454,13 +454,13 @@ mod tests {
 
     #[test]
     fn real_is_rounded_once() {
-        // As 64 bits this is exactly between two reals, and would be rounded to the even one.
+        // Read as 64 bits, this would be exactly between two reals, and be rounded to the even one.
         assert_eq!(f32_bits("1.00000017881393432617187499"), Some(0x3f80_0001));
         assert_eq!(f32_bits("1.00000017881393432617187501"), Some(0x3f80_0002));
     }
 
     #[test]
-    fn what_postgresql_never_writes_is_refused() {
+    fn text_that_postgresql_never_writes_is_refused() {
         for wrong in [
             "",
             "-",
@@ -495,7 +495,7 @@ mod tests {
             "1e-999",
             "1_0",
             "1e+20 ",
-            // Of numeric only.
+            // Only a numeric has these texts.
             "0.00",
             "-0.0",
         ] {

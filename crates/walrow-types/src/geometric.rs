@@ -343,7 +343,7 @@ mod tests {
         Shape::Circle,
     ];
 
-    /// The bits, in which the same NaN is the same and the zeros differ.
+    /// The bits: equal NaNs have equal bits, and the two zeros differ.
     fn bits(numbers: &[f64]) -> Vec<u64> {
         numbers.iter().map(|number| number.to_bits()).collect()
     }
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_never_writes_is_refused() {
+    fn text_that_the_server_never_writes_is_refused() {
         for wrong in [
             "", "(", "()", "(1)", "(1,2", "1,2", "(1,2,3)", "(1,2)x", "(1, 2)", " (1,2)", "(,2)",
             "(1,)", "(1,2))", "(+1,2)", "(inf,2)", "(nan,2)", "[1,2]", "(1,2}", "((1,2))",

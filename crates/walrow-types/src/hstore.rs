@@ -289,7 +289,7 @@ mod tests {
         }
         for wrong in [
             "0000000000",
-            // A null key, a key of a negative length, a negative count, more pairs than bytes.
+            // A null key, a key with a negative length, a negative count, more pairs than bytes.
             "00000001ffffffff0000000131",
             "00000001fffffffe0000000131",
             "ffffffff00000000ffffffff",

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_postgresql_never_writes_is_refused() {
+    fn text_that_postgresql_never_writes_is_refused() {
         for wrong in [
             "",
             "-",

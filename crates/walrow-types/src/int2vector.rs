@@ -1,4 +1,4 @@
-//! `int2vector` and `oidvector`: arrays of the system catalogs that have a text of their own.
+//! `int2vector` and `oidvector`: arrays of the system catalogs whose text differs from that of other arrays.
 //!
 //! ```text
 //! text    1 2 3     without braces
@@ -23,7 +23,7 @@ impl<E: ?Sized> Vector<E> {
     /// Visits the elements of a text cell.
     ///
     /// # Errors
-    /// Those of `visit`.
+    /// The errors of `visit`.
     pub fn visit_text(
         &self,
         cell: &[u8],

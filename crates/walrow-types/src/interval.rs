@@ -3,7 +3,7 @@
 //! ```text
 //! text    1 year 2 mons -3 days +04:05:06.789     IntervalStyle postgres, the pinned setting
 //!         P1Y2M-3DT4H5M6.789S                     iso_8601
-//! binary  i64 microseconds | i32 days | i32 months, all at their limits being the infinities of PostgreSQL 17
+//! binary  i64 microseconds | i32 days | i32 months; since PostgreSQL 17, all three at their limits are an infinity
 //! ```
 //!
 //! Text of the two other styles is read only if the session's settings name them.
@@ -222,7 +222,7 @@ fn clock(sum: &mut Sum, negative: bool, hours: u64, rest: &[u8]) -> Option<bool>
     Some(hours == 0 && minutes == 0 && seconds == 0 && micros == 0)
 }
 
-/// Nothing, or a point and the whole rest.
+/// Nothing, or a point and the digits after it.
 fn fraction_micros(text: &[u8]) -> Option<u64> {
     match text {
         [] => Some(0),

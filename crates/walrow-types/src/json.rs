@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text    the text itself
-//! binary  the text itself; of all but json: u8 version 1 | the text
+//! binary  json: the text itself; all others: u8 version 1 | the text
 //! ```
 
 use crate::error::CellError;
@@ -67,7 +67,7 @@ impl PgType for Versioned {
     }
 }
 
-/// The text within the binary form of a `jsonb`, a `jsonpath` or an `ltree`.
+/// The text in the binary form of a `jsonb`, a `jsonpath` or an `ltree`.
 #[inline]
 fn versioned_from_binary(cell: &[u8]) -> Result<&[u8], CellError> {
     match cell {

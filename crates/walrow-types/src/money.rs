@@ -32,7 +32,7 @@ impl PgType for Money {
         true
     }
 
-    // A value that is not a part of another can be read as a decimal.
+    // A value that is not part of another can be read as a decimal instead.
     fn lacks_text_alone(&self) -> bool {
         false
     }
@@ -102,7 +102,7 @@ fn money_from_text(cell: &[u8], target: Decimal128) -> Result<i128, CellError> {
     fitting(i64::try_from(units).map_err(|_| NOT_MONEY)?, target)
 }
 
-/// Thousands and the point are what separates digits: groups of two or three, all by the same, the last one of three.
+/// Checks the thousands separators: the same one everywhere, between groups of two or three digits, the last of three.
 fn check_groups(number: &[u8], fraction: usize, scale: usize) -> Result<(), CellError> {
     let without = if scale > 0 { fraction } else { 0 };
     let integer = number
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_refused() {
+    fn other_text_is_refused() {
         for wrong in [
             "",
             "$",

@@ -114,8 +114,8 @@ fn write_v4(address: [u8; 4], out: &mut Vec<u8>) {
     }
 }
 
-/// The longest run of two or more zero words, or the first of several, is `::`. An address after 96 bits of zeros, or of
-/// zeros and `ffff`, ends like one of version 4.
+/// The longest run of two or more zero words, or the first of several such runs, becomes `::`. After 96 bits that are
+/// zeros, or zeros and `ffff`, the rest is written like an address of version 4.
 fn write_v6(address: [u8; 16], out: &mut Vec<u8>) {
     let (words, _) = address.as_chunks::<2>();
     let mut longest = (0, 0);

@@ -266,13 +266,13 @@ enum Binary<'a> {
     Finite(Finite<'a>),
 }
 
-/// A finite number: the sum of each group times 10000 to the power of `weight` less its place.
+/// A finite number: the sum of all groups, each times 10000 to the power of `weight` minus its place.
 struct Finite<'a> {
     negative: bool,
     weight: i32,
     /// The number of digits after the point in the text, 0 to 16383; no group goes further.
     display_scale: u16,
-    /// Each less than 10000, neither the first nor the last of them zero.
+    /// Each is less than 10000. The first and the last are not zero.
     groups: &'a [[u8; 2]],
 }
 
@@ -284,7 +284,7 @@ impl<'a> Binary<'a> {
             return Err(CellError::Malformed("a header of 8 bytes"));
         };
         let (mut groups, odd) = groups.as_chunks::<2>();
-        // The server's own variable has a sign, but 131,072 digits are more groups than that could count.
+        // The server's own variable is signed, but it could not count the groups of 131,072 digits.
         let count = usize::from(u16::from_be_bytes([n0, n1]));
         if !odd.is_empty() || count != groups.len() {
             return Err(CellError::Malformed(
@@ -437,7 +437,7 @@ impl Finite<'_> {
     }
 }
 
-/// The value of groups of four digits and what follows them, which is less than `unit`; `None` beyond 128 bits.
+/// The value of groups of four digits and a rest that is less than `unit`; `None` beyond 128 bits.
 #[inline]
 #[expect(
     clippy::arithmetic_side_effects,
@@ -448,7 +448,7 @@ fn join(groups: &[[u8; 2]], last: u64, unit: u64) -> Option<u128> {
         let group = |sum, group: &[u8; 2]| sum * 10_000 + u64::from(u16::from_be_bytes(*group));
         groups.iter().fold(0, group)
     };
-    // Sums of 64 bits as long as these hold them.
+    // Adds in 64 bits as long as the sum fits.
     let (fours, rest) = groups.as_chunks::<4>();
     let mut high = 0_u128;
     for four in fours {
@@ -518,7 +518,7 @@ mod tests {
         cell
     }
 
-    /// What the server sends for a number it writes like this.
+    /// The binary form that the server sends for this text.
     fn sent(text: &str) -> Vec<u8> {
         let (sign, number) = text
             .strip_prefix('-')
@@ -728,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn specials_are_shown_but_not_held() {
+    fn nan_and_infinities_have_text_but_no_decimal() {
         let target = decimal(10, 2);
         for (text, sign, reason) in [
             ("NaN", 0xc000, Unrepresentable::NotANumber),
@@ -921,14 +921,14 @@ mod tests {
     }
 
     #[test]
-    fn what_no_float_is_near_to_does_not_fit() {
+    fn numbers_beyond_all_floats_do_not_fit() {
         let range = Err(CellError::Unrepresentable(Unrepresentable::FloatRange));
         let small = |zeros: usize| format!("0.{}1", "0".repeat(zeros));
         for (text, expected) in [
             (small(399), range),
             (format!("-{}", small(399)), range),
             (format!("{}0000", small(399)), range),
-            // 1e-323 is twice the least double, 1e-324 less than half of it.
+            // 1e-323 is twice the smallest double, 1e-324 is less than half of it.
             (small(322), Ok(2)),
             (small(323), range),
             (format!("1{}", "0".repeat(400)), range),

@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_texts_of_many_parts_are_bounded_together() {
-        // One digit and 32,768 others.
+        // Ten bytes, whose text has 32,769 digits.
         let numeric: Vec<u8> = [1_u16, 8_191, 0, 0, 1]
             .into_iter()
             .flat_map(u16::to_be_bytes)
@@ -106,7 +106,7 @@ mod tests {
         let int4: Arc<dyn PgType> = Arc::new(Int4);
         let mut record = (Arc::clone(&int4), 1_i32.to_be_bytes().to_vec());
         let mut ranges = record.clone();
-        // Each level is deeper than the last, and each text twice as long.
+        // Each level is deeper, and its text twice as long.
         for level in 1..=63 {
             let (pg_type, cell) = record;
             let header = [&1_i32.to_be_bytes()[..], &23_u32.to_be_bytes()].concat();

@@ -64,7 +64,7 @@ pub trait PgType: Debug + Send + Sync + 'static {
     }
 
     /// Whether the text depends on a setting that differs from the pinned one.
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
         settings.latin1 || self.is_translated(settings)
     }
 

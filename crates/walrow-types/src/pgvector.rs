@@ -127,8 +127,8 @@ impl PgType for Sparsevec {
     text_from_binary!(sparsevec_text_from_binary);
 }
 
-/// Parses the text of a `vector` or of a `halfvec`, in place of what `numbers` held. A value of 16 bits has the same text
-/// in 32 bits.
+/// Parses the text of a `vector` or a `halfvec`, in place of what `numbers` held. A 16-bit number and the equal 32-bit
+/// number have the same text.
 pub(crate) fn vector_from_text(cell: &[u8], numbers: &mut Vec<f32>) -> Result<(), CellError> {
     numbers.clear();
     let [b'[', inside @ .., b']'] = cell else {
@@ -203,7 +203,7 @@ fn vector_words<const N: usize>(cell: &[u8]) -> Result<&[[u8; N]], CellError> {
     }
 }
 
-/// The same value in 32 bits, which can represent every value of 16 bits.
+/// The same value as a 32-bit number. These include all 16-bit numbers.
 fn f32_from_half(half: u16) -> f32 {
     let sign = u32::from(half & 0x8000) << 16;
     let (exponent, fraction) = (u32::from(half) >> 10 & 0x1f, u32::from(half & 0x3ff));
@@ -313,7 +313,7 @@ impl<'a> SparseWords<'a> {
     }
 }
 
-/// Checks that indices ascend from 0 and are below the dimensions, of which there is at least one.
+/// Checks that the indices ascend and are below the number of dimensions, which is at least 1.
 fn check_indices(dimensions: i32, mut indices: impl Iterator<Item = i32>) -> Result<(), CellError> {
     let ascend = indices.try_fold(-1, |last, index| (index > last).then_some(index));
     match ascend {
@@ -412,7 +412,7 @@ mod tests {
                 halfvec,
                 "[0.099975586,-0,65504,5.9604645e-08,6.097555e-05,1.5,-2]",
                 "000700002e6680007bff000103ff3e00c000",
-                // The fourth is the least number of 16 bits, the fifth the largest one below the normal ones.
+                // The fourth is the smallest 16-bit number, the fifth the largest subnormal one.
                 &[
                     0.099_975_586,
                     -0.0,
@@ -488,7 +488,7 @@ mod tests {
             );
         }
         for (wrong, parse, write) in [
-            // Cut; longer; no dimensions; something where the zero belongs; NaN; infinity; a half for a real.
+            // Too short; too long; no dimensions; a wrong byte for the zero; NaN; infinity; a half for a real.
             (
                 "000200003f80000040",
                 vector_from_binary as Parse,

@@ -181,7 +181,7 @@ impl WkbWalk<'_> {
         };
         let (flagged, mut rest) = split_word(rest, little)?;
         if flagged & WITH_SRID != 0 {
-            // PostGIS writes it once, in front of the whole.
+            // PostGIS writes the SRID once, in the outermost geometry.
             if depth > 0 {
                 return Err(NOT_EWKB);
             }
@@ -478,7 +478,7 @@ mod tests {
             wkb(&hex(&format!("01010000A0E6100000{empty}"))),
             Ok((Some(4326), hex(&format!("01E9030000{empty}"))))
         );
-        // SRID=4326;MULTIPOINT(0 0): the point within has none.
+        // SRID=4326;MULTIPOINT(0 0): the point inside has no SRID.
         let zeros = "00".repeat(16);
         assert_eq!(
             wkb(&hex(&format!(
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_has_an_end() {
+    fn depth_is_limited() {
         let nested = |depth: usize| {
             let mut cell = hex("010700000001000000").repeat(depth);
             cell.extend(hex("010700000000000000"));
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(geometry("geography", 4267 << 8), 4267);
     }
 
-    /// Coordinates of any geometry, and the ISO form of the same.
+    /// Any geometry as EWKB, and as ISO WKB.
     #[derive(Clone, Debug)]
     enum Geometry {
         Points(u32, Vec<Vec<[u64; 4]>>),

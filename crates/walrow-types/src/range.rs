@@ -1,7 +1,7 @@
 //! Ranges and multiranges: “Range Types”.
 //!
 //! ```text
-//! text    empty, [a,b), (,"b c"]      no bound is unbounded, "" is the empty text; in quotes, both " and \ are doubled
+//! text    empty, [a,b), (,"b c"]      a missing bound is unbounded, "" is the empty text; in quotes, both " and \ are doubled
 //! binary  u8 flags: 1 empty, 2 lower inclusive, 4 upper inclusive, 8 no lower bound, 16 no upper bound
 //!         per bound: i32 length | bytes
 //!
@@ -105,8 +105,8 @@ impl<E: PgType + ?Sized> PgType for Range<E> {
         self.subtype.is_shaped()
     }
 
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.subtype.is_foreign(settings)
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
+        settings.latin1 || self.subtype.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {
@@ -142,8 +142,8 @@ impl<E: PgType + ?Sized> PgType for Multirange<E> {
         self.range.is_shaped()
     }
 
-    fn is_foreign(&self, settings: SessionSettings) -> bool {
-        self.range.is_foreign(settings)
+    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
+        self.range.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_never_writes_is_refused() {
+    fn text_that_the_server_never_writes_is_refused() {
         for wrong in [
             "",
             "[",

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_setting_cannot_be_is_refused_by_its_name() {
+    fn wrong_values_are_refused_with_the_settings_name() {
         for (name, value) in [
             ("DateStyle", ""),
             ("DateStyle", "MDY"),

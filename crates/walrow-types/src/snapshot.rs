@@ -1,7 +1,7 @@
 //! `pg_snapshot` and `txid_snapshot`: “Transaction ID and Snapshot Information Functions”.
 //!
 //! ```text
-//! text    10:20:10,14     the first transaction ID in progress, the first unassigned one, and all in progress between
+//! text    10:20:10,14     xmin: the first ID in progress; xmax: the first unassigned ID; all IDs in progress between them
 //! binary  i32 count | u64 xmin | u64 xmax | u64 of each between them that is in progress
 //! ```
 
@@ -51,7 +51,7 @@ mod tests {
     use crate::pg_type::tests::rendered;
 
     #[test]
-    fn snapshots_name_what_runs() {
+    fn snapshots_list_running_transactions() {
         let sent = |xids: &[u64]| {
             let count = i32::try_from(xids.len() - 2).unwrap();
             let mut cell = count.to_be_bytes().to_vec();

@@ -123,7 +123,7 @@ mod tests {
     use crate::pg_type::tests::rendered;
 
     #[test]
-    fn offsets_have_hours_and_minutes_where_all_are_to_look_alike() {
+    fn even_text_always_has_minutes() {
         for (text, even) in [
             ("04:05:06.789+00", "04:05:06.789+00:00"),
             ("04:05:06-08", "04:05:06-08:00"),

@@ -1,4 +1,4 @@
-//! Types of which walrow reads only the text form, and unknown types.
+//! Types whose text is the only form that walrow reads, and unknown types.
 
 use crate::error::{CellError, Unrepresentable};
 use crate::pg_type::{PgType, known};

@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_leads_back_to_the_bytes(bytes: [u8; 16]) {
+        fn written_text_is_read_as_the_same_bytes(bytes: [u8; 16]) {
             let text = uuid_to_text(bytes);
             let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             let groups = [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]];

@@ -32,8 +32,8 @@ impl PgType for Xml {
     }
 }
 
-/// Appends the text of a binary `xml` without the encoding in its declaration; without the whole declaration and its
-/// line end if that has nothing but the encoding and version 1.0.
+/// Appends the text of a binary `xml` without the encoding in its declaration. A declaration that contains only the
+/// encoding and version 1.0 is removed, with its line end.
 fn xml_text_from_binary(cell: &[u8], out: &mut Vec<u8>) {
     let named = || {
         let after = cell.strip_prefix(b"<?xml version=\"")?;
@@ -60,7 +60,7 @@ mod tests {
 
     // Each as PostgreSQL 18.4 writes it, and sends it to a client of LATIN1.
     #[test]
-    fn xml_names_no_encoding() {
+    fn the_encoding_is_removed_from_the_declaration() {
         for (text, sent) in [
             ("<a/>", "<?xml version=\"1.0\" encoding=\"LATIN1\"?><a/>"),
             ("<a/>", "<?xml version=\"1.0\" encoding=\"LATIN1\"?>\n<a/>"),

@@ -77,10 +77,11 @@ pub use arrow_array;
 pub use arrow_schema;
 pub use walrow_arrow::{
     ARROW_TYPE_NAMES, ArrowTypeName, Batch, Commit, Conversion, Decoder, DecoderBuilder,
-    DecoderOption, Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, OnMissingTable, OnUnfinished,
-    OnUnrepresentable, OpenTransaction, OptionsError, Profile, Reader, Reason, Remedy, RemedyValue,
-    SchemaError, SchemaUnion, SessionSettings, SettingError, SideTable, Survey, SurveyedColumn,
-    SurveyedVersion, TableName, TypeLimit, Unrepresentable, parse_arrow_type,
+    DecoderOption, Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, MissingTable, OnMissingTable,
+    OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile, Reader, Reason,
+    Remedy, RemedyValue, SchemaError, SchemaUnion, SessionSettings, SettingError, SideTable,
+    Survey, SurveyedColumn, SurveyedVersion, TableName, TypeLimit, Unrepresentable, UnresolvedType,
+    parse_arrow_type,
 };
 #[cfg(feature = "file-spool")]
 pub use walrow_log::FileSpool;

@@ -5,9 +5,13 @@ Each error is one line on stderr. Exit codes:
 - 0: success, and the capture is complete
 - 1: an error in the data or a file
 - 2: a usage error
-- 3: the capture ends inside a frame or a transaction; the rest was shown or written
-- 4: the server ended the capture with an error; the rest was shown or written
+- 3: the capture ends inside a frame or a transaction; all complete transactions were shown
+  or written
+- 4: the server ended the capture with an error; all complete transactions were shown or
+  written
+- 129: the terminal was closed
 - 130: interrupted
+- 141: the reader of the output closed it
 - 143: terminated
 """
 

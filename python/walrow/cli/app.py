@@ -44,7 +44,10 @@ cli.add_command(catalog)
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Never shows a traceback for errors."""
-    signal.signal(signal.SIGTERM, _terminated)
+    for number in _TERMINATED:
+        # nohup ignores SIGHUP, and that stays.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminated)
     _reopen()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name may contain characters that the terminal's encoding lacks.
@@ -80,8 +83,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _terminated(_number: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + signal.SIGTERM)
+def _terminated(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+# SIGHUP: the terminal was closed. Windows has none.
+_TERMINATED = [signal.SIGTERM, *filter(None, [getattr(signal, "SIGHUP", None)])]
 
 
 def _reopen() -> None:
@@ -134,6 +141,8 @@ def _fail(error: Exception, code: int) -> int:
 
 def _spelled(remedy: Remedy) -> str | None:
     """Writes a remedy as an option of `walrow decode`, if it has it."""
+    if remedy.option == "schema":
+        return "--to DIR/, without --table"
     if remedy.option not in {parameter.name for parameter in decode.params}:
         return None
     name = "--" + remedy.option.replace("_", "-")

@@ -37,9 +37,19 @@ def catalog(*, conninfo: str, publications: tuple[str, ...], to: str) -> None:
     """
     try:
         import psycopg
+        from psycopg.conninfo import conninfo_to_dict
     except ImportError as error:
         text = "reading a catalog needs psycopg: pip install 'walrow[postgres]'"
         raise OptionError(text) from error
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        # libpq's message shows a part of the text, which may be of a password.
+        text = (
+            "CONNINFO is not a connection string: expected NAME=VALUE pairs, such as "
+            "'host=db dbname=shop user=me', or postgresql://me@db/shop"
+        )
+        raise OptionError(text) from None
     try:
         with psycopg.connect(conninfo) as conn:
             found = postgres.catalog(conn, publications=publications or None)

@@ -12,7 +12,14 @@ import walrow
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
 from walrow.cli.terminal import count, say
-from walrow.errors import Error, ReplicationError, SchemaError, UnfinishedError
+from walrow.conninfo import is_conninfo
+from walrow.errors import (
+    Error,
+    OptionError,
+    ReplicationError,
+    SchemaError,
+    UnfinishedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,10 +32,11 @@ if TYPE_CHECKING:
 @click.command()
 @source.files
 @library_option(
-    "table",
-    "Only this table: orders, public.orders; or walrow.transactions, walrow.messages, "
-    "walrow.relations, walrow.truncates.",
+    "tables",
+    "Only this table: orders, public.orders. Repeatable. Or, alone, walrow.transactions, "
+    "walrow.messages, walrow.relations, walrow.truncates.",
     metavar="T",
+    flag="--table",
 )
 @library_option(
     "columns",
@@ -60,7 +68,7 @@ if TYPE_CHECKING:
     "exit code 3 or 4 after its complete transactions are written, or 0.",
 )
 @library_option(
-    "missing_table", "If the capture does not contain --table: an error, or no rows."
+    "missing_table", "If the capture does not contain a --table: an error, or no rows."
 )
 @library_option("profile", "Native types, Spark's types, or PostgreSQL's text.")
 @click.option(
@@ -107,25 +115,31 @@ def decode(
     A FILE may also be a URL, a directory, a pattern ('2026-*.wire.gz'), a file of
     pg_recvlogical, and compressed with gzip or zstd. Several are one stream.
 
-    A Parquet or Arrow file contains one table: --table, or the only table with changes
-    in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When the
-    columns of a table change, its next rows go to SCHEMA.TABLE.2.parquet, and so on.
-    JSON lines contain all tables: each row has its table's name under _table. Numbers
-    that JSON cannot hold are strings. Bytes are strings of \x and hexadecimal digits.
+    A Parquet or Arrow file contains one table: one --table, or the only table with
+    changes in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When
+    the columns of a table change, its next rows go to SCHEMA.TABLE.2.parquet, and so on,
+    except with one --table: then it is an error. JSON lines contain all tables: each row
+    has its table's name under _table. Numbers that JSON cannot hold are strings. Bytes
+    are strings of \x and hexadecimal digits.
 
-    Files get their names when they are complete. An error leaves no new files, and
-    existing files do not change. OUT must not be an input file. DIR/ must not contain
+    Files get their names when all are complete. An error leaves no new files, and existing
+    files do not change; if only some files got their names, the error lists them. OUT must not be an input file. DIR/ must not contain
     files of an earlier run. Pipes and devices are written immediately.
 
     Exit codes: 0 if the capture is complete; 1 for an error; 2 for a usage error; 3 if
     the capture ends inside a frame or a transaction, and 4 if the server ended it with an
-    error: all complete transactions are then written. 130 and 143 after a signal.
+    error: all complete transactions are then written. 129, 130 and 143 after a signal.
     """
+    if "://" in to or is_conninfo(to):
+        # It may contain a password.
+        text = "--to is a URL or a connection string, but takes only local files"
+        raise click.UsageError(text)
     _require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
     from walrow.cli.output import GROUP_ROWS
 
     form = _format(to, form)
+    _choose_tables(options, to, form)
     policies = options["unrepresentable"]
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     catalog = options["catalog"]
@@ -141,7 +155,7 @@ def decode(
         options["batch_rows"] = GROUP_ROWS
         reader = walrow.Reader(blocks, **options)
         batches = _Counted(reader)
-        one_schema = options["envelope"] or options["table"] is not None
+        one_schema = options["envelope"] or "table" in options
         try:
             _write(to, form, batches, one_schema=one_schema)
         except (Error, OSError) as error:
@@ -153,6 +167,20 @@ def decode(
         if batches.ended is not None:
             batches.ended.add_note(batches.written_rows("of complete transactions"))
             raise batches.ended
+
+
+def _choose_tables(options: Options, to: str, form: str) -> None:
+    """Chooses the table of one `--table`, or the tables of several."""
+    tables = options["tables"] or ()
+    if len(tables) == 1:
+        options["table"] = tables[0]
+        del options["tables"]
+    elif tables and not (options["envelope"] or form == "json" or _is_directory(to)):
+        text = (
+            f"{Path(to).name} takes one table, but --table chooses {len(tables)}: write "
+            "them with --to DIR/, as JSON lines or with --envelope"
+        )
+        raise click.UsageError(text)
 
 
 def _write(to: str, form: str, batches: _Counted, *, one_schema: bool) -> None:
@@ -270,7 +298,8 @@ class _Counted:
 
     def written_rows(self, which: str) -> str:
         """Says that all rows were written."""
-        return f"{count(self.rows, 'row')} {which} were written"
+        were = "was" if self.rows == 1 else "were"
+        return f"{count(self.rows, 'row')} {which} {were} written"
 
     def explain(self, error: Exception) -> None:
         """Adds to an error what it leaves on disk."""
@@ -304,21 +333,23 @@ def _warn(reader: walrow.Reader, options: Options, *, truncated: bool) -> None:
         )
     if number := reader.repeated_transactions:
         warnings.append(
-            f"{number} transactions came again after pg_recvlogical reconnected, and were skipped"
+            f"{count(number, 'transaction')} came again after pg_recvlogical reconnected, and "
+            f"{'was' if number == 1 else 'were'} skipped"
         )
     if reader.unresolved_types and options["profile"] != "text":
-        oids = ", ".join(map(str, reader.unresolved_types))
         warnings.append(
-            f"types {oids} are unknown and were read as text; use --catalog to define them"
+            "types of these columns are unknown and were read as text: "
+            f"{_unresolved(reader.unresolved_types)}; use --catalog to define them"
         )
     warnings.extend(
-        f"{column}: {count} values became null because the column's type cannot hold them"
-        for column, count in reader.nulled.items()
+        f"{column}: {count(number, 'value')} became null because the column's type cannot hold "
+        f"{'it' if number == 1 else 'them'}"
+        for column, number in reader.nulled.items()
     )
     warnings.extend(
-        f"{column}: {count} arrays lost their subscripts, which do not start at 1; "
+        f"{column}: {count(number, 'array')} lost subscripts that do not start at 1; "
         "--profile text keeps them"
-        for column, count in reader.dropped_lower_bounds.items()
+        for column, number in reader.dropped_lower_bounds.items()
     )
     for warning in warnings:
         say(f"walrow: warning: {warning}")
@@ -338,6 +369,17 @@ def _open(transactions: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def _unresolved(types: Sequence[walrow.UnresolvedType]) -> str:
+    """Names the columns that have unknown types."""
+    shown = [
+        f"{each.table}.{each.column} (type {each.type_oid})"
+        for each in types[:_MOST_NAMES]
+    ]
+    if more := len(types) - len(shown):
+        shown.append(f"{more:,} more")
+    return ", ".join(shown)
+
+
 _MOST_NAMES = 5
 
 
@@ -345,8 +387,8 @@ def _require_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        text = "walrow decode needs pyarrow: pip install 'walrow[cli]'"
-        raise click.UsageError(text) from None
+        text = "decode needs pyarrow: pip install 'walrow[cli]'"
+        raise OptionError(text) from None
 
 
 def _is_directory(to: str) -> bool:

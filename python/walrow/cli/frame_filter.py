@@ -7,7 +7,7 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from walrow.cli.terminal import printable
-from walrow.errors import SchemaError
+from walrow.errors import Error, SchemaError
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class FrameFilter:
         #: Whether a plain transaction is since then. None outside.
         self._is_late: bool | None = None
         self._found = False
+        self._has_seen_xid = False
 
     def __call__(self, frame: walrow.Frame) -> bool:
         """Whether to show the frame."""
@@ -70,17 +71,18 @@ class FrameFilter:
             self._open = fields["xid"]
         if kind in "Bb":
             self._is_late = self._is_since(frame.fields, fields)
-        shown = (
-            self._has_table(kind, fields)
-            and self._has_xid(fields)
-            and self._is_since(frame.fields, fields)
-        )
+        # Both, because each notes what the capture has.
+        is_chosen = [self._has_table(kind, fields), self._has_xid(fields)]
+        shown = all(is_chosen) and self._is_since(frame.fields, fields)
         if kind in "CPE":
             self._open = self._is_late = None
         return shown
 
     def check(self) -> None:
-        """Raises an error if the table did not appear."""
+        """Raises an error if the table or the transaction did not appear."""
+        if self._xid is not None and not self._has_seen_xid:
+            text = f"no transaction with XID {self._xid} in the capture"
+            raise Error(text)
         if self._table is None or self._found:
             return
         names = {f"{schema}.{name}" for schema, name in self._tables.values()}
@@ -109,7 +111,9 @@ class FrameFilter:
     def _has_xid(self, fields: dict[str, Any]) -> bool:
         if self._xid is None:
             return True
-        return self._xid in {self._open, fields.get("xid"), fields.get("subxid")}
+        found = self._xid in {self._open, fields.get("xid"), fields.get("subxid")}
+        self._has_seen_xid |= found
+        return found
 
     def _is_since(self, frame: dict[str, Any], message: dict[str, Any]) -> bool:
         if self._since is None:

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from walrow.typing import Framing
 
 
+class _Xid(click.IntRange):
+    """A transaction's ID. Errors use the name."""
+
+    name = "XID"
+
+
+class _Number(click.IntRange):
+    name = "number"
+
+
 @click.command()
 @source.files
 @source.framing
@@ -32,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=0),
+    type=_Number(min=0),
     metavar="N",
     help="Show only the first N frames.",
 )
@@ -44,7 +54,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--xid",
-    type=click.IntRange(min=0),
+    type=_Xid(min=0, max=2**32 - 1),
+    metavar="XID",
     help="Show only the transaction with this ID, or the changes of this subtransaction.",
 )
 @click.option(
@@ -137,7 +148,8 @@ def _frames(
 ) -> None:
     count = 0
     with source.opened(files, framing, show=not sys.stdout.isatty()) as blocks:
-        frames = _core.Frames(blocks, framing)
+        # The end is checked below, in the words of the command.
+        frames = _core.Frames(blocks, framing, "ignore")
         for frame in frames if limit != 0 else ():
             if not shown(frame):
                 out.skip(frame)

@@ -80,7 +80,8 @@ class _File:
                 os.fsync(self.file.fileno())
             self.file.close()
 
-    def abandon(self) -> None:
+    def abandon(self) -> bool:
+        """Removes a regular file. Returns whether its temporary file remains."""
         if self.temporary is None:
             # First, so that the writer cannot write an end that makes it look complete.
             with contextlib.suppress(OSError):
@@ -90,9 +91,13 @@ class _File:
         # Closing also fails on a full disk.
         with contextlib.suppress(OSError):
             self.file.close()
-        if self.temporary is not None:
-            with contextlib.suppress(OSError):
-                self.temporary.unlink()
+        try:
+            if self.temporary is not None:
+                self.temporary.unlink(missing_ok=True)
+        except OSError:
+            # The directory has become read-only.
+            return True
+        return False
 
 
 class Files:
@@ -103,6 +108,7 @@ class Files:
 
     def __init__(self) -> None:
         self._renamed: list[Path] = []
+        self._remaining: list[Path] = []
         self._files: list[_File] = []
         self._made: list[Path] = []
         self._count = 0
@@ -175,16 +181,24 @@ class Files:
         while self._files:
             file = self._files[0]
             if file.temporary is not None:
-                file.temporary.replace(file.path)
+                try:
+                    file.temporary.replace(file.path)
+                except OSError as error:
+                    # Not the temporary name. The class depends on the number alone.
+                    raise OSError(error.errno, error.strerror, str(file.path)) from None
                 self._renamed.append(file.path)
             del self._files[0]
         self._made.clear()
 
     def written(self) -> str | None:
         """Says what an error leaves. None if nothing: temporary files are removed."""
-        if self._renamed:
-            names = ", ".join(path.name for path in self._renamed)
-            return f"complete and in place: {names}; the other files were removed"
+        if self._renamed or self._remaining:
+            names = ", ".join(path.name for path in self._renamed) or "no file"
+            text = f"complete and in place: {names}"
+            if not self._remaining:
+                return f"{text}; the other files were removed"
+            names = ", ".join(path.name for path in self._remaining)
+            return f"{text}; incomplete files that could not be removed: {names}"
         direct = [file for file in self._files if file.temporary is None]
         for file in direct:
             if isinstance(file.writer, Json):
@@ -200,7 +214,8 @@ class Files:
         traceback: TracebackType | None,
     ) -> None:
         for file in self._files:
-            file.abandon()
+            if file.abandon() and file.temporary is not None:
+                self._remaining.append(file.temporary)
         for path in self._made:
             # The directory is kept if others have created files in it.
             with contextlib.suppress(OSError):
@@ -480,7 +495,8 @@ class Json:
 
     def written(self) -> str:
         """Says what the file has taken."""
-        rows = f"{count(self._rows, 'row')} before the error were written"
+        were = "was" if self._rows == 1 else "were"
+        rows = f"{count(self._rows, 'row')} {were} written before the error"
         return rows + (", and a part of the next one" if self._is_cut else "")
 
     def close(self) -> None:

@@ -128,7 +128,7 @@ pub(crate) struct Written {
 impl Written {
     pub(crate) fn new(pg_type: Arc<dyn PgType>, settings: SessionSettings) -> Self {
         Self {
-            is_plain: !pg_type.is_shaped() && !pg_type.is_foreign(settings),
+            is_plain: !pg_type.is_shaped() && !pg_type.differs_from_pinned(settings),
             pg_type,
             settings,
         }

@@ -10,11 +10,12 @@ mod schema;
 
 pub use options::OptionsError;
 pub use remedy::{DecoderOption, Remedy, RemedyValue};
-pub use schema::{Conversion, SchemaError, TypeLimit};
+pub use schema::{Conversion, MissingTable, SchemaError, TypeLimit};
 
 pub(crate) use remedy::Way;
 
 use std::fmt;
+use walrow_stream::ErrorKind::UnexpectedMessage;
 use walrow_stream::{Location, Printable};
 use walrow_types::{CellError, SettingError, Unrepresentable};
 use walrow_wire::Lsn;
@@ -125,9 +126,15 @@ impl fmt::Display for Reason {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Self {
+        let remedies = match &kind {
+            ErrorKind::Schema(SchemaError::ColumnsChanged) => {
+                vec![Remedy::another(DecoderOption::Schema)]
+            }
+            _ => Vec::new(),
+        };
         Self(Box::new(Fields {
             kind,
-            remedies: Vec::new(),
+            remedies,
             location: None,
             table: None,
             column: None,
@@ -205,12 +212,14 @@ impl Error {
             ErrorKind::Stream(error) => match error.kind {
                 walrow_stream::ErrorKind::InvalidUtf8 { .. } => ", or read it byte by byte with ",
                 walrow_stream::ErrorKind::TooLarge { .. } => "; raise it with ",
+                _ if is_framing(error) => "; choose ",
                 _ => ", or skip the transaction with ",
             },
             ErrorKind::Schema(SchemaError::TypeLimit { .. }) => {
                 "; read it as the server's text with "
             }
             ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => "; read both with ",
+            ErrorKind::Schema(SchemaError::ColumnsChanged) => "; read all versions with ",
             ErrorKind::Schema(SchemaError::NotInStream { .. }) => "; read no rows with ",
             ErrorKind::Unfinished | ErrorKind::Missing { .. } | ErrorKind::Server { .. } => {
                 "; take only the complete transactions with "
@@ -260,7 +269,11 @@ impl From<walrow_stream::Error> for Error {
             walrow_stream::ErrorKind::ColumnCount { relation, .. } => Some(relation.clone()),
             _ => None,
         };
-        let remedies = stream_remedies(&error.kind);
+        let remedies = if is_framing(&error) {
+            vec![Remedy::another(DecoderOption::Framing)]
+        } else {
+            stream_remedies(&error.kind)
+        };
         let kind = match error.kind {
             walrow_stream::ErrorKind::Spool { .. } => ErrorKind::Spool(error),
             _ => ErrorKind::Stream(error),
@@ -269,6 +282,17 @@ impl From<walrow_stream::Error> for Error {
         this.0.table = table;
         this
     }
+}
+
+/// Whether the very first byte begins neither a frame nor a message: the bytes may be framed in
+/// another way.
+fn is_framing(error: &walrow_stream::Error) -> bool {
+    is_first(error) && matches!(error.field(), Some("type byte" | "kind"))
+}
+
+/// Whether the error is at the very first byte.
+fn is_first(error: &walrow_stream::Error) -> bool {
+    error.location().is_some_and(|it| it.offset == 0)
 }
 
 /// The options under which the stream could be read.
@@ -323,7 +347,13 @@ impl fmt::Debug for Error {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stream(error) | Self::Spool(error) => error.kind.fmt(f),
+            Self::Stream(error) | Self::Spool(error) => {
+                error.kind.fmt(f)?;
+                if is_first(error) && matches!(error.kind, UnexpectedMessage { .. }) {
+                    f.write_str(": the stream must begin between two transactions")?;
+                }
+                Ok(())
+            }
             Self::Malformed { expected, size } => {
                 write!(f, "expected {expected} in a cell of {size} bytes")
             }

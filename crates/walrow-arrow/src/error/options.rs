@@ -3,6 +3,7 @@
 use crate::arrow_type::ArrowTypeName;
 use crate::error::remedy::DecoderOption;
 use crate::error::schema::Conversion;
+use crate::table_name::SideTable;
 use arrow_schema::DataType;
 use std::fmt;
 use walrow_types::SettingError;
@@ -19,13 +20,23 @@ pub enum OptionsError {
         /// The largest number, if there is one. The smallest is 1.
         limit: Option<usize>,
     },
-    /// A metadata column or a side table is chosen twice.
+    /// A metadata column, a side table or a table is chosen twice.
     #[non_exhaustive]
     Repeated {
         /// The option.
         option: DecoderOption,
         /// The column or the table.
-        name: &'static str,
+        name: String,
+    },
+    /// One table is chosen, and also several.
+    TableAndTables,
+    /// An empty list of tables is chosen.
+    NoTables,
+    /// A side table is among several chosen tables.
+    #[non_exhaustive]
+    SideTableAmongTables {
+        /// The side table.
+        table: SideTable,
     },
     /// A text contains a zero byte, which names cannot.
     #[non_exhaustive]
@@ -73,6 +84,8 @@ pub enum OptionsError {
     SideTableNotAlone,
     /// A schema without a table.
     SchemaWithoutTable,
+    /// One schema for several tables.
+    SchemaOfSeveral,
     /// Side tables have fixed columns.
     SideTableColumns,
     /// The wanted columns contain one that the declared schema lacks.
@@ -112,7 +125,8 @@ impl fmt::Display for OptionsError {
             Self::Repeated { option, name } => {
                 let what = match option {
                     DecoderOption::Metadata => "metadata column",
-                    _ => "side table",
+                    DecoderOption::SideTables => "side table",
+                    _ => "table",
                 };
                 return write!(f, "{what} {name} is chosen twice");
             }
@@ -123,10 +137,10 @@ impl fmt::Display for OptionsError {
                 return types(f, key, data_type, ", which Spark's schemas do not have");
             }
             Self::ItemsNotNullable { key, data_type } => {
-                return types(f, key, data_type, ": a list's items may be null");
+                return types(f, key, data_type, ": the items of a list must be nullable");
             }
             Self::NoColumnType { key, data_type } => {
-                return types(f, key, data_type, ", nor can any column");
+                return types(f, key, data_type, ": no column can have this type");
             }
             Self::Conversion {
                 conversion,
@@ -134,19 +148,34 @@ impl fmt::Display for OptionsError {
             } => {
                 write!(f, "types: {conversion}")?;
                 return match type_name {
-                    Some(key) => write!(f, "; for a column of that name say \"table.{key}\""),
+                    Some(key) => write!(f, "; for a column of this name, use \"table.{key}\""),
                     None => Ok(()),
                 };
             }
             Self::EnvelopeTypes => "an envelope holds text: types do not apply to it",
             Self::OwnSchema => "envelopes and side tables have a schema of their own",
             Self::SideTableNotAlone => {
-                "a side table that is chosen as the table comes alone: without side_tables and \
-                 without an envelope"
+                "a side table that is chosen with table cannot be combined with side_tables or an \
+                 envelope"
             }
-            Self::SchemaWithoutTable => "a schema is for one table: say which",
+            Self::SchemaWithoutTable => "a schema needs one table: choose it with table",
+            Self::SchemaOfSeveral => {
+                "a schema is for one table, because several have different columns: choose it \
+                 with table instead of tables"
+            }
+            Self::TableAndTables => {
+                "table and tables contradict each other: put all tables into tables"
+            }
+            Self::NoTables => "tables is an empty list; leave it out to choose all tables",
+            Self::SideTableAmongTables { table } => {
+                let (schema, name) = (SideTable::SCHEMA, table.name());
+                return write!(
+                    f,
+                    "{schema}.{name} is a side table: read it alone, or with side_tables"
+                );
+            }
             Self::SparkSentinel => {
-                "unrepresentable \"sentinel\" is not for the spark profile: Spark knows no \
+                "the spark profile does not support unrepresentable \"sentinel\", because Spark has no \
                  infinite dates; choose \"null\" or a string type"
             }
             Self::Setting(error) => return write!(f, "session: {error}"),
@@ -161,8 +190,8 @@ impl fmt::Display for OptionsError {
                 );
             }
             Self::RowsNotTaken => {
-                "rows are not handed out yet: flush, and take all batches, before the prepared \
-                 transactions are saved"
+                "some rows were not returned yet: flush, and take all batches, before you save the \
+                 prepared transactions"
             }
         })
     }

@@ -18,6 +18,8 @@ pub enum DecoderOption {
     BatchRows,
     /// [`crate::DecoderBuilder::with_columns`].
     Columns,
+    /// [`crate::DecoderBuilder::with_framing`].
+    Framing,
     /// [`crate::DecoderBuilder::with_late_start`].
     LateStart,
     /// [`crate::DecoderBuilder::with_message_limit`].
@@ -30,6 +32,8 @@ pub enum DecoderOption {
     MissingTable,
     /// [`crate::DecoderBuilder::with_profile`].
     Profile,
+    /// [`crate::DecoderBuilder::with_schema`]. [`crate::SchemaUnion`] makes one of all versions.
+    Schema,
     /// [`crate::DecoderBuilder::with_session`].
     Session,
     /// [`crate::DecoderBuilder::with_side_tables`].
@@ -38,6 +42,8 @@ pub enum DecoderOption {
     Spool,
     /// [`crate::DecoderBuilder::with_spool_memory`].
     SpoolMemory,
+    /// [`crate::DecoderBuilder::with_tables`].
+    Tables,
     /// [`crate::DecoderBuilder::with_type`].
     Types,
     /// [`crate::DecoderBuilder::with_unfinished`].
@@ -55,16 +61,19 @@ impl DecoderOption {
             Self::BatchMemory => "batch_memory",
             Self::BatchRows => "batch_rows",
             Self::Columns => "columns",
+            Self::Framing => "framing",
             Self::LateStart => "late_start",
             Self::MessageLimit => "message_limit",
             Self::Metadata => "metadata",
             Self::MetadataPrefix => "metadata_prefix",
             Self::MissingTable => "missing_table",
             Self::Profile => "profile",
+            Self::Schema => "schema",
             Self::Session => "session",
             Self::SideTables => "side_tables",
             Self::Spool => "spool",
             Self::SpoolMemory => "spool_memory",
+            Self::Tables => "tables",
             Self::Types => "types",
             Self::Unfinished => "unfinished",
             Self::Unrepresentable => "unrepresentable",
@@ -145,6 +154,9 @@ impl fmt::Display for Remedy {
         let option = option.name();
         match value {
             Some(value) => write!(f, "{option} = {value}")?,
+            None if self.option == DecoderOption::Schema => {
+                return f.write_str("a schema of all of them");
+            }
             None => write!(f, "another {option}")?,
         }
         match key {
@@ -201,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remedies_print_in_words_of_no_language() {
+    fn remedies_print_in_neutral_words() {
         let printed = [
             Remedy::data_type("public.t.x", &DataType::Decimal128(19, 2)),
             Remedy::null("x"),
@@ -212,6 +224,7 @@ mod tests {
                 RemedyValue::Names(vec!["xid", "seq"]),
             ),
             Remedy::another(DecoderOption::Spool),
+            Remedy::another(DecoderOption::Schema),
         ]
         .map(|remedy| remedy.to_string());
         assert_eq!(
@@ -223,6 +236,7 @@ mod tests {
                 "message_limit = 5",
                 "metadata = [xid, seq]",
                 "another spool",
+                "a schema of all of them",
             ]
         );
     }

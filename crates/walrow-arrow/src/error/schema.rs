@@ -2,6 +2,7 @@
 
 use crate::arrow_type::ArrowTypeName;
 use crate::error::remedy::DecoderOption;
+use crate::table_name::SideTable;
 use arrow_schema::DataType;
 use std::fmt;
 
@@ -9,13 +10,11 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// The chosen table is not in the stream.
+    /// Chosen tables are not in the stream.
     #[non_exhaustive]
     NotInStream {
-        /// Its name as it was given.
-        table: String,
-        /// The tables of the stream with similar names.
-        suggestions: Vec<String>,
+        /// All of them.
+        missing: Vec<MissingTable>,
     },
     /// The key of an option names no column of the stream, and no type.
     #[non_exhaustive]
@@ -101,6 +100,16 @@ pub enum SchemaError {
     },
 }
 
+/// A chosen table that is not in the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissingTable {
+    /// Its name as it was given.
+    pub table: String,
+    /// The tables of the stream with similar names.
+    pub suggestions: Vec<String>,
+}
+
 impl SchemaError {
     pub(crate) fn ambiguous(one: (&str, &str), other: (&str, &str)) -> Self {
         let tables = [one, other].map(|(schema, name)| (schema.to_owned(), name.to_owned()));
@@ -111,10 +120,7 @@ impl SchemaError {
 impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotInStream { table, suggestions } => {
-                write!(f, "no table {table} in the stream")?;
-                return write_suggestions(f, suggestions);
-            }
+            Self::NotInStream { missing } => return write_missing(f, missing),
             Self::NoColumn {
                 option,
                 key,
@@ -137,7 +143,7 @@ impl fmt::Display for SchemaError {
                 return write!(
                     f,
                     "is {one_type} in one version ({one}) and {other_type} in another ({other}), \
-                     and no type for both is known"
+                     and no type holds the values of both"
                 );
             }
             Self::ColumnsNotInSchema { columns, .. } => {
@@ -158,29 +164,29 @@ impl fmt::Display for SchemaError {
             Self::SideTableName { table } => {
                 return write!(
                     f,
-                    "{table} is a table of the stream and one of walrow's own; read all tables, \
-                     and side_tables"
+                    "{table} is the name of a side table and of a table in the stream; read all \
+                     tables, with side_tables"
                 );
             }
-            Self::ColumnsChanged => {
-                "the table's columns changed; give the schema that all its versions shall have, or \
-                 read all tables"
+            Self::ColumnsChanged => "the table's columns changed",
+            Self::MetadataName => {
+                "the table has a column with the same name as this metadata column"
             }
-            Self::MetadataName => "the table has a column of that name itself",
             Self::RepeatedColumn => "the schema names the column twice",
             Self::NotNullable => {
-                "the schema says that it is never null, but changes leave columns null that are \
-                 NOT NULL in the table; make it nullable"
+                "the schema declares the column not nullable, but changes may lack the values of \
+                 any column, even if it is NOT NULL in the table; make it nullable"
             }
             Self::ItemsNotNullable => {
-                "the schema says that its items are never null, which PostgreSQL promises of no \
-                 array; make them nullable"
+                "the schema declares its items not nullable, but any array in PostgreSQL may \
+                 contain NULL; make them nullable"
             }
             Self::MetadataType { expected, found } => {
-                return write!(f, "is {expected}, the schema says {found}");
+                return write!(f, "is {expected}, but {found} in the schema");
             }
             Self::MetadataNotNullable => {
-                "is null where all columns were sent, the schema says never; make it nullable"
+                "is null in rows whose columns were all sent, but the schema declares it not \
+                 nullable; make it nullable"
             }
             Self::MissingColumnSize { size, limit } => {
                 return write!(
@@ -193,7 +199,7 @@ impl fmt::Display for SchemaError {
             Self::Conversion(conversion) => return conversion.fmt(f),
             Self::TypeLimit { limit, in_schema } => {
                 let advice = if *in_schema {
-                    "; a schema that says string for it reads it as the server's text"
+                    "; declare it as string in the schema to read it as the server's text"
                 } else {
                     ""
                 };
@@ -205,6 +211,26 @@ impl fmt::Display for SchemaError {
 
 /// The maximum number of columns that an error lists.
 const MOST_SHOWN: usize = 5;
+
+fn write_missing(f: &mut fmt::Formatter<'_>, missing: &[MissingTable]) -> fmt::Result {
+    if let [MissingTable { table, suggestions }] = missing {
+        write!(f, "no table {table} in the stream")?;
+        if suggestions.is_empty() && table.starts_with("walrow.") {
+            let names = SideTable::ALL.map(|side| format!("walrow.{}", side.name()));
+            write!(f, "; walrow's own are {}", names.join(", "))?;
+        }
+        return write_suggestions(f, suggestions);
+    }
+    f.write_str("no tables ")?;
+    for (place, MissingTable { table, suggestions }) in missing.iter().enumerate() {
+        let separator = if place == 0 { "" } else { ", " };
+        write!(f, "{separator}{table}")?;
+        if !suggestions.is_empty() {
+            write!(f, " (did you mean {}?)", suggestions.join(" or "))?;
+        }
+    }
+    f.write_str(" in the stream")
+}
 
 fn write_suggestions(f: &mut fmt::Formatter<'_>, suggestions: &[String]) -> fmt::Result {
     match suggestions {
@@ -274,16 +300,16 @@ impl fmt::Display for TypeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Types => {
-                "the column's type consists of more than 65,536 types in the catalog (one that \
-                 contains itself does)"
+                "the column's type consists of more than 65,536 types in the catalog (a \
+                 type that contains itself has no end)"
             }
             Self::TypesOfTable => {
                 "the column's type and those of the columns before it consist of more than 65,536 \
                  types in the catalog"
             }
             Self::Levels => {
-                "the column's type consists of types within types of more than 64 levels in the \
-                 catalog (one that contains itself does)"
+                "the column's type has more than 64 levels of types within types in the catalog \
+                 (a type that contains itself has no end)"
             }
         })
     }

@@ -291,7 +291,7 @@ mod tests {
         format!("{{{}}}", vec!["NULL"; count].join(","))
     }
 
-    /// A numeric of one digit and 32,768 others.
+    /// A numeric of ten bytes, whose text has 32,769 digits.
     fn numeric() -> Vec<u8> {
         let words = [1_u16, 8_191, 0, 0, 1];
         words.into_iter().flat_map(u16::to_be_bytes).collect()

@@ -42,7 +42,7 @@ pub(crate) enum Extension {
 }
 
 impl Form {
-    /// A column of this type; a row takes at least so many bytes.
+    /// A column of this type, with this minimum of bytes per row.
     pub(crate) fn new<F>(data_type: DataType, row_bytes: usize, build: F) -> Self
     where
         F: Fn(&DataType, New) -> Box<dyn Column> + Send + Sync + 'static,
@@ -141,11 +141,11 @@ impl Form {
 
     /// PostgreSQL's text of a type.
     pub(crate) fn written(pg_type: Arc<dyn PgType>, settings: SessionSettings) -> Self {
-        let is_foreign = pg_type.is_foreign(settings);
-        if pg_type.is_plain_text() && !is_foreign {
+        let differs_from_pinned = pg_type.differs_from_pinned(settings);
+        if pg_type.is_plain_text() && !differs_from_pinned {
             return Self::text(PlainText);
         }
-        let expands = pg_type.expands() || is_foreign;
+        let expands = pg_type.expands() || differs_from_pinned;
         Self::new(DataType::Utf8, 4, move |data_type, new| {
             let store = Bytes::with_capacity(new.rows);
             let cell = Written::new(Arc::clone(&pg_type), settings);

@@ -180,7 +180,7 @@ impl Resolver {
             .unwrap_or(self.unrepresentable)
     }
 
-    /// Rejects a `types` entry that no column can become, or nothing that its key names.
+    /// Rejects a `types` entry whose Arrow type no column can have, or none that its key names.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let mut keys: Vec<_> = self.types.iter().collect();
         keys.sort_by_key(|(key, _)| *key);
@@ -246,13 +246,13 @@ impl Resolver {
         }
     }
 
-    /// Whether `is_so` holds for any column in the catalog that gets its Arrow type from this key.
-    /// `is_so` takes whether the key is only the column's name, the type's name, and the type.
+    /// Whether `holds` is true for any column in the catalog that gets its Arrow type from this
+    /// key. `holds` takes whether the key is only the column's name, the type's name, and the type.
     fn any_column(
         &self,
         key: &str,
         data_type: &DataType,
-        mut is_so: impl FnMut(bool, &str, Option<&ColumnType>) -> bool,
+        mut holds: impl FnMut(bool, &str, Option<&ColumnType>) -> bool,
     ) -> bool {
         let catalog = &self.catalog;
         for table in &catalog.tables {
@@ -279,7 +279,7 @@ impl Resolver {
                 let (_, type_name) = name_of(catalog, column);
                 let type_name = type_name.unwrap_or_else(|| oid.to_string());
                 let pg_type = catalog::column_type(catalog, oid, type_modifier);
-                if is_so(*column.name == *key, &type_name, pg_type.as_ref()) {
+                if holds(*column.name == *key, &type_name, pg_type.as_ref()) {
                     return true;
                 }
             }
@@ -346,8 +346,8 @@ fn known_name(catalog: &Catalog, oid: Oid) -> Option<(Option<String>, Option<Str
     Some((Some(entry.schema.clone()), Some(entry.name.clone())))
 }
 
-/// The entry for the type's name, or, for a domain, for the name of a type that it is over. A
-/// server sends a domain's base type, so options mean the same with and without a catalog.
+/// The entry for the name of the type, or of a domain's base type. A server sends only the base
+/// type of a domain, so options mean the same with and without a catalog.
 fn for_type<'a, T>(
     map: &'a HashMap<String, T>,
     catalog: &Catalog,
@@ -358,7 +358,7 @@ fn for_type<'a, T>(
     }
     let (_, mut name) = name_of(catalog, column);
     let mut oid = column.type_oid;
-    // A domain may be over another domain.
+    // The base type of a domain may be another domain.
     for _ in 0..=catalog::MAX_LEVELS {
         if let Some(found) = name.as_ref().and_then(|name| map.get(name)) {
             return Some(found);

@@ -8,7 +8,6 @@ use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue}
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::rows::Current;
-use crate::table_name::TableName;
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use walrow_stream::{Message, Relation, Transaction};
@@ -32,7 +31,7 @@ pub(crate) struct Sides {
 
 impl Sides {
     pub(crate) fn new(options: &Options) -> Self {
-        let alone = options.table.as_ref().and_then(TableName::side_table);
+        let alone = options.tables.side_table();
         let wants = |table| alone == Some(table) || options.side_tables.contains(&table);
         let profile = options.profile;
         Self {

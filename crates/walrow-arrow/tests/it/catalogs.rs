@@ -1,4 +1,4 @@
-//! Columns whose types a catalog tells of: as far as it does, and however much it says.
+//! Columns whose types a catalog defines, completely or in part, also with hostile catalogs.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -71,7 +71,7 @@ fn catalog(types: impl IntoIterator<Item = CatalogType>) -> Arc<Catalog> {
     })
 }
 
-/// As many levels as there are numbers, each type in the one before it, and `int4` in the last.
+/// One level per number: each type is in the one before it, and `int4` is in the last.
 fn nested(levels: u32, of: impl Fn(u32, u32) -> CatalogType) -> Arc<Catalog> {
     let last = 20_000 + levels - 1;
     catalog((20_000..=last).map(|oid| of(oid, if oid == last { INT4 } else { oid + 1 })))
@@ -93,7 +93,7 @@ fn refused<T>(result: Result<T, Error>) -> String {
     error.to_string()
 }
 
-/// As many struct fields within each other as there are.
+/// The number of struct fields that are nested in each other.
 fn innermost(mut array: &StructArray) -> (usize, &ArrayRef) {
     let mut levels = 1;
     loop {
@@ -119,7 +119,7 @@ fn every_attribute_of_a_large_type_is_read() {
 }
 
 #[test]
-fn types_lie_within_types_of_64_levels() {
+fn types_nest_64_levels_deep() {
     // One level is int4.
     let domains = nested(63, domain);
     let number = read(&domains, text("7")).unwrap();
@@ -139,7 +139,7 @@ fn types_lie_within_types_of_64_levels() {
         assert_eq!(levels, 63);
         assert_eq!(number.as_primitive::<Int32Type>().value(0), 7);
     }
-    // Quotes double at each level: this is as deep as texts go.
+    // Quotes double at each level: deeper texts would be too large.
     let string = (1..20).fold("(7)".to_owned(), |it, _| {
         format!("(\"{}\")", it.replace('"', "\"\""))
     });
@@ -152,7 +152,7 @@ fn types_lie_within_types_of_64_levels() {
     assert_eq!(levels, 20);
     assert_eq!(number.as_primitive::<Int32Type>().value(0), 7);
 
-    // Lists are as deep.
+    // Lists may be as deep.
     let both = nested(62, |oid, inner| match oid % 2 {
         0 => array(oid, inner),
         _ => composite(oid, [inner]),
@@ -184,11 +184,11 @@ fn a_type_consists_of_65536_types_at_most() {
     let text = refused(read(&wide(65_536), null()));
     assert_eq!(
         text.split_once(" (byte").unwrap().0,
-        "public.t.x: the column's type consists of more than 65,536 types in the catalog (one that \
-         contains itself does); read it as the server's text with types = string for public.t.x"
+        "public.t.x: the column's type consists of more than 65,536 types in the catalog (a type \
+         that contains itself has no end); read it as the server's text with types = string for public.t.x"
     );
 
-    // Those of all columns together.
+    // The limit applies to all columns together.
     let half = catalog([composite(20_000, vec![INT4; 32_768])]);
     let columns = |names: &[&'static str]| {
         let columns: Vec<_> = names.iter().map(|it| (*it, 20_000, -1, false)).collect();
@@ -210,7 +210,7 @@ fn a_type_consists_of_65536_types_at_most() {
     assert!(three(builder).is_ok());
 }
 
-/// Catalogs of a few types each that would make more than any memory holds.
+/// Catalogs of a few types each. With all their parts, these would exceed any memory.
 fn endless() -> Vec<Arc<Catalog>> {
     vec![
         catalog([composite(20_000, [20_000; 1600])]),
@@ -224,7 +224,7 @@ fn endless() -> Vec<Arc<Catalog>> {
 }
 
 #[test]
-fn a_type_without_end_is_refused_unless_it_is_text_or_bytes() {
+fn a_recursive_type_is_refused_unless_it_is_text_or_bytes() {
     for catalog in endless() {
         for profile_name in [Profile::Arrow, Profile::Spark] {
             let builder = || with(profile_name, &catalog);
@@ -279,7 +279,7 @@ fn a_type_without_end_is_refused_unless_it_is_text_or_bytes() {
 }
 
 #[test]
-fn a_type_without_end_is_text_where_all_is_or_a_schema_says_so() {
+fn a_recursive_type_is_text_in_the_text_profile_the_envelope_and_schemas() {
     for catalog in endless() {
         let read = column(with(Profile::Text, &catalog), (20_000, -1), &[text("(x)")]).unwrap();
         assert_eq!(read.as_string::<i32>().value(0), "(x)");
@@ -296,12 +296,15 @@ fn a_type_without_end_is_text_where_all_is_or_a_schema_says_so() {
         assert!(in_schema(DataType::BinaryView).is_ok());
         let fields = Fields::from(vec![Field::new("a0", DataType::Int32, true)]);
         let text = refused(in_schema(DataType::Struct(fields)));
-        assert!(text.contains("a schema that says string for it"), "{text}");
+        assert!(
+            text.contains("declare it as string in the schema"),
+            "{text}"
+        );
     }
 }
 
 #[test]
-fn types_that_are_missing_are_told_by_their_own_oids() {
+fn unresolved_types_inside_others_are_listed_by_their_own_oids() {
     let catalog = catalog([
         composite(20_000, [29_999, INT4, 20_001, 29_997]),
         array(20_001, 29_998),
@@ -330,14 +333,38 @@ fn types_that_are_missing_are_told_by_their_own_oids() {
         let mut decoder = builder.build().unwrap();
         assert_eq!(decoder.decode(&bytes).unwrap(), bytes.len());
         decoder.finish().unwrap();
+        let found: Vec<_> = decoder
+            .unresolved_types()
+            .map(|it| (it.table.as_str(), it.column.as_str(), it.type_oid))
+            .collect();
+        let expected = [
+            ("a", 29_997),
+            ("a", 29_998),
+            ("a", 29_999),
+            ("b", 29_998),
+            ("c", 29_999),
+            ("d", 29_996),
+            ("f", 9_999),
+            ("g", 21_000),
+        ];
         assert_eq!(
-            decoder.unresolved_types().collect::<Vec<_>>(),
-            [9_999, 21_000, 29_996, 29_997, 29_998, 29_999]
+            found,
+            expected.map(|(column, oid)| ("public.t", column, oid))
         );
     }
 }
 
-/// One column of OID 30000, which the stream names so.
+#[test]
+fn the_list_of_missing_types_has_an_end() {
+    let catalog = catalog([composite(20_000, 30_000..50_000)]);
+    let bytes = stream(20_000, -1, &[null()]);
+    let mut decoder = with(Profile::Text, &catalog).build().unwrap();
+    assert_eq!(decoder.decode(&bytes).unwrap(), bytes.len());
+    decoder.finish().unwrap();
+    assert_eq!(decoder.unresolved_types().count(), 10_000);
+}
+
+/// One column of OID 30000, for which the stream sends this name.
 fn named_stream((schema, type_name): (&str, &str), cell: OwnedCell) -> Vec<u8> {
     let columns = [("x", 30_000, -1, false)];
     Stream::new()
@@ -365,10 +392,11 @@ fn named(
         let batch = decoder.next_batch().unwrap().unwrap();
         Arc::clone(batch.record_batch().column(0))
     });
-    (read, decoder.unresolved_types().collect())
+    let missing = decoder.unresolved_types().map(|it| it.type_oid);
+    (read, missing.collect())
 }
 
-/// As a database has it whose OIDs are others.
+/// The catalog of a database with other OIDs.
 fn of_another_database() -> Arc<Catalog> {
     let json = r#"{"types": [
         {"oid": 20000, "schema": "shop", "name": "pair", "kind": "composite", "attributes": [
@@ -391,7 +419,7 @@ fn of_another_database() -> Arc<Catalog> {
 const PAIR: &str = "Struct(\"n\": Int32, \"mood\": Utf8, \"all\": List(Utf8))";
 
 #[test]
-fn a_catalog_tells_by_name_what_it_does_not_by_oid() {
+fn types_that_the_catalog_lacks_by_oid_are_found_by_name() {
     let catalog = of_another_database();
     let list = |item: &str| format!("List({item})");
     // Of OIDs that the catalog does not have: 30001 is mood, 30003 _mood, 30000 pair.
@@ -415,14 +443,14 @@ fn a_catalog_tells_by_name_what_it_does_not_by_oid() {
         assert_eq!(&from_text, &from_binary, "{type_name}");
         assert_eq!(name(from_text.data_type()), arrow);
     }
-    // Types that every database has are checked as ever.
+    // Built-in types are still checked by OID.
     let other = pair.replace("00000017 00000004", "00000014 00000004");
     let (read, _) = named(&catalog, ("shop", "pair"), binary(hex(&other)));
     assert!(matches!(
         read.unwrap_err().kind(),
         ErrorKind::Malformed { .. }
     ));
-    // And by OID, all are.
+    // With the right OIDs, all types are checked.
     let read = column(
         with(Profile::Arrow, &catalog),
         (20_000, -1),
@@ -435,18 +463,18 @@ fn a_catalog_tells_by_name_what_it_does_not_by_oid() {
 }
 
 #[test]
-fn a_name_counts_after_an_oid_and_before_an_extensions_name() {
+fn a_catalogs_name_goes_before_an_extensions_name() {
     let catalog = of_another_database();
     let vector = |schema| named(&catalog, (schema, "vector"), text("(a)"));
     let (read, missing) = vector("shop");
     assert_eq!(name(read.unwrap().data_type()), "Struct(\"n\": Utf8)");
     assert_eq!(missing, [29_999]);
-    // Of another schema, it is the extension's.
+    // In another schema, the name means the extension's type.
     assert!(matches!(
         vector("public").0.unwrap_err().kind(),
         ErrorKind::Malformed { .. }
     ));
-    // Which of the two it is, nothing tells.
+    // The name is ambiguous, so the type is unknown.
     let (read, missing) = named(&catalog, ("shop", "twice"), text("a"));
     assert_eq!(missing, [30_000]);
     assert_eq!(name(read.unwrap().data_type()), "Utf8");
@@ -484,7 +512,7 @@ fn a_newer_servers_type_is_as_the_catalog_says() {
             assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), 7);
         }
     }
-    // What is built in is not the catalog's to tell.
+    // A catalog cannot redefine a built-in type.
     let read = column(with(Profile::Arrow, &catalog), (23, -1), &[text("7")]).unwrap();
     assert_eq!(read.data_type(), &DataType::Int32);
 }
@@ -511,8 +539,8 @@ fn an_attribute_of_oid_0_is_of_any_type() {
 }
 
 #[test]
-fn options_call_a_domain_as_the_server_does_too() {
-    // A domain over one over dates; the server says only what is below them.
+fn keys_name_a_domain_as_the_catalog_or_the_server_does() {
+    // A domain over a domain over `date`; the server sends only the base type.
     let catalog = catalog([domain(30_000, 20_000), domain(20_000, 1082)]);
     let bytes = named_stream(("", "date"), text("infinity"));
     let options = |catalog: Option<&Arc<Catalog>>| match catalog {
@@ -534,12 +562,12 @@ fn options_call_a_domain_as_the_server_does_too() {
             let string = read(options(known).with_type(*key, DataType::Utf8)).unwrap();
             assert_eq!(string.as_string::<i32>().value(0), "infinity", "{key}");
         }
-        // A type's own name counts before those of what it is over.
+        // The key of the type itself goes before the keys of its base types.
         let both = options(known).with_type("date", DataType::Utf8);
         let both = both.with_type("type30000", DataType::LargeUtf8);
         let read = read(both).map(|column| column.data_type().clone());
         match known {
-            // Without a catalog, nobody knows that there is such a type.
+            // Without a catalog, this type is unknown.
             None => {
                 let error = read.unwrap_err().to_string();
                 let text = "types: no column or type type30000 in the stream";
@@ -548,13 +576,13 @@ fn options_call_a_domain_as_the_server_does_too() {
             Some(_) => assert_eq!(read, Ok(DataType::LargeUtf8)),
         }
     }
-    // Domains over one another have no end.
+    // Two domains over each other never reach a base type.
     let endless = self::catalog([domain(20_000, 20_001), domain(20_001, 20_000)]);
     let builder = with(Profile::Arrow, &endless).with_type("date", DataType::Utf8);
     refused(column(builder, (20_000, -1), &[text("infinity")]));
 }
 
-/// Of a domain over an array, whose elements PostgreSQL does not distinguish from its own.
+/// An array of a domain over an array: PostgreSQL does not distinguish the two levels of elements.
 #[test]
 fn arrays_of_arrays_are_text_in_either_form() {
     let catalog = catalog([domain(20_001, 1007), array(20_000, 20_001)]);
@@ -571,7 +599,7 @@ fn arrays_of_arrays_are_text_in_either_form() {
         let opaque = (of == Profile::Arrow).then_some("arrow.opaque");
         assert_eq!(extension.map(String::as_str), opaque);
     }
-    // What the elements are is checked as ever.
+    // The OID of the elements is still checked.
     for of in PROFILES {
         let other = sent.replace("00000017", "00000014");
         let error = column(with(of, &catalog), (20_000, -1), &[binary(hex(&other))]).unwrap_err();
@@ -580,8 +608,8 @@ fn arrays_of_arrays_are_text_in_either_form() {
 }
 
 #[test]
-fn composites_of_another_time_than_the_catalog_are_read_as_text() {
-    // An integer and a date, which is written anew under other settings than the pinned ones.
+fn composites_that_do_not_match_the_catalog_are_read_as_text() {
+    // An integer and a date. The date's text depends on the settings.
     let catalog = catalog([composite(20_000, [INT4, 1082])]);
     for cell in ["(1,2024-01-01,3)", "(1)", "(2024-01-01,1,\"a,b\")"] {
         let of_text = with(Profile::Text, &catalog);

@@ -62,7 +62,7 @@ fn unrepresentable(result: Result<ArrayRef, Error>) -> String {
 }
 
 const COMP: &str = "Struct(\"a\": Int32, \"b\": Utf8, \"c\": Decimal128(10, 2))";
-/// `row(7, 'x y', 1.50)::comp`, as PostgreSQL 18.4 sends it but for the OIDs of its own.
+/// `row(7, 'x y', 1.50)::comp`, as PostgreSQL 18.4 sends it, with made-up OIDs.
 const ROW: &str = "00000003 00000017 00000004 00000007 00000019 00000003 782079 \
                    000006a4 0000000c 0002 0000 0000 0002 0001 1388";
 
@@ -129,7 +129,7 @@ fn a_composite_is_what_the_catalog_says() {
     ] {
         assert!(malformed(read(cell)).contains("catalog"));
     }
-    // A part that has no place leaves the whole without one.
+    // If a part does not fit, the whole value does not.
     let builder = with_catalog(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
     let nan = column(builder, (20_000, -1), &[text("(7,x,NaN)"), text("(7,x,1)")]).unwrap();
     assert!(nan.is_null(0) && !nan.is_null(1));
@@ -200,7 +200,7 @@ fn arrays_of_arrays_are_lists_of_lists_where_asked_for() {
         let second = second.as_primitive::<Int32Type>();
         assert_eq!((second.value(0), second.is_null(1)), (3, true));
     }
-    // Other dimensions have no place, whichever form they come in.
+    // Arrays of other dimensions do not fit, in both forms.
     let flat = "00000001 00000000 00000017 00000001 00000001 00000004 00000001";
     for cell in [text("{1}"), binary(hex(flat)), text("{{{1}}}")] {
         assert!(unrepresentable(column(two(), (1007, -1), &[cell])).contains("dimensions"));
@@ -295,7 +295,7 @@ fn sparse_vectors_count_from_zero() {
             numbers.value(0).as_primitive::<Float32Type>().values(),
             &[1.5, -2.0]
         );
-        // What was written down is what can be asked for.
+        // `types` accepts the Arrow type of the default.
         let asked = profile(profile_name).with_type("x", from_text.data_type().clone());
         let [texts, _] = cells(&values);
         assert_eq!(
@@ -332,7 +332,7 @@ fn geometries_are_iso_wkb_of_their_columns_system() {
     }
     let read = both(&|| profile(Profile::Text), ("geometry", -1));
     assert_eq!(read.as_string::<i32>().value(0), POINT_Z);
-    // A column without a system of its own cannot say the value's.
+    // A column without an SRID has no place for the SRID of a value.
     for cell in [text(POINT_Z), binary(hex(POINT_Z))] {
         let result = extended(profile(Profile::Arrow), ("geometry", -1), &[cell]);
         assert!(unrepresentable(result).contains("SRID"));
@@ -453,7 +453,7 @@ fn strings_bytes_and_lists_have_other_layouts() {
 }
 
 #[test]
-fn decimals_of_256_bits_hold_what_128_do_not() {
+fn decimals_of_256_bits_hold_39_to_76_digits() {
     let data_type = DataType::Decimal256(45, 5);
     let builder = || profile(Profile::Arrow).with_type("numeric", data_type.clone());
     let long = "-1234567890123456789012345678901234567890.12345";
@@ -483,7 +483,7 @@ fn decimals_of_256_bits_hold_what_128_do_not() {
 }
 
 #[test]
-fn zeros_of_any_scale_are_floats_wherever_they_lie() {
+fn zeros_of_any_scale_are_floats_inside_other_types_too() {
     let float = || Field::new("c", DataType::Float64, true);
     let flag = |name: &str| Field::new(name, DataType::Boolean, true);
     let range = Fields::from(vec![
@@ -544,7 +544,7 @@ fn zeros_of_any_scale_are_floats_wherever_they_lie() {
 }
 
 #[test]
-fn blanks_are_left_out_where_asked_for() {
+fn trailing_blanks_are_removed_if_asked_for() {
     let values = [text("a  "), binary(hex("612020")), text("   "), text(" b")];
     let trimmed = column(
         profile(Profile::Arrow).with_trim_bpchar(true),
@@ -621,7 +621,7 @@ fn a_time_and_its_offset_are_a_struct_where_asked_for() {
 }
 
 #[test]
-fn a_policy_may_be_a_types() {
+fn a_policy_may_be_of_a_type() {
     let builder =
         profile(Profile::Arrow).with_column_unrepresentable("numeric", OnUnrepresentable::Null);
     let read = column(builder, (1700, 655_366), &[text("NaN"), text("1.5")]).unwrap();
@@ -636,7 +636,7 @@ fn a_policy_may_be_a_types() {
 }
 
 #[test]
-fn malformed_arrays_are_not_taken_for_others_of_more_dimensions() {
+fn malformed_arrays_are_not_reported_as_arrays_of_more_dimensions() {
     let null = || profile(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
     let two = "00000002 00000000 00000017 00000001 00000001 00000001 00000001 00000004 00000007";
     let read = |cell| column(null(), (1007, -1), &[cell]);
@@ -656,7 +656,7 @@ fn malformed_arrays_are_not_taken_for_others_of_more_dimensions() {
 }
 
 #[test]
-fn texts_of_latin1_are_never_taken_for_utf8() {
+fn latin1_is_never_read_as_utf8() {
     let session = || {
         let mut session = walrow_arrow::SessionSettings::default();
         session.set("client_encoding", "LATIN1").unwrap();
@@ -687,7 +687,7 @@ fn texts_of_latin1_are_never_taken_for_utf8() {
 }
 
 #[test]
-fn text_of_other_settings_is_put_as_pinned_or_refused() {
+fn text_of_other_settings_is_translated_or_refused() {
     let strings = |of: u32, cell: &str| {
         let read = column(profile(Profile::Text), (of, -1), &[text(cell)])?;
         Ok(read.as_string::<i32>().value(0).to_owned())
@@ -765,17 +765,17 @@ fn text_of_other_settings_is_put_as_pinned_or_refused() {
         );
         assert!(error.to_string().contains("as the session's"), "{error}");
     }
-    // Told, a style is read wherever it stands.
+    // With the session's settings, a style is also read inside other types.
     let mut session = walrow_arrow::SessionSettings::default();
     session.set("DateStyle", "SQL, DMY").unwrap();
-    let told = |of: u32, cell: &str| {
+    let in_session = |of: u32, cell: &str| {
         let builder = profile(Profile::Spark).with_session(session);
         column(builder, (of, -1), &[text(cell)])
     };
-    assert!(told(1082, "29/02/2024").is_ok());
-    let range = told(3912, "[29/02/2024,01/03/2024)").unwrap();
+    assert!(in_session(1082, "29/02/2024").is_ok());
+    let range = in_session(3912, "[29/02/2024,01/03/2024)").unwrap();
     assert_eq!(range.as_string::<i32>().value(0), "[2024-02-29,2024-03-01)");
-    assert!(malformed(told(3912, "[2024-02-29,)")).contains("the session's DateStyle"));
+    assert!(malformed(in_session(3912, "[2024-02-29,)")).contains("the session's DateStyle"));
     session.set("IntervalStyle", "sql_standard").unwrap();
     session.set("client_encoding", "LATIN1").unwrap();
     for (of, cell, expected) in [
@@ -794,7 +794,7 @@ fn text_of_other_settings_is_put_as_pinned_or_refused() {
 
 #[test]
 fn a_single_byte_is_written_alike_by_all_versions() {
-    // Versions before 15 write those beyond ASCII as they are.
+    // Versions before 15 write bytes beyond ASCII unchanged.
     let raw = |bytes: &[u8]| OwnedCell::Text(bytes.to_vec());
     let mut latin1 = walrow_arrow::SessionSettings::default();
     latin1.set("client_encoding", "LATIN1").unwrap();
@@ -819,15 +819,15 @@ fn read_postgres_style(oid: u32, written: &str, iso: &str) -> Result<(), String>
     let mut session = walrow_arrow::SessionSettings::default();
     session.set("DateStyle", "Postgres, MDY").unwrap();
     session.set("TimeZone", "UTC").unwrap();
-    let told = profile(Profile::Arrow).with_session(session);
-    let read = column(told, (oid, -1), &[text(written)]).map_err(|error| error.to_string())?;
+    let builder = profile(Profile::Arrow).with_session(session);
+    let read = column(builder, (oid, -1), &[text(written)]).map_err(|error| error.to_string())?;
     let pinned = column(profile(Profile::Arrow), (oid, -1), &[text(iso)]).unwrap();
     assert_eq!(&read, &pinned, "{written}");
     Ok(())
 }
 
 #[test]
-fn a_weekday_is_its_dates_own() {
+fn a_wrong_weekday_is_malformed() {
     for (day, moment, year, iso) in [
         ("Thu", "Feb 29 10:00:00", "2024", "2024-02-29 10:00:00"),
         ("Thu", "Jan 01 00:00:00", "1970", "1970-01-01 00:00:00"),
@@ -872,7 +872,7 @@ fn a_weekday_is_its_dates_own() {
             }
         }
     }
-    // The day is the zone's own, which may lie before the first one of UTC.
+    // The weekday is that of the zone's date, which may be before the first date in UTC.
     for (written, iso) in [
         (
             "Sun Nov 23 19:00:00 4714 -05 BC",
@@ -882,7 +882,7 @@ fn a_weekday_is_its_dates_own() {
     ] {
         assert_eq!(read_postgres_style(1184, written, iso), Ok(()));
     }
-    // Beyond Arrow, and so beyond what can be compared: told from a wrong weekday all the same.
+    // Too late for Arrow, so the value cannot be compared. A wrong weekday is still another error.
     let last = |day: &str| {
         let written = format!("{day} Dec 31 23:59:59 294276");
         read_postgres_style(1114, &written, "").unwrap_err()
@@ -912,7 +912,7 @@ proptest! {
 }
 
 #[test]
-fn counts_are_of_values_that_are_there() {
+fn values_inside_a_null_are_not_counted() {
     let outer = DataType::Struct(Fields::from(vec![
         Field::new("a", DataType::Int32, true),
         Field::new("b", DataType::Utf8, true),
@@ -935,7 +935,7 @@ fn counts_are_of_values_that_are_there() {
 }
 
 #[test]
-fn a_hint_is_one_that_helps() {
+fn a_remedy_never_leads_to_the_same_error() {
     let money = "00000001 00000000 00000316 00000001 00000001 00000008 0000000000000064";
     let read = |builder: DecoderBuilder| column(builder, (791, -1), &[binary(hex(money))]);
     for of in PROFILES {
@@ -951,7 +951,7 @@ fn a_hint_is_one_that_helps() {
 }
 
 #[test]
-fn lists_lie_within_large_lists_and_the_other_way_round() {
+fn lists_and_large_lists_nest_in_each_other() {
     let large = |item| DataType::LargeList(Arc::new(Field::new("item", item, true)));
     for data_type in [
         list(large(DataType::Int32)),
@@ -974,7 +974,7 @@ fn lists_lie_within_large_lists_and_the_other_way_round() {
 }
 
 #[test]
-fn counts_are_not_of_a_row_that_is_taken_back() {
+fn a_removed_row_is_not_counted() {
     let columns = [("a", 1082, -1, false), ("b", 23, -1, false)];
     let bytes = Stream::new()
         .session()

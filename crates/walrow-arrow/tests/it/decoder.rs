@@ -222,9 +222,9 @@ fn unchanged_values_are_filled_from_the_old_row_or_listed() {
         ("wide", TEXT, -1, false),
     ];
     let bytes = described(&columns)
-        // Nothing old: both are unsent, and not NULL.
+        // Without an old row, both are unsent instead of NULL.
         .update(T, &[text("1"), unchanged(), unchanged()])
-        // The whole old row: filled. Its NULL cannot be what is unchanged.
+        // The whole old row fills `long`. It has no `wide`: an unchanged value is never NULL.
         .update_full(
             T,
             &[text("1"), text("L"), null()],
@@ -236,7 +236,7 @@ fn unchanged_values_are_filled_from_the_old_row_or_listed() {
             &[text("7"), null(), null()],
             &[unchanged(), text("x"), unchanged()],
         )
-        // What a row filter made of an update.
+        // An insert that a row filter made from an update.
         .insert(T, &[text("2"), unchanged(), text("w")])
         .commit()
         .bytes();
@@ -329,7 +329,7 @@ fn batches_end_at_rows_and_bytes_and_memory() {
 }
 
 #[test]
-fn tables_that_alternate_share_no_batch_and_cut_none() {
+fn alternating_tables_fill_one_batch_each() {
     let id = [("id", INT4, -1, true)];
     let mut stream = described(&id).relation(T + 1, "public", "u", ReplicaIdentity::Default, &id);
     for n in 0..50 {
@@ -374,7 +374,7 @@ fn a_new_version_cuts_the_batch_and_keeps_the_order() {
 }
 
 #[test]
-fn position_never_passes_a_row_that_is_still_inside() {
+fn position_never_passes_a_row_in_a_builder() {
     let id = [("id", INT4, -1, true)];
     let first = described(&id)
         .relation(T + 1, "public", "u", ReplicaIdentity::Default, &id)
@@ -415,7 +415,7 @@ fn position_never_passes_a_row_that_is_still_inside() {
 }
 
 #[test]
-fn a_bad_value_stops_behind_the_rows_before_it() {
+fn rows_before_a_bad_value_are_returned() {
     let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
     let bytes = inserts(
         &columns,
@@ -434,14 +434,14 @@ fn a_bad_value_stops_behind_the_rows_before_it() {
     );
     let infinity = Reason::Value(Unrepresentable::PositiveInfinity);
     assert_eq!(error.kind(), &ErrorKind::Unrepresentable(infinity));
-    let ways_out = [
+    let expected = [
         "types = string for public.t.d",
         "unrepresentable = null for public.t.d",
     ];
-    assert_eq!(remedies(&error), ways_out);
+    assert_eq!(remedies(&error), expected);
     assert!(error.lsn().is_some() && error.offset().is_some(), "{error}");
 
-    // Each way out lets it through.
+    // Each remedy reads the value.
     let (batches, end) = run(builder().with_type("public.t.d", DataType::Utf8), &bytes);
     end.unwrap();
     assert_eq!(strings(only(&batches), "d")[1].as_deref(), Some("infinity"));
@@ -460,7 +460,7 @@ fn a_bad_value_stops_behind_the_rows_before_it() {
         .as_primitive::<arrow_array::types::Date32Type>();
     assert_eq!(dates.value(1), i32::MAX);
 
-    // Bytes that PostgreSQL never writes have no way out.
+    // Bytes that PostgreSQL never writes have no remedy.
     let bytes = inserts(&columns, &[&[text("1"), text("02/29/2024")]]);
     for policy in [OnUnrepresentable::Error, OnUnrepresentable::Null] {
         let error = run(builder().with_unrepresentable(policy), &bytes)
@@ -475,7 +475,7 @@ fn a_bad_value_stops_behind_the_rows_before_it() {
 }
 
 #[test]
-fn bad_bytes_take_back_their_transaction_only() {
+fn bad_bytes_remove_only_their_transaction() {
     let id = [("id", INT4, -1, true)];
     let good = described(&id).insert(T, &[text("1")]).commit();
     let bad = good
@@ -510,7 +510,7 @@ fn one_table_has_one_schema() {
         .relation(T + 1, "other", "t", ReplicaIdentity::Default, &id)
         .insert(T + 1, &[text("9")])
         .insert(T, &[text("1")])
-        // Another replica identity is no other schema.
+        // Another replica identity does not change the schema.
         .relation(
             T,
             "public",
@@ -546,7 +546,7 @@ fn one_table_has_one_schema() {
         "no table nowhere in the stream; read no rows with missing_table = ignore"
     );
 
-    // Other columns are.
+    // Other columns do.
     let wider = [("id", INT4, -1, true), ("b", BOOL, -1, false)];
     let bytes = stream
         .relation(T, "public", "t", ReplicaIdentity::Default, &wider)
@@ -565,12 +565,12 @@ fn one_table_has_one_schema() {
         2
     );
 
-    // Unless a schema says what all versions shall look like.
+    // Unless a declared schema is the same for all versions.
     let schema = Arc::new(Schema::new(vec![
         Field::new("b", DataType::Boolean, true),
         Field::new("_change_type", DataType::Utf8, false),
         Field::new("id", DataType::Int64, true),
-        // Spark calls a list's items so.
+        // Spark's name for the items of a list.
         Field::new_list("_unsent", Field::new("element", DataType::Utf8, true), true),
     ]));
     let projected = builder()
@@ -604,7 +604,7 @@ fn one_table_has_one_schema() {
 }
 
 #[test]
-fn options_that_cannot_be_are_refused_when_the_decoder_is_built() {
+fn impossible_options_are_refused_when_the_decoder_is_built() {
     let options = |builder: DecoderBuilder| {
         let error = builder.build().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
@@ -620,7 +620,7 @@ fn options_that_cannot_be_are_refused_when_the_decoder_is_built() {
             .with_unrepresentable(OnUnrepresentable::Sentinel),
     );
     options(builder().with_type("numeric", DataType::Decimal128(10, -2)));
-    // What nothing can become, and what Spark does not take.
+    // Arrow types that no column can have, and types that Spark does not have.
     options(builder().with_type("a", DataType::Int8));
     options(builder().with_type("a", DataType::Date64));
     let list =
@@ -637,7 +637,7 @@ fn options_that_cannot_be_are_refused_when_the_decoder_is_built() {
         let text = options(spark.with_type("a", data_type));
         assert!(text.contains("Spark"), "{text}");
     }
-    // A column's type is judged when it appears.
+    // A column is checked when it appears.
     let bytes = inserts(&[("id", INT4, -1, true)], &[&[text_cell()]]);
     let error = run(builder().with_type("id", DataType::Date32), &bytes)
         .1
@@ -678,7 +678,7 @@ fn types_are_chosen_by_the_longest_key() {
 }
 
 #[test]
-fn profiles_give_each_type_its_place() {
+fn each_profile_has_its_own_arrow_types() {
     let typmod = ((12 << 16) | 2) + 4;
     let columns: [Col; 10] = [
         ("n", 1700, typmod, false),
@@ -738,7 +738,7 @@ fn profiles_give_each_type_its_place() {
 }
 
 #[test]
-fn the_catalog_tells_what_the_stream_does_not() {
+fn the_catalog_adds_the_types_that_the_stream_lacks() {
     let catalog = Catalog::from_json(
         r#"{"types": [
             {"oid": 20000, "schema": "public", "name": "price", "kind": "domain", "base": 1700,
@@ -763,10 +763,9 @@ fn the_catalog_tells_what_the_stream_does_not() {
     let mut decoder = builder().with_catalog(Arc::new(catalog)).build().unwrap();
     feed(&mut decoder, &bytes).1.unwrap();
     decoder.finish().unwrap();
-    assert_eq!(
-        decoder.unresolved_types().collect::<Vec<_>>(),
-        [29_999, 30_000]
-    );
+    let missing = decoder.unresolved_types();
+    let missing: Vec<_> = missing.map(|it| (&*it.column, it.type_oid)).collect();
+    assert_eq!(missing, [("l", 29_999), ("x", 30_000)]);
     let batch = decoder.next_batch().unwrap().unwrap();
     let schema = batch.record_batch().schema();
     assert_eq!(schema.field(0).data_type(), &DataType::Decimal128(10, 2));
@@ -776,7 +775,7 @@ fn the_catalog_tells_what_the_stream_does_not() {
 }
 
 #[test]
-fn an_unknown_types_binary_has_no_place_but_as_binary() {
+fn binary_of_an_unknown_type_is_only_read_as_binary() {
     let bytes = inserts(
         &[("x", 30_000, -1, false)],
         &[&[text("a")], &[binary([1, 255])]],
@@ -827,8 +826,8 @@ fn timestamps_keep_their_zone_in_the_type() {
     assert_eq!(batch.schema().field(1).data_type(), &zone);
 }
 
-/// A committed transaction that the input ends with is decoded to its end, however many batches it
-/// makes and wherever the input is cut.
+/// If the input ends with a commit, its transaction is decoded to its end, with any number of
+/// batches and any cut.
 #[test]
 fn a_stream_that_ends_with_a_commit_is_complete() {
     let mut stream = described(&[("id", INT4, -1, true)]);
@@ -845,7 +844,7 @@ fn a_stream_that_ends_with_a_commit_is_complete() {
     for rows in 1..=3 {
         let small = || builder().with_batch_rows(rows);
         for place in 0..=wire.len() {
-            // Whoever goes on while batches come, and whoever stops with the input.
+            // A caller that goes on while batches come, and one that stops with the input.
             for patient in [true, false] {
                 let mut decoder = small().build().unwrap();
                 let mut batches = Vec::new();
@@ -893,7 +892,7 @@ fn a_stream_that_ends_with_a_commit_is_complete() {
             decoder.flush().unwrap();
             batches.extend(std::iter::from_fn(|| decoder.next_batch().unwrap()));
             assert_eq!(all(&batches), expected, "{framing:?}");
-            // The decoder frames them itself, and a caller may leave batches for later.
+            // The decoder frames the chunks itself, and a caller may take the batches later.
             for patient in [true, false] {
                 let mut decoder = small().with_framing(framing).build().unwrap();
                 let mut batches = Vec::new();
@@ -914,7 +913,7 @@ fn a_stream_that_ends_with_a_commit_is_complete() {
     }
 }
 
-/// The rows before a fault come first, then the error, as often as batches are asked for.
+/// The rows before a fault come first. Then every call returns the error.
 #[test]
 fn an_error_follows_the_batches_before_it() {
     let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
@@ -1006,7 +1005,7 @@ fn a_new_session_keeps_what_was_committed() {
     };
     let read = |bytes: &[u8]| {
         let mut decoder = builder().with_batch_rows(1).build().unwrap();
-        // Cut, so that the transaction lies with the decoder when the session ends.
+        // The cut leaves the transaction unread in the decoder when the session ends.
         decoder.decode(&bytes[..bytes.len() - 1]).unwrap();
         decoder.decode(&bytes[bytes.len() - 1..]).unwrap();
         decoder.new_session();
@@ -1018,7 +1017,7 @@ fn a_new_session_keeps_what_was_committed() {
         std::iter::from_fn(|| decoder.next_batch().ok().flatten()).count(),
         3
     );
-    // It has no result: the next call says what was wrong.
+    // `new_session` returns nothing, so the next call returns the error.
     let mut decoder = read(&stream("infinity"));
     assert_eq!(
         std::iter::from_fn(|| decoder.next_batch().ok().flatten()).count(),
@@ -1030,7 +1029,7 @@ fn a_new_session_keeps_what_was_committed() {
 }
 
 #[test]
-fn tables_are_told_apart_by_schema_and_name() {
+fn tables_are_distinguished_by_schema_and_name() {
     let id = [("id", INT4, -1, true)];
     let bytes = Stream::new()
         .session()
@@ -1051,7 +1050,7 @@ fn tables_are_told_apart_by_schema_and_name() {
     let (batches, end) = run(builder().with_table(pair), &bytes);
     end.unwrap();
     assert_eq!(ints(only(&batches), "id"), [Some(1), Some(3)]);
-    // Neither follows the other.
+    // They are not versions of one table.
     let (batches, end) = run(builder(), &bytes);
     end.unwrap();
     let rows: Vec<_> = batches
@@ -1061,7 +1060,7 @@ fn tables_are_told_apart_by_schema_and_name() {
     assert_eq!(rows, [vec![Some(1), Some(3)], vec![Some(2)]]);
 }
 
-/// What batches cannot keep is told before there is one.
+/// A schema that rows could violate is an error before the first batch.
 #[test]
 fn a_given_schema_may_forbid_null_in_metadata_only() {
     let columns = [("id", INT4, -1, true), ("l", 1007, -1, false)];
@@ -1096,7 +1095,7 @@ fn a_given_schema_may_forbid_null_in_metadata_only() {
     }
 }
 
-/// A key that names a type may name a column, too.
+/// A key may name a type and a column.
 #[test]
 fn a_key_is_a_column_before_it_is_a_type() {
     let named = [("name", INT4, -1, true), ("date", 1114, -1, false)];
@@ -1108,7 +1107,7 @@ fn a_key_is_a_column_before_it_is_a_type() {
     let (batches, end) = run(decoder, &bytes);
     end.unwrap();
     assert_eq!(only(&batches).schema().field(0).data_type(), &dictionary);
-    // What the type of that name cannot become is refused before any column is there.
+    // If the type of this name cannot have the Arrow type, building the decoder fails.
     let refuse = |key: &str, data_type: DataType| {
         let error = builder().with_type(key, data_type).build().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
@@ -1122,7 +1121,7 @@ fn a_key_is_a_column_before_it_is_a_type() {
         "{text}"
     );
     assert!(
-        text.ends_with("for a column of that name say \"table.name\""),
+        text.ends_with("for a column of this name, use \"table.name\""),
         "{text}"
     );
     refuse("int4", DataType::Int16);
@@ -1139,7 +1138,7 @@ fn a_key_is_a_column_before_it_is_a_type() {
 }
 
 #[test]
-fn times_and_numerics_become_what_is_asked_for() {
+fn times_and_numerics_become_the_types_asked_for() {
     let columns = [
         ("t", 1083, -1, false),
         ("n", 1700, -1, false),
@@ -1180,7 +1179,7 @@ fn times_and_numerics_become_what_is_asked_for() {
         let items = items.as_primitive::<arrow_array::types::Float64Type>();
         assert!(items.value(0).to_bits() == 0.1_f64.to_bits() && items.value(1).is_nan());
     }
-    // A number beyond all floats is not made infinite, nor one near zero nothing.
+    // A number beyond all floats does not become infinite, and one near zero does not become zero.
     for number in ["1".repeat(400), format!("0.{}1", "0".repeat(400))] {
         let bytes = inserts(&columns, &[&[null(), text(&number), null()]]);
         let error = run(decoder(), &bytes).1.unwrap_err();
@@ -1190,7 +1189,7 @@ fn times_and_numerics_become_what_is_asked_for() {
 }
 
 #[test]
-fn what_metadata_cannot_hold_matters_where_it_is_wanted() {
+fn metadata_that_does_not_fit_is_an_error_only_if_its_column_is_selected() {
     let columns = [("id", INT4, -1, true)];
     let head = described(&columns).insert(T, &[text("1")]).commit().bytes();
     let first = |message: OwnedMessage, oid: u32| {
@@ -1237,7 +1236,7 @@ fn what_metadata_cannot_hold_matters_where_it_is_wanted() {
         assert_eq!(error.column(), Some(&*name), "{error}");
         let row = (head.len() + begin_size) as u64;
         assert_eq!(error.offset(), Some(row), "{error}");
-        // Without the column there is no fault, nor without a row.
+        // It is no error without the column, or without a row.
         let others: Vec<_> = MetadataColumn::ALL
             .into_iter()
             .filter(|other| *other != column)
@@ -1260,7 +1259,7 @@ fn what_metadata_cannot_hold_matters_where_it_is_wanted() {
 }
 
 #[test]
-fn a_remedy_has_the_name_as_it_is_and_the_text_a_printable_one() {
+fn remedies_keep_the_name_and_messages_escape_it() {
     let name = "né\"\\\n\u{7f}\u{85}名";
     let bytes = inserts(&[(name, DATE, -1, true)], &[&[text("infinity")]]);
     let error = run(builder(), &bytes).1.unwrap_err();
@@ -1272,7 +1271,7 @@ fn a_remedy_has_the_name_as_it_is_and_the_text_a_printable_one() {
 }
 
 #[test]
-fn another_length_is_no_other_schema() {
+fn another_length_of_varchar_keeps_the_schema() {
     let stream = |typmod| {
         described(&[("v", 1043, typmod, true)])
             .insert(T, &[text("a")])
@@ -1287,9 +1286,9 @@ fn another_length_is_no_other_schema() {
     assert_eq!(schemas[0].field(0).metadata()["pg.typmod"], "14");
 }
 
-/// Whichever image fills a batch, an update is delivered whole or not at all.
+/// An update is returned whole or not at all, no matter which image fills the batch.
 #[test]
-fn half_an_update_is_taken_back() {
+fn half_an_update_is_removed() {
     let columns = [("id", INT4, -1, true), ("d", DATE, -1, false)];
     let row = |id: &str, date: &str| [text(id), text(date)];
     let bytes = described(&columns)
@@ -1316,9 +1315,9 @@ fn half_an_update_is_taken_back() {
     }
 }
 
-/// Empty builders count for memory, and not as rows.
+/// Empty builders count as memory, not as rows.
 #[test]
-fn wide_tables_fill_batches_as_their_rows_do() {
+fn empty_builders_do_not_count_as_rows() {
     let names: Vec<&'static str> = (0..300)
         .map(|n| &*Box::leak(format!("c{n}").into_boxed_str()))
         .collect();
@@ -1341,7 +1340,7 @@ fn wide_tables_fill_batches_as_their_rows_do() {
 }
 
 #[test]
-fn unresolved_types_are_told_with_a_schema_too() {
+fn unresolved_types_are_listed_with_a_schema_too() {
     let bytes = inserts(&[("m", 20_000, -1, false)], &[&[text("happy")]]);
     let schema = Schema::new(vec![Field::new("m", DataType::Utf8, true)]);
     let mut decoder = builder()
@@ -1350,7 +1349,10 @@ fn unresolved_types_are_told_with_a_schema_too() {
         .build()
         .unwrap();
     feed(&mut decoder, &bytes).1.unwrap();
-    assert_eq!(decoder.unresolved_types().collect::<Vec<_>>(), [20_000]);
+    let missing: Vec<_> = decoder.unresolved_types().collect();
+    assert_eq!(missing.len(), 1);
+    assert_eq!((&*missing[0].table, &*missing[0].column), ("public.t", "m"));
+    assert_eq!(missing[0].type_oid, 20_000);
 }
 
 /// The remedies of an error, in words.
@@ -1380,8 +1382,8 @@ fn errors_are_sentences() {
     );
 }
 
-/// A table's versions come back in a stream's order, and its schema with them, however many other
-/// tables there are between.
+/// The versions of a table are returned in order with their schemas, with any number of other
+/// tables between them.
 #[test]
 fn forgotten_layouts_are_built_again() {
     let wide: Vec<&'static str> = (0..1000)
@@ -1426,7 +1428,7 @@ fn forgotten_layouts_are_built_again() {
     }
 }
 
-/// The columns' names, far longer than a row's bytes.
+/// For columns' names that are much longer than a row.
 const LONG: &str = "a_name_of_sixty_three_bytes_as_postgresql_has_them_at_the_most_";
 
 #[test]
@@ -1471,7 +1473,7 @@ fn both_images_of_an_update_lie_in_one_batch() {
 }
 
 #[test]
-fn what_is_taken_back_is_not_counted() {
+fn a_removed_update_is_not_counted() {
     let columns = [("d", DATE, -1, true), ("n", INT4, -1, true)];
     let old = [text("infinity"), text("1")];
     let stream = Stream::new().session().begin(0x1000, 700).relation(
@@ -1491,7 +1493,7 @@ fn what_is_taken_back_is_not_counted() {
             .with_envelope(envelope);
         let (batches, end) = run(builder, &bytes);
         if envelope {
-            // Text holds all of it.
+            // A string holds every value.
             assert_eq!(end, Ok(()));
             continue;
         }
@@ -1499,7 +1501,7 @@ fn what_is_taken_back_is_not_counted() {
         assert_eq!(only(&batches).num_rows(), 1);
         assert_eq!(batches[0].nulled(), [("d".to_owned(), 1)]);
     }
-    // In the envelope, text that is not UTF-8 has no place.
+    // The envelope cannot hold text that is not UTF-8.
     let columns = [("a", TEXT, -1, true), ("d", DATE, -1, true)];
     let bytes = described(&columns)
         .insert(T, &[text([0xff]), text("2024-01-01")])
@@ -1516,7 +1518,7 @@ fn what_is_taken_back_is_not_counted() {
 }
 
 #[test]
-fn names_count_as_what_batches_take() {
+fn names_in_batches_count_as_bytes() {
     let names: Vec<String> = (0..100).map(|place| format!("{place:03}{LONG}")).collect();
     let columns: Vec<_> = names
         .iter()
@@ -1560,7 +1562,7 @@ fn names_count_as_what_batches_take() {
         let most = limit / per_row + 1;
         assert!(sizes.iter().all(|size| *size <= most), "{sizes:?}");
     }
-    // Nobody pays for names that nobody asked for.
+    // Without `_unsent`, the names take no memory.
     let (batches, end) = run(
         builder().with_metadata([]).with_batch_bytes(limit * 10),
         &bytes,
@@ -1636,14 +1638,14 @@ fn a_table_without_rows_is_known_by_its_relation() {
     let columns = [("id", INT4, -1, true)];
     let bytes = inserts(&columns, &[&[text("1")]]);
     let table = |name: &str| builder().with_table(name);
-    // All of it was delivered before: there is a schema, and no row.
+    // All of it was returned before: there is a schema, but no row.
     let mut decoder = table("t").with_start(Lsn(0x1030)).build().unwrap();
     let (batches, end) = feed(&mut decoder, &bytes);
     assert_eq!((batches.len(), end), (0, Ok(())));
     assert_eq!(decoder.finish(), Ok(()));
     let schema = decoder.schema().unwrap();
     assert_eq!(schema.field(0).name(), "id");
-    // Nor is it an error if nothing of it came at all since then.
+    // With `start`, the table may also be missing.
     let (batches, end) = run(table("other").with_start(Lsn(0x1030)), &bytes);
     assert_eq!((batches.len(), end), (0, Ok(())));
     let (_, end) = run(table("other"), &bytes);
@@ -1671,7 +1673,7 @@ fn after_an_error_nothing_is_unfinished() {
 }
 
 #[test]
-fn a_missing_columns_type_is_one_that_columns_have() {
+fn a_missing_columns_type_must_be_one_that_columns_can_have() {
     let bytes = inserts(&[("id", INT4, -1, true)], &[&[text("1")]]);
     let read = |data_type: DataType| {
         let fields = vec![
@@ -1695,7 +1697,7 @@ fn a_missing_columns_type_is_one_that_columns_have() {
         let (batches, end) = read(data_type);
         assert_eq!((only(&batches).num_rows(), end), (1, Ok(())));
     }
-    // Each would do, and all of them are too much.
+    // Each one is small enough, but not all of them together.
     let wide = (0..3).map(|place| {
         Field::new(
             format!("x{place}"),
@@ -1724,7 +1726,7 @@ fn a_missing_columns_type_is_one_that_columns_have() {
 }
 
 #[test]
-fn errors_hold_nothing_that_a_terminal_acts_on() {
+fn errors_contain_no_control_characters() {
     let columns = [("\u{9b}2J", INT4, -1, true)];
     let stream = Stream::new().session().begin(0x1000, 700).relation(
         T,
@@ -1747,7 +1749,7 @@ fn errors_hold_nothing_that_a_terminal_acts_on() {
 }
 
 #[test]
-fn a_caller_may_look_around_while_a_transaction_is_read_that_fills_no_batch() {
+fn decode_returns_regularly_while_no_batch_fills() {
     let columns = [("id", INT4, -1, true)];
     let rows = 600_000;
     let mut stream = Stream::new().session().stream_start(700).relation(
@@ -1788,7 +1790,7 @@ fn a_caller_may_look_around_while_a_transaction_is_read_that_fills_no_batch() {
     }
 }
 
-/// Gives a byte at a time, and an error in the end if it is to.
+/// Returns one byte at a time, and at the end the error, if there is one.
 struct Slow<'a>(&'a [u8], Option<std::io::ErrorKind>);
 
 impl std::io::Read for Slow<'_> {
@@ -1849,7 +1851,7 @@ fn a_transaction_that_no_session_completes_is_an_error_at_the_end() {
 }
 
 #[test]
-fn a_reader_gives_all_batches_then_what_is_wrong() {
+fn a_reader_returns_all_batches_before_an_error() {
     let columns = [("id", INT4, -1, true)];
     let whole = described(&columns).insert(T, &[text("1")]).commit();
     let read = |bytes: &[u8], error: Option<std::io::ErrorKind>| {
@@ -1878,7 +1880,7 @@ fn a_reader_gives_all_batches_then_what_is_wrong() {
         matches!(&*ends, [ErrorKind::Server { sqlstate, .. }] if sqlstate == "57P01"),
         "{ends:?}"
     );
-    // Another session goes on.
+    // Another session continues.
     let again = broken.session().keepalive();
     assert_eq!(read(&again.bytes(), None), (1, vec![]));
     let (rows, ends) = read(&whole.bytes(), Some(std::io::ErrorKind::TimedOut));

@@ -1,7 +1,8 @@
-//! What comes out as columns.
+//! Streams as record batches.
 
 mod catalogs;
 mod cells;
+mod chosen_tables;
 mod containers;
 mod decoder;
 mod golden;

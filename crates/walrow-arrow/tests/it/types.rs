@@ -32,7 +32,7 @@ struct Type {
     values: Vec<(String, Vec<u8>)>,
 }
 
-/// The types of `tests/type_cases`, in the layout that is theirs without being asked for.
+/// The types of `tests/type_cases`, in their default layout.
 fn types() -> Vec<Type> {
     let types = type_cases().into_iter().filter(|of| !of.is_asked);
     types
@@ -115,7 +115,7 @@ fn builder(profile_name: Profile) -> DecoderBuilder {
     profile(profile_name).with_catalog(Arc::new(catalog))
 }
 
-/// That both forms give equal arrays, of these types in Arrow and Spark.
+/// Checks that both forms give equal arrays, which have these types in Arrow and Spark.
 fn check(
     (oid, typmod): (u32, i32),
     values: impl Fn(Profile) -> Vec<(String, Vec<u8>)>,
@@ -205,12 +205,12 @@ fn array(of: &Type) -> (String, Vec<u8>) {
 fn both_forms_of_every_array_give_the_same_lists() {
     let mut checked = 0;
     for of in types().iter().filter(|of| of.of.array != 0) {
-        // A value that one profile cannot hold is another test's. Arrays of a domain of arrays
-        // are no lists.
+        // Values that one profile cannot hold have a test of their own. Arrays of a domain over
+        // arrays are not lists.
         if of.of.cases.iter().any(|case| case.only.is_some()) || of.of.name == "scores" {
             continue;
         }
-        // Nothing says what the binary form of such a type is.
+        // The binary form of such a type is unknown.
         if of.of.oid >= 16_384 && of.values.is_empty() {
             continue;
         }
@@ -335,7 +335,7 @@ fn subscripts_of_a_vector_are_not_counted_as_lost() {
 }
 
 #[test]
-fn values_are_what_they_say() {
+fn values_have_the_meaning_of_their_text() {
     let arrow = || profile(Profile::Arrow);
     let spark = || profile(Profile::Spark);
     let lsn = column(arrow(), (3220, -1), &[text("FFFFFFFF/A")]).unwrap();
@@ -373,15 +373,15 @@ fn values_are_what_they_say() {
     assert_eq!(timetz.as_string::<i32>().value(0), "04:05:06.789-08");
 }
 
-/// A schema that was written down from one run's batches gives the next run the same ones.
+/// A schema that one run's batches have gives the next run the same batches.
 #[test]
-fn a_types_own_arrow_type_can_be_asked_for() {
+fn a_types_default_arrow_type_can_be_asked_for() {
     let mut asked_for = 0;
     for of in &types() {
         for (oid, is_array) in [(of.of.oid, false), (of.of.array, true)] {
             for profile_name in PROFILES {
                 let held = values(&of.of, held_by(profile_name));
-                // To ask for a geometry as binary is to ask for what PostGIS sends.
+                // `types` with binary means PostGIS's own EWKB, not the default.
                 if of.of.name.starts_with("geo") || of.of.name == "scores" {
                     continue;
                 }
@@ -428,7 +428,7 @@ fn refused(builder: DecoderBuilder, of: (u32, i32), cell: OwnedCell) -> String {
 }
 
 #[test]
-fn what_a_type_cannot_hold_names_the_way_out() {
+fn values_that_a_type_cannot_hold_are_errors_with_remedies() {
     let (arrow, spark) = (|| profile(Profile::Arrow), || profile(Profile::Spark));
     let string = "types = string for public.t.x";
     for (of, cell) in [
@@ -481,7 +481,7 @@ fn what_a_type_cannot_hold_names_the_way_out() {
 }
 
 #[test]
-fn ranges_tell_no_bound_from_infinity_and_from_emptiness() {
+fn ranges_distinguish_unbounded_infinite_and_empty() {
     let cells = ["[1,)", "(,5)", "(,)", "empty", "[1,5)"].map(text);
     let read = column(profile(Profile::Arrow), (3904, -1), &cells).unwrap();
     let read = read.as_struct();
@@ -500,9 +500,9 @@ fn ranges_tell_no_bound_from_infinity_and_from_emptiness() {
     assert_eq!(flags[2], [false, false, false, true, false]);
 }
 
-/// A bound that became null would say that there is none.
+/// A null bound would mean an unbounded range.
 #[test]
-fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
+fn a_bound_that_cannot_be_held_makes_the_range_null() {
     let bound = "00000008 000000000016e360 00000008 7fffffffffffffff";
     for (oid, cells, ranges) in [
         (
@@ -546,7 +546,7 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
             assert_eq!(upper.value(ranges - 1), i64::MAX);
         }
     }
-    // A moment that the sentinel stands for already is none of it.
+    // The sentinel's own moment cannot be held with the policy `Sentinel`.
     let last = "294247-01-10 04:00:54.775807";
     let micros = (i64::MAX - 946_684_800_000_000).to_be_bytes();
     for (oid, cell) in [
@@ -567,7 +567,7 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
         let error = refused(builder, (oid, -1), cell);
         assert!(error.contains("64 bits of microseconds"), "{error}");
     }
-    // In an array, it is the element's.
+    // In an array, only the element becomes null.
     let cells = [text(
         r#"{"[2000-01-02,infinity)","[2000-01-02,2000-01-03)"}"#,
     )];
@@ -582,7 +582,7 @@ fn a_bound_that_cannot_be_held_is_the_ranges_affair() {
     assert_eq!(batches[0].nulled(), [("x".to_owned(), 1)]);
 }
 
-/// Of those that have one: `-('NaN'::float8)`, `'Infinity'::float8 * 0`.
+/// NaNs with a sign come from `-('NaN'::float8)` and `'Infinity'::float8 * 0`.
 #[test]
 fn nan_is_one_value_whatever_its_sign() {
     let cells = [
@@ -649,7 +649,7 @@ fn paths_are_open_or_closed() {
 }
 
 #[test]
-fn money_is_a_decimal_where_its_scale_is_told() {
+fn money_is_a_decimal_of_the_scale_that_types_names() {
     let builder = || profile(Profile::Spark).with_type("money", DataType::Decimal128(19, 2));
     let cells = [
         text("-$1,234.56"),
@@ -688,7 +688,7 @@ fn bits_become_booleans_or_bytes() {
     let read = column(bytes(), (1560, 9), &cells).unwrap();
     let read: Vec<_> = read.as_binary::<i32>().iter().flatten().collect();
     assert_eq!(read, [&[0xaa, 0x80][..], &[0xaa, 0x80]]);
-    // Bytes alone would not tell how many bits they are.
+    // The bytes alone would lose the number of bits.
     let read = column(bytes(), (1562, -1), &cells).unwrap();
     let read: Vec<_> = read.as_binary::<i32>().iter().flatten().collect();
     assert_eq!(read, [&b"101010101"[..], &[0, 0, 0, 9, 0xaa, 0x80]]);
@@ -756,7 +756,7 @@ fn types_are_chosen_among_what_a_type_can_become() {
     }
 }
 
-/// Whether a decoder of these types is built; what cannot be is an error of the options that lists what can.
+/// Whether the options accept these types. Otherwise their error lists the supported types.
 fn is_built(builder: DecoderBuilder, types: &[(&str, DataType)]) -> bool {
     let builder = types.iter().fold(builder, |builder, (key, data_type)| {
         builder.with_type(*key, data_type.clone())
@@ -767,7 +767,7 @@ fn is_built(builder: DecoderBuilder, types: &[(&str, DataType)]) -> bool {
             assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
             let text = error.to_string();
             assert!(
-                text.contains("it can become") || text.contains("nor can any column"),
+                text.contains("it can become") || text.contains("no column can have this type"),
                 "{text}"
             );
             false
@@ -784,7 +784,7 @@ fn vector(size: i32) -> DataType {
 }
 
 #[test]
-fn an_extensions_name_tells_what_cannot_be() {
+fn types_that_an_extension_rules_out_are_refused_at_once() {
     for name in [
         "citext",
         "hstore",
@@ -805,7 +805,7 @@ fn an_extensions_name_tells_what_cannot_be() {
                 let array = format!("_{name}");
                 assert!(!is_built(builder(), &[(&array, wrong.clone())]), "{array}");
                 assert!(!is_built(builder(), &[(&array, list_of(wrong.clone()))]));
-                // A column may be called like a type, and a type like a column.
+                // A column may have the name of a type, and a type the name of a column.
                 for key in [format!("orders.{name}"), format!("x{name}")] {
                     assert!(is_built(builder(), &[(&key, wrong.clone())]), "{key}");
                 }
@@ -832,7 +832,7 @@ fn an_extensions_name_tells_what_cannot_be() {
     let error = error.unwrap_err().to_string();
     assert!(
         error.contains("citext cannot become int64; it can become string")
-            && error.ends_with(r#"for a column of that name say "table.citext""#),
+            && error.ends_with(r#"for a column of this name, use "table.citext""#),
         "{error}"
     );
 }
@@ -843,7 +843,7 @@ fn hstore() -> DataType {
 }
 
 #[test]
-fn a_catalog_tells_what_cannot_be() {
+fn types_that_the_catalog_rules_out_are_refused_at_once() {
     let catalog = r#"{"types": [
         {"oid": 20000, "schema": "public", "name": "mood", "kind": "enum", "labels": ["sad"]},
         {"oid": 20001, "schema": "public", "name": "_mood", "kind": "array", "element": 20000},
@@ -877,21 +877,21 @@ fn a_catalog_tells_what_cannot_be() {
             ("mood", DataType::Utf8, true),
             ("_mood", list_of(DataType::Int32), false),
             ("_mood", list_of(DataType::Utf8), true),
-            // Of two schemas; one can.
+            // Two schemas have a type of this name; one supports the conversion.
             ("price", decimal.clone(), true),
             ("price", DataType::Int32, false),
             ("flag", DataType::Boolean, true),
             ("flag", DataType::Int16, false),
-            // An extension's, and another's.
+            // A type of an extension and a domain have this name.
             ("cube", DataType::Int32, true),
             ("cube", DataType::Boolean, false),
-            // A column's name before it is a type's.
+            // The name of a column, and then of a type.
             ("colour", DataType::Int64, true),
             ("colour", DataType::Boolean, false),
             ("pair", pair(DataType::Binary), true),
             ("pair", pair(DataType::Int32), false),
             ("pair", DataType::Int32, false),
-            // Columns, of one table or of several.
+            // Columns of one table or of several.
             ("public.t.v", DataType::Int32, false),
             ("public.t.v", DataType::Binary, true),
             ("t.v", DataType::Int32, false),
@@ -900,7 +900,7 @@ fn a_catalog_tells_what_cannot_be() {
             ("other.t.n", DataType::Int64, false),
             ("t.colour", DataType::Int64, true),
             ("t.colour", DataType::Int32, false),
-            // A column whose name has a point in it.
+            // A column whose name contains a dot.
             ("t.w", DataType::Int32, true),
             ("t.w", DataType::Boolean, false),
             // The catalog does not contain these.
@@ -913,7 +913,7 @@ fn a_catalog_tells_what_cannot_be() {
             let built = is_built(builder(), &[(key, data_type.clone())]);
             assert_eq!(built, expected, "{key}: {data_type} in {profile_name:?}");
         }
-        // Both tables' columns have longer keys, so that this is another's.
+        // Longer keys name the columns of both tables, so the short key is for another table.
         let shorter = [
             ("t.v", DataType::Int32),
             ("public.t.v", DataType::Utf8),
@@ -932,7 +932,7 @@ fn a_catalog_tells_what_cannot_be() {
 }
 
 #[test]
-fn what_no_column_can_become_is_refused() {
+fn types_that_no_column_can_have_are_refused() {
     let named = Field::new("element", DataType::Float32, true);
     let mut lists = DataType::Utf8;
     for _ in 0..7 {
@@ -1068,7 +1068,7 @@ fn both_forms_of_an_extensions_type_give_the_same_arrays() {
                 }
             }
             assert!(from_text.is_null(values.len()) && from_text.null_count() == 1);
-            // What was written down is what can be asked for, except for geometries.
+            // `types` accepts the Arrow type of the default, except for geometries.
             if !named.starts_with("geo") {
                 assert_eq!(
                     &read(&texts, Some(from_text.data_type())),
@@ -1083,7 +1083,7 @@ fn both_forms_of_an_extensions_type_give_the_same_arrays() {
 }
 
 #[test]
-fn vectors_have_as_many_numbers_as_the_column_says() {
+fn vectors_have_the_dimension_of_their_column() {
     let cells = [null(), text("[1,2.5]"), null()];
     let read = extended(profile(Profile::Arrow), ("vector", 2), &cells).unwrap();
     let read = read.as_fixed_size_list();
@@ -1097,7 +1097,7 @@ fn vectors_have_as_many_numbers_as_the_column_says() {
             "{error}"
         );
     }
-    // More than any column of the extension's has.
+    // More than any column of the extension can have.
     for typmod in [0, 16_001, i32::MAX] {
         let read = extended(profile(Profile::Arrow), ("vector", typmod), &cells).unwrap();
         assert_eq!(name(read.data_type()), "List(Float32)");
@@ -1186,7 +1186,7 @@ fn any_type() -> impl Strategy<Value = (u32, i32)> {
         .prop_map(|((oid, typmod), free)| (oid, if free { -1 } else { typmod }))
 }
 
-/// Bytes that look like some type's.
+/// Bytes that look like a value of some type.
 fn any_cell() -> impl Strategy<Value = Vec<u8>> {
     let real: Vec<_> = types()
         .iter()
@@ -1222,7 +1222,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn no_bytes_do_harm(
+    fn arbitrary_cells_never_panic(
         of in any_type(),
         cells in proptest::collection::vec(any_cell(), 1..4),
         profile_at in 0..3_usize,
@@ -1232,7 +1232,7 @@ proptest! {
             let policy = if nulls { OnUnrepresentable::Null } else { OnUnrepresentable::Error };
             let builder = profile(PROFILES[profile_at]).with_unrepresentable(policy);
             let cells: Vec<_> = cells.iter().map(form).collect();
-            // Rows, or an error that is the cell's and not the library's own.
+            // Rows, or an error of the cell, never an internal error.
             if let Err(error) = run(builder, &stream(of.0, of.1, &cells)) {
                 let own = matches!(error.kind(), ErrorKind::Malformed { .. } | ErrorKind::Unrepresentable(_));
                 prop_assert!(own, "{}", error);

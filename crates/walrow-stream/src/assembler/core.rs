@@ -197,20 +197,6 @@ impl Core {
         }
     }
 
-    /// Whether the transaction that was found is after the end.
-    fn is_after_end(&mut self, found: Option<&Found<'_>>) -> bool {
-        let Some(Found::Committed(reading)) = found else {
-            return false;
-        };
-        let Transaction {
-            end_lsn,
-            commit_time,
-            ..
-        } = self.session.transaction;
-        let skipped = reading.skipped || self.session.start.has_delivered(end_lsn);
-        !skipped && self.session.passes_end(end_lsn, Some(commit_time))
-    }
-
     /// Finds the next committed transaction, or the next event between transactions.
     fn find<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         let Phase::Search(search) = &mut self.phase else {
@@ -225,8 +211,19 @@ impl Core {
             session: &mut self.session,
             search,
         };
-        let found = searcher.find(input)?;
-        if self.session.ended || self.is_after_end(found.as_ref()) {
+        let mut found = searcher.find(input)?;
+        if let Some(Found::Committed(reading)) = &mut found {
+            let Transaction {
+                end_lsn,
+                commit_time,
+                ..
+            } = self.session.transaction;
+            reading.skipped |= self.session.start.has_delivered(end_lsn);
+            if !reading.skipped {
+                self.session.passes_end(end_lsn, Some(commit_time));
+            }
+        }
+        if self.session.ended {
             *input = &[];
             if let Some(Found::Committed(reading)) = found {
                 self.session.leave(reading);
@@ -245,17 +242,13 @@ impl Core {
             }
             Found::Committed(mut reading) => {
                 let Transaction {
-                    xid,
-                    commit_lsn,
-                    end_lsn,
-                    ..
+                    xid, commit_lsn, ..
                 } = self.session.transaction;
-                reading.skipped |= self.session.start.has_delivered(end_lsn);
                 reading.skipped |= self.session.commits(xid, commit_lsn, reading.skipped);
                 self.context = Context {
                     in_stream: reading.is_streamed(),
                     header: self.frames.header(),
-                    commit_lsn: self.session.transaction.commit_lsn,
+                    commit_lsn,
                 };
                 let facts = &mut self.session.facts;
                 let continued = facts.continued.take();

@@ -16,7 +16,7 @@ use walrow_wire::{Lsn, Xid};
 #[derive(Debug, Default)]
 pub(super) struct Interrupted {
     transactions: Vec<(Xid, Lsn)>,
-    /// The greatest commit LSN so far. Commits come in order, so what is not above it came before.
+    /// The greatest commit LSN so far. Commits come in order: those that are not above it came before.
     greatest: Lsn,
 }
 

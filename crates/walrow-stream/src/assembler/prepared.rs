@@ -347,7 +347,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_prepared_is_restored_field_by_field(
+        fn prepared_transactions_are_restored_field_by_field(
             history in arbitrary::<History>(2048),
             from in any::<prop::sample::Index>(),
             to in any::<prop::sample::Index>(),

@@ -133,6 +133,7 @@ impl Reader<'_> {
     }
 
     /// Finds what comes next, if it is not a row to return: a message, or the end.
+    #[inline(never)]
     pub(super) fn other<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         for _ in 0..PASSED {
             if let Some(relation) = self.session.relations.next_new() {
@@ -216,11 +217,17 @@ impl Reader<'_> {
 
     #[inline]
     fn take(&mut self, at: At<'_>, input: &mut &[u8]) {
-        match (at.frame, &mut self.reading.source) {
-            (Where::Input(peek), _) => self.frames.take(Place::Input(peek.frame()), input),
-            (Where::Completed, _) => self.frames.take(Place::Completed, input),
-            (Where::Spool(spot), Source::Spool(it)) => it.reader.take(spot),
-            (Where::Spool(_), Source::Input) => {}
+        match at.frame {
+            Where::Input(peek) => self.frames.take(Place::Input(peek.frame()), input),
+            Where::Completed => self.frames.take_completed(),
+            Where::Spool(spot) => self.take_spooled(spot),
+        }
+    }
+
+    #[inline(never)]
+    fn take_spooled(&mut self, spot: Spot) {
+        if let Source::Spool(it) = &mut self.reading.source {
+            it.reader.take(spot);
         }
     }
 

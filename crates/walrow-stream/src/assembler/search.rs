@@ -145,6 +145,7 @@ impl<'i> Run<'i> {
         belongs: impl Fn(&Peek<'_>) -> bool,
     ) -> Option<(Peek<'i>, &'i [u8])> {
         let (mut rest, mut fed) = (self.rest, self.fed);
+        let mut touched = 0;
         let front = loop {
             let Some((peek, behind)) = Peek::split(rest) else {
                 break None;
@@ -152,11 +153,13 @@ impl<'i> Run<'i> {
             if !belongs(&peek) || peek.size() > frames.limit() {
                 break Some((peek, behind));
             }
-            std::hint::black_box(rest.get(AHEAD).copied());
-            std::hint::black_box(rest.get(AHEAD.saturating_add(CACHE_LINE)).copied());
+            if let Some([one, .., other]) = rest.get(AHEAD..=AHEAD.saturating_add(CACHE_LINE)) {
+                touched ^= one ^ other;
+            }
             fed = fed.saturating_add(frames.fed(peek.size()));
             rest = behind;
         };
+        std::hint::black_box(touched);
         (self.rest, self.fed) = (rest, fed);
         front
     }
@@ -187,6 +190,7 @@ impl Searcher<'_> {
 
     /// Takes a frame that was assembled from pieces: its transaction cannot be read from the input
     /// alone.
+    #[inline(never)]
     fn step_completed<'i>(
         &mut self,
         place: Place<'i>,
@@ -259,6 +263,7 @@ impl Searcher<'_> {
     }
 
     /// The result of a step whose frame was taken.
+    #[inline(never)]
     fn found<'i>(&mut self, step: Step, place: Place<'i>, offset: u64) -> Option<Found<'i>> {
         let framing = self.frames.framing();
         Some(match step {
@@ -289,19 +294,25 @@ impl Searcher<'_> {
     }
 
     /// Moves the run to the spool of the open transaction.
+    #[inline]
     fn spool(&mut self, run: &Run<'_>) -> Result<(), Error> {
         let frames = run.frames();
         if frames.is_empty() {
             return Ok(());
         }
+        self.spool_frames(frames, run.fed)
+    }
+
+    #[inline(never)]
+    fn spool_frames(&mut self, frames: &[u8], fed: u64) -> Result<(), Error> {
         let span = Span {
             offset: self.frames.offset(),
-            fed: run.fed,
+            fed,
         };
         self.session
             .spool(self.search, frames, span)
             .map_err(|fault| fault.at(self.frames, span.offset))?;
-        self.frames.skip(run.fed);
+        self.frames.skip(fed);
         Ok(())
     }
 }
@@ -353,11 +364,9 @@ impl Session {
     /// Takes one message.
     #[inline]
     fn step(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
-        let at = |error| Fault::from(error).near(peek.start());
         match search {
-            Search::Between => match peek.kind() {
-                Kind::Begin => {
-                    let begin = peek.begin().map_err(at)?;
+            Search::Between => match peek.begin() {
+                Some(begin) => {
                     let transaction = &mut self.transaction;
                     transaction.xid = begin.xid;
                     transaction.commit_lsn = begin.final_lsn;
@@ -368,12 +377,10 @@ impl Session {
                     *search = Search::Plain(None);
                     Ok(Step::Pass)
                 }
-                _ => self.step_between(search, peek),
+                None => self.step_between(search, peek),
             },
-            Search::Plain(_) => match peek.kind() {
-                kind if kind.carries_xid() => Ok(Step::Keep),
-                Kind::Commit => {
-                    let commit = peek.commit().map_err(at)?;
+            Search::Plain(_) => match peek.commit() {
+                Some(commit) => {
                     let transaction = &mut self.transaction;
                     if commit.commit_lsn != transaction.commit_lsn {
                         let begin = transaction.commit_lsn;
@@ -384,7 +391,8 @@ impl Session {
                     transaction.commit_time = commit.commit_time;
                     Ok(Step::Commit)
                 }
-                _ => self.step_plain(peek),
+                None if peek.kind().carries_xid() => Ok(Step::Keep),
+                None => self.step_plain(peek),
             },
             Search::Block(_) if peek.kind().ends_block() => {
                 if let Search::Block(open) = std::mem::take(search) {
@@ -443,7 +451,8 @@ impl Session {
         })
     }
 
-    /// Takes a message outside transactions.
+    /// Takes a message outside transactions, except a valid Begin.
+    #[inline(never)]
     fn step_between(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
         let near = |fault: Fault| fault.or_near(peek.start());
         let message = parse(peek, false)?;
@@ -500,7 +509,9 @@ impl Session {
         Ok(Step::Pass)
     }
 
-    /// Takes a message of the plain transaction that is not a change, a definition or its Commit.
+    /// Takes a message of the plain transaction that is not a change, a definition or a valid
+    /// Commit.
+    #[inline(never)]
     fn step_plain(&mut self, peek: &Peek<'_>) -> Result<Step, Fault> {
         match parse(peek, false)? {
             Message::Origin(origin) => self.transaction.push_origin(read_origin(&origin)?),
@@ -512,6 +523,7 @@ impl Session {
     }
 
     /// Takes a message of the open block.
+    #[inline(never)]
     fn step_block(&mut self, open: &mut Open, peek: &Peek<'_>) -> Result<Step, Fault> {
         let relations = &mut self.relations;
         if let Some(row) = peek.row(open.streamed) {
@@ -556,6 +568,7 @@ impl Session {
     }
 
     /// Takes the end of a block. Each kind of block has its own.
+    #[inline(never)]
     fn end_block(&mut self, open: Box<Open>, peek: &Peek<'_>) -> Result<(), Fault> {
         match (parse(peek, open.streamed)?, open.streamed) {
             (Message::StreamStop, true) => self.undecided.stream_stop(open),

@@ -1,4 +1,4 @@
-//! What was returned of a stream that does not mark where sessions begin.
+//! The transactions that were returned of a stream without marks where sessions begin.
 
 use std::collections::{HashSet, VecDeque};
 use walrow_wire::{Lsn, Xid};

@@ -53,7 +53,7 @@ fn rows(stream: &Stream) -> Vec<String> {
 }
 
 #[test]
-fn rows_come_at_the_commit_with_all_that_is_known_of_the_prepare() {
+fn rows_come_at_the_commit_with_the_fields_of_the_prepare() {
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "näher"))
         .insert(T, &two("1"))
         .emit("note", b"")
@@ -88,7 +88,7 @@ fn rows_come_at_the_commit_with_all_that_is_known_of_the_prepare() {
 }
 
 #[test]
-fn several_are_held_and_names_are_used_again() {
+fn several_are_kept_and_gids_are_reused() {
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
@@ -123,7 +123,7 @@ fn several_are_held_and_names_are_used_again() {
 }
 
 #[test]
-fn a_rollback_without_rows_is_none_to_miss() {
+fn a_rollback_without_rows_is_no_error() {
     let known = t2(Stream::new().begin_prepare(0x1000, 700, "a")).prepare();
     let front = known.bytes().len();
     let bytes = known.rollback_prepared(0x1100, 700, "a").bytes();
@@ -132,7 +132,7 @@ fn a_rollback_without_rows_is_none_to_miss() {
 }
 
 #[test]
-fn a_streamed_one_is_held_without_what_was_rolled_back() {
+fn a_streamed_one_is_kept_without_rolled_back_rows() {
     let stream = t2(Stream::new().session().stream_start(700))
         .insert(T, &two("1"))
         .subxid(701)
@@ -166,7 +166,7 @@ fn a_streamed_one_is_held_without_what_was_rolled_back() {
 }
 
 #[test]
-fn its_definitions_count_at_once_and_its_rows_keep_theirs() {
+fn its_definitions_apply_at_once_and_its_rows_keep_theirs() {
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
@@ -204,7 +204,7 @@ fn its_definitions_count_at_once_and_its_rows_keep_theirs() {
 }
 
 #[test]
-fn a_later_session_may_tell_the_end() {
+fn a_later_session_may_commit_it() {
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare();
@@ -235,7 +235,7 @@ fn a_later_session_may_tell_the_end() {
 }
 
 #[test]
-fn a_commit_without_its_rows_is_an_error_where_the_stream_is_known_to_begin_later() {
+fn a_commit_without_its_rows_is_an_error_if_the_stream_begins_late() {
     let known = t2(Stream::new().begin_prepare(0x1000, 700, "secret"))
         .insert(T, &two("1"))
         .prepare();
@@ -319,7 +319,7 @@ fn a_prepared_transaction_that_changed_nothing_is_an_empty_one_on_each_version()
 }
 
 #[test]
-fn a_prepare_alone_does_not_take_the_place_of_one_with_rows() {
+fn a_prepare_alone_does_not_replace_one_with_rows() {
     let begun = Stream::new().session().begin_prepare(0x1000, 700, "a");
     let stream = t2(begun).insert(T, &two("1")).prepare();
     let whole = stream.bytes();
@@ -336,7 +336,7 @@ fn a_prepare_alone_does_not_take_the_place_of_one_with_rows() {
 }
 
 #[test]
-fn with_the_state_of_the_session_before_a_commit_alone_is_of_an_empty_one() {
+fn with_complete_state_a_commit_alone_is_empty() {
     let prepared = Stream::new().begin_prepare(0x2000, 700, "a").prepare();
     let front = prepared.bytes().len();
     let bytes = prepared.commit_prepared(0x2100, 700, "a").bytes();
@@ -369,7 +369,7 @@ fn with_the_state_of_the_session_before_a_commit_alone_is_of_an_empty_one() {
 }
 
 #[test]
-fn a_commit_is_of_the_last_one_prepared_under_its_name() {
+fn a_commit_belongs_to_the_last_prepare_of_its_gid() {
     // A transaction ID is reused in time, and so may be its GID. The stream does not contain how
     // the first one ended.
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
@@ -389,7 +389,7 @@ fn a_commit_is_of_the_last_one_prepared_under_its_name() {
 }
 
 #[test]
-fn half_a_transaction_is_half_a_transaction_in_the_next_process_too() {
+fn restored_half_transactions_stay_half() {
     let first = t2(Stream::new().stream_start(700))
         .insert(T, &two("1"))
         .stream_stop();
@@ -465,7 +465,7 @@ fn names_of_another_encoding_are_the_same_in_the_next_process() {
 }
 
 #[test]
-fn one_prepared_below_the_position_is_not_taken_for_a_duplicate() {
+fn one_prepared_below_the_position_is_not_skipped() {
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
@@ -576,7 +576,7 @@ fn state_carries_prepared_transactions_to_another_assembler() {
 }
 
 #[test]
-fn a_fault_in_a_restored_transaction_is_told_at_its_commit() {
+fn a_fault_in_a_restored_transaction_is_an_error_at_its_commit() {
     let bytes = t2(Stream::new().begin_prepare(0x1000, 700, "a"))
         .insert(T, &three("1"))
         .prepare()
@@ -659,7 +659,7 @@ fn versions(stream: &Stream) -> Vec<(u32, usize, u32)> {
 }
 
 #[test]
-fn definitions_of_what_is_rolled_back_are_never_handed_out() {
+fn definitions_of_rolled_back_transactions_are_never_returned() {
     let stream = t3(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &three("1"))
         .prepare();
@@ -678,7 +678,7 @@ fn definitions_of_what_is_rolled_back_are_never_handed_out() {
 }
 
 #[test]
-fn a_definition_is_handed_out_before_its_first_use() {
+fn a_definition_is_returned_before_its_first_use() {
     // Described in a prepared transaction, and used by another before its commit.
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
@@ -713,7 +713,7 @@ fn identical_definitions_are_one_version_in_every_session_and_transaction() {
 }
 
 #[test]
-fn what_is_no_state_is_refused_and_nothing_of_it_kept() {
+fn invalid_state_is_refused_and_changes_nothing() {
     let mut assembler = Assembler::default();
     assert_eq!(rows_of(&mut assembler, [&*held().bytes()]).1, None);
     let mut state = Vec::new();

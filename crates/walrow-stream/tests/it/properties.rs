@@ -121,7 +121,7 @@ proptest! {
 }
 
 #[test]
-fn captures_come_out_as_the_plain_reading_has_them() {
+fn captures_give_the_transactions_of_the_reference() {
     let mut seen = 0;
     for capture in captures().iter().filter(|capture| !capture.is_physical()) {
         let found = assembled([&*capture.bytes]);

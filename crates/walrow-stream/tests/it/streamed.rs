@@ -98,7 +98,7 @@ fn chunks_interleave_with_each_other_and_with_plain_transactions() {
 }
 
 #[test]
-fn what_was_rolled_back_is_left_out_and_not_counted() {
+fn rolled_back_changes_are_skipped_and_not_counted() {
     let aborts = |stream: Stream, parallel: bool| {
         // ROLLBACK TO the outer savepoint: the children first; 799 streamed nothing.
         [703, 799, 702].iter().fold(stream, |stream, subxid| {
@@ -480,7 +480,7 @@ fn a_stream_that_starts_late_leaves_out_what_began_before() {
 }
 
 #[test]
-fn an_end_at_0_0_is_none_that_was_delivered_before() {
+fn an_end_at_0_0_is_not_skipped_by_start() {
     let columns = [("id", 23, -1, true)];
     let stream = Stream::new()
         .relation(T, "public", "t", ReplicaIdentity::Default, &columns)
@@ -509,7 +509,7 @@ fn an_end_at_0_0_is_none_that_was_delivered_before() {
 }
 
 #[test]
-fn a_large_transaction_that_is_left_out_is_read_past_in_parts() {
+fn a_large_skipped_transaction_is_passed_in_parts() {
     let many = 40_000;
     let mut stream = t2(Stream::new().session().stream_start(700));
     for _ in 0..many {
@@ -570,7 +570,7 @@ fn a_large_transaction_that_is_left_out_is_read_past_in_parts() {
 }
 
 #[test]
-fn what_was_delivered_before_is_left_out() {
+fn delivered_transactions_are_skipped() {
     let stream = t2(Stream::new().session().begin(0x1000, 699))
         .insert(T, &two("1"))
         .commit()

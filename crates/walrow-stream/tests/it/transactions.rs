@@ -108,7 +108,7 @@ fn input_may_shrink_between_calls() {
 }
 
 #[test]
-fn a_transaction_without_its_commit_is_never_handed_out() {
+fn a_transaction_without_its_commit_is_never_returned() {
     let bytes = table(Stream::new().session().begin(0x1000, 700))
         .insert(T, &row("1"))
         .bytes();
@@ -287,7 +287,7 @@ fn all_origins_are_kept_in_order() {
 }
 
 #[test]
-fn messages_outside_transactions_stand_alone() {
+fn messages_outside_transactions_are_events_of_their_own() {
     let bytes = Stream::new()
         .emit_at(0x900, "beat", b"1")
         .begin(0x1000, 700)
@@ -451,7 +451,7 @@ fn names_that_are_not_utf8_are_refused() {
 }
 
 #[test]
-fn every_framing_tells_the_same_and_counts_the_users_bytes() {
+fn every_framing_gives_the_same_events_and_counts_the_users_bytes() {
     let stream = table(Stream::new().begin(0x1000, 700))
         .insert(T, &row("1"))
         .commit()

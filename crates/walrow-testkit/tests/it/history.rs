@@ -8,7 +8,7 @@ use walrow_wire::ReplicaIdentity;
 
 proptest! {
     #[test]
-    fn every_delivery_comes_to_the_same(history in arbitrary::<History>(2048)) {
+    fn all_deliveries_give_the_same_transactions(history in arbitrary::<History>(2048)) {
         let expected = history.expected();
         for stream in [history.whole(), history.delivered()] {
             let committed = committed(&stream.bytes()).unwrap();

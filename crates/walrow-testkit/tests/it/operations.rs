@@ -151,7 +151,7 @@ fn run(input: &[u8], seed: u64) -> Option<Reached> {
 }
 
 #[test]
-fn operations_hold_for_a_time() {
+fn random_operations_keep_the_properties() {
     if let Ok(path) = env::var("WALROW_FUZZ_REPLAY") {
         let input = fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         eprintln!("{}", described(&input).expect("the input is long enough"));

@@ -14,12 +14,12 @@ pub struct BinaryArray<'a> {
 }
 
 impl BinaryArray<'_> {
-    /// How many elements there are, and the subscript of the first.
+    /// The number of elements, and the subscript of the first.
     pub const fn shape(&self) -> ArrayShape {
         self.shape
     }
 
-    /// Whether the header says that elements may be null.
+    /// Whether elements may be null, according to the header.
     pub(crate) const fn has_nulls(&self) -> bool {
         self.nulls
     }

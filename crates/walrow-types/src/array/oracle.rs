@@ -7,7 +7,7 @@ use super::*;
 
 type Elements = Vec<Option<Vec<u8>>>;
 
-/// Bounds and elements of an array of one dimension; none for anything else.
+/// Bounds and elements of an array of one dimension; `None` for any other text.
 fn reference(cell: &[u8], delimiter: u8) -> Option<(i32, Elements)> {
     let cell = cell.to_vec();
     let mut at = 0;
@@ -107,7 +107,7 @@ fn element() -> impl Strategy<Value = Option<Vec<u8>>> {
     ]
 }
 
-/// What `array_out` writes: quotes where there is nothing, NULL in whatever case, or a byte that means something.
+/// The text that `array_out` writes. It quotes empty elements, NULL in any case, and elements with special bytes.
 fn write_element(element: Option<&[u8]>, delimiter: u8, out: &mut Vec<u8>) {
     let Some(element) = element else {
         out.extend_from_slice(b"NULL");
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_writes_is_read(
+    fn text_of_the_server_is_read(
         elements in proptest::collection::vec(element(), 1..6),
         lower in prop_oneof![Just(1), -3..4],
     ) {

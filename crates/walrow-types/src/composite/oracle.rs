@@ -7,7 +7,7 @@ use super::*;
 
 type Fields = Vec<Option<Vec<u8>>>;
 
-/// The fields of any number; none if the text is no composite's.
+/// Any number of fields; `None` if the text is not that of a composite value.
 fn reference(cell: &[u8]) -> Option<Fields> {
     let mut bytes = cell.iter().copied().peekable();
     if bytes.next()? != b'(' {
@@ -50,7 +50,7 @@ fn fast(cell: &[u8], width: usize) -> Option<Fields> {
     read.ok().map(|()| fields)
 }
 
-/// What `record_out` writes: both quotes and backslashes twice.
+/// The text that `record_out` writes: quotes and backslashes are doubled.
 fn written(fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     let mut out = b"(".to_vec();
     for (place, field) in fields.iter().enumerate() {
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_writes_is_read_and_written_again(fields in fields()) {
+    fn text_of_the_server_is_read_and_written_again(fields in fields()) {
         let cell = written(&fields);
         let mut again = b"before".to_vec();
         record_text_from_text(&cell, fields.len(), &mut again, |_, field, out| {

@@ -1,4 +1,4 @@
-//! Shortest decimals by exact arithmetic, and std's parser as the measure of what is read.
+//! Checks written text with shortest decimals by exact arithmetic, and readers with std's parser.
 
 use num_bigint::BigInt;
 use num_bigint::BigUint;
@@ -7,7 +7,7 @@ use walrow_testkit::strategy::near;
 
 use super::*;
 
-/// A number `mantissa * 2^exponent` and the exponent of the least such numbers.
+/// A number `mantissa * 2^exponent`, and the exponent of the smallest numbers.
 struct Exact {
     mantissa: u64,
     exponent: i32,
@@ -15,11 +15,11 @@ struct Exact {
     implied: u64,
 }
 
-/// The digits and the exponent of the shortest decimal that lies nearer to the number than to both its neighbours;
-/// the nearest of several, and the even one of two that are as near.
+/// The digits and the exponent of the shortest decimal that is nearer to the number than to both its neighbours. If
+/// there are several, the nearest; if two are equally near, the even one.
 fn shortest(number: &Exact) -> (String, i32) {
     let mantissa = BigUint::from(number.mantissa);
-    // In quarters of the last bit. Below a power of two the neighbours are half as far away.
+    // In quarters of the last bit. The neighbour below a power of two is half as far away.
     let is_power = number.mantissa == number.implied && number.exponent > number.least;
     let low = &mantissa * 4_u32 - if is_power { 1_u32 } else { 2 };
     let high = &mantissa * 4_u32 + 2_u32;
@@ -60,7 +60,7 @@ fn shortest(number: &Exact) -> (String, i32) {
     panic!("the number itself has an end")
 }
 
-/// As printf's %g lays digits out, with an exponent where the first digit's is below -4 or from `fixed` on.
+/// The layout of printf's `%g`: with an exponent if it is below -4, or at least `fixed`.
 fn laid_out(negative: bool, (digits, ten): (String, i32), fixed: i32) -> String {
     let sign = if negative { "-" } else { "" };
     let trimmed = digits.trim_end_matches('0');
@@ -152,7 +152,7 @@ fn reals() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// Whether the server could write this number's digits so.
+/// Whether the text has a form in which the server writes numbers.
 fn is_plain(text: &str) -> bool {
     let number = text.strip_prefix('-').unwrap_or(text);
     let (number, exponent) = number
@@ -207,7 +207,7 @@ proptest! {
         let (wide, narrow) = (f64_from_text(&cell).ok(), f32_from_text(&cell).ok());
         let special = matches!(text, "NaN" | "Infinity" | "-Infinity");
         if special || is_plain(text) {
-            // What is no zero may not become one, nor infinity.
+            // Other numbers must become neither zero nor infinity.
             let zero = text.bytes().all(|byte| byte == b'0' || byte == b'-');
             let in_range = |is_zero: bool, is_finite: bool| special || (is_finite && (zero || !is_zero));
             let expected: f64 = text.parse().unwrap();

@@ -54,7 +54,7 @@ fn fast(cell: &[u8]) -> Option<Pairs> {
     read.ok().map(|_| pairs)
 }
 
-/// What `hstore_out` writes: all in quotes but NULL, a backslash before quotes and backslashes.
+/// The text that `hstore_out` writes: everything except NULL in quotes, with a backslash before quotes and backslashes.
 fn written(pairs: &Pairs) -> Vec<u8> {
     fn quoted(text: &[u8], out: &mut Vec<u8>) {
         out.push(b'"');
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_extension_writes_is_read(pairs in pairs()) {
+    fn text_of_the_extension_is_read(pairs in pairs()) {
         prop_assert_eq!(fast(&written(&pairs)), Some(pairs));
     }
 }

@@ -1,4 +1,4 @@
-//! Both readers beside one that knows nothing but large integers.
+//! Compares both readers with one that only uses large integers.
 
 use num_bigint::{BigInt, BigUint};
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ fn reference(text: &str, target: Decimal128) -> Result<i128, CellError> {
     )
 }
 
-/// Malformed text may be called what it is for whichever reason.
+/// Malformed text may give any of the errors.
 fn without_reason(result: Result<i128, CellError>) -> Result<i128, CellError> {
     result.map_err(|error| match error {
         CellError::Malformed(_) => CellError::Malformed(""),
@@ -64,10 +64,10 @@ fn without_reason(result: Result<i128, CellError>) -> Result<i128, CellError> {
     })
 }
 
-/// The text of groups of four digits, shown with so many after the point: the sum of all groups, as a fraction.
+/// The text of groups of four digits with this number of digits after the point: the sum of all groups, as a fraction.
 fn shown(weight: i16, negative: bool, scale: u16, groups: &[u16]) -> Option<(BigInt, String)> {
     let places = usize::from(scale);
-    // In units of 10^-scale, times 10000 to the power of as many groups as might lie behind that.
+    // In units of 10^-scale, times 10000 for each group that might follow them.
     let spare = 200_u32;
     let mut sum = BigUint::ZERO;
     for (place, group) in (0_i64..).zip(groups) {
@@ -98,7 +98,7 @@ fn targets() -> impl Strategy<Value = Decimal128> {
         .prop_map(|(precision, scale)| Decimal128::new(precision, scale.min(precision)).unwrap())
 }
 
-/// Numbers of all sizes, the largest of so many digits and the ones about 2^127 and 2^128 among them.
+/// Numbers of all sizes, including the largest with this number of digits and those near 2^127 and 2^128.
 fn texts() -> impl Strategy<Value = String> {
     let edge =
         (0..=45_u32, -1..=1_i8).prop_map(|(digits, more)| BigInt::from(10).pow(digits) + more);

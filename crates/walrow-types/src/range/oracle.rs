@@ -6,7 +6,7 @@ use walrow_testkit::strategy::near;
 
 use super::*;
 
-/// Lower, upper and whether either is included; `None` is the empty range.
+/// The bounds, and whether each is inclusive; `None` is the empty range.
 type Range = Option<(Option<Vec<u8>>, Option<Vec<u8>>, bool, bool)>;
 
 const MEANS: &[u8] = b"\"\\()[], \t\n\x0b\x0c\r";
@@ -95,7 +95,7 @@ fn fast_multirange(cell: &[u8]) -> Option<Vec<Range>> {
     ranges.map(|range| fast(range.ok()?)).collect()
 }
 
-/// What `range_out` writes: both quotes and backslashes twice.
+/// The text that `range_out` writes: quotes and backslashes are doubled.
 fn written(range: &Range) -> Vec<u8> {
     let Some((lower, upper, lower_inc, upper_inc)) = range else {
         return b"empty".to_vec();
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_writes_is_read_and_written_again(range in ranges(), ranges in multiranges()) {
+    fn text_of_the_server_is_read_and_written_again(range in ranges(), ranges in multiranges()) {
         let mut again = Vec::new();
         let bound = |bound: &[u8], out: &mut Vec<u8>| {
             out.extend_from_slice(bound);

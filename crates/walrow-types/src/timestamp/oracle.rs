@@ -43,7 +43,7 @@ const CHRONO: std::ops::Range<i64> = -210_863_520_000_000_000..8_210_266_876_799
 /// -4712-01-01 to 9999-12-30, where jiff ends.
 const JIFF: std::ops::Range<i64> = -210_863_520_000_000_000..253_402_207_200_000_000;
 
-/// Within the range: all of it, about the present, and on seconds and days.
+/// Values from the whole range, near the present, and on whole seconds and days.
 fn moments(range: std::ops::Range<i64>) -> impl Strategy<Value = i64> {
     let present = 0..4_000_000_000_000_000_i64;
     prop_oneof![

@@ -1,4 +1,4 @@
-//! Every offset, written by another writer.
+//! Every offset, compared with a second, simple writer.
 
 use super::*;
 

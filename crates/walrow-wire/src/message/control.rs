@@ -32,6 +32,20 @@ impl Begin {
         })
     }
 
+    /// A whole and valid Begin, from the bytes after its kind. Otherwise, [`Begin::parse`] returns
+    /// the error.
+    #[inline]
+    pub(crate) fn valid(bytes: &[u8]) -> Option<Self> {
+        let ([final_lsn, commit_time], xid) = bytes.as_chunks() else {
+            return None;
+        };
+        Some(Self {
+            final_lsn: Lsn(u64::from_be_bytes(*final_lsn)),
+            commit_time: Timestamp(i64::from_be_bytes(*commit_time)),
+            xid: Xid::from_be_bytes(xid.try_into().ok()?),
+        })
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.put_lsn(self.final_lsn);
         out.put_timestamp(self.commit_time);
@@ -58,6 +72,23 @@ impl Commit {
             commit_lsn: cursor.lsn("commit LSN")?,
             end_lsn: cursor.lsn("end LSN")?,
             commit_time: cursor.timestamp("commit timestamp")?,
+        })
+    }
+
+    /// A whole and valid Commit, from the bytes after its kind. Otherwise, [`Commit::parse`] returns
+    /// the error.
+    #[inline]
+    pub(crate) fn valid(bytes: &[u8]) -> Option<Self> {
+        let [0, fields @ ..] = bytes else {
+            return None;
+        };
+        let ([commit_lsn, end_lsn, commit_time], []) = fields.as_chunks() else {
+            return None;
+        };
+        Some(Self {
+            commit_lsn: Lsn(u64::from_be_bytes(*commit_lsn)),
+            end_lsn: Lsn(u64::from_be_bytes(*end_lsn)),
+            commit_time: Timestamp(i64::from_be_bytes(*commit_time)),
         })
     }
 

@@ -181,25 +181,6 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Parses one kind of message, after its kind byte.
-pub(crate) trait Parse<'a>: Sized {
-    fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error>;
-}
-
-impl<'a> Parse<'a> for Begin {
-    #[inline]
-    fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
-        Self::parse(cursor)
-    }
-}
-
-impl<'a> Parse<'a> for Commit {
-    #[inline]
-    fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
-        Self::parse(cursor)
-    }
-}
-
 /// The transaction ID that a message carries inside a stream block.
 fn stream_xid(cursor: &mut Cursor<'_>, in_stream: bool) -> Result<Option<Xid>, Error> {
     if in_stream {

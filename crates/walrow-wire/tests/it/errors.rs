@@ -37,7 +37,7 @@ fn end(needed: u64, available: u64) -> ErrorKind {
 }
 
 #[test]
-fn nothing_has_no_kind() {
+fn an_empty_message_has_no_kind() {
     assert_eq!(message(b""), error(end(1, 0), 0, "message", "kind"));
     assert_eq!(copy_data(b""), error(end(1, 0), 0, "CopyData", "kind"));
 }
@@ -326,7 +326,7 @@ fn message_of_xlog_data_counts_from_the_payload() {
 }
 
 #[test]
-fn wal_is_told_from_pgoutput() {
+fn wal_is_distinguished_from_pgoutput() {
     let physical = Err(error(ErrorKind::PhysicalStream, 25, "XLogData", "data"));
     // A WAL page of a little-endian server, one of a big-endian server, and the middle of a page.
     for wal in [b"\x13\xD1\x05\0", b"\xD1\x13\0\x05", b"\0\0\0\0"] {

@@ -140,7 +140,7 @@ const TIME: Timestamp = Timestamp(757_382_400_000_001);
 const TIME_HEX: &str = "0002B0D5 D4E94001";
 
 #[test]
-fn time_is_what_it_says() {
+fn timestamps_have_the_meaning_of_their_text() {
     assert_eq!(TIME.0.to_be_bytes().as_slice(), hex("", TIME_HEX).bytes);
     assert_eq!(TIME.unix_micros(), Some(1_704_067_200_000_001));
 }
@@ -274,7 +274,7 @@ fn relation_without_columns_or_namespace() {
 }
 
 #[test]
-fn relation_of_as_many_columns_as_there_can_be() {
+fn relation_of_1600_columns() {
     let mut fields = relation_fields();
     fields.truncate(5);
     fields.push(hex("number of columns", "0640"));

@@ -1,4 +1,4 @@
-//! Streams of one column, and the column that they become.
+//! Streams of one column, and the Arrow column that they become.
 #![expect(clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
 use arrow_array::{ArrayRef, RecordBatch};

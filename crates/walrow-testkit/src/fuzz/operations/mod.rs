@@ -187,7 +187,7 @@ fn resumed(
     let choice = usize::from(input.plan[30]);
     let positions = &pieces.positions;
     let position = positions[choice % positions.len()].1;
-    if pieces.how.handed_over || options.table.is_some() || position == Lsn(0) {
+    if pieces.how.handed_over || !options.tables.is_empty() || position == Lsn(0) {
         return false;
     }
     let from = |position: Lsn| {

@@ -24,9 +24,9 @@ pub(super) struct Options {
     pub(super) builder: DecoderBuilder,
     pub(super) reference: ReadOptions,
     pub(super) profile: Profile,
-    /// The selected table as schema and name, unless it is a side table.
-    pub(super) table: Option<(String, String)>,
-    /// Whether a schema was given for it.
+    /// The selected tables as schema and name, unless it is a side table. Empty for all.
+    pub(super) tables: Vec<(String, String)>,
+    /// Whether a schema was given for the one table.
     pub(super) projected: bool,
     pub(super) envelope: bool,
     pub(super) side_tables: Vec<SideTable>,
@@ -54,10 +54,13 @@ impl Counted {
 impl Options {
     /// Whether rows of the relation are selected.
     pub(super) fn reads(&self, relation: &Relation) -> bool {
-        let is = |(namespace, name): &(String, String)| {
-            **namespace == *relation.namespace && **name == *relation.name
-        };
-        !self.side_alone && self.table.as_ref().is_none_or(is)
+        self.selects(&relation.namespace, &relation.name)
+    }
+
+    /// Whether rows of the table are selected.
+    pub(super) fn selects(&self, namespace: &str, name: &str) -> bool {
+        let is = |(schema, table): &(String, String)| schema == namespace && table == name;
+        !self.side_alone && (self.tables.is_empty() || self.tables.iter().any(is))
     }
 }
 
@@ -122,7 +125,7 @@ impl Options {
             builder,
             reference,
             profile,
-            table: None,
+            tables: Vec::new(),
             projected: false,
             envelope: at(8) % 5 == 4,
             side_tables: Vec::new(),
@@ -163,13 +166,21 @@ impl Options {
                 let missing = |text: &str| text.to_owned();
                 (missing("public"), missing("no such table"), Vec::new())
             });
-            let both = TableName::Qualified(namespace.clone(), name.clone());
-            builder = builder.with_table(both);
-            if at(18) % 3 == 0 && !self.envelope && self.profile == Profile::Text {
+            self.tables.push((namespace, name));
+            let projected = at(18) % 3 == 0 && !self.envelope && self.profile == Profile::Text;
+            if !projected && at(19) % 2 == 1 {
+                let other = table(stream, at(20)).map(|(namespace, name, _)| (namespace, name));
+                let other = other.filter(|other| !self.tables.contains(other));
+                self.tables.extend(other);
+                let pairs = self.tables.iter().cloned().map(TableName::from);
+                builder = builder.with_tables(pairs);
+            } else {
+                builder = builder.with_table(self.tables[0].clone());
+            }
+            if projected {
                 self.projected = true;
                 builder = builder.with_schema(Arc::new(schema(&columns)));
             }
-            self.table = Some((namespace, name));
         }
         self.builder = builder.with_envelope(self.envelope);
     }

@@ -62,8 +62,7 @@ pub(super) fn rows(options: &Options, outcome: &Outcome, committed: &Committed, 
     for (transaction, relations) in all {
         for (change, relations) in transaction.changes.iter().zip(relations) {
             for line in lines(transaction, change, relations) {
-                let chosen = options.table.as_ref();
-                if chosen.is_none_or(|chosen| *chosen == line.table) && !options.side_alone {
+                if options.selects(&line.table.0, &line.table.1) {
                     let of = table_of(options, &line);
                     expected.entry(of).or_default().push(line);
                 }

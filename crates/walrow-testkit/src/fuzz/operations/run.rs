@@ -4,7 +4,7 @@ use super::options::Options;
 use super::source::PLAN;
 use arrow_schema::SchemaRef;
 use std::collections::{BTreeMap, BTreeSet};
-use walrow_arrow::{Batch, Decoder, Error, ErrorKind};
+use walrow_arrow::{Batch, Decoder, Error, ErrorKind, UnresolvedType};
 use walrow_wire::{Frame, Lsn};
 
 /// The outcome of a run.
@@ -16,7 +16,7 @@ pub(super) struct Outcome {
     pub(super) is_mid_transaction: bool,
     pub(super) prepared: Vec<String>,
     pub(super) server_error: Option<String>,
-    pub(super) unresolved: BTreeSet<u32>,
+    pub(super) unresolved: BTreeSet<UnresolvedType>,
     /// The schema of all batches except those of side tables.
     pub(super) schema: Option<SchemaRef>,
     /// Nulled values and dropped bounds, by table and column.
@@ -75,7 +75,7 @@ struct Run<'o> {
     /// The result of taking a batch.
     last: Option<Error>,
     position: Lsn,
-    unresolved: BTreeSet<u32>,
+    unresolved: BTreeSet<UnresolvedType>,
     positions: Vec<(usize, Lsn)>,
     how: How,
     /// Whether batches are dropped as soon as they are taken.
@@ -190,7 +190,7 @@ const fn size(byte: u8) -> usize {
 /// Where a session begins at which another decoder continues. Past the end if there is none.
 fn session(options: &Options, choice: u8, stream: &[u8]) -> usize {
     // The selected table and the start are not passed to the next decoder.
-    let can = options.table.is_none() && options.reference.start.is_none();
+    let can = options.tables.is_empty() && options.reference.start.is_none();
     let mut found = Vec::new();
     let mut at = 0;
     while let Ok(Some((frame, size))) = Frame::parse(&stream[at..]) {
@@ -361,7 +361,8 @@ impl<'o> Run<'o> {
     }
 
     fn note(&mut self) {
-        self.unresolved.extend(self.decoder.unresolved_types());
+        self.unresolved
+            .extend(self.decoder.unresolved_types().cloned());
         self.positions
             .push((self.batches.len(), self.decoder.position()));
     }

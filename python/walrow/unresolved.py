@@ -1,0 +1,21 @@
+"""Types that neither a stream nor a catalog defines."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["UnresolvedType"]
+
+
+class UnresolvedType(NamedTuple):
+    """An unknown type, neither built in nor in the catalog, and a column that needs it.
+
+    Attributes:
+        table: The table, as `schema.name`.
+        column: The column.
+        type_oid: The OID of the type: that of the column, or of a type inside it.
+    """
+
+    table: str
+    column: str
+    type_oid: int
