@@ -28,8 +28,8 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Its name in the log.
-    pub(crate) const NAME: &'static str = "open";
+    /// Its name in the log. Readers of a directory skip names that begin with `_` or `.`.
+    pub(crate) const NAME: &'static str = "_open";
 
     /// Opens the file, and keeps only blocks that are whole.
     pub(crate) fn open(store: &dyn Store) -> io::Result<Self> {

@@ -27,7 +27,8 @@ pub(crate) struct SegmentFile {
 }
 
 impl SegmentFile {
-    pub(crate) const TEMPORARY: &'static str = ".tmp";
+    /// The beginning of its temporary name.
+    pub(crate) const TEMPORARY: &'static str = ".walrow-";
 
     /// Begins a segment. What a crash has left of the same segment is overwritten.
     pub(crate) fn create(
@@ -39,7 +40,7 @@ impl SegmentFile {
             start: head.start,
             part: head.part,
         };
-        let temporary = format!("{name}{}", Self::TEMPORARY);
+        let temporary = format!("{}{name}", Self::TEMPORARY);
         let io = |error| Error::store(&temporary, &error);
         let mut file = store.write(&temporary).map_err(io)?;
         file.truncate(0).map_err(io)?;

@@ -518,7 +518,7 @@ fn end_of(store: &dyn Store, source: &Source) -> Result<Lsn, Error> {
     for object in store.list().map_err(|error| Error::store("", &error))? {
         if let Some(name) = SegmentName::parse(&object) {
             names.push(name);
-        } else if object.ends_with(SegmentFile::TEMPORARY) {
+        } else if object.starts_with(SegmentFile::TEMPORARY) {
             store
                 .remove(&object)
                 .map_err(|error| Error::store(&object, &error))?;
