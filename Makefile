@@ -52,12 +52,12 @@ lint: build ## formatting, ruff, mypy, stubs and clippy
 	python -m mypy.stubtest walrow._core; \
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings )
 
-test-rust: build ## tests, docs and benches (run once) of all crates; fuzz targets are checked
+test-rust: build ## tests and docs of all crates; fuzz targets are checked
 	$(TIMED) ( set -x; \
 	cargo test --workspace --locked $(if $(WALROW_SLOW),-- --include-ignored); \
 	cargo test -p walrow --no-default-features --tests --locked; \
 	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked; \
-	cargo bench --workspace --benches --profile test --locked -- --test; \
+	$(if $(WALROW_SLOW),cargo bench --workspace --benches --profile test --locked -- --test;) \
 	cargo check --manifest-path fuzz/Cargo.toml --locked )
 
 # The last run has no pyarrow: walrow itself must not need it.

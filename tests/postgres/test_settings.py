@@ -164,7 +164,7 @@ def test_dates_of_another_style_are_refused_without_a_session(
 ) -> None:
     data = streams.record("moments", datestyle=style)
     with pytest.raises(
-        walrow.DecodeError, match="name another DateStyle as the session's"
+        walrow.DecodeError, match="for another DateStyle, use the option session"
     ) as caught:
         table(data)
     assert caught.value.table == "public.moments"
@@ -235,7 +235,7 @@ def test_intervals_are_read_in_the_style_of_the_session(
     assert table(data, session=session, **options).equals(pinned)
     if style != "iso_8601":
         with pytest.raises(
-            walrow.DecodeError, match="name another style as the session's"
+            walrow.DecodeError, match="for another one, use the option session"
         ):
             table(data, **options)
 

@@ -372,6 +372,12 @@ def test_a_schema_without_its_table_is_an_error() -> None:
         ),
         ({"types": {"x.price": "int64"}}, "no column or type x.price in the stream"),
         ({"types": {"zzzzzz": "int64"}}, "no column or type zzzzzz in the stream$"),
+        ({"types": {"numerc": "int64"}}, "; did you mean numeric[?]"),
+        (
+            {"unrepresentable": {"timestmap": "null"}},
+            "did you mean timestamp or timestamptz[?]",
+        ),
+        ({"columns": ["numerc"]}, "no column numerc in the stream$"),
     ],
 )
 def test_keys_that_match_nothing_are_errors_at_the_end(options: Any, text: str) -> None:

@@ -8,11 +8,14 @@ use crate::resolve::Resolver;
 use crate::table_name::{TableName, names_column};
 use std::collections::BTreeSet;
 use walrow_stream::Relation;
+use walrow_types::BuiltIn;
 
 /// The keys that matched nothing so far, and the names that may be meant.
 #[derive(Debug)]
 pub(crate) struct Keys {
     unmatched: Vec<(DecoderOption, String)>,
+    /// The names of types, as suggestions. Empty if all keys matched from the start.
+    types: Vec<String>,
     /// The tables and columns so far, as suggestions.
     tables: BTreeSet<String>,
     columns: BTreeSet<[String; 3]>,
@@ -50,8 +53,14 @@ impl Keys {
             });
         }
         unmatched.sort_by(|one, other| one.1.cmp(&other.1));
+        let mut types = Vec::new();
+        if !unmatched.is_empty() {
+            types.extend(BuiltIn::all().map(|it| it.name.to_owned()));
+            types.extend(options.catalog.types.iter().map(|it| it.name.clone()));
+        }
         Self {
             unmatched,
+            types,
             tables: BTreeSet::new(),
             columns: BTreeSet::new(),
             has_relation: false,
@@ -108,10 +117,12 @@ impl Keys {
             };
             name + column
         });
+        let is_column = *option == DecoderOption::Columns;
+        let types = self.types.iter().filter(|_| !is_column).cloned();
         Err(Error::new(ErrorKind::Schema(SchemaError::NoColumn {
             option: *option,
             key: key.clone(),
-            suggestions: nearest(key, names),
+            suggestions: nearest(key, names.chain(types)),
         })))
     }
 

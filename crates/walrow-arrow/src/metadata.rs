@@ -261,7 +261,13 @@ impl Metadata {
             let size = name.len();
             let end = start.saturating_add(run.len().saturating_mul(size));
             i32::try_from(end).map_err(|_| ArrowError::OffsetOverflowError(end))?;
-            bytes.extend_from_slice(&name.as_bytes().repeat(run.len()));
+            bytes.extend_from_slice(name.as_bytes());
+            // In place: a repeated name of its own would be as large as the column.
+            while bytes.len() < end {
+                let known = bytes.len().saturating_sub(start);
+                let more = known.min(end.saturating_sub(bytes.len()));
+                bytes.extend_from_within(start..start.saturating_add(more));
+            }
             // All offsets fit because the last one does.
             let (first, step) = (
                 i32::try_from(start).unwrap_or(0),

@@ -586,7 +586,7 @@ mod tests {
         ] {
             let rest = format!(r#""kind": "array", "element": 23, "delimiter": "{text}""#);
             let text = refused(&of_type(&rest));
-            assert!(text.contains("type 20000: the delimiter "), "{text}");
+            assert!(text.contains("is not a valid delimiter"), "{text}");
         }
     }
 

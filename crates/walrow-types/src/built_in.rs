@@ -13,6 +13,11 @@ impl BuiltIn {
         by_oid(oid)
     }
 
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        BUILT_IN.iter().copied()
+    }
+
     /// As [`BuiltIn::by_oid`], by `pg_type.typname`.
     pub fn by_name(name: &str) -> Option<(Self, bool)> {
         by_name(name)

@@ -122,7 +122,7 @@ const FIRST_DATE: i32 = -2_451_545;
 /// 5874897-12-31.
 const LAST_DATE: i32 = 2_145_031_948;
 const NOT_A_DATE: CellError =
-    CellError::Malformed("an ISO date (name another DateStyle as the session's)");
+    CellError::Malformed("an ISO date (for another DateStyle, use the option session)");
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]

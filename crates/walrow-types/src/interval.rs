@@ -317,7 +317,7 @@ const NEGATIVE_INFINITY: IntervalValue = IntervalValue {
 };
 
 const NOT_AN_INTERVAL: CellError = CellError::Malformed(
-    "an interval of IntervalStyle postgres or iso_8601 (name another style as the session's)",
+    "an interval of IntervalStyle postgres or iso_8601 (for another one, use the option session)",
 );
 
 #[cfg(test)]

@@ -243,7 +243,7 @@ const FIRST_TIMESTAMP: i64 = -211_813_488_000_000_000;
 /// 294276-12-31 23:59:59.999999.
 const LAST_TIMESTAMP: i64 = 9_223_371_331_199_999_999;
 const NOT_A_TIMESTAMP: CellError =
-    CellError::Malformed("an ISO timestamp (name another DateStyle as the session's)");
+    CellError::Malformed("an ISO timestamp (for another DateStyle, use the option session)");
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]

@@ -763,7 +763,10 @@ fn text_of_other_settings_is_translated_or_refused() {
             matches!(error.kind(), ErrorKind::Malformed { .. }),
             "{cell}: {error}"
         );
-        assert!(error.to_string().contains("as the session's"), "{error}");
+        assert!(
+            error.to_string().contains("use the option session"),
+            "{error}"
+        );
     }
     // With the session's settings, a style is also read inside other types.
     let mut session = walrow_arrow::SessionSettings::default();
