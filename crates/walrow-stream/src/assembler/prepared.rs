@@ -261,6 +261,7 @@ fn put_here(message: &Message<'_>, prepared: &Prepared, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relation::Relation;
     use crate::transaction::{Change, RowChange, Transaction, Truncate};
     use proptest::prelude::*;
     use walrow_testkit::strategy::arbitrary;
