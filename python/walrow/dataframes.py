@@ -65,13 +65,15 @@ def to_polars(source: Reader | Batch) -> Any:
         # polars does not raise an error, it panics.
         for name, found in zip(rows.schema.names, rows.schema.types, strict=True):
             if _INTERVAL in found:
-                raise _unsupported(rows, name, f"polars has no type for {found}")
+                reason = f"polars has no type for {found}"
+                raise _unsupported(rows, name, reason, _SPARK)
         return pl.DataFrame(rows)
 
     return _each(source, frame)
 
 
 _INTERVAL = "month_day_nano_interval"
+_SPARK = Remedy("profile", None, "spark")
 
 
 def to_duckdb(source: Reader | Batch, connection: Any = None) -> Any:
@@ -89,17 +91,21 @@ def _each(source: Reader | Batch, frame: Callable[[Rows], Any]) -> Any:
     return frame(rows)
 
 
-def _unsupported(rows: Rows, name: str, reason: str) -> SchemaError:
-    """The error of a column that a library cannot hold. Names the types that it can."""
+def _unsupported(
+    rows: Rows, name: str, reason: str, *others: Remedy, **advice: str
+) -> SchemaError:
+    """The error of a column that a library cannot hold, unless it is a string."""
     metadata = rows.schema.metadata
-    table = f"{metadata.get('pg.schema')}.{metadata.get('pg.table')}"
-    column = f"{table}.{name}" if "pg.table" in metadata else name
-    remedies = Remedy("types", column, "string"), Remedy("profile", None, "spark")
+    table = None
+    if "pg.table" in metadata:
+        table = f"{metadata.get('pg.schema')}.{metadata['pg.table']}"
+    column = f"{table}.{name}" if table else name
     return SchemaError(
         f"{column}: {reason}",
-        table=table if "pg.table" in metadata else None,
+        table=table,
         column=name,
-        remedies=remedies,
+        remedies=(Remedy("types", column, "string"), *others),
+        **advice,
     )
 
 
@@ -112,14 +118,7 @@ def _unsupported_by_numpy(rows: Rows, table: Any) -> SchemaError:
                 f"NumPy cannot hold {column.type}, or one of its values; use "
                 'dtype_backend="pyarrow"'
             )
-            error = _unsupported(rows, name, reason)
-            return SchemaError(
-                error.reason,
-                table=error.table,
-                column=error.column,
-                remedies=error.remedies[:1],
-                advice=", or ",
-            )
+            return _unsupported(rows, name, reason, advice=", or ")
     return SchemaError('NumPy cannot hold the rows; use dtype_backend="pyarrow"')
 
 

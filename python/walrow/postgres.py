@@ -17,7 +17,8 @@ OIDs belong to one database: use a catalog for captures of the same database. It
 snapshot of the time when it was read. With a capture of another database, such as a
 newly created one, the catalog works if it does not contain the capture's OIDs: types
 are then found by schema and name. `Reader.unresolved_types` lists the types of a
-capture that a catalog lacks, with their tables and columns. Read the catalog again for them, and after `ALTER TYPE`.
+capture that a catalog lacks, with their tables and columns. Read the catalog again for
+them, and after `ALTER TYPE`.
 
 Connections are psycopg connections (version 3) to servers from version 14 on. psycopg
 is not imported before you pass a connection.

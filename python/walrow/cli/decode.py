@@ -123,8 +123,8 @@ def decode(
     are strings of \x and hexadecimal digits.
 
     Files get their names when all are complete. An error leaves no new files, and existing
-    files do not change; if only some files got their names, the error lists them. OUT must not be an input file. DIR/ must not contain
-    files of an earlier run. Pipes and devices are written immediately.
+    files do not change; if only some files got their names, the error lists them. OUT must
+    not be an input file. DIR/ must not contain files of an earlier run. Pipes and devices are written immediately.
 
     Exit codes: 0 if the capture is complete; 1 for an error; 2 for a usage error; 3 if
     the capture ends inside a frame or a transaction, and 4 if the server ended it with an
