@@ -346,8 +346,8 @@ impl Writer {
         Fact::Continues.encode(true, &mut end);
         self.encoder.commit(&transaction, &mut end);
         let foot = (self.current.contents).foot(&self.options.source, self.end, true);
-        let added = Some((self.current.head, inherited, end));
-        self.publish_range(self.whole, self.size, added, foot)?;
+        let added = (self.current.head, inherited, end);
+        self.publish_range(self.whole, self.size, Some(&added), foot)?;
         let next_seq = self.current.next_seq;
         self.continue_at(self.name.start, self.name.part.saturating_add(1))?;
         self.begin(transaction, Some(next_seq));
@@ -371,7 +371,7 @@ impl Writer {
         &mut self,
         from: u64,
         to: u64,
-        added: Option<(u64, Vec<u8>, Vec<u8>)>,
+        added: Option<&(u64, Vec<u8>, Vec<u8>)>,
         foot: Foot,
     ) -> Result<Foot, Error> {
         let head = Segment {
@@ -389,7 +389,7 @@ impl Writer {
                 usize::try_from(place).unwrap_or(usize::MAX)
             };
             let part = |from, to| bytes.get(within(from)..within(to)).unwrap_or_default();
-            match &added {
+            match added {
                 Some((place, more, _)) if (at..end).contains(place) && *place < to => {
                     segment.append(part(from, *place), false)?;
                     segment.append(more, false)?;
@@ -403,7 +403,7 @@ impl Writer {
             at = at.saturating_add(bytes.len() as u64);
             Ok(())
         })?;
-        if let Some((_, _, end)) = &added {
+        if let Some((_, _, end)) = added {
             segment.append(end, true)?;
         }
         segment.publish(&*self.store, foot)

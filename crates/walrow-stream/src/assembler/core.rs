@@ -105,30 +105,28 @@ impl Core {
             let Some(mut reader) = self.reader() else {
                 match self.find(input)? {
                     Some(Next::Begin) if self.is_skipped() => continue,
-                    Some(Next::Message(at, true)) => return self.fact_or_message(at, true),
+                    Some(Next::Message(at, true)) => {
+                        return Ok(Some(self.fact_or_message(at, true)));
+                    }
                     found => return Ok(found),
                 }
             };
             match reader.other(input)? {
                 // It returns no events, but its relations count.
                 Some(Next::End) if self.end_reading() => {}
-                Some(Next::Message(at, false)) => return self.fact_or_message(at, false),
+                Some(Next::Message(at, false)) => return Ok(Some(self.fact_or_message(at, false))),
                 next => return Ok(next),
             }
         }
     }
 
     /// Applies the message if it is a fact.
-    fn fact_or_message<'i>(
-        &mut self,
-        at: At<'i>,
-        outside: Outside,
-    ) -> Result<Option<Next<'i>>, Error> {
+    fn fact_or_message<'i>(&mut self, at: At<'i>, outside: Outside) -> Next<'i> {
         let next = Next::Message(at, outside);
         let peek = self.peek(at);
         let Some(fact) = peek.and_then(|peek| fact(&peek, self.context.in_stream && !outside))
         else {
-            return Ok(Some(next));
+            return next;
         };
         let facts = &mut self.session.facts;
         match &fact {
@@ -149,7 +147,7 @@ impl Core {
             Fact::Continues => facts.continues = true,
             _ => {}
         }
-        Ok(Some(Next::Fact(Box::new(fact))))
+        Next::Fact(Box::new(fact))
     }
 
     /// Skips the next event of the current transaction. Returns whether there was one before its

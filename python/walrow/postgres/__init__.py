@@ -1,0 +1,32 @@
+"""Reads a server's catalog, and the settings that determine the text of values.
+
+A stream identifies the types of its columns by OID. Only the server's catalog defines
+the enum, domain, composite type, range or array behind an OID. Read the catalog while
+the server is available, save it with the capture, and use it offline:
+
+```python
+with psycopg.connect("dbname=shop") as conn:
+    catalog = walrow.postgres.catalog(conn, publications="shop")
+Path("shop.catalog.json").write_text(catalog.to_json())
+
+catalog = walrow.Catalog(Path("shop.catalog.json").read_text())
+walrow.read("shop.wire", catalog=catalog)
+```
+
+OIDs belong to one database: use a catalog for captures of the same database. It is a
+snapshot of the time when it was read. With a capture of another database, such as a
+newly created one, the catalog works if it does not contain the capture's OIDs: types
+are then found by schema and name. `Reader.unresolved_types` lists the types of a
+capture that a catalog lacks, with their tables and columns. Read the catalog again for
+them, and after `ALTER TYPE`.
+
+Connections are psycopg connections (version 3) to servers from version 14 on. psycopg
+is not imported before you pass a connection.
+"""
+
+from __future__ import annotations
+
+from walrow.postgres.catalog import catalog
+from walrow.postgres.session import check_settings, options, settings
+
+__all__ = ["catalog", "check_settings", "options", "settings"]

@@ -1,0 +1,173 @@
+"""Sessions: connections, and the settings that determine the text of values."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from walrow.errors import OptionError, SchemaError, SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+
+
+def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
+    """Returns the session settings under which walrow reads text without loss.
+
+    The text of a value depends on the session that writes it. This includes a
+    walsender. Settings of the database, the role and the server's configuration apply
+    to it. A reload of the configuration can change them between two rows, without any
+    sign in the stream. Settings that are passed when the connection starts do not
+    change: see `options`.
+
+    - `DateStyle=ISO`: dates in other styles do not distinguish day and month.
+    - `IntervalStyle=postgres`: in `sql_standard`, the meaning of a sign is ambiguous.
+    - `extra_float_digits=3`: with 0 or less, floats lose digits without any sign.
+    - `bytea_output=hex`: needs half the bytes of `escape`, and is faster to read.
+    - `TimeZone=UTC`: in other time zones, the offsets of `timestamp with time zone`
+      change with the season. The instant is the same; with UTC, the text is also the
+      same.
+    - `client_encoding=UTF8`: Arrow's text is UTF-8. For a SQL_ASCII database, whose
+      bytes have no known encoding, the value is `SQL_ASCII`: with UTF8, the server
+      would fail at a row that is not UTF-8, and the slot could not advance beyond that
+      row.
+    - `search_path` is empty: otherwise, it depends on the path whether the names in
+      `regclass` and similar types contain the schema.
+
+    >>> from walrow import postgres
+    >>> postgres.settings()["TimeZone"]
+    'UTC'
+
+    Args:
+        server_encoding: The database's encoding, as `SHOW server_encoding` returns it.
+
+    Returns:
+        Names and values, for a startup message or for SET.
+    """
+    is_unknown = server_encoding.upper() == "SQL_ASCII"
+    return {
+        "DateStyle": "ISO",
+        "IntervalStyle": "postgres",
+        "extra_float_digits": "3",
+        "bytea_output": "hex",
+        "TimeZone": "UTC",
+        "client_encoding": "SQL_ASCII" if is_unknown else "UTF8",
+        "search_path": "",
+    }
+
+
+def options(*, server_encoding: str = "UTF8") -> str:
+    """Returns `settings` as libpq's connection parameter `options`.
+
+    ```python
+    psycopg.connect(
+        "dbname=shop", replication="database", options=walrow.postgres.options()
+    )
+    ```
+
+    You can append others after a space: `-c work_mem=1GB`. In libpq, the environment
+    variables PGTZ, PGDATESTYLE and PGCLIENTENCODING override them, so call
+    `check_settings` afterwards.
+
+    >>> from walrow import postgres
+    >>> postgres.options().split(" -c ")[-2:]
+    ['client_encoding=UTF8', 'search_path=']
+
+    Args:
+        server_encoding: As in `settings`.
+    """
+    # No value contains a space or a backslash, which would need escaping.
+    chosen = settings(server_encoding=server_encoding)
+    return " ".join(f"-c {name}={value}" for name, value in chosen.items())
+
+
+def check_settings(conn: psycopg.Connection[Any]) -> None:
+    """Checks that a session has the `settings` for its database's encoding.
+
+    Call it on the replication connection itself, before it streams: other sessions have
+    their own settings. The state of the connection does not change, as in `catalog`.
+
+    ```python
+    conn = psycopg.connect(
+        "dbname=shop", replication="database", options=walrow.postgres.options()
+    )
+    walrow.postgres.check_settings(conn)
+    ```
+
+    Args:
+        conn: A psycopg connection.
+
+    Raises:
+        SettingError: A setting has another value. The error names the setting and both
+            values.
+        OptionError: The connection is asynchronous, in pipeline mode, or not one of
+            psycopg 3.
+        psycopg.Error: A query failed.
+    """
+    with transaction(conn) as cursor:
+        (server_encoding,) = texts(conn, cursor.execute("SHOW server_encoding"))
+        for name, wanted in settings(server_encoding=server_encoding).items():
+            (value,) = texts(conn, cursor.execute(f"SHOW {name}"))
+            if value not in {wanted, *_SAME.get(name, ())}:
+                text = (
+                    f"{name} is '{value}' instead of '{wanted}':"
+                    " connect with options=walrow.postgres.options()"
+                )
+                raise SettingError(text, setting=name, value=value, wanted=wanted)
+
+
+@contextlib.contextmanager
+def transaction(
+    conn: psycopg.Connection[Any],
+) -> Iterator[psycopg.ClientCursor[Any]]:
+    """Opens a transaction, or a savepoint in an open one. Rolls it back at the end."""
+    check_connection(conn)
+    import psycopg
+    from psycopg import pq
+
+    if conn.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+        text = "the connection is in pipeline mode, which delays results: exit it first"
+        raise OptionError(text)
+    # Parameters become literals in the query: a walsender accepts no bound parameters.
+    with conn.transaction(force_rollback=True), psycopg.ClientCursor(conn) as cursor:
+        yield cursor
+
+
+def check_connection(conn: Any) -> None:
+    """Refuses what is no connection of psycopg 3. Never shows it: it may be a password."""
+    if isinstance(conn, str):
+        text = "a connection string: pass psycopg.connect(...) instead of its text"
+        raise OptionError(text)
+    module, name = type(conn).__module__, type(conn).__name__
+    if hasattr(conn, "pgconn") and not hasattr(conn, "__aenter__"):
+        return
+    if hasattr(conn, "pgconn"):
+        text = f"{name} is asynchronous: pass a psycopg.Connection"
+    elif hasattr(conn, "connection"):
+        text = f"{module}.{name} is not a connection: pass the connection itself"
+    else:
+        text = f"{module}.{name} is not a connection of psycopg 3: pip install 'walrow[postgres]'"
+    raise OptionError(text)
+
+
+def texts(
+    conn: psycopg.Connection[Any], cursor: psycopg.ClientCursor[Any]
+) -> list[str]:
+    """The first column as the server sent it, ignoring the user's adapters."""
+    result = cursor.pgresult
+    if result is None:
+        return []
+    # psycopg has no codec for SQL_ASCII.
+    encoding = "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
+    cells = [result.get_value(row, 0) for row in range(result.ntuples)]
+    try:
+        return [cell.decode(encoding) for cell in cells if cell is not None]
+    except UnicodeDecodeError as error:
+        text = f"a name of a type or table is not in {encoding}"
+        raise SchemaError(text) from error
+
+
+# SHOW appends the order of date parts to a style, and shows an empty path as quotes.
+_SAME = {"DateStyle": ("ISO, MDY", "ISO, DMY", "ISO, YMD"), "search_path": ('""',)}
