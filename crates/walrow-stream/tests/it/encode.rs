@@ -1,5 +1,4 @@
 //! Any stream, written again in protocol 1, has the same transactions.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use proptest::prelude::*;
 use walrow_stream::{Assembler, Encoder, Error, ErrorKind, Event, Relation};
