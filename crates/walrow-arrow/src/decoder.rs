@@ -248,6 +248,7 @@ impl Decoder {
             }) => self.tables.commit(transaction, changes)?,
             Some(Event::Truncate(truncate)) => self.tables.truncate(truncate)?,
             Some(Event::Message(message)) => self.tables.message(&message)?,
+            Some(Event::Fact(fact)) => self.tables.fact(&fact),
             Some(Event::Relation { relation, seq, .. }) => {
                 self.tables.relation(relation, seq)?;
                 let version = relation.version;

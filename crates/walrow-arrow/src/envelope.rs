@@ -16,7 +16,7 @@ use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use walrow_stream::Relation;
+use walrow_stream::{Catalog, Relation};
 use walrow_types::{CellError, PgType, SessionSettings, Text, write_text_of_binary};
 use walrow_wire::{Cell, Lsn, ReplicaIdentity};
 
@@ -104,6 +104,11 @@ const ROW_BYTES: usize = 96;
 const PAIR_BYTES: usize = 9;
 
 impl Envelope {
+    /// Takes the definitions of a catalog in the stream.
+    pub(crate) fn learn(&mut self, found: &Catalog) {
+        self.resolver.learn(found);
+    }
+
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             schema: schema(options),

@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::resolve::Resolver;
 use crate::table_name::{TableName, names_column};
 use std::collections::BTreeSet;
-use walrow_stream::Relation;
+use walrow_stream::{Catalog, Relation};
 use walrow_types::BuiltIn;
 
 /// The keys that matched nothing so far, and the names that may be meant.
@@ -65,6 +65,14 @@ impl Keys {
             columns: BTreeSet::new(),
             has_relation: false,
         }
+    }
+
+    /// Looks for the keys in a catalog of the stream.
+    pub(crate) fn learn(&mut self, catalog: &Catalog) {
+        let is_column = |option| matches!(option, DecoderOption::Columns);
+        self.unmatched.retain(|(option, key)| {
+            is_column(*option) || !catalog.types.iter().any(|it| it.name == *key)
+        });
     }
 
     /// Looks for the keys in a relation version, selected or not.

@@ -11,7 +11,7 @@ use crate::unresolved::UnresolvedColumns;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
-use walrow_stream::{Column as RelationColumn, Relation};
+use walrow_stream::{Catalog, Column as RelationColumn, Relation};
 
 /// The schema of a relation version's batches, and how to fill it.
 #[derive(Debug)]
@@ -76,6 +76,11 @@ impl Template {
 
     pub(crate) const fn resolver(&self) -> &Resolver {
         &self.resolver
+    }
+
+    /// Takes the definitions of a catalog in the stream.
+    pub(crate) fn learn(&mut self, found: &Catalog) {
+        self.resolver.learn(found);
     }
 
     pub(crate) fn metadata(&self) -> &[MetadataColumn] {

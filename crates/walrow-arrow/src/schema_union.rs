@@ -12,7 +12,7 @@ use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_K
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use walrow_stream::{Assembler, Catalog, Event, Relation};
+use walrow_stream::{Assembler, Catalog, Event, Fact, Relation};
 use walrow_wire::{Framing, Lsn};
 
 /// Finds one schema that holds every version of a table, in any number of catalogs and streams.
@@ -143,6 +143,13 @@ impl SchemaUnion {
                     continue;
                 }
                 Some(Event::Relation { relation, .. }) => Arc::clone(relation),
+                Some(Event::Fact(fact)) => {
+                    if let Fact::Catalog(catalog) = &*fact {
+                        self.keys.learn(catalog);
+                        self.template.learn(catalog);
+                    }
+                    continue;
+                }
                 Some(Event::SessionStart) => {
                     self.stream.server_error = None;
                     continue;

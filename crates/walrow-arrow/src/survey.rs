@@ -7,7 +7,7 @@ use crate::layout::Template;
 use arrow_schema::{DataType, Field};
 use std::collections::HashMap;
 use std::sync::Arc;
-use walrow_stream::{Assembler, Change, Column, Event, Relation, Transaction, Unread};
+use walrow_stream::{Assembler, Change, Column, Event, Fact, Relation, Transaction, Unread};
 use walrow_wire::{Cell, Image, Kind, Lsn, Oid, UnreadTuple};
 
 /// Counts the committed changes of each relation version, without decoding values.
@@ -132,6 +132,11 @@ impl Survey {
                         if let Some(version) = self.touch(relation.version) {
                             add(&mut version.truncates);
                         }
+                    }
+                }
+                Some(Event::Fact(fact)) => {
+                    if let Fact::Catalog(catalog) = &*fact {
+                        self.template.learn(catalog);
                     }
                 }
                 Some(Event::SessionStart) => self.server_error = None,

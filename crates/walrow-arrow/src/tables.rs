@@ -17,7 +17,7 @@ use crate::versions::{Slot, Versions};
 use arrow_schema::SchemaRef;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use walrow_stream::{Change, Message, Relation, RowChange, Transaction, Truncate, Unread};
+use walrow_stream::{Change, Fact, Message, Relation, RowChange, Transaction, Truncate, Unread};
 use walrow_wire::Lsn;
 
 /// All tables' batches under construction.
@@ -192,6 +192,21 @@ impl Tables {
         self.finished.complete(message.lsn);
         self.current.ordinal = self.current.ordinal.saturating_add(1);
         Ok(())
+    }
+
+    /// Takes one of walrow's own facts.
+    pub(crate) fn fact(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Catalog(catalog) => {
+                self.keys.learn(catalog);
+                self.template.learn(catalog);
+                if let Some(envelope) = &mut self.envelope {
+                    envelope.learn(catalog);
+                }
+            }
+            Fact::Position { lsn } => self.finished.complete(*lsn),
+            _ => {}
+        }
     }
 
     /// Takes a relation version that applies from the change with this seq on.

@@ -2,7 +2,7 @@
 //! from a server or kept in a file beside a capture.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use walrow_wire::Oid;
 
@@ -87,6 +87,21 @@ pub enum TypeKind {
     },
 }
 
+impl TypeKind {
+    /// The types that a type of this kind consists of, each as often as it occurs.
+    pub fn parts(&self) -> Vec<Oid> {
+        match self {
+            Self::Base | Self::Enum { .. } => Vec::new(),
+            Self::Array { element, .. } => vec![*element],
+            Self::Domain { base, .. } => vec![*base],
+            Self::Composite { attributes } => attributes.iter().map(|it| it.type_oid).collect(),
+            // Two bounds.
+            Self::Range { subtype } => vec![*subtype; 2],
+            Self::Multirange { range } => vec![*range],
+        }
+    }
+}
+
 /// An attribute of a composite type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attribute {
@@ -111,6 +126,9 @@ pub struct CatalogTable {
     pub oid: Oid,
     /// The published columns in attribute order.
     pub columns: Vec<CatalogColumn>,
+    /// The columns of the primary key, in its order. `None` if the catalog does not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary_key: Option<Vec<String>>,
 }
 
 /// A column of a table.
@@ -125,6 +143,19 @@ pub struct CatalogColumn {
     pub type_modifier: i32,
     /// Whether it is part of the replica identity.
     pub key: bool,
+    /// `pg_attribute.attnum`, which stays the same when the column is renamed. `None` if the catalog
+    /// does not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<i16>,
+    /// `pg_attribute.attnotnull`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_null: Option<bool>,
+    /// The expression of its default, or of a generated column, as `pg_get_expr` writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// Whether the expression generates its values (`pg_attribute.attgenerated`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generated: Option<bool>,
 }
 
 /// Unknown keys of an entry. They are errors, so that a misspelt key does not count as a missing
@@ -181,8 +212,31 @@ struct ColumnEntry {
     type_modifier: i32,
     #[serde(default, deserialize_with = "required")]
     key: Option<bool>,
+    #[serde(default, deserialize_with = "required")]
+    number: Option<i16>,
+    #[serde(default, deserialize_with = "required")]
+    not_null: Option<bool>,
+    #[serde(default, deserialize_with = "required")]
+    default: Option<String>,
+    #[serde(default, deserialize_with = "required")]
+    generated: Option<bool>,
     #[serde(flatten)]
     unknown: UnknownKeys,
+}
+
+impl ColumnEntry {
+    /// The first key that only a column has.
+    fn key_of_columns(&self) -> Option<&'static str> {
+        [
+            ("key", self.key.is_some()),
+            ("number", self.number.is_some()),
+            ("not_null", self.not_null.is_some()),
+            ("default", self.default.is_some()),
+            ("generated", self.generated.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(key, is_there)| is_there.then_some(key))
+    }
 }
 
 #[derive(Deserialize)]
@@ -192,6 +246,8 @@ struct TableEntry {
     name: String,
     oid: Oid,
     columns: Vec<ColumnEntry>,
+    #[serde(default, deserialize_with = "required")]
+    primary_key: Option<Vec<String>>,
     #[serde(flatten)]
     unknown: UnknownKeys,
 }
@@ -283,8 +339,8 @@ impl TryFrom<TypeEntry> for CatalogType {
                 let attributes = entries.into_iter().map(|entry| {
                     let attribute = format!("type {oid}: the attribute {:?}", entry.name);
                     reject_unknown_keys(&attribute, &entry.unknown)?;
-                    if entry.key.is_some() {
-                        return Err(format!("{attribute} has no key \"key\""));
+                    if let Some(key) = entry.key_of_columns() {
+                        return Err(format!("{attribute} has no key {key:?}"));
                     }
                     Ok(Attribute {
                         name: entry.name,
@@ -348,6 +404,7 @@ impl TryFrom<TableEntry> for CatalogTable {
             name,
             oid,
             columns,
+            primary_key,
             unknown,
         } = entry;
         reject_unknown_keys(format_args!("table {oid}"), &unknown)?;
@@ -359,6 +416,10 @@ impl TryFrom<TableEntry> for CatalogTable {
                 type_oid: entry.type_oid,
                 type_modifier: entry.type_modifier,
                 key: entry.key.unwrap_or(false),
+                number: entry.number,
+                not_null: entry.not_null,
+                default: entry.default,
+                generated: entry.generated,
             })
         });
         Ok(Self {
@@ -366,6 +427,7 @@ impl TryFrom<TableEntry> for CatalogTable {
             name,
             oid,
             columns: columns.collect::<Result<_, String>>()?,
+            primary_key,
         })
     }
 }
@@ -401,6 +463,54 @@ impl Catalog {
     /// The type with this OID.
     pub fn type_of(&self, oid: Oid) -> Option<&CatalogType> {
         self.types.iter().find(|entry| entry.oid == oid)
+    }
+
+    /// Adds the entries of another catalog, which replace those of the same OID.
+    pub fn extend(&mut self, other: &Self) {
+        for entry in &other.types {
+            match self.types.iter_mut().find(|it| it.oid == entry.oid) {
+                Some(known) => known.clone_from(entry),
+                None => self.types.push(entry.clone()),
+            }
+        }
+        for entry in &other.tables {
+            match self.tables.iter_mut().find(|it| it.oid == entry.oid) {
+                Some(known) => known.clone_from(entry),
+                None => self.tables.push(entry.clone()),
+            }
+        }
+    }
+
+    /// The entries of these tables, and of these types with all types inside them.
+    #[must_use]
+    pub fn restricted(
+        &self,
+        tables: impl IntoIterator<Item = Oid>,
+        types: impl IntoIterator<Item = Oid>,
+    ) -> Self {
+        let mut oids: HashSet<Oid> = HashSet::new();
+        let mut waiting: Vec<Oid> = types.into_iter().collect();
+        let by_oid: HashMap<Oid, &CatalogType> =
+            self.types.iter().map(|entry| (entry.oid, entry)).collect();
+        while let Some(oid) = waiting.pop() {
+            if let Some(entry) = by_oid.get(&oid)
+                && oids.insert(oid)
+            {
+                waiting.extend(entry.kind.parts());
+            }
+        }
+        let tables: HashSet<Oid> = tables.into_iter().collect();
+        let types = self.types.iter().filter(|it| oids.contains(&it.oid));
+        let tables = self.tables.iter().filter(|it| tables.contains(&it.oid));
+        Self {
+            types: types.cloned().collect(),
+            tables: tables.cloned().collect(),
+        }
+    }
+
+    /// Whether it has no entries.
+    pub const fn is_empty(&self) -> bool {
+        self.types.is_empty() && self.tables.is_empty()
     }
 
     /// The type of this name, or `None` if there are several. OIDs differ between databases.
@@ -540,6 +650,37 @@ mod tests {
             let text = refused(&json);
             assert!(text.contains(wanted), "{text}");
         }
+    }
+
+    #[test]
+    fn facts_of_columns_are_read_and_written() {
+        let json = r#"{"tables":[{"schema":"s","name":"t","oid":7,"columns":[{"name":"a","type":23,"type_modifier":-1,"key":true,"number":3,"not_null":true,"default":"0","generated":false}],"primary_key":["a"]}]}"#;
+        let catalog = Catalog::from_json(json).unwrap();
+        assert_eq!(catalog.to_json(), json);
+        assert_eq!(catalog.tables[0].columns[0].number, Some(3));
+    }
+
+    #[test]
+    fn a_part_has_the_types_inside_its_types() {
+        let json = r#"{"types": [
+            {"oid": 1, "schema": "s", "name": "e", "kind": "enum", "labels": []},
+            {"oid": 2, "schema": "s", "name": "_e", "kind": "array", "element": 1},
+            {"oid": 3, "schema": "s", "name": "c", "kind": "composite", "attributes": [
+                {"name": "itself", "type": 3}, {"name": "e", "type": 2}]},
+            {"oid": 4, "schema": "s", "name": "other", "kind": "base"}
+        ], "tables": [
+            {"schema": "s", "name": "t", "oid": 7, "columns": []},
+            {"schema": "s", "name": "u", "oid": 8, "columns": []}]}"#;
+        let catalog = Catalog::from_json(json).unwrap();
+        let part = catalog.restricted([8, 9], [23, 3]);
+        let oids = |it: &Catalog| -> (Vec<_>, Vec<_>) {
+            let types = it.types.iter().map(|it| it.oid);
+            (types.collect(), it.tables.iter().map(|it| it.oid).collect())
+        };
+        assert_eq!(oids(&part), (vec![1, 2, 3], vec![8]));
+        let mut whole = catalog.restricted([7], [4]);
+        whole.extend(&part);
+        assert_eq!(oids(&whole), (vec![4, 1, 2, 3], vec![7, 8]));
     }
 
     #[test]

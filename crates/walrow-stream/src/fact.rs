@@ -44,6 +44,14 @@ pub enum Fact {
         /// When it was prepared, in microseconds since 2000.
         prepare_time: i64,
     },
+    /// A prepared transaction was committed or rolled back.
+    Decided {
+        /// Its ID.
+        xid: u32,
+        /// Where its prepare record ends.
+        #[serde(with = "lsn")]
+        prepare_end_lsn: Lsn,
+    },
     /// The next transaction continues one of an earlier segment.
     Part {
         /// The seq of its first change.

@@ -100,7 +100,7 @@ impl<'a> Types<'a> {
             None => self.catalog.type_of(oid),
         };
         let (mut types, mut deepest) = (1_u32, 0);
-        for part in entry.map_or_else(Vec::new, |entry| parts(&entry.kind)) {
+        for part in entry.map_or_else(Vec::new, |entry| entry.kind.parts()) {
             let part = self.extent(part, below)?;
             types = types.saturating_add(part.types);
             deepest = deepest.max(part.levels);
@@ -168,19 +168,6 @@ impl<'a> Types<'a> {
             },
             _ => unknown(),
         }
-    }
-}
-
-/// The types that a type consists of, each as often as it occurs.
-fn parts(kind: &TypeKind) -> Vec<Oid> {
-    match kind {
-        TypeKind::Domain { base, .. } => vec![*base],
-        TypeKind::Array { element, .. } => vec![*element],
-        TypeKind::Composite { attributes } => attributes.iter().map(|it| it.type_oid).collect(),
-        // Two bounds.
-        TypeKind::Range { subtype } => vec![*subtype; 2],
-        TypeKind::Multirange { range } => vec![*range],
-        _ => Vec::new(),
     }
 }
 

@@ -66,6 +66,16 @@ impl Resolver {
         }
     }
 
+    /// Takes the definitions of a catalog in the stream. Those of the option `catalog` have
+    /// precedence, and stay.
+    pub(crate) fn learn(&mut self, found: &Catalog) {
+        let mut catalog = found.clone();
+        catalog.extend(&self.catalog);
+        if catalog != *self.catalog {
+            self.catalog = Arc::new(catalog);
+        }
+    }
+
     /// Begins the search for the types of one table's columns.
     pub(crate) fn types(&self) -> Types<'_> {
         Types::new(&self.catalog)

@@ -15,7 +15,7 @@ use crate::undecided::{Earlier, Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
     BackendMessage, BeginPrepare, CopyBothResponse, Framing, LogicalMessage, Lsn, Message, Peek,
-    PgString, Prepare, StreamPrepare, StreamStart, Timestamp,
+    PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Xid,
 };
 
 /// Bytes of messages that are collected before they are written.
@@ -41,7 +41,36 @@ impl Assembler {
             relations,
             ..
         } = &mut self.core.session;
-        save(undecided, relations.encoding, out)
+        save(undecided, relations.encoding, |_| true, out)
+    }
+
+    /// As [`Assembler::save_prepared`], but writes only the transaction with this ID that was prepared
+    /// up to this LSN. So a state of many large transactions can be kept one by one.
+    ///
+    /// # Errors
+    /// As [`Assembler::save_prepared`].
+    pub fn save_prepared_transaction(
+        &mut self,
+        xid: Xid,
+        prepare_end_lsn: Lsn,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let Session {
+            undecided,
+            relations,
+            ..
+        } = &mut self.core.session;
+        let is_chosen = |open: &Open| {
+            let prepared = open.transaction.prepared.as_ref();
+            open.transaction.xid == xid
+                && prepared.is_some_and(|it| it.prepare_end_lsn == prepare_end_lsn)
+        };
+        save(undecided, relations.encoding, is_chosen, out)
+    }
+
+    /// Assumes that all transactions that the server prepared before the stream were restored.
+    pub fn assume_prepared_restored(&mut self) {
+        self.set_complete(true);
     }
 
     /// Restores the transactions that [`Assembler::save_prepared`] wrote.
@@ -91,13 +120,20 @@ impl Assembler {
     }
 }
 
-fn save(undecided: &mut Undecided, encoding: Encoding, out: &mut dyn Write) -> io::Result<()> {
+fn save(
+    undecided: &mut Undecided,
+    encoding: Encoding,
+    is_chosen: impl Fn(&Open) -> bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let complete = undecided.knows_prepared();
     let Undecided {
         spools, prepared, ..
     } = undecided;
     let mut bytes = Vec::new();
-    for open in prepared.values_mut() {
+    let mut count = 0_usize;
+    for open in prepared.values_mut().filter(|open| is_chosen(open)) {
+        count = count.saturating_add(1);
         // A session of its own, so that relations of other transactions do not apply.
         BackendMessage::CopyBothResponse(CopyBothResponse::default()).encode(&mut bytes);
         put_begin(open, &mut bytes);
@@ -114,7 +150,7 @@ fn save(undecided: &mut Undecided, encoding: Encoding, out: &mut dyn Write) -> i
         written?;
         put_end(open, &mut bytes);
     }
-    put_trailer(prepared.len(), complete, &mut bytes);
+    put_trailer(count, complete, &mut bytes);
     out.write_all(&bytes)
 }
 

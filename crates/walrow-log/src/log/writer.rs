@@ -6,18 +6,25 @@
 //! ```
 //! A transaction is durable when the open file is synced, and visible to readers when its segment is
 //! published. After a crash, the whole transactions of the open file are published first.
+//!
+//! A prepared transaction is an object of its own until it is decided: the server does not send its
+//! rows again.
 
-use crate::contents::Contents;
-use crate::error::{Error, ErrorKind};
-use crate::open_file::OpenFile;
-use crate::segment::{Foot, SegmentName};
-use crate::segment_file::SegmentFile;
-use crate::store::Store;
+use crate::log::block_file::{BlockFile, OPEN};
+use crate::log::contents::Contents;
+use crate::log::error::{Error, ErrorKind};
+use crate::log::index::IndexFile;
+use crate::log::recovery::{Published, Recovered, compare};
+use crate::log::segment::{Foot, SegmentName};
+use crate::log::segment_file::SegmentFile;
+use crate::log::state::{PreparedName, Pruned, read_catalog, write_catalog};
+use crate::log::store::Store;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::fact::{Fact, Segment, Source};
-use walrow_stream::{Assembler, Encoder, Event, Transaction};
-use walrow_wire::Lsn;
+use walrow_stream::{Assembler, Catalog, Encoder, Event, Transaction};
+use walrow_wire::{BackendMessage, CopyBothResponse, Lsn};
 
 /// Bytes of a block that ends with a transaction.
 const BLOCK: usize = 1 << 20;
@@ -28,7 +35,7 @@ const LARGEST: usize = 4 << 20;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WriterOptions {
-    /// Where the changes come from.
+    /// Where the changes come from. What is `None` is taken from the log.
     pub source: Source,
     /// Bytes of the stream after which a segment ends with the transaction. A larger transaction
     /// continues in several segments.
@@ -59,9 +66,10 @@ impl Default for WriterOptions {
 /// # let _ = std::fs::remove_dir_all(&path);
 /// let store = Arc::new(Directory::create(&path)?);
 /// let mut writer = Writer::open(store, WriterOptions::default())?;
-/// let mut assembler = Assembler::default().with_start(writer.position());
+/// let mut assembler = writer.resume(Assembler::default())?;
 /// writer.append(&mut assembler, &mut &*stream)?;
-/// writer.publish()?;
+/// writer.sync(&mut assembler)?;
+/// writer.publish(&mut assembler)?;
 /// # std::fs::remove_dir_all(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -70,7 +78,13 @@ pub struct Writer {
     store: Arc<dyn Store>,
     options: WriterOptions,
     encoder: Encoder,
-    open: OpenFile,
+    open: BlockFile,
+    index: IndexFile,
+    catalog: Catalog,
+    /// The prepared transactions that are objects of the log.
+    prepared: BTreeSet<PreparedName>,
+    /// Those of them that were decided. They are removed when their decision is durable.
+    decided: Vec<PreparedName>,
     /// What is not in the open file yet.
     block: Vec<u8>,
     /// Bytes of the stream in the open file and the block.
@@ -90,6 +104,21 @@ pub struct Writer {
     end: Lsn,
     /// The same, of what is durable.
     durable: Lsn,
+    counts: WriterCounts,
+}
+
+/// What a writer was given since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WriterCounts {
+    /// Transactions that were appended.
+    pub transactions: u64,
+    /// Rows that were inserted, updated or deleted in them.
+    pub rows: u64,
+    /// Transactions that were skipped, because the log has them.
+    pub repeated: u64,
+    /// Segments that were published.
+    pub segments: u64,
 }
 
 /// The transaction that is being written.
@@ -97,6 +126,8 @@ pub struct Writer {
 struct Current {
     /// `None` between transactions.
     transaction: Option<Transaction>,
+    /// Whether the log has it.
+    is_repeated: bool,
     contents: Contents,
     /// Where its relations would come, if it were written without what came before.
     head: u64,
@@ -111,17 +142,31 @@ impl Writer {
     /// # Errors
     /// Another process writes to the log. The log belongs to another source, or is not a log. The
     /// store failed.
-    pub fn open(store: Arc<dyn Store>, options: WriterOptions) -> Result<Self, Error> {
-        let open = OpenFile::open(&*store).map_err(|error| match error.kind() {
+    pub fn open(store: Arc<dyn Store>, mut options: WriterOptions) -> Result<Self, Error> {
+        // First, so that nothing is created in a directory that is not a log.
+        crate::log::view::names(&*store)?;
+        let open = BlockFile::open(&*store, OPEN).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => Error::new("", ErrorKind::Locked),
-            _ => Error::store(OpenFile::NAME, &error),
+            _ => Error::store(OPEN, &error),
         })?;
-        let end = end_of(&*store, &options.source)?;
+        let pruned = Pruned::read(&*store)?.until;
+        let published = Published::of(&*store, pruned)?;
+        if let Some(source) = &published.source {
+            compare(source, &options.source)?;
+            complete(&mut options.source, source);
+        }
+        let index = IndexFile::open(&*store, &published.names)?;
+        let catalog = read_catalog(&*store)?;
+        let end = published.end;
         let mut writer = Self {
             store,
             options,
             encoder: Encoder::default(),
             open,
+            index,
+            catalog,
+            prepared: published.prepared,
+            decided: Vec::new(),
             block: Vec::new(),
             size: 0,
             whole: 0,
@@ -135,13 +180,63 @@ impl Writer {
             },
             end,
             durable: end,
+            counts: WriterCounts::default(),
         };
         writer.recover()?;
         Ok(writer)
     }
 
-    /// The LSN up to which everything is durable: it may be confirmed to the server. Give it to
-    /// [`Assembler::with_start`], so that nothing is written twice.
+    /// Prepares a new assembler for a session of the server that begins at [`Writer::position`]: it
+    /// skips what the log has, and knows the transactions that are prepared.
+    ///
+    /// # Errors
+    /// A prepared transaction is damaged, or the store failed.
+    pub fn resume(&self, mut assembler: Assembler) -> Result<Assembler, Error> {
+        if !self.durable.is_valid() {
+            return Ok(assembler);
+        }
+        assembler = assembler.with_start(self.durable);
+        for name in &self.prepared {
+            name.restore(&*self.store, &mut assembler)?;
+        }
+        assembler.assume_prepared_restored();
+        Ok(assembler)
+    }
+
+    /// Where the changes come from.
+    pub const fn source(&self) -> &Source {
+        &self.options.source
+    }
+
+    /// What was appended since the writer was opened.
+    pub const fn counts(&self) -> WriterCounts {
+        self.counts
+    }
+
+    /// The definitions of types and tables.
+    pub const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Adds definitions to the catalog. Each segment that is published from now on begins with those
+    /// that it uses.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn extend_catalog(&mut self, found: &Catalog) -> Result<(), Error> {
+        let mut catalog = self.catalog.clone();
+        catalog.extend(found);
+        if catalog != self.catalog {
+            write_catalog(&*self.store, &catalog)?;
+            self.catalog = catalog;
+        }
+        Ok(())
+    }
+
+    /// The LSN up to which everything is durable: it may be confirmed to the server. After a restart,
+    /// it may be past what was confirmed. Then let the server begin where it was confirmed, as
+    /// transactions that were prepared between may not be saved. See
+    /// [`Writer::resume`].
     pub const fn position(&self) -> Lsn {
         self.durable
     }
@@ -161,6 +256,9 @@ impl Writer {
                 ..
             } = self;
             let event = assembler.next_with(input, |change| {
+                if current.is_repeated {
+                    return Ok(0);
+                }
                 let before = block.len();
                 encoder.row(&change, block)?;
                 let bytes = block.len().saturating_sub(before);
@@ -176,8 +274,24 @@ impl Writer {
                     continue;
                 }
                 Some(Event::Begin(transaction)) => {
+                    if transaction.end_lsn <= self.end {
+                        self.current.is_repeated = true;
+                        self.counts.repeated = self.counts.repeated.saturating_add(1);
+                        continue;
+                    }
                     let transaction = transaction.clone();
                     self.begin(transaction, None);
+                    continue;
+                }
+                Some(Event::Commit { .. }) if self.current.is_repeated => {
+                    self.current = Current::default();
+                    continue;
+                }
+                Some(Event::Truncate(_)) if self.current.is_repeated => continue,
+                Some(Event::Message(message))
+                    if self.current.is_repeated
+                        || !message.transactional && message.lsn <= self.end =>
+                {
                     continue;
                 }
                 Some(Event::Truncate(truncate)) => {
@@ -196,11 +310,17 @@ impl Writer {
                         continue;
                     }
                 }
-                Some(Event::Commit { transaction, .. }) => {
+                Some(Event::Commit {
+                    transaction,
+                    changes,
+                    ..
+                }) => {
                     let end = transaction.end_lsn;
+                    self.counts.transactions = self.counts.transactions.saturating_add(1);
+                    self.counts.rows = self.counts.rows.saturating_add(changes);
                     self.encoder.commit(transaction, &mut self.block);
                     self.count(before);
-                    self.end_transaction(end)?;
+                    self.end_transaction(end, assembler)?;
                     continue;
                 }
                 Some(_) => {}
@@ -234,6 +354,7 @@ impl Writer {
         self.count(before);
         self.current = Current {
             head: self.size,
+            is_repeated: false,
             contents: Contents::default(),
             next_seq: first_seq.unwrap_or(0),
             transaction: Some(transaction),
@@ -243,14 +364,14 @@ impl Writer {
         }
     }
 
-    fn end_transaction(&mut self, end: Lsn) -> Result<(), Error> {
+    fn end_transaction(&mut self, end: Lsn, assembler: &mut Assembler) -> Result<(), Error> {
         let current = std::mem::take(&mut self.current);
         self.contents.extend(&current.contents);
         self.has_changes = true;
         (self.whole, self.end) = (self.size, self.end.max(end));
         // The last part of a large transaction is a segment of its own.
         if self.size >= self.options.segment_bytes || self.name.part > 0 {
-            self.publish()?;
+            self.publish(assembler)?;
         }
         Ok(())
     }
@@ -276,7 +397,7 @@ impl Writer {
         let between = self.current.transaction.is_none();
         self.open
             .append(&self.block, between)
-            .map_err(|error| Error::store(OpenFile::NAME, &error))?;
+            .map_err(|error| Error::store(OPEN, &error))?;
         self.block.clear();
         Ok(())
     }
@@ -293,35 +414,82 @@ impl Writer {
         (self.whole, self.end) = (self.size, lsn);
     }
 
-    /// Makes all whole transactions durable, and returns [`Writer::position`].
+    /// Makes all whole transactions durable, and those that the assembler has prepared, and returns
+    /// [`Writer::position`].
     ///
     /// # Errors
     /// The store failed. Another call tries again.
-    pub fn sync(&mut self) -> Result<Lsn, Error> {
+    pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Lsn, Error> {
+        let between = self.current.transaction.is_none();
+        if between {
+            self.save_prepared(assembler)?;
+        }
         self.flush()?;
         self.open
             .sync()
-            .map_err(|error| Error::store(OpenFile::NAME, &error))?;
+            .map_err(|error| Error::store(OPEN, &error))?;
         // A large transaction is durable when its last part is published.
         if self.name.part == 0 {
             self.durable = self.end;
         }
+        if between {
+            self.forget_decided()?;
+        }
         Ok(self.durable)
+    }
+
+    /// Saves the transactions that were prepared since, and notes those that were decided.
+    fn save_prepared(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        let found = assembler.prepared().map(|(xid, prepared)| PreparedName {
+            end: prepared.prepare_end_lsn,
+            xid,
+        });
+        let found: BTreeSet<_> = found.collect();
+        for name in found.difference(&self.prepared) {
+            name.save(&*self.store, assembler)?;
+        }
+        let decided: Vec<_> = self.prepared.difference(&found).copied().collect();
+        for name in &decided {
+            let before = self.block.len();
+            Fact::Decided {
+                xid: name.xid,
+                prepare_end_lsn: name.end,
+            }
+            .encode(false, &mut self.block);
+            self.count(before);
+            self.whole = self.size;
+        }
+        self.decided.extend(decided);
+        self.prepared = found;
+        Ok(())
+    }
+
+    /// Removes the prepared transactions whose decision is durable.
+    fn forget_decided(&mut self) -> Result<(), Error> {
+        while let Some(name) = self.decided.last() {
+            name.remove(&*self.store)?;
+            self.decided.pop();
+        }
+        Ok(())
     }
 
     /// Publishes all whole transactions as a segment, and returns its foot. `None` if there are none.
     ///
     /// # Errors
     /// The store failed. Another call tries again. Another writer has published the segment.
-    pub fn publish(&mut self) -> Result<Option<Foot>, Error> {
+    pub fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
         if self.current.transaction.is_some() || !self.has_changes {
             return Ok(None);
         }
+        // What is published is durable, so what was prepared before must be, too.
+        self.save_prepared(assembler)?;
         self.flush()?;
-        let foot = self.contents.foot(&self.options.source, self.end, false);
-        let foot = self.publish_range(self.published, self.size, None, foot)?;
-        self.continue_at(self.end, 0)?;
+        let contents = self.contents.clone();
+        let foot = self.publish_range((self.published, self.size), None, &contents, false)?;
+        // The facts about decisions go with the open file.
         self.durable = self.end;
+        self.forget_decided()?;
+        self.continue_at(self.end, 0)?;
         Ok(Some(foot))
     }
 
@@ -332,8 +500,8 @@ impl Writer {
         };
         self.flush()?;
         if self.has_changes {
-            let foot = self.contents.foot(&self.options.source, self.end, false);
-            self.publish_range(self.published, self.whole, None, foot)?;
+            let contents = self.contents.clone();
+            self.publish_range((self.published, self.whole), None, &contents, false)?;
             self.published = self.whole;
             (self.contents, self.has_changes) = (Contents::default(), false);
             self.name = SegmentName {
@@ -345,9 +513,9 @@ impl Writer {
         self.encoder.inherited(&mut inherited);
         Fact::Continues.encode(true, &mut end);
         self.encoder.commit(&transaction, &mut end);
-        let foot = (self.current.contents).foot(&self.options.source, self.end, true);
+        let contents = self.current.contents.clone();
         let added = (self.current.head, inherited, end);
-        self.publish_range(self.whole, self.size, Some(&added), foot)?;
+        self.publish_range((self.whole, self.size), Some(&added), &contents, true)?;
         let next_seq = self.current.next_seq;
         self.continue_at(self.name.start, self.name.part.saturating_add(1))?;
         self.begin(transaction, Some(next_seq));
@@ -358,7 +526,7 @@ impl Writer {
     fn continue_at(&mut self, start: Lsn, part: u32) -> Result<(), Error> {
         self.open
             .clear()
-            .map_err(|error| Error::store(OpenFile::NAME, &error))?;
+            .map_err(|error| Error::store(OPEN, &error))?;
         (self.size, self.whole, self.published) = (0, 0, 0);
         (self.contents, self.has_changes) = (Contents::default(), false);
         self.encoder.restart();
@@ -369,11 +537,12 @@ impl Writer {
     /// Publishes a range of the open file. `added` has bytes to add at a place, and at the end.
     fn publish_range(
         &mut self,
-        from: u64,
-        to: u64,
+        (from, to): (u64, u64),
         added: Option<&(u64, Vec<u8>, Vec<u8>)>,
-        foot: Foot,
+        contents: &Contents,
+        continues: bool,
     ) -> Result<Foot, Error> {
+        let foot = contents.foot(&self.options.source, self.end, continues);
         let head = Segment {
             start: self.name.start,
             part: self.name.part,
@@ -381,6 +550,13 @@ impl Writer {
             ..Segment::default()
         };
         let mut segment = SegmentFile::create(&*self.store, head, self.options.level)?;
+        let (tables, types) = contents.oids();
+        let catalog = self.catalog.restricted(tables, types);
+        if !catalog.is_empty() {
+            let mut fact = Vec::new();
+            Fact::Catalog(catalog).encode(false, &mut fact);
+            segment.append(&fact, true)?;
+        }
         let mut at = 0_u64;
         let mut copy = |bytes: &[u8], at: u64, between| -> Result<(), Error> {
             let end = at.saturating_add(bytes.len() as u64);
@@ -406,7 +582,11 @@ impl Writer {
         if let Some((_, _, end)) = added {
             segment.append(end, true)?;
         }
-        segment.publish(&*self.store, foot)
+        let foot = segment.publish(&*self.store, foot)?;
+        self.counts.segments = self.counts.segments.saturating_add(1);
+        // The index follows from the segments: what it lacks is added when the log is opened.
+        let _ = self.index.append(&foot);
+        Ok(foot)
     }
 
     /// Publishes the whole transactions that the open file has after a crash.
@@ -417,148 +597,47 @@ impl Writer {
             Ok(())
         })?;
         let found = Recovered::of(&stream)?;
+        for name in found.decided {
+            if self.prepared.remove(&name) {
+                self.decided.push(name);
+            }
+        }
         let first = found.first.unwrap_or(found.end);
         if found.end > self.end && first <= self.end {
             let what = "the order of its transactions";
-            return Err(Error::new(OpenFile::NAME, ErrorKind::Damaged { what }));
+            return Err(Error::new(OPEN, ErrorKind::Damaged { what }));
         }
         if found.end <= self.end {
+            self.forget_decided()?;
             return self.continue_at(self.end, 0);
         }
-        self.end = found.end;
-        self.size = found.whole;
+        (self.end, self.durable) = (found.end, found.end);
         if found.has_changes {
-            let foot = found.contents.foot(&self.options.source, self.end, false);
-            self.publish_range(0, found.whole, None, foot)?;
-            self.continue_at(self.end, 0)?;
+            self.publish_range((0, found.whole), None, &found.contents, false)?;
+            self.forget_decided()?;
+            return self.continue_at(self.end, 0);
         }
-        self.whole = self.size;
-        self.durable = self.end;
+        self.forget_decided()?;
+        // Only a position. It must stay durable, so it stays, and so does what comes after it: the
+        // begin of a transaction, which a new session ends.
+        let stored = stream.len() as u64;
+        self.size = stored;
+        if found.whole < stored {
+            BackendMessage::CopyBothResponse(CopyBothResponse::default()).encode(&mut self.block);
+            self.count(0);
+        }
+        (self.whole, self.published) = (self.size, self.size);
         Ok(())
     }
 }
 
-/// The whole transactions in an open file.
-#[derive(Debug, Default)]
-struct Recovered {
-    contents: Contents,
-    has_changes: bool,
-    /// Where the first one ends.
-    first: Option<Lsn>,
-    end: Lsn,
-    /// Bytes of the stream up to there.
-    whole: u64,
-}
-
-impl Recovered {
-    fn of(stream: &[u8]) -> Result<Self, Error> {
-        let mut found = Self::default();
-        let (mut assembler, mut encoder) = (Assembler::default(), Encoder::default());
-        let (mut current, mut scratch) = (Contents::default(), Vec::new());
-        // A part is useless without the others, which were not all published.
-        let mut is_part = false;
-        let mut rest = stream;
-        loop {
-            scratch.clear();
-            let event = assembler.next_with(&mut rest, |change| {
-                encoder.row(&change, &mut scratch)?;
-                current.row(change.relation, scratch.len());
-                Ok::<_, walrow_stream::Error>(())
-            })?;
-            let end = match event {
-                None => return Ok(found),
-                Some(Event::Change(row)) => {
-                    row?;
-                    continue;
-                }
-                Some(Event::Begin(transaction)) => {
-                    current = Contents::default();
-                    current.transaction(transaction);
-                    continue;
-                }
-                Some(Event::Truncate(truncate)) => {
-                    for relation in &truncate.relations {
-                        current.truncate(relation);
-                    }
-                    continue;
-                }
-                Some(Event::Fact(fact)) => match *fact {
-                    Fact::Part { .. } => {
-                        is_part = true;
-                        continue;
-                    }
-                    Fact::Position { lsn } => lsn,
-                    _ => continue,
-                },
-                Some(Event::Message(message)) if !message.transactional => {
-                    found.has_changes = true;
-                    message.lsn
-                }
-                Some(Event::Commit { transaction, .. }) => {
-                    if std::mem::take(&mut is_part) {
-                        continue;
-                    }
-                    found.contents.extend(&current);
-                    found.has_changes = true;
-                    transaction.end_lsn
-                }
-                Some(_) => continue,
-            };
-            found.first.get_or_insert(end);
-            found.end = found.end.max(end);
-            found.whole = (stream.len().saturating_sub(rest.len())) as u64;
-        }
+/// Takes what is not known from the log.
+fn complete(source: &mut Source, log: &Source) {
+    let log = log.clone();
+    source.system_identifier = source.system_identifier.take().or(log.system_identifier);
+    source.database = source.database.take().or(log.database);
+    source.slot = source.slot.take().or(log.slot);
+    if source.session.is_empty() {
+        source.session = log.session;
     }
-}
-
-/// Where the last whole transaction of the published segments ends. Removes the parts of one that is
-/// not complete, and temporary objects.
-fn end_of(store: &dyn Store, source: &Source) -> Result<Lsn, Error> {
-    let mut names = Vec::new();
-    for object in store.list().map_err(|error| Error::store("", &error))? {
-        if let Some(name) = SegmentName::parse(&object) {
-            names.push(name);
-        } else if object.starts_with(SegmentFile::TEMPORARY) {
-            store
-                .remove(&object)
-                .map_err(|error| Error::store(&object, &error))?;
-        } else if object != OpenFile::NAME {
-            return Err(Error::new(&object, ErrorKind::NotALog));
-        }
-    }
-    names.sort_unstable();
-    while let Some(name) = names.pop() {
-        let foot = Foot::read(store, name)?;
-        compare(&foot.source, source)?;
-        if !foot.continues {
-            return Ok(foot.end);
-        }
-        let object = name.to_string();
-        store
-            .remove(&object)
-            .map_err(|error| Error::store(&object, &error))?;
-    }
-    Ok(Lsn::INVALID)
-}
-
-/// Refuses changes of another source. What is not known of one of them is not compared.
-fn compare(log: &Source, found: &Source) -> Result<(), Error> {
-    let fields = [
-        (
-            "system identifier",
-            &log.system_identifier,
-            &found.system_identifier,
-        ),
-        ("database", &log.database, &found.database),
-        ("slot", &log.slot, &found.slot),
-    ];
-    for (what, log, found) in fields {
-        if let (Some(log), Some(found)) = (log, found)
-            && log != found
-        {
-            let (log, found) = (log.clone(), found.clone());
-            return Err(Error::new("", ErrorKind::OtherSource { what, log, found }));
-        }
-    }
-    Ok(())
 }

@@ -44,6 +44,13 @@ pub enum ErrorKind {
         /// Where the segment before it ends.
         after: Lsn,
     },
+    /// Segments were removed that a reader needs.
+    Pruned {
+        /// Where the reader begins.
+        start: Lsn,
+        /// Where the log begins.
+        until: Lsn,
+    },
     /// Another process writes to the log.
     Locked,
     /// Another writer has published the same segment with other contents.
@@ -67,6 +74,17 @@ impl Error {
             kind,
             object: object.to_owned(),
         }
+    }
+
+    /// Whether there is no such object.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(
+            &self.kind,
+            ErrorKind::Store {
+                kind: io::ErrorKind::NotFound,
+                ..
+            }
+        )
     }
 
     pub(crate) fn store(object: &str, error: &io::Error) -> Self {
@@ -101,12 +119,17 @@ impl fmt::Display for Error {
             ),
             ErrorKind::Damaged { what } => write!(
                 f,
-                "the segment is damaged: {what} differs; restore the file from a copy"
+                "the file is damaged: {what} differs; restore it from a copy"
             ),
             ErrorKind::Missing { after } => write!(
                 f,
                 "the segment after {after} is missing: restore the file from a copy, or prune the \
                  log up to the next segment"
+            ),
+            ErrorKind::Pruned { start, until } => write!(
+                f,
+                "the log begins at {until}, and changes between {start} and there were removed: read \
+                 from {until} on, and load again what depends on earlier changes"
             ),
             ErrorKind::Locked => {
                 f.write_str("another process writes to the log: stop it first, or use another log")

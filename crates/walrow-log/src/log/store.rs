@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The objects of a log, by name.
 ///
-/// A log relies on these guarantees: [`Store::publish`] never replaces an object, and once it has
-/// returned, the object with its whole contents survives a crash. So do the bytes of a [`WriteAt`]
+/// A log relies on these guarantees: [`Store::publish`] never replaces an object, and once it or
+/// [`Store::replace`] has returned, the object with its whole contents survives a crash. So do the bytes of a [`WriteAt`]
 /// up to its last `sync`.
 pub trait Store: Debug + Send + Sync {
     /// All names, in no particular order.
@@ -35,6 +35,12 @@ pub trait Store: Debug + Send + Sync {
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`] if there is an object of this name. The store failed.
     fn publish(&self, temporary: &str, name: &str) -> io::Result<()>;
+
+    /// Gives a synced object its final name, instead of the object that has it.
+    ///
+    /// # Errors
+    /// The store failed.
+    fn replace(&self, temporary: &str, name: &str) -> io::Result<()>;
 
     /// Removes an object.
     ///
@@ -179,6 +185,11 @@ impl Store for Directory {
         fs::hard_link(self.path(temporary), self.path(name))?;
         sync_directory(&self.path)?;
         fs::remove_file(self.path(temporary))
+    }
+
+    fn replace(&self, temporary: &str, name: &str) -> io::Result<()> {
+        fs::rename(self.path(temporary), self.path(name))?;
+        sync_directory(&self.path)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -1,16 +1,18 @@
 //! What a part of a stream contains: counted while it is written, for a segment's foot.
 
-use crate::segment::{FORMAT, Foot, TableFoot};
-use std::collections::HashMap;
+use crate::log::segment::{FORMAT, Foot, TableFoot};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use walrow_stream::fact::Source;
 use walrow_stream::{Relation, Transaction};
-use walrow_wire::Lsn;
+use walrow_wire::{Lsn, Oid};
 
 /// Counts of transactions and changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
     transactions: u64,
+    /// Where the current transaction ends.
+    current_end: Lsn,
     times: Option<(i64, i64)>,
     tables: Vec<(Arc<Relation>, Counts)>,
     /// The place of each relation version in `tables`.
@@ -22,10 +24,12 @@ struct Counts {
     rows: u64,
     truncates: u64,
     bytes: u64,
+    last: Lsn,
 }
 
 impl Contents {
     pub(crate) fn transaction(&mut self, transaction: &Transaction) {
+        self.current_end = transaction.end_lsn;
         add(&mut self.transactions, 1);
         let time = transaction.commit_time.0;
         let (least, greatest) = self.times.unwrap_or((time, time));
@@ -49,7 +53,9 @@ impl Contents {
             tables.len().saturating_sub(1)
         });
         #[expect(clippy::indexing_slicing, reason = "places are those of tables")]
-        &mut tables[place].1
+        let counts = &mut tables[place].1;
+        counts.last = self.current_end;
+        counts
     }
 
     /// Adds what comes after it.
@@ -60,11 +66,22 @@ impl Contents {
             (one, other) => one.or(other),
         };
         for (relation, counts) in &other.tables {
+            self.current_end = counts.last;
             let own = self.counts(relation);
             add(&mut own.rows, counts.rows);
             add(&mut own.truncates, counts.truncates);
             add(&mut own.bytes, counts.bytes);
         }
+    }
+
+    /// The OIDs of the tables, and of the types of their columns.
+    pub(crate) fn oids(&self) -> (HashSet<Oid>, HashSet<Oid>) {
+        let relations = self.tables.iter().map(|(relation, _)| relation);
+        let columns = relations.clone().flat_map(|it| it.columns.iter());
+        (
+            relations.map(|it| it.oid).collect(),
+            columns.map(|it| it.type_oid).collect(),
+        )
     }
 
     /// The foot of a segment with these contents.
@@ -88,6 +105,7 @@ impl Contents {
             rows: counts.rows,
             truncates: counts.truncates,
             bytes: counts.bytes,
+            last: counts.last,
         });
         Foot {
             format: FORMAT,

@@ -8,8 +8,8 @@
 //! ```
 //! `zstd -d` skips the foot, and writes a stream that any decoder of pgoutput reads.
 
-use crate::error::{Error, ErrorKind};
-use crate::store::Store;
+use crate::log::error::{Error, ErrorKind};
+use crate::log::store::Store;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use walrow_stream::fact::Source;
@@ -112,6 +112,9 @@ pub struct TableFoot {
     pub truncates: u64,
     /// Bytes of these messages.
     pub bytes: u64,
+    /// Where the last transaction with changes of it ends.
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub last: Lsn,
 }
 
 /// The magic number of a skippable zstd frame, one of sixteen.

@@ -1,12 +1,14 @@
 //! A segment under construction: a temporary object, which is published when it is complete.
 
-use crate::error::{Error, ErrorKind};
-use crate::frames::Compressor;
-use crate::segment::{FORMAT, Foot, SegmentName};
-use crate::store::{Store, WriteAt};
+use crate::log::error::{Error, ErrorKind};
+use crate::log::frames::Compressor;
+use crate::log::segment::{FORMAT, Foot, SegmentName};
+use crate::log::store::{Store, WriteAt};
 use std::io;
 use walrow_stream::fact::{Fact, Segment};
 
+/// The beginning of temporary names.
+pub(crate) const TEMPORARY: &str = ".walrow-";
 /// Bytes of a stream after which a frame ends with the transaction.
 const FRAME: usize = 1 << 20;
 /// Bytes after which it ends in any case.
@@ -27,9 +29,6 @@ pub(crate) struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// The beginning of its temporary name.
-    pub(crate) const TEMPORARY: &'static str = ".walrow-";
-
     /// Begins a segment. What a crash has left of the same segment is overwritten.
     pub(crate) fn create(
         store: &dyn Store,
@@ -40,7 +39,7 @@ impl SegmentFile {
             start: head.start,
             part: head.part,
         };
-        let temporary = format!("{}{name}", Self::TEMPORARY);
+        let temporary = format!("{}{name}", TEMPORARY);
         let io = |error| Error::store(&temporary, &error);
         let mut file = store.write(&temporary).map_err(io)?;
         file.truncate(0).map_err(io)?;

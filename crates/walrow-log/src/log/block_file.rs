@@ -1,0 +1,224 @@
+//! Objects of a writer, as blocks with checksums. The end of a log that is not published yet is one.
+//!
+//! ```text
+//! ┌──────────┬────────┬─ … ─┬──────────┬────────┬─ … ─┐
+//! │ size (4) │ crc (4)│bytes│ size (4) │ crc (4)│bytes│
+//! └──────────┴────────┴─ … ─┴──────────┴────────┴─ … ─┘
+//! ```
+//! The highest bit of the size says that a transaction ends with the block, or that none is open. The
+//! bytes of all blocks of the open file are a stream as in a segment. A block that was cut, or whose
+//! bytes differ from their CRC-32C, was not synced: what it and later blocks contain was confirmed
+//! to nobody.
+
+use crate::log::error::Error;
+use crate::log::segment_file::TEMPORARY;
+use crate::log::store::{ReadAt, Store, WriteAt};
+use std::io;
+
+/// Bytes of a block before its contents.
+const HEADER: usize = 8;
+/// Marks a block whose end is between transactions.
+const BETWEEN: u32 = 1 << 31;
+/// Bytes of one read of small blocks.
+const READ: u64 = 1 << 20;
+
+/// The name of the end of a log. Readers of a directory skip names that begin with `_` or `.`.
+pub(crate) const OPEN: &str = "_open";
+
+/// A file of blocks. While it is open, nobody else can open it.
+#[derive(Debug)]
+pub(crate) struct BlockFile {
+    name: String,
+    file: Box<dyn WriteAt>,
+    /// Bytes of all blocks.
+    size: u64,
+    is_synced: bool,
+}
+
+impl BlockFile {
+    /// Opens the file, and keeps only blocks that are whole.
+    pub(crate) fn open(store: &dyn Store, name: &str) -> io::Result<Self> {
+        let mut file = store.write(name)?;
+        let stored = file.size()?;
+        let mut blocks = Blocks::new(&mut *file)?;
+        while blocks.next()?.is_some() {}
+        let size = blocks.at;
+        if size < stored {
+            file.truncate(size)?;
+            file.sync()?;
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            file,
+            size,
+            is_synced: true,
+        })
+    }
+
+    /// Appends a block. It is durable after [`BlockFile::sync`].
+    pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
+        self.is_synced = false;
+        if let Err(error) = self.file.append(&block(bytes, between)?) {
+            // A part of it may be there, and would end the file for recovery.
+            self.file.truncate(self.size)?;
+            return Err(error);
+        }
+        let added = bytes.len().saturating_add(HEADER);
+        self.size = self.size.saturating_add(added as u64);
+        Ok(())
+    }
+
+    /// Makes all blocks durable.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        if !self.is_synced {
+            self.file.sync()?;
+            self.is_synced = true;
+        }
+        Ok(())
+    }
+
+    /// Removes all blocks.
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
+        self.file.truncate(0)?;
+        self.file.sync()?;
+        (self.size, self.is_synced) = (0, true);
+        Ok(())
+    }
+
+    /// Calls `read` with the bytes of each block, in order, and whether it ends between transactions.
+    pub(crate) fn read(
+        &mut self,
+        mut read: impl FnMut(&[u8], bool) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let io = |error| Error::store(&self.name, &error);
+        let mut blocks = Blocks::new(&mut *self.file).map_err(io)?;
+        while let Some((block, between)) = blocks.next().map_err(io)? {
+            read(block, between)?;
+        }
+        Ok(())
+    }
+}
+
+fn block(bytes: &[u8], between: bool) -> io::Result<Vec<u8>> {
+    let size = u32::try_from(bytes.len())
+        .ok()
+        .filter(|size| *size < BETWEEN);
+    let size = size.ok_or(io::ErrorKind::InvalidInput)?;
+    let size = if between { size | BETWEEN } else { size };
+    let mut block = Vec::with_capacity(bytes.len().saturating_add(HEADER));
+    block.extend_from_slice(&size.to_le_bytes());
+    block.extend_from_slice(&crc32c::crc32c(bytes).to_le_bytes());
+    block.extend_from_slice(bytes);
+    Ok(block)
+}
+
+/// The blocks of an object, up to one that is not whole.
+#[derive(Debug)]
+pub(crate) struct Blocks<'a, R: ReadAt + ?Sized> {
+    file: &'a mut R,
+    size: u64,
+    /// Where the next block begins.
+    at: u64,
+    /// Bytes of the object from `from` on.
+    buffer: Vec<u8>,
+    from: u64,
+}
+
+impl<'a, R: ReadAt + ?Sized> Blocks<'a, R> {
+    pub(crate) fn new(file: &'a mut R) -> io::Result<Self> {
+        let size = file.size()?;
+        Ok(Self {
+            file,
+            size,
+            at: 0,
+            buffer: Vec::new(),
+            from: 0,
+        })
+    }
+
+    /// The next block. `None` at the end, and if it is not whole.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(&[u8], bool)>> {
+        let rest = self.size.saturating_sub(self.at);
+        if rest < HEADER as u64 {
+            return Ok(None);
+        }
+        let Some(&[s0, s1, s2, s3, c0, c1, c2, c3]) = self.bytes(HEADER)?.first_chunk() else {
+            return Ok(None);
+        };
+        let (size, crc) = (
+            u32::from_le_bytes([s0, s1, s2, s3]),
+            u32::from_le_bytes([c0, c1, c2, c3]),
+        );
+        let (size, between) = (size & !BETWEEN, size & BETWEEN != 0);
+        if u64::from(size) > rest.saturating_sub(HEADER as u64) {
+            return Ok(None);
+        }
+        let whole = (size as usize).saturating_add(HEADER);
+        let block = self.bytes(whole)?.get(HEADER..).unwrap_or_default();
+        // A file system may extend a file with zeros before a crash: no block is empty.
+        if size == 0 || crc32c::crc32c(block) != crc {
+            return Ok(None);
+        }
+        self.at = self.at.saturating_add(whole as u64);
+        let end = usize::try_from(self.at.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        let start = end.saturating_sub(size as usize);
+        Ok(Some((
+            self.buffer.get(start..end).unwrap_or_default(),
+            between,
+        )))
+    }
+
+    /// The next bytes. They were compared with the object's size.
+    fn bytes(&mut self, count: usize) -> io::Result<&[u8]> {
+        let start = usize::try_from(self.at.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        let end = start.saturating_add(count);
+        if end <= self.buffer.len() {
+            return Ok(self.buffer.get(start..end).unwrap_or_default());
+        }
+        let wanted = READ
+            .max(count as u64)
+            .min(self.size.saturating_sub(self.at));
+        self.buffer.clear();
+        self.buffer
+            .resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
+        self.from = self.at;
+        self.file.read_at(self.at, &mut self.buffer)?;
+        Ok(self.buffer.get(..count).unwrap_or_default())
+    }
+}
+
+/// Writes an object of blocks. `write` appends them. An object of this name is replaced.
+pub(crate) fn write_object(
+    store: &dyn Store,
+    name: &str,
+    write: impl FnOnce(&mut BlockFile) -> io::Result<()>,
+) -> Result<(), Error> {
+    let temporary = format!("{TEMPORARY}{name}");
+    let written = BlockFile::open(store, &temporary).and_then(|mut file| {
+        file.clear()?;
+        write(&mut file)?;
+        file.sync()
+    });
+    written
+        .and_then(|()| store.replace(&temporary, name))
+        .map_err(|error| Error::store(name, &error))
+}
+
+/// Reads an object of blocks. `None` if there is none of this name.
+pub(crate) fn read_object(
+    store: &dyn Store,
+    name: &str,
+    mut read: impl FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<Option<()>, Error> {
+    let io = |error| Error::store(name, &error);
+    let mut file = match store.open(name) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io(error)),
+    };
+    let mut blocks = Blocks::new(&mut *file).map_err(io)?;
+    while let Some((block, _)) = blocks.next().map_err(io)? {
+        read(block)?;
+    }
+    Ok(Some(()))
+}

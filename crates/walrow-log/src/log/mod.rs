@@ -1,0 +1,33 @@
+//! A log: a directory of segments, and a few objects of its writer.
+//!
+//! | object | contents |
+//! |---|---|
+//! | `000000000191BA28-00000.wire.zst` | a segment: see [`segment`] |
+//! | `_open` | what is durable, but not published yet: see [`block_file`] |
+//! | `_index` | the feet of all segments, so that a log of many segments opens fast: see [`index`] |
+//! | `_catalog` | definitions of types and tables, for the next segments: see [`state`] |
+//! | `_prepared-…` | a prepared transaction that is not decided yet: see [`state`] |
+//! | `_pruned` | up to where segments were removed: see [`state`] |
+//! | `.walrow-…` | a temporary object |
+
+mod block_file;
+mod contents;
+mod error;
+mod frames;
+mod index;
+mod reader;
+mod recovery;
+mod segment;
+mod segment_file;
+mod state;
+mod store;
+mod view;
+mod writer;
+
+pub use error::{Error, ErrorKind};
+pub use index::{Segment, TableChanges, TableVersion};
+pub use reader::SegmentReader;
+pub use segment::{FORMAT, Foot, SegmentName, TableFoot};
+pub use store::{Directory, ReadAt, Store, WriteAt};
+pub use view::{Log, Plan};
+pub use writer::{Writer, WriterCounts, WriterOptions};

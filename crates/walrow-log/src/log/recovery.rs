@@ -1,0 +1,180 @@
+//! What a crash of the writer has left.
+
+use crate::log::contents::Contents;
+use crate::log::error::{Error, ErrorKind};
+use crate::log::index::{self, Index};
+use crate::log::segment::{Foot, SegmentName};
+use crate::log::segment_file::TEMPORARY;
+use crate::log::state::PreparedName;
+use crate::log::store::Store;
+use crate::log::view;
+use std::collections::BTreeSet;
+use walrow_stream::fact::{Fact, Source};
+use walrow_stream::{Assembler, Encoder, Event};
+use walrow_wire::Lsn;
+
+/// The whole transactions in an open file.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub(crate) contents: Contents,
+    pub(crate) has_changes: bool,
+    /// Where the first one ends.
+    pub(crate) first: Option<Lsn>,
+    pub(crate) end: Lsn,
+    /// Bytes of the stream up to there.
+    pub(crate) whole: u64,
+    /// Prepared transactions that were committed or rolled back.
+    pub(crate) decided: Vec<PreparedName>,
+}
+
+impl Recovered {
+    pub(crate) fn of(stream: &[u8]) -> Result<Self, Error> {
+        let mut found = Self::default();
+        let (mut assembler, mut encoder) = (Assembler::default(), Encoder::default());
+        let (mut current, mut scratch) = (Contents::default(), Vec::new());
+        // A part is useless without the others, which were not all published.
+        let mut is_part = false;
+        let mut rest = stream;
+        loop {
+            scratch.clear();
+            let event = assembler.next_with(&mut rest, |change| {
+                encoder.row(&change, &mut scratch)?;
+                current.row(change.relation, scratch.len());
+                Ok::<_, walrow_stream::Error>(())
+            })?;
+            let end = match event {
+                None => return Ok(found),
+                Some(Event::Change(row)) => {
+                    row?;
+                    continue;
+                }
+                Some(Event::Begin(transaction)) => {
+                    current = Contents::default();
+                    current.transaction(transaction);
+                    continue;
+                }
+                Some(Event::Truncate(truncate)) => {
+                    for relation in &truncate.relations {
+                        current.truncate(relation);
+                    }
+                    continue;
+                }
+                Some(Event::Fact(fact)) => match *fact {
+                    Fact::Part { .. } => {
+                        is_part = true;
+                        continue;
+                    }
+                    _ if is_part => continue,
+                    Fact::Position { lsn } => lsn,
+                    Fact::Decided {
+                        xid,
+                        prepare_end_lsn: end,
+                    } => {
+                        found.decided.push(PreparedName { end, xid });
+                        continue;
+                    }
+                    _ => continue,
+                },
+                Some(Event::Message(message)) if !message.transactional => {
+                    found.has_changes = true;
+                    message.lsn
+                }
+                Some(Event::Commit { transaction, .. }) => {
+                    if is_part {
+                        // So is what comes after it, such as the decision about it.
+                        return Ok(found);
+                    }
+                    found.contents.extend(&current);
+                    found.has_changes = true;
+                    transaction.end_lsn
+                }
+                Some(Event::SessionStart) => {
+                    is_part = false;
+                    continue;
+                }
+                Some(_) => continue,
+            };
+            found.first.get_or_insert(end);
+            found.end = found.end.max(end);
+            found.whole = (stream.len().saturating_sub(rest.len())) as u64;
+        }
+    }
+}
+
+/// What is published, and what is not decided.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    /// The segments, in order.
+    pub(crate) names: Vec<SegmentName>,
+    /// Where the last whole transaction ends.
+    pub(crate) end: Lsn,
+    /// The last segment's catalog and source follow from it.
+    pub(crate) source: Option<Source>,
+    pub(crate) prepared: BTreeSet<PreparedName>,
+}
+
+impl Published {
+    /// Looks at a log before it is written. Removes the parts of a transaction that are not all
+    /// published, and temporary objects.
+    pub(crate) fn of(store: &dyn Store, pruned: Lsn) -> Result<Self, Error> {
+        let (mut names, _) = view::names(store)?;
+        names.retain(|name| name.start >= pruned);
+        let mut found = Self {
+            end: pruned,
+            ..Self::default()
+        };
+        let mut incomplete = Vec::new();
+        while let Some(name) = names.last() {
+            let foot = Foot::read(store, *name)?;
+            if !foot.continues {
+                (found.end, found.source) = (foot.end, Some(foot.source));
+                break;
+            }
+            incomplete.extend(names.pop());
+        }
+        if !incomplete.is_empty() {
+            // First, so that the index never describes other segments of the same names.
+            index::rewrite(store, &Index::read(store, &names)?)?;
+        }
+        for name in incomplete {
+            remove(store, &name.to_string())?;
+        }
+        for object in store.list().map_err(|error| Error::store("", &error))? {
+            if object.starts_with(TEMPORARY) {
+                remove(store, &object)?;
+            } else if let Some(name) = PreparedName::parse(&object) {
+                found.prepared.insert(name);
+            }
+        }
+        found.names = names;
+        Ok(found)
+    }
+}
+
+fn remove(store: &dyn Store, object: &str) -> Result<(), Error> {
+    store
+        .remove(object)
+        .map_err(|error| Error::store(object, &error))
+}
+
+/// Refuses changes of another source. What is not known of one of them is not compared.
+pub(crate) fn compare(log: &Source, found: &Source) -> Result<(), Error> {
+    let fields = [
+        (
+            "system identifier",
+            &log.system_identifier,
+            &found.system_identifier,
+        ),
+        ("database", &log.database, &found.database),
+        ("slot", &log.slot, &found.slot),
+    ];
+    for (what, log, found) in fields {
+        if let (Some(log), Some(found)) = (log, found)
+            && log != found
+        {
+            let (log, found) = (log.clone(), found.clone());
+            return Err(Error::new("", ErrorKind::OtherSource { what, log, found }));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Objects beside the segments: the catalog, prepared transactions, and what was removed.
+
+use crate::log::block_file::{read_object, write_object};
+use crate::log::error::{Error, ErrorKind};
+use crate::log::store::Store;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use walrow_stream::{Assembler, Catalog};
+use walrow_wire::{Lsn, Xid};
+
+/// The catalog of the next segments.
+pub(crate) const CATALOG: &str = "_catalog";
+/// What was removed.
+pub(crate) const PRUNED: &str = "_pruned";
+/// The beginning of the names of prepared transactions.
+const PREPARED: &str = "_prepared-";
+/// Bytes of a block of a prepared transaction.
+const BLOCK: usize = 1 << 20;
+
+/// Where a prepared transaction's prepare record ends, and its ID. Names sort in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PreparedName {
+    pub(crate) end: Lsn,
+    pub(crate) xid: Xid,
+}
+
+impl PreparedName {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (end, xid) = name.strip_prefix(PREPARED)?.split_once('-')?;
+        let parsed = Self {
+            end: Lsn(u64::from_str_radix(end, 16).ok()?),
+            xid: Xid::from_str_radix(xid, 16).ok()?,
+        };
+        (parsed.object() == name).then_some(parsed)
+    }
+
+    pub(crate) fn object(self) -> String {
+        format!("{PREPARED}{:016X}-{:08X}", self.end.0, self.xid)
+    }
+
+    /// Makes the transaction durable.
+    pub(crate) fn save(self, store: &dyn Store, assembler: &mut Assembler) -> Result<(), Error> {
+        write_object(store, &self.object(), |file| {
+            let mut out = Chunks {
+                block: Vec::new(),
+                write: |block: &[u8]| file.append(block, true),
+            };
+            assembler.save_prepared_transaction(self.xid, self.end, &mut out)?;
+            out.finish()
+        })
+    }
+
+    /// Gives the transaction to an assembler.
+    pub(crate) fn restore(self, store: &dyn Store, assembler: &mut Assembler) -> Result<(), Error> {
+        let object = self.object();
+        let mut state = Vec::new();
+        read_object(store, &object, |block| {
+            state.extend_from_slice(block);
+            Ok(())
+        })?;
+        let what = "a prepared transaction";
+        assembler
+            .restore_prepared(&mut &*state)
+            .map_err(|_| Error::new(&object, ErrorKind::Damaged { what }))
+    }
+
+    pub(crate) fn remove(self, store: &dyn Store) -> Result<(), Error> {
+        let object = self.object();
+        match store.remove(&object) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::store(&object, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Collects bytes, and writes them in blocks.
+struct Chunks<W> {
+    block: Vec<u8>,
+    write: W,
+}
+
+impl<W: FnMut(&[u8]) -> io::Result<()>> Chunks<W> {
+    fn finish(&mut self) -> io::Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        (self.write)(&self.block)?;
+        self.block.clear();
+        Ok(())
+    }
+}
+
+impl<W: FnMut(&[u8]) -> io::Result<()>> io::Write for Chunks<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.block.extend_from_slice(bytes);
+        if self.block.len() >= BLOCK {
+            self.finish()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn write_catalog(store: &dyn Store, catalog: &Catalog) -> Result<(), Error> {
+    write_object(store, CATALOG, |file| {
+        file.append(catalog.to_json().as_bytes(), true)
+    })
+}
+
+pub(crate) fn read_catalog(store: &dyn Store) -> Result<Catalog, Error> {
+    Ok(read_json(store, CATALOG, "the catalog")?.unwrap_or_default())
+}
+
+/// What [`Log::prune`](crate::Log::prune) has removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pruned {
+    /// The end of the last segment that was removed.
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub(crate) until: Lsn,
+    /// The end of the last removed segment with changes of each table, by OID.
+    pub(crate) tables: BTreeMap<u32, LastRemoved>,
+}
+
+/// The last removed changes of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastRemoved {
+    pub(crate) schema: String,
+    pub(crate) name: String,
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub(crate) end: Lsn,
+}
+
+impl Pruned {
+    pub(crate) fn read(store: &dyn Store) -> Result<Self, Error> {
+        Ok(read_json(store, PRUNED, "the record of what was removed")?.unwrap_or_default())
+    }
+
+    pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
+        // Serializing plain data into memory cannot fail.
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        write_object(store, PRUNED, |file| file.append(&json, true))
+    }
+}
+
+/// Reads an object of one block of JSON.
+fn read_json<T: for<'de> Deserialize<'de>>(
+    store: &dyn Store,
+    name: &str,
+    what: &'static str,
+) -> Result<Option<T>, Error> {
+    let mut json = None;
+    let found = read_object(store, name, |block| {
+        json = serde_json::from_slice(block).ok();
+        Ok(())
+    })?;
+    match (found, json) {
+        (None, _) => Ok(None),
+        (Some(()), Some(json)) => Ok(Some(json)),
+        (Some(()), None) => Err(Error::new(name, ErrorKind::Damaged { what })),
+    }
+}

@@ -1,0 +1,385 @@
+//! A log as its readers see it.
+
+use crate::log::block_file::OPEN;
+use crate::log::error::{Error, ErrorKind};
+use crate::log::index::{INDEX, Index};
+use crate::log::index::{Segment, TableVersion};
+use crate::log::reader::SegmentReader;
+use crate::log::segment::{Foot, SegmentName};
+use crate::log::segment_file::TEMPORARY;
+use crate::log::state::{CATALOG, LastRemoved, PRUNED, PreparedName, Pruned};
+use crate::log::store::Store;
+use std::io;
+use std::sync::Arc;
+use walrow_stream::End;
+use walrow_stream::fact::Source;
+use walrow_wire::{Lsn, Oid};
+
+/// The published segments of a log.
+///
+/// It is what was published when the log was opened, or followed last. Any number of readers may
+/// have a log open beside its writer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use walrow_log::{Directory, Log, Plan, Writer, WriterOptions};
+///
+/// # let path = std::env::temp_dir().join(format!("walrow-view-{}", std::process::id()));
+/// # let _ = std::fs::remove_dir_all(&path);
+/// # drop(Writer::open(Arc::new(Directory::create(&path)?), WriterOptions::default())?);
+/// let log = Log::open(Arc::new(Directory::open(&path)?))?;
+/// let mut chunk = Vec::new();
+/// for name in log.plan(&Plan::default())? {
+///     let mut segment = log.segment(name)?;
+///     while segment.read(&mut chunk)? {
+///         println!("{} bytes of wire frames", chunk.len());
+///     }
+/// }
+/// # std::fs::remove_dir_all(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Log {
+    store: Arc<dyn Store>,
+    index: Index,
+    pruned: Pruned,
+}
+
+/// What to read of a log.
+#[derive(Default)]
+#[non_exhaustive]
+pub struct Plan<'a> {
+    /// Skips transactions that end at or before this LSN.
+    pub start: Lsn,
+    /// Stops after the last transaction up to there.
+    pub end: Option<End>,
+    /// Whether a table is read. `None` for all tables, and for what is not a table: logical
+    /// messages, for example.
+    pub table: Option<&'a dyn Fn(&TableVersion) -> bool>,
+}
+
+impl std::fmt::Debug for Plan<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan")
+            .field("start", &self.start)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// Opens a log.
+    ///
+    /// # Errors
+    /// It is not a log, a segment is missing or damaged, or the store failed.
+    pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
+        let (names, is_log) = names(&*store)?;
+        if !is_log {
+            return Err(Error::new("", ErrorKind::NotALog));
+        }
+        let pruned = Pruned::read(&*store)?;
+        let kept = names.partition_point(|name| name.start < pruned.until);
+        let mut index = Index::read(&*store, names.get(kept..).unwrap_or_default())?;
+        check_order(&index.segments, pruned.until)?;
+        drop_incomplete(&mut index.segments);
+        Ok(Self {
+            store,
+            index,
+            pruned,
+        })
+    }
+
+    /// Where the changes come from.
+    pub const fn source(&self) -> &Source {
+        &self.index.source
+    }
+
+    /// The segments, in order.
+    pub fn segments(&self) -> &[Segment] {
+        &self.index.segments
+    }
+
+    /// All relation versions, in the order in which they came. The segments refer to them.
+    pub fn versions(&self) -> &[Arc<TableVersion>] {
+        &self.index.versions
+    }
+
+    /// Where the log begins: the end of what was removed, or 0/0.
+    pub const fn start(&self) -> Lsn {
+        self.pruned.until
+    }
+
+    /// Where the log ends.
+    pub fn end(&self) -> Lsn {
+        let last = self.index.segments.last();
+        last.map_or(self.pruned.until, |segment| segment.end)
+    }
+
+    /// The segments to read, in order. Each of them can be read alone, except for the parts of a large
+    /// transaction.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Pruned`] if segments after the start were removed that have what is read.
+    pub fn plan(&self, plan: &Plan<'_>) -> Result<Vec<SegmentName>, Error> {
+        self.check_pruned(plan)?;
+        let mut names = Vec::new();
+        for chain in chains(&self.index.segments) {
+            let Some(last) = chain.last() else { continue };
+            let is_after = match plan.end {
+                Some(End::Lsn(end)) => last.start >= end,
+                _ => false,
+            };
+            if is_after {
+                break;
+            }
+            if last.end > plan.start {
+                let wanted = |segment: &&Segment| self.has(segment, plan);
+                let mut parts: Vec<_> = chain.iter().filter(wanted).collect();
+                // The last part says where the transaction ends.
+                if !parts.is_empty() && parts.last() != Some(&last) {
+                    parts.push(last);
+                }
+                names.extend(parts.into_iter().map(Segment::name));
+            }
+            // The transactions after it are later than the end, or the cut is in this segment.
+            if let Some(End::Time(time)) = plan.end
+                && chain
+                    .iter()
+                    .any(|it| it.times.is_some_and(|(_, greatest)| greatest > time.0))
+            {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    /// Whether the segment has what is read.
+    fn has(&self, segment: &Segment, plan: &Plan<'_>) -> bool {
+        plan.table.is_none_or(|wants| {
+            segment.tables.iter().any(|table| {
+                let version = self.index.versions.get(table.version);
+                version.is_some_and(|version| wants(version))
+            })
+        })
+    }
+
+    /// Refuses a start before what was removed.
+    fn check_pruned(&self, plan: &Plan<'_>) -> Result<(), Error> {
+        let Pruned { until, tables } = &self.pruned;
+        // Without a start, everything that there is.
+        if !plan.start.is_valid() || plan.start >= *until {
+            return Ok(());
+        }
+        let removed = match plan.table {
+            None => true,
+            Some(wants) => tables.iter().any(|(oid, last)| {
+                last.end > plan.start
+                    && wants(&TableVersion {
+                        oid: *oid,
+                        schema: last.schema.clone(),
+                        name: last.name.clone(),
+                        columns: Vec::new(),
+                    })
+            }),
+        };
+        if removed {
+            let (start, until) = (plan.start, *until);
+            return Err(Error::new("", ErrorKind::Pruned { start, until }));
+        }
+        Ok(())
+    }
+
+    /// Opens a segment.
+    ///
+    /// # Errors
+    /// It is damaged, was removed, or cannot be read.
+    pub fn segment(&self, name: SegmentName) -> Result<SegmentReader, Error> {
+        SegmentReader::open(&*self.store, name)
+    }
+
+    /// Looks for segments that were published since. Returns how many. Its cost does not grow with
+    /// the log.
+    ///
+    /// # Errors
+    /// A segment is damaged, or the store failed.
+    pub fn follow(&mut self) -> Result<usize, Error> {
+        let known = self.index.segments.len();
+        let mut name = SegmentName {
+            start: self.end(),
+            part: 0,
+        };
+        let mut feet = Vec::new();
+        loop {
+            match Foot::read(&*self.store, name) {
+                Ok(foot) => {
+                    name = if foot.continues {
+                        SegmentName {
+                            part: name.part.saturating_add(1),
+                            ..name
+                        }
+                    } else {
+                        SegmentName {
+                            start: foot.end,
+                            part: 0,
+                        }
+                    };
+                    let is_complete = !foot.continues;
+                    feet.push(foot);
+                    if is_complete {
+                        for foot in feet.drain(..) {
+                            self.index.source = foot.source.clone();
+                            self.index.add(&foot);
+                        }
+                    }
+                }
+                Err(error) if error.is_not_found() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.index.segments.len().saturating_sub(known))
+    }
+
+    /// Reads all bytes of a segment, and compares them with its checksums and its foot.
+    ///
+    /// # Errors
+    /// The segment is damaged, or cannot be read.
+    pub fn verify(&self, segment: &Segment) -> Result<(), Error> {
+        let mut reader = self.segment(segment.name())?;
+        let foot = reader.foot();
+        if (foot.end, foot.crc32c, foot.bytes) != (segment.end, segment.crc32c, segment.bytes) {
+            let what = "its foot";
+            return Err(Error::new(
+                &segment.name().to_string(),
+                ErrorKind::Damaged { what },
+            ));
+        }
+        let mut chunk = Vec::new();
+        while reader.read(&mut chunk)? {}
+        Ok(())
+    }
+
+    /// Removes the segments that end at or before this LSN, and returns how many. The last segment
+    /// stays: it says where the log ends.
+    ///
+    /// # Errors
+    /// The store failed. Another call tries again.
+    pub fn prune(&mut self, until: Lsn) -> Result<usize, Error> {
+        let mut count = 0_usize;
+        for chain in chains(&self.index.segments) {
+            let is_removed = chain.last().is_some_and(|last| last.end <= until);
+            let after = count.saturating_add(chain.len());
+            if !is_removed || after >= self.index.segments.len() {
+                break;
+            }
+            count = after;
+        }
+        let removed: Vec<Segment> = self.index.segments.drain(..count).collect();
+        for segment in &removed {
+            self.pruned.until = self.pruned.until.max(segment.end);
+            for table in &segment.tables {
+                let Some(version) = self.index.versions.get(table.version) else {
+                    continue;
+                };
+                let last = LastRemoved {
+                    schema: version.schema.clone(),
+                    name: version.name.clone(),
+                    end: table.last,
+                };
+                self.pruned.tables.insert(version.oid, last);
+            }
+        }
+        if removed.is_empty() {
+            return self.sweep();
+        }
+        // Readers that open the log from now on do not expect the segments.
+        self.pruned.write(&*self.store)?;
+        self.sweep()
+    }
+
+    /// Removes the segments before [`Log::start`], also those that an earlier call left.
+    fn sweep(&self) -> Result<usize, Error> {
+        let (names, _) = names(&*self.store)?;
+        let mut removed = 0_usize;
+        for name in names.iter().filter(|name| name.start < self.pruned.until) {
+            let object = name.to_string();
+            match self.store.remove(&object) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::store(&object, &error));
+                }
+                _ => removed = removed.saturating_add(1),
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Where the last removed changes of a table end, by OID. Empty if nothing was removed.
+    pub fn removed(&self) -> impl Iterator<Item = (Oid, &str, &str, Lsn)> {
+        let tables = self.pruned.tables.iter();
+        tables.map(|(oid, it)| (*oid, &*it.schema, &*it.name, it.end))
+    }
+}
+
+/// The names of all segments, sorted, and whether there is a log. Fails if there is something else.
+pub(crate) fn names(store: &dyn Store) -> Result<(Vec<SegmentName>, bool), Error> {
+    let mut names = Vec::new();
+    let (mut is_log, mut foreign) = (false, None);
+    for object in store.list().map_err(|error| Error::store("", &error))? {
+        if let Some(name) = SegmentName::parse(&object) {
+            names.push(name);
+            is_log = true;
+        } else if is_own(&object) {
+            is_log |= object == OPEN;
+        } else if !object.starts_with('.') {
+            foreign = Some(object);
+        }
+    }
+    match foreign {
+        Some(object) if is_log => Err(Error::new(&object, ErrorKind::Foreign)),
+        Some(_) => Err(Error::new("", ErrorKind::NotALog)),
+        None => {
+            names.sort_unstable();
+            Ok((names, is_log))
+        }
+    }
+}
+
+fn is_own(object: &str) -> bool {
+    [OPEN, INDEX, CATALOG, PRUNED].contains(&object)
+        || PreparedName::parse(object).is_some()
+        || object.starts_with(TEMPORARY)
+}
+
+/// Runs of segments that have one transaction in parts. Most runs are one segment.
+fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
+    segments.chunk_by(|one, _| one.continues)
+}
+
+/// Checks that each segment begins where the one before it ends.
+fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
+    let mut next = SegmentName { start, part: 0 };
+    for segment in segments {
+        if segment.name() != next {
+            let after = next.start;
+            return Err(Error::new("", ErrorKind::Missing { after }));
+        }
+        next = if segment.continues {
+            SegmentName {
+                start: segment.start,
+                part: segment.part.saturating_add(1),
+            }
+        } else {
+            SegmentName {
+                start: segment.end,
+                part: 0,
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Drops the parts of a transaction that are not all published yet.
+fn drop_incomplete(segments: &mut Vec<Segment>) {
+    while segments.last().is_some_and(|last| last.continues) {
+        segments.pop();
+    }
+}
