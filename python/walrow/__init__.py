@@ -9,6 +9,7 @@ public.stock 7
 - `read` converts a capture to batches; `Decoder` converts a stream as it arrives.
 - `messages` returns every message of a stream unchanged; `frames` also returns the frames.
 - `tables` lists the tables of a stream, with their changes.
+- `Log` is a directory of committed transactions, for any number of readers.
 - `Catalog` holds the definitions of user-defined types and of tables, which a stream
   lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
   server.
@@ -46,6 +47,7 @@ from walrow.errors import (
     UnfinishedError,
     UnrepresentableError,
 )
+from walrow.log import Log
 from walrow.lsn import Lsn
 from walrow.reading import frames, messages, read
 from walrow.schemas import schema
@@ -60,6 +62,7 @@ __all__ = [
     "Decoder",
     "Error",
     "Frame",
+    "Log",
     "LogError",
     "Lsn",
     "Message",

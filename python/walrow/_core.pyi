@@ -1,10 +1,11 @@
+import datetime as dt
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import Signature
 from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
 from walrow.lsn import Lsn
-from walrow.typing import Absence, Buffer, Framing, Options
+from walrow.typing import Absence, Buffer, Framing, Options, TableName
 from walrow.unresolved import UnresolvedType
 
 __all__ = [
@@ -17,6 +18,9 @@ __all__ = [
     "Decoder",
     "Frame",
     "Frames",
+    "LogDirectory",
+    "LogFile",
+    "LogWriter",
     "Message",
     "Reader",
     "Rows",
@@ -643,6 +647,136 @@ class Counts:
 
     def result(self) -> dict[str, dict[str, int]]:
         """The counts: `frames`, `messages` and `cells`, by their letter."""
+
+@final
+class LogDirectory:
+    """The published segments of a log."""
+
+    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where the changes come from."""
+
+    @property
+    def start(self) -> Lsn:
+        """Where the log begins."""
+
+    @property
+    def end(self) -> Lsn:
+        """Where the log ends."""
+
+    def __len__(self) -> int:
+        """The number of segments."""
+
+    def segment(self, place: int) -> dict[str, Any] | None:
+        """A segment, as a dictionary."""
+
+    def versions(
+        self,
+    ) -> list[tuple[int, str, str, list[tuple[str, int, int, bool]]]]:
+        """All relation versions: OID, schema, name, columns."""
+
+    def open(
+        self,
+        tables: Sequence[TableName] | None = None,
+        start: Lsn | int | str | None = None,
+        end: Lsn | int | str | dt.datetime | None = None,
+    ) -> LogFile:
+        """The stream of the segments that have what these options of `walrow.read` choose."""
+
+    def examples(self, table: TableName) -> LogFile:
+        """The stream of segments that have each relation version of a table."""
+
+    def follow(self) -> int:
+        """Looks for new segments. Returns how many there are."""
+
+    def verify(self, place: int) -> None:
+        """Reads a segment, and compares it with its checksums."""
+
+    def prune(self, until: Lsn | int | str) -> int:
+        """Removes segments. Returns how many."""
+
+@final
+class LogFile:
+    """The stream of some segments of a log, as a file that is read to its end."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the stream."""
+
+    def read(self, _size: int = -1) -> bytes:
+        """The next bytes, of any number. No bytes at the end."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: object) -> None: ...
+    def close(self) -> None:
+        """Closes the current segment. Nothing can be read after it."""
+
+@final
+class LogWriter:
+    """The one writer of a log. It is for one thread at a time."""
+
+    def __new__(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        segment_bytes: int,
+        level: int | None,
+        spool_memory: int,
+        framing: str = "wire",
+        system_identifier: str | None = None,
+        database: str | None = None,
+        slot: str | None = None,
+        session: Mapping[str, str] | None = None,
+        spool_directory: str | os.PathLike[str] | None = None,
+        group_access: bool = False,
+    ) -> Self: ...
+    def new_session(self) -> None:
+        """Begins a session of the server, at `position`."""
+
+    def next_session(self) -> None:
+        """Begins a session of a capture."""
+
+    def append(self, chunk: Buffer) -> None:
+        """Appends bytes of the stream, in the writer's framing."""
+
+    def advance(self, lsn: Lsn | int | str) -> None:
+        """Records that the server has decoded everything up to this LSN."""
+
+    def sync(self) -> Lsn:
+        """Makes all transactions durable. Returns the position."""
+
+    def publish(self) -> bool:
+        """Publishes all transactions. Returns whether there were any."""
+
+    @property
+    def position(self) -> Lsn:
+        """Up to where everything is durable."""
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where the changes come from."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was appended: transactions, rows, repeated transactions, segments."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the stream so far ends inside a frame or a transaction."""
+
+    def new_relations(self) -> list[tuple[int, str, str, list[int]]]:
+        """The relations that came since the last call: OID, schema, name, OIDs of the columns' types."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The definitions of types and tables that the log has."""
+
+    def extend_catalog(self, catalog: Catalog) -> None:
+        """Adds definitions, for the next segments."""
+
+    def close(self) -> None:
+        """Closes the log, so that others can write to it. Publishes nothing."""
 
 @final
 class ZstdDecompressor:

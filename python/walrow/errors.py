@@ -293,7 +293,34 @@ class SpoolError(Error):
 
 
 class LogError(Error):
-    """A segment log cannot be read or written."""
+    """A log cannot be read or written.
+
+    Attributes:
+        code: What is wrong: `"not_a_log"`, `"foreign"` (a file that does not belong
+            there), `"version"` (a later version of walrow wrote it), `"damaged"`,
+            `"missing"` (a segment), `"pruned"` (changes were removed), `"locked"` (by
+            another writer), `"published"` (another writer's segment), `"other_source"`
+            or `"store"` (the file system).
+        file: The name of the file in the log's directory.
+        errno: The operating system's error number, such as `errno.ENOSPC` for a full
+            disk.
+    """
+
+    code: str | None
+    file: str | None
+    errno: int | None
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        code: str | None = None,
+        file: str | None = None,
+        errno: int | None = None,
+        **attributes: Any,
+    ) -> None:
+        """Stores what is wrong with which file."""
+        super().__init__(reason, code=code, file=file, errno=errno, **attributes)
 
 
 class ReplicationError(Error):

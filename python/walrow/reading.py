@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from walrow._core import Frames, Reader
+from walrow.log import part_of
 from walrow.signatures import with_options
 from walrow.sources import Chunks
 from walrow.typing import Options
@@ -45,7 +46,8 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             - The path or the URL (opened with fsspec) of a capture, or a binary file
               object. Files of pg_recvlogical are captures too. gzip and zstd are
               decompressed, whatever the file's name is.
-            - A directory: all files in it and in its subdirectories, except those whose
+            - A `Log`, or its directory. Segments that the options exclude are not read.
+            - Another directory: all files in it and in its subdirectories, except those whose
               names begin with `.` or `_`. Or a pattern: `"captures/2026-*.wire.gz"`.
               The order is that of the names, compared character by character.
             - An iterable of paths, patterns and files, in this order. Several files are
@@ -156,7 +158,9 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     all earlier batches were returned.
     """
     framing, unfinished = options.get("framing"), options.get("unfinished")
-    return Reader(Chunks(source, framing=framing, unfinished=unfinished), **options)
+    part = part_of(options)
+    chunks = Chunks(source, framing=framing, unfinished=unfinished, part=part)
+    return Reader(chunks, **options)
 
 
 def frames(

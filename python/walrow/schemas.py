@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._core import Catalog, Schema, SchemaUnion
 from walrow.errors import Error
+from walrow.log import examples, is_log
 from walrow.signatures import with_options
 from walrow.sources import Chunks, paths
 from walrow.typing import SchemaOptions
@@ -60,7 +61,7 @@ def schema(
         UnfinishedError: A capture is not complete, so it may lack versions.
         OptionError: As in `read`.
     """
-    sources = list(_sources(source))
+    sources = list(_sources(source, table))
     catalogs = [each for _, each in sources if isinstance(each, Catalog)]
     if options.get("catalog") is None and catalogs:
         options["catalog"] = catalogs[0]
@@ -85,11 +86,14 @@ def schema(
     return union.schema()
 
 
-def _sources(source: Any) -> Iterator[tuple[str, Any]]:
+def _sources(source: Any, table: TableName | None) -> Iterator[tuple[str, Any]]:
     """Each catalog and capture, with its name."""
     if isinstance(source, list | tuple) and any(map(_is_alone, source)):
         for each in source:
-            yield from _sources(each)
+            yield from _sources(each, table)
+    elif isinstance(source, str | os.PathLike) and is_log(source):
+        name = os.fspath(source)
+        yield name, source if table is None else examples(source, table)
     elif isinstance(source, str | os.PathLike):
         for path, name in paths(source):
             if _is_catalog(path):

@@ -1,4 +1,4 @@
-"""The sources of a stream: files, directories, URLs, buffers, iterables of chunks.
+"""The sources of a stream: files, logs, directories, URLs, buffers, iterables of chunks.
 
 Several files are read as one stream, in order. gzip and zstd are decompressed. The
 framing is recognised from the first bytes or the first chunk.
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from walrow import compression
 from walrow.conninfo import is_conninfo, without_credentials
 from walrow.errors import OptionError, UnfinishedError
+from walrow.log import is_log
+from walrow.log import opened as opened_log
 from walrow.recognition import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Chunks:
             source.
         progress: Is called with the number of bytes of each block of a file, before
             decompression.
+        part: The part of a log that is read: `walrow.log.part_of`.
 
     Raises:
         OptionError: The source cannot have this framing, or is not a source, such as a
@@ -67,11 +70,12 @@ class Chunks:
         framing: Framing | None = None,
         unfinished: Absence | None = None,
         progress: Callable[[int], None] | None = None,
+        part: Mapping[str, Any] | None = None,
     ) -> None:
         _refuse(source)
         # Apart, so that a source that is not used any more is closed immediately.
         self._state = state = _State(
-            framing, progress, may_be_truncated=unfinished == "ignore"
+            framing, progress, part, may_be_truncated=unfinished == "ignore"
         )
         if _is_place(source):
             self._items = _of_files([source], state)
@@ -162,10 +166,12 @@ class _State:
         self,
         framing: Framing | None,
         progress: Callable[[int], None] | None,
+        part: Mapping[str, Any] | None,
         *,
         may_be_truncated: bool,
     ) -> None:
         self.framing = framing
+        self.part = part
         self.size = _Size(progress)
         self.may_be_truncated = may_be_truncated
         self.truncated = False
@@ -204,7 +210,7 @@ def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
         if not _is_place(source):
             text = f"a list of files contains another source: {type(source).__name__}"
             raise TypeError(text)
-        places += _places(source)
+        places += _places(source, state.part)
     state.files = _Files(places, state.size.advance)
     sizes = [place.size for place in places]
     state.size.read = 0
@@ -298,8 +304,10 @@ class _Place(NamedTuple):
     size: int | None = None
 
 
-def _places(source: Any) -> list[_Place]:
+def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
     """The files of a path, a directory, a pattern, a URL of these, or an open file.
+
+    A log is one file.
 
     A directory has all files in it and in its subdirectories, except those whose names
     begin with `.` or `_`, as in Spark. The order is that of the names, compared part by
@@ -314,6 +322,9 @@ def _places(source: Any) -> list[_Place]:
     path = os.fsdecode(source)
     if "://" in path:
         return _remote(path)
+    if is_log(path):
+        log = opened_log(path, part)
+        return [_Place(path, lambda: log, size=log.size)]
     found = [path]
     if os.path.isdir(path):  # noqa: PTH112 - pathlib refuses some paths
         found = sorted(_in_directory(path, frozenset()), key=_parts)
@@ -557,7 +568,9 @@ def _is_place(source: Any) -> bool:
 
 
 def _is_file(source: Any) -> bool:
-    return hasattr(source, "read") or hasattr(source, "readinto")
+    # A log is a path, and has the function `read`.
+    is_path = isinstance(source, os.PathLike)
+    return not is_path and (hasattr(source, "read") or hasattr(source, "readinto"))
 
 
 def _is_buffer(source: Any) -> bool:

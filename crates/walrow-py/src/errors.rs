@@ -13,6 +13,38 @@ pub(crate) fn raise(error: &Error) -> PyErr {
     Python::attach(|py| build(py, error).unwrap_or_else(|failed| failed))
 }
 
+/// The exception for an error of a log.
+#[cold]
+pub(crate) fn log_error(py: Python<'_>, error: walrow::log::Error) -> PyErr {
+    build_log_error(py, error).unwrap_or_else(|failed| failed)
+}
+
+fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr> {
+    use walrow::log::ErrorKind;
+    let code = match error.kind {
+        // Not the log, but the stream that is written to it.
+        ErrorKind::Stream(error) => return build(py, &Error::from(error)),
+        ErrorKind::Store { .. } => "store",
+        ErrorKind::NotALog => "not_a_log",
+        ErrorKind::Foreign => "foreign",
+        ErrorKind::Version { .. } => "version",
+        ErrorKind::Damaged { .. } => "damaged",
+        ErrorKind::Missing { .. } => "missing",
+        ErrorKind::Pruned { .. } => "pruned",
+        ErrorKind::Locked => "locked",
+        ErrorKind::Published => "published",
+        ErrorKind::OtherSource { .. } => "other_source",
+        _ => "other",
+    };
+    let fields = PyDict::new(py);
+    fields.set_item("code", code)?;
+    fields.set_item("file", Some(&error.object).filter(|it| !it.is_empty()))?;
+    if let ErrorKind::Store { code, .. } = error.kind {
+        fields.set_item("errno", code)?;
+    }
+    exception(py, "LogError", error.to_string(), &fields)
+}
+
 /// An `OptionError`: options are invalid or contradict each other.
 #[cold]
 pub(crate) fn option_error<'py>(py: Python<'py>, text: impl IntoPyObject<'py>) -> PyErr {

@@ -21,6 +21,8 @@ mod decoder;
 mod engine;
 mod errors;
 mod export;
+mod log;
+mod log_writer;
 mod lsn;
 mod messages;
 mod options;
@@ -48,6 +50,10 @@ mod _core {
     use crate::count::Counts;
     #[pymodule_export]
     use crate::decoder::{BatchIterator, Decoder};
+    #[pymodule_export]
+    use crate::log::{LogDirectory, LogFile};
+    #[pymodule_export]
+    use crate::log_writer::LogWriter;
     #[pymodule_export]
     use crate::lsn::parse_lsn;
     #[pymodule_export]

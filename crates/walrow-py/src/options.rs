@@ -231,7 +231,7 @@ pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
     })
 }
 
-fn table(value: &Bound<'_, PyAny>, option: &str) -> PyResult<TableName> {
+pub(crate) fn table(value: &Bound<'_, PyAny>, option: &str) -> PyResult<TableName> {
     if let Ok(name) = value.extract::<String>() {
         return Ok(TableName::Text(name));
     }
@@ -253,7 +253,7 @@ fn table(value: &Bound<'_, PyAny>, option: &str) -> PyResult<TableName> {
         })
 }
 
-fn tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<TableName>> {
+pub(crate) fn tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<TableName>> {
     if value.is_instance_of::<PyString>() || value.is_instance_of::<PyInt>() {
         let text = "tables must be a sequence of tables, not one; for one, use table";
         return Err(PyTypeError::new_err(text));
@@ -401,7 +401,7 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
 }
 
 /// An LSN, or a time with a time zone.
-fn end(value: &Bound<'_, PyAny>) -> PyResult<End> {
+pub(crate) fn end(value: &Bound<'_, PyAny>) -> PyResult<End> {
     let datetime = value.py().import("datetime")?;
     let class = datetime.getattr("datetime")?;
     if !value.is_instance(&class)? {

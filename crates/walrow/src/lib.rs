@@ -62,6 +62,7 @@
 //! Each layer can be used alone:
 //!
 //! - [`wire`]: the bytes of the protocol, parsed and encoded;
+//! - [`log`]: committed transactions in files;
 //! - [`stream`]: committed transactions, relation versions and the [`Catalog`] of user-defined
 //!   types;
 //! - the types here: columns and batches.
@@ -72,6 +73,7 @@
 //!
 //! - `file-spool` (default): open transactions beyond [`DecoderBuilder::with_spool_memory`] wait in
 //!   an unnamed file, in the system's directory for temporary files or in that of a `FileSpool`.
+//! - `log` (default): logs of segments, with their readers and their writer.
 
 pub use arrow_array;
 pub use arrow_schema;
@@ -83,6 +85,8 @@ pub use walrow_arrow::{
     Survey, SurveyedColumn, SurveyedVersion, TableName, TypeLimit, Unrepresentable, UnresolvedType,
     parse_arrow_type,
 };
+#[cfg(feature = "log")]
+pub use walrow_log as log;
 #[cfg(feature = "file-spool")]
 pub use walrow_log::FileSpool;
 pub use walrow_stream as stream;

@@ -22,6 +22,8 @@ pub enum ErrorKind {
     Store {
         /// What kind of failure.
         kind: io::ErrorKind,
+        /// The system's error number.
+        code: Option<i32>,
         /// The system's own words.
         text: String,
     },
@@ -88,8 +90,9 @@ impl Error {
     }
 
     pub(crate) fn store(object: &str, error: &io::Error) -> Self {
-        let (kind, text) = (error.kind(), error.to_string());
-        Self::new(object, ErrorKind::Store { kind, text })
+        let (kind, code) = (error.kind(), error.raw_os_error());
+        let text = error.to_string();
+        Self::new(object, ErrorKind::Store { kind, code, text })
     }
 }
 

@@ -146,11 +146,8 @@ pub(crate) struct Index {
 impl Index {
     /// Reads the index of these segments, which are sorted, and the feet of those that it lacks.
     pub(crate) fn read(store: &dyn Store, names: &[SegmentName]) -> Result<Self, Error> {
-        let (mut index, mut by_name) = match Self::stored(store)? {
-            Some(stored) => stored,
-            // It is damaged: everything is in the feet.
-            None => Default::default(),
-        };
+        // If it is damaged, everything is in the feet.
+        let (mut index, mut by_name) = Self::stored(store)?.unwrap_or_default();
         for name in names {
             match by_name.remove(name) {
                 Some(segment) => index.segments.push(segment),
@@ -165,9 +162,9 @@ impl Index {
     }
 
     /// The stored versions, and the stored segments by name. `None` if the index is damaged.
-    fn stored(store: &dyn Store) -> Result<Option<(Self, HashMap<SegmentName, Segment>)>, Error> {
+    fn stored(store: &dyn Store) -> Result<Option<(Self, ByName)>, Error> {
         let mut index = Self::default();
-        let mut by_name: HashMap<SegmentName, Segment> = HashMap::new();
+        let mut by_name = ByName::new();
         let mut is_damaged = false;
         read_object(store, INDEX, |block| {
             let Ok(entry) = serde_json::from_slice::<Entry>(block) else {
@@ -201,6 +198,8 @@ impl Index {
         })
     }
 }
+
+type ByName = HashMap<SegmentName, Segment>;
 
 /// The index as its writer keeps it.
 #[derive(Debug)]

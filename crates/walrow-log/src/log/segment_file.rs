@@ -39,7 +39,7 @@ impl SegmentFile {
             start: head.start,
             part: head.part,
         };
-        let temporary = format!("{}{name}", TEMPORARY);
+        let temporary = format!("{TEMPORARY}{name}");
         let io = |error| Error::store(&temporary, &error);
         let mut file = store.write(&temporary).map_err(io)?;
         file.truncate(0).map_err(io)?;

@@ -89,6 +89,7 @@ pub trait WriteAt: ReadAt {
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
+    group_access: bool,
 }
 
 impl Directory {
@@ -97,17 +98,28 @@ impl Directory {
     /// # Errors
     /// The path is something else, or cannot be created.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+        Self::create_for(path, false)
+    }
+
+    /// As [`Directory::create`]. With `group_access`, the owner's group can read it, too.
+    ///
+    /// # Errors
+    /// As [`Directory::create`].
+    pub fn create_for(path: impl Into<PathBuf>, group_access: bool) -> io::Result<Self> {
         let path = path.into();
         if !path.is_dir() {
             let mut builder = fs::DirBuilder::new();
             #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            std::os::unix::fs::DirBuilderExt::mode(
+                &mut builder,
+                if group_access { 0o750 } else { 0o700 },
+            );
             builder.recursive(true).create(&path)?;
             if let Some(parent) = path.parent() {
                 sync_directory(parent)?;
             }
         }
-        Ok(Self { path })
+        Ok(Self { path, group_access })
     }
 
     /// Opens a directory.
@@ -124,7 +136,10 @@ impl Directory {
             };
             return Err(kind.into());
         }
-        Ok(Self { path })
+        Ok(Self {
+            path,
+            group_access: false,
+        })
     }
 
     /// The path of an object.
@@ -168,7 +183,10 @@ impl Store for Directory {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        std::os::unix::fs::OpenOptionsExt::mode(
+            &mut options,
+            if self.group_access { 0o640 } else { 0o600 },
+        );
         let file = options.open(path)?;
         file.try_lock().map_err(|error| match error {
             fs::TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),

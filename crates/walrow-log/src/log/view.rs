@@ -89,6 +89,11 @@ impl Log {
         })
     }
 
+    /// The objects of the log.
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
     /// Where the changes come from.
     pub const fn source(&self) -> &Source {
         &self.index.source

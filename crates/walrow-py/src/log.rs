@@ -1,0 +1,316 @@
+//! Logs: their segments, and the stream of some of them as a file.
+
+use crate::engine::lock;
+use crate::errors;
+use crate::lsn;
+use crate::options;
+use crate::signals;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use walrow::log::{Directory, Error, Log, Plan, Segment, SegmentName, SegmentReader, Store};
+use walrow::stream::{End, fact::Source};
+use walrow::{Lsn, TableName};
+
+/// The published segments of a log.
+#[pyclass(frozen, module = "walrow._core")]
+pub(crate) struct LogDirectory(Mutex<Log>);
+
+#[pymethods]
+impl LogDirectory {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let log = py.detach(move || Log::open(Arc::new(Directory::open(path)?)).map_err(Fail::Log));
+        Ok(Self(Mutex::new(log.map_err(|error| error.raise(py))?)))
+    }
+
+    /// Where the changes come from.
+    #[getter]
+    fn source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        source(py, lock(&self.0)?.source())
+    }
+
+    /// Where the log begins.
+    #[getter]
+    fn start<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        lsn::new(py, lock(&self.0)?.start())
+    }
+
+    /// Where the log ends.
+    #[getter]
+    fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        lsn::new(py, lock(&self.0)?.end())
+    }
+
+    /// The number of segments.
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(lock(&self.0)?.segments().len())
+    }
+
+    /// A segment, as a dictionary.
+    fn segment<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let log = lock(&self.0)?;
+        let segment = log.segments().get(place);
+        segment.map(|segment| describe(py, segment)).transpose()
+    }
+
+    /// All relation versions: OID, schema, name, columns.
+    #[expect(clippy::type_complexity, reason = "plain data for Python")]
+    fn versions(&self) -> PyResult<Vec<(u32, String, String, Vec<(String, u32, i32, bool)>)>> {
+        let log = lock(&self.0)?;
+        let versions = log.versions().iter().map(|it| {
+            let (schema, name) = (it.schema.clone(), it.name.clone());
+            (it.oid, schema, name, it.columns.clone())
+        });
+        Ok(versions.collect())
+    }
+
+    /// The stream of the segments that have what these options of `walrow.read` choose.
+    #[pyo3(signature = (tables = None, start = None, end = None))]
+    fn open(
+        &self,
+        py: Python<'_>,
+        tables: Option<&Bound<'_, PyAny>>,
+        start: Option<&Bound<'_, PyAny>>,
+        end: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<LogFile> {
+        let tables = tables.map(|it| options::tables(it, "tables")).transpose()?;
+        let start = start.map(|it| options::read_lsn(it, "start")).transpose()?;
+        let end = end.map(options::end).transpose()?;
+        let log = lock(&self.0)?;
+        let names = plan(&log, tables.as_deref(), start.unwrap_or_default(), end);
+        let names = names.map_err(|error| errors::log_error(py, error))?;
+        let bytes = |name: &SegmentName| {
+            let segments = log.segments();
+            let place = segments.binary_search_by_key(name, Segment::name);
+            let segment = place.ok().and_then(|place| segments.get(place));
+            segment.map_or(0, |segment| segment.stream_bytes)
+        };
+        Ok(LogFile {
+            size: names.iter().map(bytes).sum(),
+            state: Mutex::new(State {
+                store: log.store(),
+                names: names.into_iter(),
+                segment: None,
+                chunk: Vec::new(),
+            }),
+        })
+    }
+
+    /// The stream of segments that have each relation version of a table.
+    fn examples(&self, table: &Bound<'_, PyAny>) -> PyResult<LogFile> {
+        let table = options::table(table, "table")?;
+        let log = lock(&self.0)?;
+        let mut seen = vec![false; log.versions().len()];
+        let mut names = Vec::new();
+        let mut size = 0_u64;
+        for segment in log.segments() {
+            let mut is_new = false;
+            for changes in &segment.tables {
+                let version = log.versions().get(changes.version);
+                if let Some(seen) = seen.get_mut(changes.version)
+                    && !*seen
+                    && version.is_some_and(|it| table.matches(it.oid, &it.schema, &it.name))
+                {
+                    *seen = true;
+                    is_new = true;
+                }
+            }
+            if is_new {
+                names.push(segment.name());
+                size = size.saturating_add(segment.stream_bytes);
+            }
+        }
+        Ok(LogFile {
+            size,
+            state: Mutex::new(State {
+                store: log.store(),
+                names: names.into_iter(),
+                segment: None,
+                chunk: Vec::new(),
+            }),
+        })
+    }
+
+    /// Looks for new segments. Returns how many there are.
+    fn follow(&self, py: Python<'_>) -> PyResult<usize> {
+        let mut log = lock(&self.0)?;
+        let log = &mut *log;
+        py.detach(|| log.follow())
+            .map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Reads a segment, and compares it with its checksums.
+    fn verify(&self, py: Python<'_>, place: usize) -> PyResult<()> {
+        let log = lock(&self.0)?;
+        let log = &*log;
+        let verified = py.detach(|| {
+            let segment = log.segments().get(place);
+            segment.map_or(Ok(()), |segment| log.verify(segment))
+        });
+        verified.map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Removes segments. Returns how many.
+    fn prune(&self, py: Python<'_>, until: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let until = options::read_lsn(until, "until")?;
+        let mut log = lock(&self.0)?;
+        let log = &mut *log;
+        py.detach(|| log.prune(until))
+            .map_err(|error| errors::log_error(py, error))
+    }
+}
+
+/// The names of the segments to read. A table that the log lacks is looked for in all of them, so that
+/// the error can name those that there are.
+fn plan(
+    log: &Log,
+    tables: Option<&[TableName]>,
+    start: Lsn,
+    end: Option<End>,
+) -> Result<Vec<SegmentName>, Error> {
+    let matches = |oid: u32, schema: &str, name: &str| {
+        let mut tables = tables.into_iter().flatten();
+        tables.any(|table| table.matches(oid, schema, name))
+    };
+    let is_known = |table: &TableName| {
+        let mut versions = log.versions().iter();
+        versions.any(|it| table.matches(it.oid, &it.schema, &it.name))
+            || log
+                .removed()
+                .any(|(oid, schema, name, _)| table.matches(oid, schema, name))
+    };
+    let all_known = tables.is_some_and(|tables| tables.iter().all(is_known));
+    let wants =
+        |version: &walrow::log::TableVersion| matches(version.oid, &version.schema, &version.name);
+    let mut plan = Plan::default();
+    (plan.start, plan.end) = (start, end);
+    if all_known {
+        plan.table = Some(&wants);
+    }
+    log.plan(&plan)
+}
+
+/// The stream of some segments of a log, as a file that is read to its end.
+#[pyclass(frozen, module = "walrow._core")]
+pub(crate) struct LogFile {
+    /// Bytes of the stream.
+    #[pyo3(get)]
+    size: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    store: Arc<dyn Store>,
+    names: std::vec::IntoIter<SegmentName>,
+    segment: Option<SegmentReader>,
+    chunk: Vec<u8>,
+}
+
+impl State {
+    fn next(&mut self) -> Result<bool, Error> {
+        loop {
+            let segment = match &mut self.segment {
+                Some(segment) => segment,
+                None => match self.names.next() {
+                    None => return Ok(false),
+                    Some(name) => self
+                        .segment
+                        .insert(SegmentReader::open(&*self.store, name)?),
+                },
+            };
+            if segment.read(&mut self.chunk)? {
+                return Ok(true);
+            }
+            self.segment = None;
+        }
+    }
+}
+
+#[pymethods]
+impl LogFile {
+    /// The next bytes, of any number. No bytes at the end.
+    #[pyo3(signature = (_size = -1))]
+    fn read<'py>(&self, py: Python<'py>, _size: i64) -> PyResult<Bound<'py, PyBytes>> {
+        signals::check()?;
+        let mut state = lock(&self.state)?;
+        let state = &mut *state;
+        match py.detach(|| state.next()) {
+            Ok(true) => Ok(PyBytes::new(py, &state.chunk)),
+            Ok(false) => Ok(PyBytes::new(py, b"")),
+            Err(error) => Err(errors::log_error(py, error)),
+        }
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        self.close()
+    }
+
+    /// Closes the current segment. Nothing can be read after it.
+    fn close(&self) -> PyResult<()> {
+        let mut state = lock(&self.state)?;
+        state.names = Vec::new().into_iter();
+        state.segment = None;
+        Ok(())
+    }
+}
+
+fn describe<'py>(py: Python<'py>, segment: &Segment) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("name", segment.name().to_string())?;
+    dict.set_item("start", lsn::new(py, segment.start)?)?;
+    dict.set_item("part", segment.part)?;
+    dict.set_item("end", lsn::new(py, segment.end)?)?;
+    dict.set_item("continues", segment.continues)?;
+    dict.set_item("transactions", segment.transactions)?;
+    let micros = |time: i64| walrow::wire::Timestamp(time).unix_micros();
+    let times = segment
+        .times
+        .map(|(least, most)| (micros(least), micros(most)));
+    dict.set_item("commit_times", times)?;
+    let tables = segment.tables.iter().map(|it| {
+        let last = lsn::new(py, it.last)?;
+        Ok((it.version, it.rows, it.truncates, it.bytes, last))
+    });
+    dict.set_item("tables", tables.collect::<PyResult<Vec<_>>>()?)?;
+    dict.set_item("stream_bytes", segment.stream_bytes)?;
+    dict.set_item("bytes", segment.bytes)?;
+    Ok(dict)
+}
+
+pub(crate) fn source<'py>(py: Python<'py>, source: &Source) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("system_identifier", &source.system_identifier)?;
+    dict.set_item("database", &source.database)?;
+    dict.set_item("slot", &source.slot)?;
+    dict.set_item("session", source.session.clone())?;
+    Ok(dict)
+}
+
+/// Why a log was not opened.
+pub(crate) enum Fail {
+    /// The directory.
+    Io(std::io::Error),
+    Log(Error),
+}
+
+impl From<std::io::Error> for Fail {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Fail {
+    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Io(error) => error.into(),
+            Self::Log(error) => errors::log_error(py, error),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The writer of a log, for the receiver and for `seal`.
+
+use crate::catalog::Catalog;
+use crate::engine::{append, lock};
+use crate::errors;
+use crate::log::{Fail, source};
+use crate::lsn;
+use crate::options::{framing, read_lsn};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use walrow::FileSpool;
+use walrow::Framing;
+use walrow::log::{Directory, Error, Writer, WriterOptions};
+use walrow::stream::Assembler;
+
+/// The one writer of a log. It is for one thread at a time.
+#[pyclass(frozen, module = "walrow._core")]
+pub(crate) struct LogWriter(Mutex<State>);
+
+struct State {
+    /// `None` after `close`.
+    writer: Option<Writer>,
+    assembler: Assembler,
+    framing: Framing,
+    spool_memory: usize,
+    spool_directory: Option<PathBuf>,
+    /// The relation versions that `new_relations` has returned.
+    seen: HashSet<(u32, u32)>,
+}
+
+impl State {
+    fn assembler(&self) -> Assembler {
+        let spool = match &self.spool_directory {
+            None => FileSpool::default(),
+            Some(directory) => FileSpool::new(directory.clone()),
+        };
+        Assembler::new(self.framing)
+            .with_spool_memory(self.spool_memory)
+            .with_spool(Arc::new(spool))
+    }
+
+    fn parts(&mut self) -> PyResult<(&mut Writer, &mut Assembler)> {
+        match &mut self.writer {
+            Some(writer) => Ok((writer, &mut self.assembler)),
+            None => Err(closed()),
+        }
+    }
+
+    fn writer(&self) -> PyResult<&Writer> {
+        self.writer.as_ref().ok_or_else(closed)
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        if let Some(writer) = &self.writer {
+            self.assembler = writer.resume(self.assembler())?;
+            self.seen.clear();
+        }
+        Ok(())
+    }
+}
+
+fn closed() -> PyErr {
+    pyo3::exceptions::PyValueError::new_err("the log's writer is closed")
+}
+
+#[pymethods]
+impl LogWriter {
+    #[new]
+    #[pyo3(signature = (path, *, segment_bytes, level, spool_memory, framing="wire",
+        system_identifier=None, database=None, slot=None, session=None, spool_directory=None,
+        group_access=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        segment_bytes: u64,
+        level: Option<i32>,
+        spool_memory: usize,
+        framing: &str,
+        system_identifier: Option<String>,
+        database: Option<String>,
+        slot: Option<String>,
+        session: Option<BTreeMap<String, String>>,
+        spool_directory: Option<PathBuf>,
+        group_access: bool,
+    ) -> PyResult<Self> {
+        let framing = self::framing(py, framing)?;
+        let mut options = WriterOptions::default();
+        options.source.system_identifier = system_identifier;
+        options.source.database = database;
+        options.source.slot = slot;
+        options.source.session = session.unwrap_or_default();
+        (options.segment_bytes, options.level) = (segment_bytes, level);
+        let opened = py.detach(move || {
+            let directory = Directory::create_for(path, group_access)?;
+            let writer = Writer::open(Arc::new(directory), options).map_err(Fail::Log)?;
+            let mut state = State {
+                writer: Some(writer),
+                assembler: Assembler::default(),
+                framing,
+                spool_memory,
+                spool_directory,
+                seen: HashSet::new(),
+            };
+            state.begin().map_err(Fail::Log)?;
+            Ok(state)
+        });
+        let state = opened.map_err(|error: Fail| error.raise(py))?;
+        Ok(Self(Mutex::new(state)))
+    }
+
+    /// Begins a session of the server, at `position`.
+    fn new_session(&self, py: Python<'_>) -> PyResult<()> {
+        let mut state = lock(&self.0)?;
+        let state = &mut *state;
+        py.detach(|| state.begin())
+            .map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Begins a session of a capture.
+    fn next_session(&self) -> PyResult<()> {
+        lock(&self.0)?.assembler.new_session();
+        Ok(())
+    }
+
+    /// Appends bytes of the stream, in the writer's framing.
+    fn append(&self, py: Python<'_>, chunk: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut state = lock(&self.0)?;
+        let mut frames = Vec::new();
+        append(state.framing, chunk, &mut frames)?;
+        let (writer, assembler) = state.parts()?;
+        py.detach(|| writer.append(assembler, &mut &*frames))
+            .map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Records that the server has decoded everything up to this LSN.
+    fn advance(&self, lsn: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lsn = read_lsn(lsn, "lsn")?;
+        let mut state = lock(&self.0)?;
+        let (writer, assembler) = state.parts()?;
+        if !assembler.is_mid_transaction() {
+            writer.advance(lsn);
+        }
+        Ok(())
+    }
+
+    /// Makes all transactions durable. Returns the position.
+    fn sync<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = lock(&self.0)?;
+        let (writer, assembler) = state.parts()?;
+        let synced = py.detach(|| writer.sync(assembler));
+        lsn::new(py, synced.map_err(|error| errors::log_error(py, error))?)
+    }
+
+    /// Publishes all transactions. Returns whether there were any.
+    fn publish(&self, py: Python<'_>) -> PyResult<bool> {
+        let mut state = lock(&self.0)?;
+        let (writer, assembler) = state.parts()?;
+        let published = py.detach(|| writer.publish(assembler));
+        let published = published.map_err(|error| errors::log_error(py, error))?;
+        Ok(published.is_some())
+    }
+
+    /// Up to where everything is durable.
+    #[getter]
+    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        lsn::new(py, lock(&self.0)?.writer()?.position())
+    }
+
+    /// Where the changes come from.
+    #[getter]
+    fn source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        source(py, lock(&self.0)?.writer()?.source())
+    }
+
+    /// What was appended: transactions, rows, repeated transactions, segments.
+    #[getter]
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = lock(&self.0)?.writer()?.counts();
+        let dict = PyDict::new(py);
+        dict.set_item("transactions", counts.transactions)?;
+        dict.set_item("rows", counts.rows)?;
+        dict.set_item("repeated", counts.repeated)?;
+        dict.set_item("segments", counts.segments)?;
+        Ok(dict)
+    }
+
+    /// Whether the stream so far ends inside a frame or a transaction.
+    #[getter]
+    fn unfinished(&self) -> PyResult<bool> {
+        let state = lock(&self.0)?;
+        let assembler = &state.assembler;
+        Ok(assembler.is_mid_transaction() || assembler.missing_transaction().is_some())
+    }
+
+    /// The relations that came since the last call: OID, schema, name, OIDs of the columns' types.
+    #[expect(clippy::type_complexity, reason = "plain data for Python")]
+    fn new_relations(&self) -> PyResult<Vec<(u32, String, String, Vec<u32>)>> {
+        let mut state = lock(&self.0)?;
+        let State {
+            assembler, seen, ..
+        } = &mut *state;
+        let mut found = Vec::new();
+        for relation in assembler.relations() {
+            if seen.insert((relation.oid, relation.version)) {
+                let types = relation.columns.iter().map(|it| it.type_oid).collect();
+                let (schema, name) = (relation.namespace.to_string(), relation.name.to_string());
+                found.push((relation.oid, schema, name, types));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The definitions of types and tables that the log has.
+    #[getter]
+    fn catalog(&self) -> PyResult<Catalog> {
+        Ok(Catalog(Arc::new(
+            lock(&self.0)?.writer()?.catalog().clone(),
+        )))
+    }
+
+    /// Adds definitions, for the next segments.
+    fn extend_catalog(&self, py: Python<'_>, catalog: &Catalog) -> PyResult<()> {
+        let mut state = lock(&self.0)?;
+        let (writer, _) = state.parts()?;
+        py.detach(|| writer.extend_catalog(&catalog.0))
+            .map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Closes the log, so that others can write to it. Publishes nothing.
+    fn close(&self) -> PyResult<()> {
+        let mut state = lock(&self.0)?;
+        state.writer = None;
+        state.assembler = Assembler::default();
+        Ok(())
+    }
+}

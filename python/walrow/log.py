@@ -1,0 +1,432 @@
+"""Logs: committed transactions at rest, for any number of readers.
+
+A log is a directory of segments. `walrow.receive` writes one from a live server, and
+`walrow.seal` from captures. Each segment is a stream of pgoutput, protocol 1, in zstd
+frames, which any decoder of pgoutput can read:
+
+```
+$ zstd -dc log/0000000000000000-00000.wire.zst | ...
+```
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from walrow._core import Decoder, LogDirectory, Reader
+from walrow.errors import OptionError
+from walrow.lsn import Lsn
+from walrow.signatures import with_options
+from walrow.typing import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping
+    from typing import Unpack
+
+    from walrow._core import Batch, LogFile, Schema
+    from walrow.typing import SchemaOptions, TableName
+
+__all__ = ["Log", "LogColumn", "LogTable", "LogVersion", "Segment", "SourceIdentity"]
+
+
+class SourceIdentity(NamedTuple):
+    """The server, database and slot that the changes of a log come from.
+
+    Attributes:
+        system_identifier: The system identifier of the cluster. None for a capture, which
+            does not contain it.
+        database: The database.
+        slot: The replication slot.
+    """
+
+    system_identifier: str | None
+    database: str | None
+    slot: str | None
+
+
+class LogColumn(NamedTuple):
+    """A column of a version of a table.
+
+    Attributes:
+        name: Its name.
+        type_oid: The OID of its type.
+        type_modifier: Its type modifier, or -1.
+        key: Whether it is part of the replica identity.
+    """
+
+    name: str
+    type_oid: int
+    type_modifier: int
+    key: bool
+
+
+class LogVersion(NamedTuple):
+    """A table with one set of columns.
+
+    Attributes:
+        name: The table, as `schema.name`.
+        columns: Its columns.
+        rows: The number of rows that were inserted, updated or deleted.
+        truncates: The number of TRUNCATEs.
+        bytes: Bytes of these messages.
+    """
+
+    name: str
+    columns: tuple[LogColumn, ...]
+    rows: int
+    truncates: int
+    bytes: int
+
+
+class LogTable(NamedTuple):
+    """A table of a log.
+
+    Attributes:
+        oid: Its OID.
+        versions: Its versions, in the order in which they first came.
+        last: Where the last transaction with changes of it ends.
+    """
+
+    oid: int
+    versions: tuple[LogVersion, ...]
+    last: Lsn
+
+    @property
+    def name(self) -> str:
+        """Its last name, as `schema.name`."""
+        return self.versions[-1].name
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that were inserted, updated or deleted."""
+        return sum(version.rows for version in self.versions)
+
+    @property
+    def truncates(self) -> int:
+        """The number of TRUNCATEs."""
+        return sum(version.truncates for version in self.versions)
+
+
+class Segment(NamedTuple):
+    """A segment of a log.
+
+    Attributes:
+        path: Its file.
+        start: Where the segment before it ends.
+        part: The number of earlier segments that begin there: parts of one transaction.
+        end: Where its last transaction ends.
+        continues: Whether its last transaction continues in the next segment.
+        transactions: The number of transactions. A part counts as one.
+        rows: The number of rows that were inserted, updated or deleted.
+        commit_times: The least and the greatest commit time, which are not in the order of
+            the segments. None without transactions, or if Python has no such time.
+        stream_bytes: Bytes of the stream.
+        bytes: Bytes of its frames, compressed or not.
+    """
+
+    path: Path
+    start: Lsn
+    part: int
+    end: Lsn
+    continues: bool
+    transactions: int
+    rows: int
+    commit_times: tuple[dt.datetime, dt.datetime] | None
+    stream_bytes: int
+    bytes: int
+
+
+class Log:
+    """The published segments of a log.
+
+    It has what was published when it was opened, or followed last. `walrow.read`,
+    `tables`, `schema`, `frames` and Spark's functions take a log, or its path, wherever
+    they take a capture.
+
+    ```python
+    log = walrow.Log("log/")
+    for table in log.tables():
+        print(table.name, table.rows)
+    pl.DataFrame(log.read(table="public.orders", start="0/1A2B"))
+    ```
+
+    Args:
+        path: The log's directory.
+
+    Raises:
+        LogError: The directory is not a log, or a segment is missing or damaged.
+        OSError: The directory does not exist or cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Opens the log."""
+        self.path = Path(path)
+        self._log = LogDirectory(self.path)
+
+    def __fspath__(self) -> str:
+        """The path of the directory."""
+        return os.fspath(self.path)
+
+    def __reduce__(self) -> tuple[type[Log], tuple[Path]]:
+        """Pickles the path."""
+        return type(self), (self.path,)
+
+    def __repr__(self) -> str:
+        return f"<walrow.Log {self.start} to {self.end}: {len(self._log)} segments>"
+
+    @property
+    def source(self) -> SourceIdentity:
+        """Where the changes come from."""
+        source = self._log.source
+        return SourceIdentity(
+            source["system_identifier"], source["database"], source["slot"]
+        )
+
+    @property
+    def start(self) -> Lsn:
+        """Where the log begins: 0/0, or the end of what was removed."""
+        return self._log.start
+
+    @property
+    def end(self) -> Lsn:
+        """Where the log ends: everything up to this LSN can be read."""
+        return self._log.end
+
+    def segments(self) -> list[Segment]:
+        """Returns the segments, in order."""
+        return [self._segment(self._dict(place)) for place in range(len(self._log))]
+
+    def tables(self) -> list[LogTable]:
+        """Returns the tables, without reading a segment. See also `walrow.tables`."""
+        versions = self._log.versions()
+        counts = [[0, 0, 0] for _ in versions]
+        last: dict[int, Lsn] = {}
+        for place in range(len(self._log)):
+            for number, rows, truncates, size, end in self._dict(place)["tables"]:
+                for at, count in enumerate((rows, truncates, size)):
+                    counts[number][at] += count
+                oid = versions[number][0]
+                last[oid] = max(end, last.get(oid, end))
+        tables: dict[int, list[LogVersion]] = {}
+        for (oid, schema, name, columns), count in zip(versions, counts, strict=True):
+            if oid in last:
+                columns_ = tuple(LogColumn(*column) for column in columns)
+                version = LogVersion(f"{schema}.{name}", columns_, *count)
+                tables.setdefault(oid, []).append(version)
+        return [
+            LogTable(oid, tuple(versions), last[oid])
+            for oid, versions in tables.items()
+        ]
+
+    def schema(
+        self, table: TableName | None = None, **options: Unpack[SchemaOptions]
+    ) -> Schema:
+        """Returns one schema for all versions of a table. See `walrow.schema`.
+
+        Reads one segment for each version.
+        """
+        from walrow.schemas import schema
+
+        return schema(self, table, **options)
+
+    @with_options(Options)
+    def read(self, **options: Unpack[Options]) -> Reader:
+        """Reads the committed row changes of the log. See `walrow.read`.
+
+        Segments that `start`, `end`, `table` or `tables` exclude are not read.
+
+        Raises:
+            LogError: Changes between `start` and the log's start were removed.
+        """
+        from walrow.reading import read
+
+        return read(self, **options)
+
+    def follow(
+        self, *, poll_interval: float = 1.0, **options: Unpack[Options]
+    ) -> Follower:
+        """Reads the log, and then what is published, without an end.
+
+        ```python
+        for batch in walrow.Log("log/").follow(table="public.orders", start=position):
+            ...
+        ```
+
+        Args:
+            poll_interval: Seconds between two looks for new segments.
+            **options: Those of `walrow.read`, except `schema` for several versions, and
+                `end`.
+
+        Returns:
+            An iterator of batches. Its `position` is where to continue.
+
+        Raises:
+            OptionError: The options are invalid or contradict each other.
+        """
+        return Follower(self.path, poll_interval, options)
+
+    def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
+        """Reads all segments, and compares them with their checksums.
+
+        Args:
+            progress: Is called with the number of bytes of each segment.
+
+        Returns:
+            The number of segments.
+
+        Raises:
+            LogError: A segment is damaged. `LogError.file` is its name.
+        """
+        for place in range(len(self._log)):
+            self._log.verify(place)
+            if progress is not None:
+                progress(self._dict(place)["bytes"])
+        return len(self._log)
+
+    def prune(self, until: Lsn | int | str) -> int:
+        """Removes the segments that end at or before an LSN. The last one stays.
+
+        Later reads with a `start` before what was removed are a `LogError`, unless none
+        of the removed changes after `start` belong to the tables that are read.
+
+        Args:
+            until: The LSN, such as the position of the slowest reader.
+
+        Returns:
+            The number of removed segments.
+
+        Raises:
+            LogError: A segment cannot be removed. Call it again.
+        """
+        return self._log.prune(until)
+
+    def _dict(self, place: int) -> dict[str, Any]:
+        found = self._log.segment(place)
+        if found is None:
+            text = f"no segment {place}"
+            raise IndexError(text)
+        return found
+
+    def _segment(self, found: dict[str, Any]) -> Segment:
+        return Segment(
+            path=self.path / found["name"],
+            start=found["start"],
+            part=found["part"],
+            end=found["end"],
+            continues=found["continues"],
+            transactions=found["transactions"],
+            rows=sum(table[1] for table in found["tables"]),
+            commit_times=_times(found["commit_times"]),
+            stream_bytes=found["stream_bytes"],
+            bytes=found["bytes"],
+        )
+
+
+class Follower:
+    """Batches of a log, and then of what is published. An iterator and context manager.
+
+    Attributes:
+        position: Up to where all batches were taken, and the next one was asked for. Give
+            it as `start` to continue.
+    """
+
+    def __init__(
+        self, path: Path, poll_interval: float, options: Mapping[str, Any]
+    ) -> None:
+        """Opens the log."""
+        if options.get("end") is not None:
+            text = "follow() has no end: use read(end=...)"
+            raise OptionError(text)
+        self._log = LogDirectory(path)
+        self._interval = poll_interval
+        self._options = {key: value for key, value in options.items() if key != "end"}
+        self._decoder = Decoder(**self._options)
+        self.position = self._decoder.position
+        self._batches = self._read()
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self._batches
+
+    def __next__(self) -> Batch:
+        return next(self._batches)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the iterator."""
+        self._batches.close()
+
+    def _read(self) -> Generator[Batch]:
+        part = part_of(self._options)
+        start = self._options.get("start")
+        while True:
+            end = self._log.end
+            with self._log.open(part["tables"], start) as file:
+                while chunk := file.read():
+                    yield from self._decoder.feed(chunk)
+            yield from self._decoder.flush()
+            self.position = start = max(self.position, end)
+            while not self._log.follow():
+                time.sleep(self._interval)
+
+
+def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a log that the options of `walrow.read` choose."""
+    table, tables = options.get("table"), options.get("tables")
+    if table is not None:
+        tables = [table]
+    is_side = options.get("side_tables") or any(
+        isinstance(name, str) and name.startswith("walrow.") for name in tables or ()
+    )
+    return {
+        "tables": None if is_side or not tables else list(tables),
+        "start": options.get("start"),
+        "end": options.get("end"),
+    }
+
+
+def is_log(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is the directory of a log."""
+    if not os.path.isdir(path):  # noqa: PTH112 - pathlib refuses some paths
+        return False
+    with os.scandir(path) as entries:
+        return any(it.name == "_open" or _SEGMENT.fullmatch(it.name) for it in entries)
+
+
+def opened(
+    path: str | os.PathLike[str], part: Mapping[str, Any] | None = None
+) -> LogFile:
+    """The stream of a log, or of a part of it."""
+    return LogDirectory(Path(path)).open(**(part or {}))
+
+
+def examples(path: str | os.PathLike[str], table: TableName) -> LogFile:
+    """The stream of segments that have all versions of a table."""
+    return LogDirectory(Path(path)).examples(table)
+
+
+_SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def _times(
+    micros: tuple[int | None, int | None] | None,
+) -> tuple[dt.datetime, dt.datetime] | None:
+    try:
+        least, greatest = (
+            _EPOCH + dt.timedelta(microseconds=each)
+            for each in micros or ()
+            if each is not None
+        )
+    except (OverflowError, ValueError):
+        return None
+    return least, greatest
