@@ -34,6 +34,7 @@ from walrow._core import (
     __version__,
 )
 from walrow.errors import (
+    ConnectionLostError,
     DecodeError,
     Error,
     LogError,
@@ -56,6 +57,7 @@ __all__ = [
     "UNCHANGED",
     "Batch",
     "Catalog",
+    "ConnectionLostError",
     "DecodeError",
     "Decoder",
     "Error",

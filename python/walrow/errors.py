@@ -11,6 +11,7 @@ Error
 ├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
 └── ReplicationError                the server reported an error, or ended the stream with one
+    └── ConnectionLostError         the connection ended, or the server does not answer
 ```
 
 No exception contains a user's data. If other options avoid the error, `remedies` has them.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from walrow.lsn import Lsn
 
 __all__ = [
+    "ConnectionLostError",
     "DecodeError",
     "Error",
     "LogError",
@@ -325,3 +327,11 @@ class ReplicationError(Error):
         super().__init__(
             reason, sqlstate=sqlstate, offset=offset, position=position, **attributes
         )
+
+
+class ConnectionLostError(ReplicationError):
+    """The connection ended without an error of the server, or it does not answer.
+
+    Everything that arrived before was returned. Connect again: the server sends again
+    what was not confirmed.
+    """

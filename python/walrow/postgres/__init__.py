@@ -27,6 +27,15 @@ is not imported before you pass a connection.
 from __future__ import annotations
 
 from walrow.postgres.catalog import catalog
+from walrow.postgres.failures import deserves_reconnect
+from walrow.postgres.replication import ReplicationStream
 from walrow.postgres.session import check_settings, options, settings
 
-__all__ = ["catalog", "check_settings", "options", "settings"]
+__all__ = [
+    "ReplicationStream",
+    "catalog",
+    "check_settings",
+    "deserves_reconnect",
+    "options",
+    "settings",
+]
