@@ -24,11 +24,11 @@ def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
     """
     library = _psycopg()
     try:
-        parsed: dict[str, Any] = library.conninfo.conninfo_to_dict(
-            conninfo, **parameters
-        )
+        # The first of these also checks the names of parameters.
+        checked = library.conninfo.make_conninfo(conninfo, **parameters)
+        parsed: dict[str, Any] = library.conninfo.conninfo_to_dict(checked)
     except library.Error:
-        parsed = {}
+        pass
     else:
         host, port = str(parsed.get("host") or ""), str(parsed.get("port") or "")
         # A password that is not percent-encoded becomes a part of these.
