@@ -225,10 +225,12 @@ def test_ctrl_c_ends_it_at_once(server: EmbeddedServer, slot: str) -> None:
 
 def test_a_slot_that_does_not_exist(server: EmbeddedServer) -> None:
     with ReplicationStream.connect(server.dsn) as stream:
-        with pytest.raises(ReplicationError, match="create the slot") as caught:
+        with pytest.raises(
+            ReplicationError, match="create it: walrow slot create"
+        ) as caught:
             stream.start("no such slot", publications="p")
         assert caught.value.sqlstate == "42704"
-        assert caught.value.slot == "no such slot"  # type: ignore[attr-defined]
+        assert caught.value.slot == "no such slot"
         assert not deserves_reconnect(caught.value)
 
 
@@ -238,7 +240,7 @@ def test_an_active_slot(server: EmbeddedServer, slot: str) -> None:
         ReplicationStream.connect(server.dsn) as second,
     ):
         first.start(slot, publications="p")
-        with pytest.raises(ReplicationError, match="stop the other client") as caught:
+        with pytest.raises(ReplicationError, match="stop the client") as caught:
             second.start(slot, publications="p")
     assert caught.value.sqlstate == "55006"
     assert deserves_reconnect(caught.value)
@@ -266,7 +268,7 @@ def test_a_slot_that_lost_its_wal(own: EmbeddedServer, own_slot: str) -> None:
     execute(own, "CHECKPOINT")
     with (
         ReplicationStream.connect(own.dsn) as stream,
-        pytest.raises(ReplicationError, match="created again") as caught,
+        pytest.raises(ReplicationError, match="walrow preflight") as caught,
     ):
         stream.start(own_slot, publications="p")
     assert caught.value.sqlstate == "55000"
@@ -623,36 +625,36 @@ def test_other_errors_deserve_none() -> None:
 @pytest.mark.parametrize(
     ("version", "options", "expected"),
     [
-        (14, {}, {"proto_version": "2", "streaming": "on"}),
-        (15, {}, {"proto_version": "3", "streaming": "on"}),
-        (16, {}, {"proto_version": "4", "streaming": "parallel"}),
-        (19, {}, {"proto_version": "4", "streaming": "parallel"}),
-        (16, {"protocol_version": 3}, {"proto_version": "3", "streaming": "on"}),
-        (16, {"protocol_version": 1}, {"proto_version": "1"}),
-        (16, {"streaming": False}, {"proto_version": "4"}),
-        (16, {"messages": True}, {"proto_version": "4", "messages": "true"}),
+        (14, {}, {"proto_version": 2, "streaming": "on"}),
+        (15, {}, {"proto_version": 3, "streaming": "on"}),
+        (16, {}, {"proto_version": 4, "streaming": "parallel"}),
+        (19, {}, {"proto_version": 4, "streaming": "parallel"}),
+        (16, {"protocol_version": 3}, {"proto_version": 3, "streaming": "on"}),
+        (16, {"protocol_version": 1}, {"proto_version": 1}),
+        (16, {"streaming": False}, {"proto_version": 4}),
+        (16, {"messages": True}, {"proto_version": 4, "messages": True}),
         (
             14,
             {"messages": True, "streaming": True},
-            {"proto_version": "2", "messages": "true", "streaming": "on"},
+            {"proto_version": 2, "messages": True, "streaming": "on"},
         ),
         (
             15,
             {"two_phase": True, "binary": True, "streaming": False},
-            {"proto_version": "3", "two_phase": "true", "binary": "true"},
+            {"proto_version": 3, "two_phase": True, "binary": True},
         ),
         (
             16,
             {"origin": "none", "streaming": False},
-            {"proto_version": "4", "origin": "none"},
+            {"proto_version": 4, "origin": "none"},
         ),
     ],
 )
 def test_options_of_a_version(
-    version: int, options: dict[str, Any], expected: dict[str, str]
+    version: int, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    names = {"publication_names": '"a","B ""b"""'}
-    assert stream_options(version, ["a", 'B "b"'], **options) == names | expected
+    names = {"publication_names": ["a", "b"]}
+    assert stream_options(version, ("a", "b"), **options) == names | expected
 
 
 @pytest.mark.parametrize(

@@ -27,15 +27,35 @@ is not imported before you pass a connection.
 from __future__ import annotations
 
 from walrow.postgres.catalog import catalog
+from walrow.postgres.commands import (
+    CreatedSlot,
+    IdentifySystem,
+    TimelineSwitch,
+    alter_slot,
+    create_slot,
+    drop_slot,
+    identify_system,
+    start_replication_command,
+    timeline_history,
+)
 from walrow.postgres.failures import deserves_reconnect
 from walrow.postgres.replication import ReplicationStream
 from walrow.postgres.session import check_settings, options, settings
 
 __all__ = [
+    "CreatedSlot",
+    "IdentifySystem",
     "ReplicationStream",
+    "TimelineSwitch",
+    "alter_slot",
     "catalog",
     "check_settings",
+    "create_slot",
     "deserves_reconnect",
+    "drop_slot",
+    "identify_system",
     "options",
     "settings",
+    "start_replication_command",
+    "timeline_history",
 ]

@@ -1,17 +1,21 @@
-"""Opens replication connections with the pinned settings."""
+"""Opens connections with the pinned settings: for replication, and for SQL."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import OptionError, ReplicationError, SettingError
+from walrow.postgres.server_errors import replication_error
 from walrow.postgres.session import check_settings, options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import psycopg
 
-__all__ = ["connect", "parameters_of"]
+__all__ = ["connect", "connect_for_sql", "parameters_of"]
 
 
 def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
@@ -79,7 +83,27 @@ def connect(
     return conn
 
 
-def _open(given: dict[str, Any], encoding: str) -> psycopg.Connection[Any]:
+@contextlib.contextmanager
+def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[Any]]:
+    """Opens an ordinary connection with autocommit, and closes it at the end.
+
+    Raises:
+        ReplicationError: The connection failed, or a statement inside did.
+    """
+    library = _psycopg()
+    conn = _open(parameters, "UTF8", replication=False)
+    try:
+        yield conn
+    except library.Error as error:
+        failed = "a query to prepare or end the stream failed"
+        raise replication_error(error, failed) from error
+    finally:
+        conn.close()
+
+
+def _open(
+    given: dict[str, Any], encoding: str, *, replication: bool = True
+) -> psycopg.Connection[Any]:
     library = _psycopg()
     resolved = _resolved(given)
     own = [resolved.get("options"), options(server_encoding=encoding)]
@@ -87,7 +111,7 @@ def _open(given: dict[str, Any], encoding: str) -> psycopg.Connection[Any]:
         **{k: v for k, v in _NOTICES_DEAD_PEERS.items() if resolved.get(k) is None},
         "fallback_application_name": "walrow",
         **given,
-        "replication": "database",
+        "replication": "database" if replication else None,
         "options": " ".join(filter(None, own)),
     }
     try:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from walrow.errors import ConnectionLostError, ReplicationError
 
-if TYPE_CHECKING:
-    import psycopg
-
-__all__ = ["UNDEFINED_OBJECT", "deserves_reconnect", "start_error", "stream_error"]
+__all__ = ["UNDEFINED_OBJECT", "deserves_reconnect", "stream_error"]
 
 
 def deserves_reconnect(error: BaseException) -> bool:
@@ -42,13 +38,6 @@ def deserves_reconnect(error: BaseException) -> bool:
     )
 
 
-def start_error(error: psycopg.Error, slot: str) -> ReplicationError:
-    """The error of a START_REPLICATION that the server refused."""
-    advice = _ADVICE_AT_START.get(error.sqlstate or "", "")
-    reason = f"the server refused to stream from slot {slot}: {_primary(error)}{advice}"
-    return ReplicationError(reason, sqlstate=error.sqlstate, slot=slot)
-
-
 def stream_error(
     sqlstate: str | None, slot: str, publications: tuple[str, ...]
 ) -> ReplicationError:
@@ -56,14 +45,14 @@ def stream_error(
 
     The server's text may contain data, so it is left to the server's log.
     """
-    advice = _ADVICE_IN_STREAM.get(sqlstate or "", "; the server's log says more")
-    reason = f"the server ended the stream of slot {slot}, SQLSTATE {sqlstate}{advice}"
+    hint = _HINTS.get(sqlstate or "", "the server's log says more")
+    reason = (
+        f'the server ended the stream of slot "{slot}", SQLSTATE {sqlstate}; {hint}'
+    )
     names = ", ".join(publications) if sqlstate == UNDEFINED_OBJECT else None
-    return ReplicationError(reason, sqlstate=sqlstate, slot=slot, publication=names)
-
-
-def _primary(error: psycopg.Error) -> str:
-    return error.diag.message_primary or str(error).strip()
+    return ReplicationError(
+        reason, sqlstate=sqlstate, slot=slot, publication=names, hint=hint
+    )
 
 
 UNDEFINED_OBJECT = "42704"
@@ -90,27 +79,17 @@ _REFUSED = re.compile(
     r"|authentication method|channel binding",
     re.IGNORECASE,
 )
-_ADVICE_AT_START = {
-    UNDEFINED_OBJECT: "; create the slot, or correct its name",
-    "55006": "; stop the other client, or use another slot",
-    "55000": (
-        "; look at pg_replication_slots: a slot that lost its WAL must be dropped and"
-        " created again, and its tables loaded again"
-    ),
-    "42501": "; grant REPLICATION: ALTER ROLE name REPLICATION",
-}
-_ADVICE_IN_STREAM = {
+_HINTS = {
     UNDEFINED_OBJECT: (
-        ": a publication does not exist, or did not exist at this position of the"
-        " WAL; create it before the slot"
+        "a publication does not exist, or did not exist at this position of the WAL;"
+        " create it before the slot"
     ),
-    "57P01": ": the server shuts down, or somebody ended the connection",
-    "57P02": ": another process of the server crashed",
+    "57P01": "the server shuts down, or somebody ended the connection: connect again",
+    "57P02": "another process of the server crashed: connect again",
     "22P05": (
-        ": a character has no equivalent in client_encoding; the server's log says more"
+        "a character has no equivalent in client_encoding; the server's log says more"
     ),
     "42883": (
-        ": a type has no function for what is sent; without binary=True, no type needs"
-        " a send function"
+        "a type has no send function, which binary=True needs; the server's log says more"
     ),
 }

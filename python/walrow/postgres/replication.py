@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from walrow.errors import ConnectionLostError, Error, OptionError
 from walrow.lsn import Lsn
+from walrow.postgres.commands import start_replication_command
 from walrow.postgres.connecting import connect, parameters_of
-from walrow.postgres.failures import UNDEFINED_OBJECT, start_error, stream_error
-from walrow.postgres.stream_options import start_replication_command, stream_options
+from walrow.postgres.failures import UNDEFINED_OBJECT, stream_error
+from walrow.postgres.server_errors import replication_error
+from walrow.postgres.stream_options import stream_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,7 +232,8 @@ class ReplicationStream:
             # psycopg waits so that a signal ends it. The cursor itself is not needed.
             self.connection.execute(command.encode())
         except psycopg.Error as error:
-            raise start_error(error, slot) from error
+            failed = f'cannot stream from slot "{slot}"'
+            raise replication_error(error, failed, slot=slot) from error
         self._pgconn.nonblocking = 1
         self._is_streaming = True
         now = self.last_received = time.monotonic()

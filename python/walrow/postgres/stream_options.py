@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from walrow.lsn import Lsn
-
-__all__ = ["start_replication_command", "stream_options"]
+__all__ = ["stream_options"]
 
 
 def stream_options(
     version: int,
-    publications: Iterable[str],
+    publications: Sequence[str],
     *,
     protocol_version: int | None = None,
     streaming: bool | None = None,
@@ -24,11 +22,11 @@ def stream_options(
     messages: bool = False,
     two_phase: bool = False,
     origin: str | None = None,
-) -> dict[str, str]:
+) -> dict[str, int | bool | str | list[str]]:
     """Returns the options by name. `ReplicationStream.start` describes them.
 
     >>> stream_options(15, ["shop"], messages=True)
-    {'proto_version': '3', 'publication_names': '"shop"', 'messages': 'true'}
+    {'proto_version': 3, 'publication_names': ['shop'], 'messages': True}
 
     Args:
         version: The server's major version.
@@ -45,10 +43,9 @@ def stream_options(
     """
     highest = _PROTOCOLS.get(version, max(_PROTOCOLS.values()))
     protocol = highest if protocol_version is None else protocol_version
-    names = ",".join(map(_quoted, publications))
     refusals = {
         "walrow needs a server of version 14 or later": version < min(_PROTOCOLS),
-        "publications: at least one is needed": not names,
+        "publications: at least one is needed": not publications,
         f"protocol_version must be from 1 to {highest} on version {version}": (
             not 1 <= protocol <= highest
         ),
@@ -65,30 +62,19 @@ def stream_options(
     for text, is_refused in refusals.items():
         if is_refused:
             raise OptionError(text)
-    options = {"proto_version": str(protocol), "publication_names": names}
+    options: dict[str, int | bool | str | list[str]] = {
+        "proto_version": protocol,
+        "publication_names": [*publications],
+    }
     if streaming is None:
         streaming = not messages and protocol >= _STREAMING
     if streaming:
         options["streaming"] = "parallel" if protocol >= _PARALLEL else "on"
     flags = {"binary": binary, "messages": messages, "two_phase": two_phase}
-    options.update({name: "true" for name, is_on in flags.items() if is_on})
+    options.update({name: is_on for name, is_on in flags.items() if is_on})
     if origin is not None:
         options["origin"] = origin
     return options
-
-
-def start_replication_command(slot: str, start: Lsn, options: dict[str, str]) -> str:
-    """Returns the text of START_REPLICATION."""
-    pairs = ", ".join(f"{name} {_literal(value)}" for name, value in options.items())
-    return f"START_REPLICATION SLOT {_quoted(slot)} LOGICAL {start} ({pairs})"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 #: The highest protocol version of each server. Later servers have at least the last one.
