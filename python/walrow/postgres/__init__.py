@@ -27,6 +27,7 @@ is not imported before you pass a connection.
 from __future__ import annotations
 
 from walrow.postgres.catalog import catalog
+from walrow.postgres.changes import Changes, changes
 from walrow.postgres.commands import (
     CreatedSlot,
     IdentifySystem,
@@ -43,12 +44,14 @@ from walrow.postgres.replication import ReplicationStream
 from walrow.postgres.session import check_settings, options, settings
 
 __all__ = [
+    "Changes",
     "CreatedSlot",
     "IdentifySystem",
     "ReplicationStream",
     "TimelineSwitch",
     "alter_slot",
     "catalog",
+    "changes",
     "check_settings",
     "create_slot",
     "deserves_reconnect",
