@@ -74,7 +74,7 @@ def _table(conn: psycopg.Connection[Any], wanted: TableName) -> _Table:
     else:
         condition = "%s IN (c.relname::text, n.nspname || '.' || c.relname)"
         parameters = (wanted,)
-    rows = conn.execute((_TABLES + condition).encode(), parameters).fetchall()
+    rows = conn.execute((_TABLES % condition).encode(), parameters).fetchall()
     if len(rows) == 1:
         return _Table(*rows[0])
     shown = ".".join(wanted) if isinstance(wanted, tuple) else wanted
@@ -91,7 +91,9 @@ SELECT c.oid::bigint, n.nspname::text, c.relname::text
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-    AND """
+    AND %s
+ORDER BY 2, 3
+"""
 # An unpublished leaf has the identity that its root's publication needs.
 _WITHOUT_IDENTITY = """
 SELECT format('%%s.%%s', n.nspname, c.relname)
