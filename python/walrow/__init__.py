@@ -35,6 +35,7 @@ from walrow._core import (
     __version__,
 )
 from walrow.errors import (
+    ConnectionLostError,
     DecodeError,
     Error,
     LogError,
@@ -58,6 +59,7 @@ __all__ = [
     "UNCHANGED",
     "Batch",
     "Catalog",
+    "ConnectionLostError",
     "DecodeError",
     "Decoder",
     "Error",

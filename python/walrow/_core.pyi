@@ -30,8 +30,16 @@ __all__ = [
     "Unchanged",
     "ZstdDecompressor",
     "__version__",
+    "alter_slot_command",
+    "create_slot_command",
+    "drop_slot_command",
+    "parse_created_slot",
+    "parse_identify_system",
     "parse_lsn",
+    "parse_timeline_history",
     "rows_of",
+    "start_replication_command",
+    "timeline_history_command",
 ]
 
 OPTIONS: dict[str, Any]
@@ -628,6 +636,47 @@ def parse_lsn(text: str) -> int:
     Raises:
         ValueError: The text is not an LSN.
     """
+
+def timeline_history_command(timeline: int) -> str:
+    """Writes TIMELINE_HISTORY."""
+
+def create_slot_command(
+    major: int,
+    slot: str,
+    *,
+    plugin: str,
+    temporary: bool,
+    snapshot: str,
+    two_phase: bool,
+    failover: bool,
+) -> str:
+    """Writes CREATE_REPLICATION_SLOT for a logical slot and a server's major version."""
+
+def alter_slot_command(
+    major: int, slot: str, *, failover: bool | None, two_phase: bool | None
+) -> str:
+    """Writes ALTER_REPLICATION_SLOT for a server's major version."""
+
+def drop_slot_command(slot: str, *, wait: bool) -> str:
+    """Writes DROP_REPLICATION_SLOT."""
+
+def start_replication_command(slot: str, start: int, options: dict[str, Any]) -> str:
+    """Writes START_REPLICATION for a logical slot: see `walrow.postgres.start_replication_command`."""
+
+def parse_identify_system(
+    cells: Sequence[bytes | None],
+) -> tuple[str, int, int, bytes | None]:
+    """Reads the result of IDENTIFY_SYSTEM."""
+
+def parse_timeline_history(
+    cells: Sequence[bytes | None],
+) -> list[tuple[int, int, bytes]]:
+    """Reads the result of TIMELINE_HISTORY: each earlier timeline, its end and a reason."""
+
+def parse_created_slot(
+    cells: Sequence[bytes | None],
+) -> tuple[bytes, int, bytes | None, bytes | None]:
+    """Reads the result of CREATE_REPLICATION_SLOT."""
 
 @final
 class Counts:

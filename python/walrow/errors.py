@@ -11,6 +11,7 @@ Error
 ├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
 └── ReplicationError                the server reported an error, or ended the stream with one
+    └── ConnectionLostError         the connection ended, or the server does not answer
 ```
 
 No exception contains a user's data. If other options avoid the error, `remedies` has them.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from walrow.lsn import Lsn
 
 __all__ = [
+    "ConnectionLostError",
     "DecodeError",
     "Error",
     "LogError",
@@ -330,12 +332,18 @@ class ReplicationError(Error):
     `unfinished="ignore"` takes these alone.
 
     Attributes:
-        sqlstate: The server's error code.
+        sqlstate: The server's error code. None if there was no connection.
+        slot: The replication slot of the refused command.
+        publication: The publication of the refused command.
+        hint: What to do.
         offset: The end of the last frame, in bytes, if the error ended a stream.
         position: The end LSN of the last complete transaction in it, as a `walrow.Lsn`.
     """
 
     sqlstate: str | None
+    slot: str | None
+    publication: str | None
+    hint: str | None
     offset: int | None
     position: Lsn | None
 
@@ -344,11 +352,29 @@ class ReplicationError(Error):
         reason: str = "",
         *,
         sqlstate: str | None = None,
+        slot: str | None = None,
+        publication: str | None = None,
+        hint: str | None = None,
         offset: int | None = None,
         position: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the server's error code, and where it ended the stream."""
+        """Stores the server's error code, what it is about, and where the stream ended."""
         super().__init__(
-            reason, sqlstate=sqlstate, offset=offset, position=position, **attributes
+            reason,
+            sqlstate=sqlstate,
+            slot=slot,
+            publication=publication,
+            hint=hint,
+            offset=offset,
+            position=position,
+            **attributes,
         )
+
+
+class ConnectionLostError(ReplicationError):
+    """The connection ended without an error of the server, or it does not answer.
+
+    Everything that arrived before was returned. Connect again: the server sends again
+    what was not confirmed.
+    """

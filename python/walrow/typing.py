@@ -20,17 +20,22 @@ from walrow._core import Catalog  # noqa: TC001 - get_type_hints looks it up
 __all__ = [
     "Absence",
     "ArrowSchemaExportable",
+    "BatchOptions",
     "BinaryFile",
     "Buffer",
+    "ChangesOptions",
     "Framing",
+    "LiveSchemaOptions",
     "Options",
     "Policy",
     "Profile",
+    "ProfileOptions",
     "SchemaOptions",
     "Source",
     "SparkOptions",
     "SparkSchemaOptions",
     "TableName",
+    "TableOptions",
 ]
 
 
@@ -59,36 +64,46 @@ Source: TypeAlias = (
 TableName: TypeAlias = str | tuple[str, str] | int
 
 
-class SparkSchemaOptions(TypedDict, total=False):
-    """The options that determine the columns of batches, in Spark too."""
+class LiveSchemaOptions(TypedDict, total=False):
+    """The options that determine the columns and the range of every stream."""
 
     columns: Sequence[str] | None
     types: Mapping[str, ArrowSchemaExportable | str] | None
     unrepresentable: Policy | Mapping[str, Policy]
     catalog: Catalog | str | os.PathLike[str] | None
-    session: Mapping[str, str] | None
     metadata: Sequence[str] | None
     metadata_prefix: str
     envelope: bool
     start: int | str | None
     end: int | str | dt.datetime | None
-    late_start: bool
-    unfinished: Absence
     spool_memory: int
     spool_directory: str | os.PathLike[str] | None
     message_limit: int | None
 
 
-class SchemaOptions(SparkSchemaOptions, total=False):
-    """The options of `walrow.schema`."""
+class SparkSchemaOptions(LiveSchemaOptions, total=False):
+    """The options that determine the columns of batches, in Spark too."""
+
+    session: Mapping[str, str] | None
+    late_start: bool
+    unfinished: Absence
+
+
+class ProfileOptions(TypedDict, total=False):
+    """The options that Spark's functions determine themselves."""
 
     schema: ArrowSchemaExportable | None
-    framing: Framing | None
     profile: Profile
 
 
-class SparkOptions(SparkSchemaOptions, total=False):
-    """The options of `walrow.spark.decode`, besides its parameters."""
+class SchemaOptions(SparkSchemaOptions, ProfileOptions, total=False):
+    """The options of `walrow.schema`."""
+
+    framing: Framing | None
+
+
+class BatchOptions(TypedDict, total=False):
+    """The options that determine the rows of batches."""
 
     trim_bpchar: bool
     batch_rows: int
@@ -98,8 +113,22 @@ class SparkOptions(SparkSchemaOptions, total=False):
     tables: Sequence[TableName] | None
 
 
-class Options(SchemaOptions, SparkOptions, total=False):
-    """The options of `walrow.read` and `walrow.Decoder`."""
+class SparkOptions(SparkSchemaOptions, BatchOptions, total=False):
+    """The options of `walrow.spark.decode`, besides its parameters."""
+
+
+class TableOptions(TypedDict, total=False):
+    """The options that choose the tables."""
 
     table: TableName | None
     side_tables: Sequence[str]
+
+
+class Options(SchemaOptions, SparkOptions, TableOptions, total=False):
+    """The options of `walrow.read` and `walrow.Decoder`."""
+
+
+class ChangesOptions(
+    LiveSchemaOptions, ProfileOptions, BatchOptions, TableOptions, total=False
+):
+    """The options of `walrow.postgres.changes`, besides its parameters."""

@@ -36,6 +36,11 @@ ALL: list[tuple[type[walrow.Error], dict[str, Any]]] = [
     (walrow.SpoolError, {"errno": 28}),
     (walrow.UnfinishedError, {"offset": 7, "position": walrow.Lsn("0/1A2B")}),
     (walrow.ReplicationError, {"sqlstate": "57P01", "offset": 7, "position": None}),
+    (
+        walrow.ReplicationError,
+        {"sqlstate": "55006", "slot": "s", "publication": "p", "hint": "wait"},
+    ),
+    (walrow.ConnectionLostError, {"sqlstate": None, "slot": "shop"}),
 ]
 
 

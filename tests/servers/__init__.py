@@ -3,6 +3,7 @@
 from servers.embedded import EmbeddedServer, ServerError
 from servers.histories import Mode, modes, record_history
 from servers.npm import NpmServer
+from servers.proxy import Proxy
 from servers.recording import (
     Captured,
     Progress,
@@ -24,6 +25,7 @@ __all__ = [
     "Mode",
     "NpmServer",
     "Progress",
+    "Proxy",
     "Reading",
     "Recvlogical",
     "ServerError",

@@ -467,7 +467,11 @@ impl Engine {
                     match block(&chunk) {
                         Ok(block) => {
                             self.steps.push_front(Step::Chunks(chunks));
-                            self.steps.push_front(block);
+                            // A live source that has nothing now: its rows must not wait.
+                            let is_empty =
+                                matches!(&block, Step::Block(bytes, _) if bytes.get().is_empty());
+                            self.steps
+                                .push_front(if is_empty { Step::Flush } else { block });
                         }
                         Err(error) => self.steps.push_front(raise(error)),
                     }

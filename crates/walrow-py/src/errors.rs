@@ -4,6 +4,7 @@ use crate::lsn;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::fmt::Display;
 use walrow::stream::Location;
 use walrow::{DecoderOption, Error, ErrorKind, Lsn, Remedy, RemedyValue};
 
@@ -49,6 +50,13 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
 #[cold]
 pub(crate) fn option_error<'py>(py: Python<'py>, text: impl IntoPyObject<'py>) -> PyErr {
     exception(py, "OptionError", text, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+}
+
+/// A `ReplicationError`: the server answered something that no server of a known version answers.
+#[cold]
+pub(crate) fn replication_error(py: Python<'_>, text: &dyn Display) -> PyErr {
+    exception(py, "ReplicationError", text.to_string(), &PyDict::new(py))
+        .unwrap_or_else(|failed| failed)
 }
 
 /// A `SchemaError` that names a table.

@@ -15,6 +15,7 @@ mod batch;
 mod catalog;
 mod collect;
 mod column_counts;
+mod commands;
 mod count;
 mod dataframes;
 mod decoder;
@@ -46,6 +47,12 @@ mod _core {
     use crate::catalog::Catalog;
     #[pymodule_export]
     use crate::collect::rows_of;
+    #[pymodule_export]
+    use crate::commands::{
+        alter_slot_command, create_slot_command, drop_slot_command, parse_created_slot,
+        parse_identify_system, parse_timeline_history, start_replication_command,
+        timeline_history_command,
+    };
     #[pymodule_export]
     use crate::count::Counts;
     #[pymodule_export]

@@ -46,6 +46,7 @@ mod framing;
 mod lsn;
 mod message;
 mod peek;
+mod reply;
 mod splitter;
 mod string;
 
@@ -53,7 +54,10 @@ pub use backend::{
     BackendMessage, CopyBothResponse, DataRow, ErrorFields, Frame, NotificationResponse,
     ParameterStatus, RowDescription, RowField,
 };
-pub use command::{PluginOption, StartReplication};
+pub use command::{
+    AlterReplicationSlot, CommandError, CreateReplicationSlot, PluginOption, ReplicationCommand,
+    SlotKind, SnapshotAction, StartReplication,
+};
 pub use copy_data::{
     CopyData, HotStandbyFeedback, PrimaryKeepalive, StandbyStatusUpdate, XLogData,
 };
@@ -67,6 +71,10 @@ pub use message::{
     Truncate, Tuple, Type, UnreadRow, UnreadTuple, Update,
 };
 pub use peek::Peek;
+pub use reply::{
+    CreatedSlot, IdentifySystem, PhysicalSlot, ReplyError, ReplyErrorKind, TimelineHistory,
+    TimelineSwitch,
+};
 pub use splitter::{Piece, Splitter};
 pub use string::PgString;
 

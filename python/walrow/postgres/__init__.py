@@ -27,6 +27,38 @@ is not imported before you pass a connection.
 from __future__ import annotations
 
 from walrow.postgres.catalog import catalog
+from walrow.postgres.changes import Changes, changes
+from walrow.postgres.commands import (
+    CreatedSlot,
+    IdentifySystem,
+    TimelineSwitch,
+    alter_slot,
+    create_slot,
+    drop_slot,
+    identify_system,
+    start_replication_command,
+    timeline_history,
+)
+from walrow.postgres.failures import deserves_reconnect
+from walrow.postgres.replication import ReplicationStream
 from walrow.postgres.session import check_settings, options, settings
 
-__all__ = ["catalog", "check_settings", "options", "settings"]
+__all__ = [
+    "Changes",
+    "CreatedSlot",
+    "IdentifySystem",
+    "ReplicationStream",
+    "TimelineSwitch",
+    "alter_slot",
+    "catalog",
+    "changes",
+    "check_settings",
+    "create_slot",
+    "deserves_reconnect",
+    "drop_slot",
+    "identify_system",
+    "options",
+    "settings",
+    "start_replication_command",
+    "timeline_history",
+]

@@ -123,16 +123,25 @@ def transaction(
     conn: psycopg.Connection[Any],
 ) -> Iterator[psycopg.ClientCursor[Any]]:
     """Opens a transaction, or a savepoint in an open one. Rolls it back at the end."""
-    check_connection(conn)
+    check_usable(conn)
     import psycopg
-    from psycopg import pq
 
-    if conn.pgconn.pipeline_status != pq.PipelineStatus.OFF:
-        text = "the connection is in pipeline mode, which delays results: exit it first"
-        raise OptionError(text)
     # Parameters become literals in the query: a walsender accepts no bound parameters.
     with conn.transaction(force_rollback=True), psycopg.ClientCursor(conn) as cursor:
         yield cursor
+
+
+def check_usable(conn: Any) -> None:
+    """Refuses what is no open connection of psycopg 3, and pipeline mode."""
+    check_connection(conn)
+    from psycopg import pq
+
+    if conn.closed:
+        text = "the connection is closed: pass an open one"
+        raise OptionError(text)
+    if conn.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+        text = "the connection is in pipeline mode, which delays results: exit it first"
+        raise OptionError(text)
 
 
 def check_connection(conn: Any) -> None:

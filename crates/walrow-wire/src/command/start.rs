@@ -3,17 +3,18 @@
 //! Manual: [Streaming Replication Protocol, START_REPLICATION](https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-START-REPLICATION-SLOT-LOGICAL),
 //! [Logical Streaming Replication Parameters](https://www.postgresql.org/docs/current/protocol-logical-replication.html).
 
+use super::quoted::{identifier, list_item, literal};
+use super::{CommandError, SLOT};
 use crate::Lsn;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 /// `START_REPLICATION SLOT … LOGICAL …` with pgoutput's options.
 ///
 /// ```
-/// use walrow_wire::{Lsn, PluginOption, StartReplication};
-/// let command = StartReplication {
+/// use walrow_wire::{Lsn, PluginOption, ReplicationCommand, StartReplication};
+/// let command = ReplicationCommand::Start(StartReplication {
 ///     slot: "walrow",
 ///     start: Lsn(0x16_B374_D848),
 ///     options: vec![
@@ -21,12 +22,13 @@ use core::fmt;
 ///         PluginOption::PublicationNames(vec!["Orders".into(), "it's".into()]),
 ///         PluginOption::Binary(true),
 ///     ],
-/// };
+/// });
 /// assert_eq!(
-///     command.to_string(),
+///     command.text(18)?,
 ///     "START_REPLICATION SLOT \"walrow\" LOGICAL 16/B374D848 (\"proto_version\" '4', \
 ///      \"publication_names\" '\"Orders\",\"it''s\"', \"binary\" 'true')"
 /// );
+/// # Ok::<(), walrow_wire::CommandError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartReplication<'a> {
@@ -74,61 +76,42 @@ impl PluginOption {
         }
     }
 
-    fn value(&self) -> String {
-        match self {
+    fn value(&self) -> Result<String, CommandError> {
+        Ok(match self {
             Self::ProtoVersion(version) => alloc::format!("{version}"),
             Self::PublicationNames(names) => {
-                let names: Vec<String> = names.iter().map(|name| quoted(name, '"')).collect();
-                names.join(",")
+                let names = names
+                    .iter()
+                    .map(|name| list_item("a publication's name", name));
+                names.collect::<Result<Vec<_>, _>>()?.join(",")
             }
             Self::Binary(on) | Self::Messages(on) | Self::TwoPhase(on) => alloc::format!("{on}"),
             Self::Streaming(value) | Self::Origin(value) => (*value).to_owned(),
             Self::Other(_, value) => value.clone(),
-        }
+        })
     }
 }
 
-impl fmt::Display for StartReplication<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "START_REPLICATION SLOT {} LOGICAL {}",
-            quoted(self.slot, '"'),
-            self.start
-        )?;
+impl StartReplication<'_> {
+    pub(super) fn text(&self) -> Result<String, CommandError> {
+        let slot = identifier(SLOT, self.slot)?;
+        let mut text = alloc::format!("START_REPLICATION SLOT {slot} LOGICAL {}", self.start);
         for (index, option) in self.options.iter().enumerate() {
-            f.write_str(if index == 0 { " (" } else { ", " })?;
-            write!(
-                f,
-                "{} {}",
-                quoted(option.name(), '"'),
-                quoted(&option.value(), '\'')
-            )?;
+            text.push_str(if index == 0 { " (" } else { ", " });
+            text.push_str(&identifier("an option's name", option.name())?);
+            text.push(' ');
+            text.push_str(&literal("an option's value", &option.value()?)?);
         }
-        f.write_str(if self.options.is_empty() { "" } else { ")" })
-    }
-}
-
-/// The text in quotes, with quotes inside it doubled.
-///
-/// The replication grammar has no other escape: a backslash is an ordinary character.
-fn quoted(text: &str, quote: char) -> String {
-    let mut out = String::with_capacity(text.len().saturating_add(2));
-    out.push(quote);
-    for character in text.chars() {
-        if character == quote {
-            out.push(quote);
+        if !self.options.is_empty() {
+            text.push(')');
         }
-        out.push(character);
+        Ok(text)
     }
-    out.push(quote);
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
     use alloc::vec;
 
     #[test]
@@ -139,7 +122,7 @@ mod tests {
             options: vec![PluginOption::PublicationNames(vec!["a\"b'c\\".into()])],
         };
         assert_eq!(
-            command.to_string(),
+            command.text().unwrap(),
             r#"START_REPLICATION SLOT "s" LOGICAL 0/0 ("publication_names" '"a""b''c\"')"#
         );
     }
@@ -147,13 +130,13 @@ mod tests {
     #[test]
     fn no_options_no_parentheses() {
         let command = StartReplication {
-            slot: "a\"b",
+            slot: "a'b",
             start: Lsn(1),
             options: vec![],
         };
         assert_eq!(
-            command.to_string(),
-            r#"START_REPLICATION SLOT "a""b" LOGICAL 0/1"#
+            command.text().unwrap(),
+            r#"START_REPLICATION SLOT "a'b" LOGICAL 0/1"#
         );
     }
 }

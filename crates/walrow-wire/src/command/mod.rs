@@ -1,0 +1,215 @@
+//! Commands on a replication connection, as the server's grammar has them.
+//!
+//! Manual: [Streaming Replication Protocol](https://www.postgresql.org/docs/current/protocol-replication.html).
+
+mod quoted;
+mod slot;
+mod start;
+
+pub use slot::{AlterReplicationSlot, CreateReplicationSlot, SlotKind, SnapshotAction};
+pub use start::{PluginOption, StartReplication};
+
+use alloc::string::{String, ToString};
+use core::fmt;
+use quoted::identifier;
+
+/// A command on a replication connection. [`ReplicationCommand::text`] writes it for a server.
+///
+/// Results are parsed by [`IdentifySystem`](crate::IdentifySystem),
+/// [`TimelineHistory`](crate::TimelineHistory), [`CreatedSlot`](crate::CreatedSlot) and
+/// [`PhysicalSlot`](crate::PhysicalSlot).
+///
+/// ```
+/// use walrow_wire::ReplicationCommand;
+/// let command = ReplicationCommand::DropSlot { slot: "shop", wait: true };
+/// assert_eq!(command.text(14)?, "DROP_REPLICATION_SLOT \"shop\" WAIT");
+/// let error = ReplicationCommand::ReadSlot { slot: "shop" }.text(14).unwrap_err();
+/// assert_eq!(error.to_string(), "READ_REPLICATION_SLOT needs PostgreSQL 15 or later, the server has 14");
+/// # Ok::<(), walrow_wire::CommandError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplicationCommand<'a> {
+    /// `IDENTIFY_SYSTEM`.
+    IdentifySystem,
+    /// `SHOW`: one row with the value of a setting.
+    Show {
+        /// The setting.
+        name: &'a str,
+    },
+    /// `TIMELINE_HISTORY`. Timeline 1 has no history: the server reports an error.
+    TimelineHistory {
+        /// The timeline.
+        timeline: u32,
+    },
+    /// `CREATE_REPLICATION_SLOT`.
+    CreateSlot(CreateReplicationSlot<'a>),
+    /// `READ_REPLICATION_SLOT`, from server 15: only for physical slots.
+    ReadSlot {
+        /// The slot.
+        slot: &'a str,
+    },
+    /// `ALTER_REPLICATION_SLOT`, from server 17.
+    AlterSlot(AlterReplicationSlot<'a>),
+    /// `DROP_REPLICATION_SLOT`.
+    DropSlot {
+        /// The slot.
+        slot: &'a str,
+        /// Whether the server waits while another process uses the slot.
+        wait: bool,
+    },
+    /// `START_REPLICATION` of a logical slot.
+    Start(StartReplication<'a>),
+}
+
+impl ReplicationCommand<'_> {
+    /// The command's text for a server of this major version.
+    ///
+    /// # Errors
+    /// The version lacks the command or one of its options, or the grammar cannot express a name.
+    pub fn text(&self, major: u32) -> Result<String, CommandError> {
+        Ok(match self {
+            Self::IdentifySystem => "IDENTIFY_SYSTEM".to_string(),
+            Self::Show { name } => alloc::format!("SHOW {}", identifier("the setting", name)?),
+            Self::TimelineHistory { timeline } => alloc::format!("TIMELINE_HISTORY {timeline}"),
+            Self::CreateSlot(create) => create.text(major)?,
+            Self::ReadSlot { slot } => {
+                require(major, 15, "READ_REPLICATION_SLOT")?;
+                alloc::format!("READ_REPLICATION_SLOT {}", identifier(SLOT, slot)?)
+            }
+            Self::AlterSlot(alter) => alter.text(major)?,
+            Self::DropSlot { slot, wait } => {
+                let wait = if *wait { " WAIT" } else { "" };
+                alloc::format!("DROP_REPLICATION_SLOT {}{wait}", identifier(SLOT, slot)?)
+            }
+            Self::Start(start) => start.text()?,
+        })
+    }
+}
+
+const SLOT: &str = "the slot's name";
+
+/// Why a command cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// The server's version lacks the command or the option.
+    Unsupported {
+        /// The command or the option, as the server's grammar writes it.
+        what: &'static str,
+        /// The first major version that has it.
+        since: u32,
+        /// The server's major version.
+        server: u32,
+    },
+    /// A name or value contains a character that the replication grammar cannot express.
+    Unwritable {
+        /// Which name or value.
+        what: &'static str,
+        /// The character.
+        character: &'static str,
+    },
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported {
+                what,
+                since,
+                server,
+            } => write!(
+                f,
+                "{what} needs PostgreSQL {since} or later, the server has {server}"
+            ),
+            Self::Unwritable { what, character } => write!(
+                f,
+                "{what} contains {character}, which a replication command cannot contain"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for CommandError {}
+
+const fn require(major: u32, since: u32, what: &'static str) -> Result<(), CommandError> {
+    if major < since {
+        return Err(CommandError::Unsupported {
+            what,
+            since,
+            server: major,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn commands_without_options_have_one_text_for_all_versions() {
+        for (command, text) in [
+            (ReplicationCommand::IdentifySystem, "IDENTIFY_SYSTEM"),
+            (
+                ReplicationCommand::Show { name: "wal_level" },
+                "SHOW \"wal_level\"",
+            ),
+            (
+                ReplicationCommand::TimelineHistory { timeline: u32::MAX },
+                "TIMELINE_HISTORY 4294967295",
+            ),
+            (
+                ReplicationCommand::DropSlot {
+                    slot: "a'b\\ é",
+                    wait: false,
+                },
+                "DROP_REPLICATION_SLOT \"a'b\\ é\"",
+            ),
+        ] {
+            for major in 14..=18 {
+                assert_eq!(command.text(major).as_deref(), Ok(text));
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_grammar_cannot_express_is_refused() {
+        // Servers 14 to 18 answer DROP_REPLICATION_SLOT "a""b" with a syntax error.
+        for name in ["a\"b", "\"", "a\0"] {
+            for command in [
+                ReplicationCommand::Show { name },
+                ReplicationCommand::ReadSlot { slot: name },
+                ReplicationCommand::DropSlot {
+                    slot: name,
+                    wait: true,
+                },
+                ReplicationCommand::Start(StartReplication {
+                    slot: name,
+                    start: crate::Lsn::INVALID,
+                    options: Vec::new(),
+                }),
+            ] {
+                let error = command.text(18).unwrap_err();
+                assert!(matches!(error, CommandError::Unwritable { .. }), "{error}");
+                assert!(error.to_string().contains("a double quote or a NUL"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_physical_slot_is_read_from_15_on() {
+        let command = ReplicationCommand::ReadSlot { slot: "s" };
+        assert_eq!(
+            command.text(15).as_deref(),
+            Ok("READ_REPLICATION_SLOT \"s\"")
+        );
+        let error = CommandError::Unsupported {
+            what: "READ_REPLICATION_SLOT",
+            since: 15,
+            server: 14,
+        };
+        assert_eq!(command.text(14), Err(error));
+    }
+}

@@ -1,0 +1,481 @@
+"""Replication commands: the system, its timelines, and replication slots."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import time
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from walrow._core import (
+    alter_slot_command,
+    create_slot_command,
+    drop_slot_command,
+    parse_created_slot,
+    parse_identify_system,
+    parse_timeline_history,
+    timeline_history_command,
+)
+from walrow._core import start_replication_command as _start_replication_command
+from walrow.errors import OptionError, ReplicationError
+from walrow.lsn import Lsn
+from walrow.postgres.server_errors import replication_error
+from walrow.postgres.session import check_usable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import psycopg
+    from psycopg.pq.abc import PGresult
+
+Snapshot = Literal["export", "nothing", "use"]
+
+
+class IdentifySystem(NamedTuple):
+    """A server: the result of `identify_system`.
+
+    Attributes:
+        system_identifier: Identifies the cluster. Its standbys have the same.
+        timeline: The current timeline.
+        xlogpos: The end of the WAL that is flushed; on a standby, also replayed.
+        database: The database. None on a connection for physical replication.
+    """
+
+    system_identifier: str
+    timeline: int
+    xlogpos: Lsn
+    database: str | None
+
+
+class TimelineSwitch(NamedTuple):
+    """The end of an earlier timeline of a server.
+
+    Attributes:
+        timeline: The timeline that ended.
+        lsn: Its end. The next timeline of the history begins there.
+        reason: Why it ended, in the server's words.
+    """
+
+    timeline: int
+    lsn: Lsn
+    reason: str
+
+
+class CreatedSlot(NamedTuple):
+    """A new slot: the result of `create_slot`.
+
+    Attributes:
+        name: Its name.
+        consistent_point: From here on, the slot has all changes.
+        snapshot: The exported snapshot. None if none was exported. It ends with the
+            next command on the connection.
+        plugin: Its output plugin.
+    """
+
+    name: str
+    consistent_point: Lsn
+    snapshot: str | None
+    plugin: str | None
+
+
+def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
+    """Returns which server this is, and its position.
+
+    LSNs of two servers can be compared only if their system identifiers are equal and
+    one's timeline is in the history of the other's: see `timeline_history`.
+
+    ```python
+    with psycopg.connect("dbname=shop", replication="database") as conn:
+        print(walrow.postgres.identify_system(conn).xlogpos)
+    ```
+
+    Args:
+        conn: A psycopg connection. On a standby, it must be a replication connection.
+
+    Raises:
+        ReplicationError: The server refused the command.
+        OptionError: The connection cannot be used.
+    """
+    command = "IDENTIFY_SYSTEM" if is_replication(conn) else _IDENTIFY_SQL
+    cells = row_of(run(conn, command, "cannot identify the system"))
+    identifier, timeline, lsn, database = parse_identify_system(cells)
+    name = None if database is None else _text(conn, database)
+    return IdentifySystem(identifier, timeline, Lsn(lsn), name)
+
+
+def timeline_history(
+    conn: psycopg.Connection[Any], timeline: int
+) -> list[TimelineSwitch]:
+    """Returns the timelines before this one, with their ends, oldest first.
+
+    The first timeline has none. A position before the end of a timeline means the same
+    on the next one. Positions after it do not.
+
+    ```python
+    with psycopg.connect("dbname=shop", replication="database") as conn:
+        system = walrow.postgres.identify_system(conn)
+        for timeline, lsn, reason in walrow.postgres.timeline_history(
+            conn, system.timeline
+        ):
+            print(f"timeline {timeline} ended at {lsn}: {reason}")
+    ```
+
+    Args:
+        conn: A replication connection of psycopg.
+        timeline: The timeline, as from `identify_system`.
+
+    Raises:
+        ReplicationError: The server does not have its history.
+        OptionError: The connection cannot be used, or the timeline is not positive.
+    """
+    check_replication(conn, "TIMELINE_HISTORY")
+    if not 0 < timeline < 1 << 32:
+        text = "a timeline is a number from 1 to 4294967295"
+        raise OptionError(text)
+    if timeline == 1:
+        # The server has no history file for it, and would report that as an error.
+        return []
+    command = timeline_history_command(timeline)
+    failed = f"cannot read the history of timeline {timeline}"
+    rows = parse_timeline_history(row_of(run(conn, command, failed)))
+    return [TimelineSwitch(it, Lsn(end), _text(conn, why)) for it, end, why in rows]
+
+
+def create_slot(
+    conn: psycopg.Connection[Any],
+    name: str,
+    *,
+    plugin: str = "pgoutput",
+    temporary: bool = False,
+    snapshot: Snapshot = "nothing",
+    two_phase: bool = False,
+    failover: bool = False,
+    waiting: Callable[[float], None] | None = None,
+) -> CreatedSlot:
+    """Creates a logical replication slot.
+
+    The server waits until all transactions that write, in any database, have ended.
+    Ctrl-C cancels the command, and leaves no slot. `walrow.postgres.slots.create` also
+    says which transactions it waits for.
+
+    ```python
+    with psycopg.connect("dbname=shop", replication="database") as conn:
+        slot = walrow.postgres.create_slot(conn, "shop")
+        print(slot.consistent_point)
+    ```
+
+    Args:
+        conn: A psycopg connection. A snapshot needs a replication connection.
+        name: The name: lower-case letters, digits and underscores.
+        plugin: The output plugin. walrow reads pgoutput.
+        temporary: Whether the slot ends with the connection, or with any error on it.
+        snapshot: `"export"` returns the name of a snapshot of the tables as of the
+            slot's start, which other sessions can import with SET TRANSACTION SNAPSHOT
+            until the connection's next command. `"use"` gives it to the transaction in
+            which the command is the first one.
+        two_phase: Whether prepared transactions are sent at PREPARE. From server 15.
+        failover: Whether the slot is copied to standbys. From server 17.
+        waiting: Is called about once a second while the server waits, with the seconds
+            since the start. If it raises, the command is canceled.
+
+    Raises:
+        ReplicationError: The server refused the command: the slot exists, all slots are
+            in use, the role lacks a privilege.
+        OptionError: The server's version lacks an option, or the connection cannot be
+            used.
+    """
+    command = create_slot_command(
+        major_version(conn),
+        name,
+        plugin=plugin,
+        temporary=temporary,
+        snapshot=snapshot,
+        two_phase=two_phase,
+        failover=failover,
+    )
+    if not is_replication(conn):
+        if snapshot != "nothing":
+            check_replication(conn, f"snapshot={snapshot!r}")
+        command = _create_sql(conn, name, plugin, temporary, two_phase, failover)
+    failed = f'cannot create slot "{name}"'
+    # A cancel may come too late.
+    undo = _drop_text(conn, name)
+    result = run(conn, command, failed, slot=name, waiting=waiting, undo=undo)
+    found, lsn, exported, used = parse_created_slot(row_of(result))
+    return CreatedSlot(
+        _text(conn, found),
+        Lsn(lsn),
+        None if exported is None else _text(conn, exported),
+        None if used is None else _text(conn, used),
+    )
+
+
+def drop_slot(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -> None:
+    """Drops a replication slot. The changes that it has kept are lost.
+
+    Args:
+        conn: A psycopg connection.
+        name: The slot.
+        wait: Whether to wait while another process uses the slot. Needs a replication
+            connection. Otherwise that is an error.
+
+    Raises:
+        ReplicationError: The server refused the command: there is no such slot, or it
+            is in use.
+        OptionError: The connection cannot be used.
+    """
+    if wait:
+        check_replication(conn, "wait=True")
+    command = _drop_text(conn, name, wait=wait)
+    run(conn, command, f'cannot drop slot "{name}"', slot=name)
+
+
+def alter_slot(
+    conn: psycopg.Connection[Any],
+    name: str,
+    *,
+    failover: bool | None = None,
+    two_phase: bool | None = None,
+) -> None:
+    """Changes a replication slot that no process uses. From server 17.
+
+    Args:
+        conn: A replication connection of psycopg.
+        name: The slot.
+        failover: Whether the slot is copied to standbys. Default: as it is.
+        two_phase: Whether prepared transactions are sent at PREPARE. From server 18.
+            Default: as it is.
+
+    Raises:
+        ReplicationError: The server refused the command: there is no such slot, or it
+            is in use.
+        OptionError: The server's version lacks the command or an option, nothing
+            changes, or the connection cannot be used.
+    """
+    check_replication(conn, "ALTER_REPLICATION_SLOT")
+    if failover is None and two_phase is None:
+        text = "alter_slot changes nothing: pass failover= or two_phase="
+        raise OptionError(text)
+    command = alter_slot_command(
+        major_version(conn), name, failover=failover, two_phase=two_phase
+    )
+    run(conn, command, f'cannot change slot "{name}"', slot=name)
+
+
+def start_replication_command(
+    slot: str,
+    start: int | str | Lsn,
+    options: Mapping[str, str | int | bool | Sequence[str] | None],
+) -> str:
+    """Writes the command that starts the stream of a logical slot.
+
+    >>> from walrow import postgres
+    >>> options = {"proto_version": 1, "publication_names": ["shop", "Été"]}
+    >>> print(postgres.start_replication_command("shop", "0/0", options))
+    START_REPLICATION SLOT "shop" LOGICAL 0/0 ("proto_version" '1', "publication_names" '"shop","Été"')
+
+    Args:
+        slot: The slot.
+        start: Where to start. The server never starts before the slot's confirmed
+            position; 0/0 starts there.
+        options: The plugin's options. A bool is written as `true` or `false`, None is
+            left out. `publication_names` is one name or several, unquoted.
+
+    Raises:
+        OptionError: A text contains a NUL character.
+        TypeError: An option has another type.
+        ValueError: The start is not an LSN.
+    """
+    return _start_replication_command(slot, Lsn(start), dict(options))
+
+
+def is_replication(conn: psycopg.Connection[Any]) -> bool:
+    """Whether replication commands can be run on a connection."""
+    check_usable(conn)
+    word = conn.info.get_parameters().get("replication", "")
+    return word.lower() not in {"", "0", "false", "no", "off"}
+
+
+def check_replication(conn: psycopg.Connection[Any], what: str) -> None:
+    """Refuses other connections than replication connections."""
+    if not is_replication(conn):
+        text = (
+            f"{what} needs a replication connection:"
+            ' psycopg.connect(..., replication="database")'
+        )
+        raise OptionError(text)
+
+
+def major_version(conn: psycopg.Connection[Any]) -> int:
+    """The server's major version."""
+    check_usable(conn)
+    return conn.info.server_version // 10_000
+
+
+def run(
+    conn: psycopg.Connection[Any],
+    command: str,
+    failed: str,
+    *,
+    slot: str | None = None,
+    publication: str | None = None,
+    waiting: Callable[[float], None] | None = None,
+    undo: str | None = None,
+) -> PGresult:
+    """Runs one command by libpq itself: psycopg would begin a transaction before it.
+
+    Args:
+        conn: The connection, in any state but pipeline mode or COPY.
+        command: The command.
+        failed: What failed, for errors.
+        slot: The slot that it is about.
+        publication: The publication that it is about.
+        waiting: As in `create_slot`.
+        undo: A command that undoes it, if it is interrupted too late to be canceled.
+
+    Raises:
+        ReplicationError: The server refused the command, or the connection broke.
+    """
+    import psycopg
+    from psycopg import errors, pq
+
+    check_usable(conn)
+    encoding = _encoding(conn)
+    with conn.lock:
+        try:
+            conn.pgconn.send_query(command.encode(encoding))
+            result = _wait(conn, waiting, undo)
+        except psycopg.Error as error:
+            raise replication_error(
+                error, failed, slot=slot, publication=publication
+            ) from error
+    if result.status in {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}:
+        return result
+    refusal = errors.error_from_result(result, encoding)
+    raise replication_error(
+        refusal, failed, slot=slot, publication=publication
+    ) from refusal
+
+
+def row_of(result: PGresult) -> list[bytes | None]:
+    """The cells of a result's only row."""
+    if result.ntuples != 1:
+        text = f"the server returned {result.ntuples} rows instead of one"
+        raise ReplicationError(text)
+    return [result.get_value(0, column) for column in range(result.nfields)]
+
+
+def _wait(
+    conn: psycopg.Connection[Any],
+    waiting: Callable[[float], None] | None,
+    undo: str | None,
+) -> PGresult:
+    """Waits for the result of the command that was sent, interruptibly."""
+    start = time.monotonic()
+    try:
+        while conn.pgconn.flush():
+            _poll(conn, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            conn.pgconn.consume_input()
+        while conn.pgconn.is_busy():
+            if not _poll(conn, selectors.EVENT_READ) and waiting is not None:
+                waiting(time.monotonic() - start)
+            conn.pgconn.consume_input()
+    except BaseException:
+        _cancel(conn, undo)
+        raise
+    return _last_result(conn)
+
+
+def _cancel(conn: psycopg.Connection[Any], undo: str | None) -> None:
+    """Cancels the running command, or undoes it if it was faster."""
+    import psycopg
+    from psycopg import pq
+
+    with contextlib.suppress(psycopg.Error):
+        conn.cancel_safe(timeout=_CANCEL_SECONDS)
+        deadline = time.monotonic() + _CANCEL_SECONDS
+        while conn.pgconn.is_busy():
+            if time.monotonic() > deadline:
+                break
+            _poll(conn, selectors.EVENT_READ)
+            conn.pgconn.consume_input()
+        else:
+            done = _last_result(conn).status == pq.ExecStatus.TUPLES_OK
+            if done and undo is not None:
+                conn.pgconn.exec_(undo.encode(_encoding(conn)))
+            return
+    # Its state is unknown.
+    conn.pgconn.finish()
+
+
+def _last_result(conn: psycopg.Connection[Any]) -> PGresult:
+    """The result of a command whose results have all arrived."""
+    import psycopg
+
+    last = None
+    while (result := conn.pgconn.get_result()) is not None:
+        last = result
+    if last is None:
+        text = "the server returned no result"
+        raise psycopg.OperationalError(text)
+    return last
+
+
+def _poll(conn: psycopg.Connection[Any], events: int) -> bool:
+    """Waits for the socket. Signals are handled at least as often as this returns."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(conn.pgconn.socket, events)
+        return bool(selector.select(_POLL_SECONDS))
+
+
+def _encoding(conn: psycopg.Connection[Any]) -> str:
+    # psycopg has no codec for SQL_ASCII.
+    return "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
+
+
+def _text(conn: psycopg.Connection[Any], name: bytes) -> str:
+    return name.decode(_encoding(conn), "backslashreplace")
+
+
+def _drop_text(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -> str:
+    command = drop_slot_command(name, wait=wait)
+    if is_replication(conn):
+        return command
+    from psycopg import sql
+
+    text = sql.SQL("SELECT pg_catalog.pg_drop_replication_slot({})").format(name)
+    return text.as_string(conn)
+
+
+def _create_sql(
+    conn: psycopg.Connection[Any],
+    name: str,
+    plugin: str,
+    *flags: bool,
+) -> str:
+    """The function for connections that accept only SQL."""
+    from psycopg import sql
+
+    # Each version has the parameters for its options, and options are checked before.
+    count = 2 if major_version(conn) < _FAILOVER_SINCE else 3
+    arguments = sql.SQL(", ").join([name, plugin, *flags[:count]])
+    text = sql.SQL(
+        "SELECT slot_name, lsn, NULL, {}"
+        " FROM pg_catalog.pg_create_logical_replication_slot({})"
+    ).format(plugin, arguments)
+    return text.as_string(conn)
+
+
+_CANCEL_SECONDS = 5.0
+_POLL_SECONDS = 1.0
+_FAILOVER_SINCE = 17
+
+# The name of the current WAL file begins with the timeline, in hexadecimal.
+_IDENTIFY_SQL = """
+SELECT system_identifier,
+    ('x' || substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))
+        ::bit(32)::bigint,
+    pg_catalog.pg_current_wal_flush_lsn(),
+    pg_catalog.current_database()
+FROM pg_catalog.pg_control_system()
+"""

@@ -1,0 +1,189 @@
+"""Opens connections with the pinned settings: for replication, and for SQL."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from walrow.errors import OptionError, ReplicationError, SettingError
+from walrow.postgres.server_errors import replication_error
+from walrow.postgres.session import check_settings, options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+
+__all__ = ["connect", "connect_for_sql", "parameters_of"]
+
+
+def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
+    """Parses a connection string into parameters of libpq.
+
+    No error shows the string, because any part of a misspelled one may be the password.
+
+    Raises:
+        OptionError: The string cannot be parsed, or a parameter does not exist.
+    """
+    library = _psycopg()
+    try:
+        # The first of these also checks the names of parameters.
+        checked = library.conninfo.make_conninfo(conninfo, **parameters)
+        parsed: dict[str, Any] = library.conninfo.conninfo_to_dict(checked)
+    except library.Error:
+        pass
+    else:
+        host, port = str(parsed.get("host") or ""), str(parsed.get("port") or "")
+        # A password that is not percent-encoded becomes a part of these.
+        if "@" not in host and (not port or port.replace(",", "").isdigit()):
+            return parsed
+    text = (
+        "the connection string cannot be parsed: write it as 'host=db dbname=shop' or"
+        " postgresql://user@host/shop, with special characters of a URL as %XX"
+    )
+    # Raised here, so that libpq's error, which quotes the string, is no context of it.
+    raise OptionError(text)
+
+
+def connect(
+    parameters: dict[str, Any], *, server_encoding: str | None = None
+) -> psycopg.Connection[Any]:
+    """Opens a replication connection to a database, and checks its settings.
+
+    The pinned settings follow the user's own `options`, so they win.
+
+    Args:
+        parameters: Those of `parameters_of`.
+        server_encoding: The database's encoding. Default: as the server reports it, which
+            takes a second connection to a SQL_ASCII database.
+
+    Raises:
+        ReplicationError: The connection failed. Its text is libpq's.
+        SettingError: An environment variable or a connection parameter overrides a
+            pinned setting.
+    """
+    encoding = server_encoding or "UTF8"
+    conn = _open(parameters, encoding)
+    found = conn.pgconn.parameter_status(b"server_encoding")
+    if server_encoding is None and found == b"SQL_ASCII":
+        conn.close()
+        conn = _open(parameters, found.decode())
+    wrong: SettingError | None = None
+    try:
+        check_settings(conn)
+    except SettingError as error:
+        wrong = error
+    except BaseException:
+        conn.close()
+        raise
+    if wrong is not None:
+        conn.close()
+        raise _overridden(wrong)
+    return conn
+
+
+@contextlib.contextmanager
+def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[Any]]:
+    """Opens an ordinary connection with autocommit, and closes it at the end.
+
+    Raises:
+        ReplicationError: The connection failed, or a statement inside did.
+    """
+    library = _psycopg()
+    conn = _open(parameters, "UTF8", replication=False)
+    try:
+        yield conn
+    except library.Error as error:
+        failed = "a query to prepare or end the stream failed"
+        raise replication_error(error, failed) from error
+    finally:
+        conn.close()
+
+
+def _open(
+    given: dict[str, Any], encoding: str, *, replication: bool = True
+) -> psycopg.Connection[Any]:
+    library = _psycopg()
+    resolved = _resolved(given)
+    own = [resolved.get("options"), options(server_encoding=encoding)]
+    chosen = {
+        **{k: v for k, v in _NOTICES_DEAD_PEERS.items() if resolved.get(k) is None},
+        "fallback_application_name": "walrow",
+        **given,
+        "replication": "database" if replication else None,
+        "options": " ".join(filter(None, own)),
+    }
+    try:
+        conn: psycopg.Connection[Any] = library.Connection.connect(
+            **chosen, autocommit=True
+        )
+    except library.Error as error:
+        # The error itself holds the password, in the connection that failed.
+        reason, sqlstate = str(error).strip(), error.sqlstate
+    else:
+        return conn
+    raise ReplicationError(reason, sqlstate=sqlstate)
+
+
+def _resolved(given: dict[str, Any]) -> dict[str, str]:
+    """Parameters with those of the environment and of a service, as libpq finds them.
+
+    libpq resolves them when it begins to connect: here to a socket that does not exist.
+    """
+    library = _psycopg()
+    nowhere = {"host": "/", "hostaddr": "", "port": "1"}
+    conninfo = library.conninfo.make_conninfo(**{**given, **nowhere})
+    pgconn = library.pq.PGconn.connect_start(conninfo.encode())
+    try:
+        return {
+            each.keyword.decode(): each.val.decode()
+            for each in pgconn.info
+            if each.val is not None
+        }
+    finally:
+        pgconn.finish()
+
+
+def _overridden(error: SettingError) -> SettingError:
+    name = error.setting or ""
+    variable = _VARIABLES.get(name)
+    if variable in os.environ:
+        advice = f"unset the environment variable {variable}"
+    elif name == "client_encoding":
+        advice = "leave client_encoding out of the connection's parameters"
+    else:
+        advice = "the server does not take it from the connection's options"
+    return SettingError(
+        f"{name} is '{error.value}' instead of '{error.wanted}': {advice}",
+        setting=error.setting,
+        value=error.value,
+        wanted=error.wanted,
+    )
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+        import psycopg.conninfo
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        text = "a connection needs psycopg: pip install 'walrow[postgres]'"
+        raise ModuleNotFoundError(text, name="psycopg") from None
+    return psycopg
+
+
+#: libpq lets them win over `options`.
+_VARIABLES = {
+    "TimeZone": "PGTZ",
+    "DateStyle": "PGDATESTYLE",
+    "client_encoding": "PGCLIENTENCODING",
+}
+#: The kernel then notices a peer that is gone, below the stream's own ping.
+_NOTICES_DEAD_PEERS = {
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}

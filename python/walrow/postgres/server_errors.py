@@ -1,0 +1,74 @@
+"""Errors of the server as `walrow.ReplicationError`, with what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walrow.errors import ReplicationError
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+def replication_error(
+    error: psycopg.Error,
+    failed: str,
+    *,
+    slot: str | None = None,
+    publication: str | None = None,
+) -> ReplicationError:
+    """Returns the error to raise from an error of psycopg.
+
+    Its text has the server's message, which is about the command and contains no rows.
+    Do not use it for errors of an invalid connection string: psycopg's text shows a
+    part of it.
+
+    Args:
+        error: The error, with the server's fields.
+        failed: What failed, such as `cannot create slot "shop"`.
+        slot: The slot that the command is about.
+        publication: The publication that the command is about.
+    """
+    message = error.diag.message_primary or str(error) or type(error).__name__
+    hint = _hint(error.sqlstate, slot, publication) or error.diag.message_hint
+    # psycopg's own messages may have several lines.
+    reason = " ".join(f"{failed}: {message}".split())
+    return ReplicationError(
+        f"{reason}; {hint}" if hint else reason,
+        sqlstate=error.sqlstate,
+        slot=slot,
+        publication=publication,
+        hint=hint,
+    )
+
+
+def _hint(
+    sqlstate: str | None, slot: str | None, publication: str | None
+) -> str | None:
+    if sqlstate == "42704":
+        missing = []
+        if slot is not None:
+            missing.append(f"walrow slot create {slot}")
+        if publication is not None:
+            missing.append(f"CREATE PUBLICATION {publication} FOR TABLE ...")
+        return f"create it: {' or '.join(missing)}" if missing else None
+    return _HINTS.get(sqlstate or "")
+
+
+#: By SQLSTATE, for replication commands. Otherwise the server's own hint is the best one.
+_HINTS = {
+    "25001": "run it outside of a transaction: use a connection with autocommit=True",
+    "42501": "the role needs the attribute REPLICATION: ALTER ROLE ... REPLICATION",
+    "42710": "drop it first, or use another name",
+    "53300": "stop another client, or raise max_wal_senders and max_connections",
+    "53400": (
+        "drop a slot that nobody uses (walrow slot list), or raise max_replication_slots"
+    ),
+    "55000": "walrow preflight finds the cause and says what to do",
+    "55006": "stop the client that uses it; walrow slot list shows its process",
+    "57014": "it was canceled: run it again",
+    "57P01": "the server is shutting down: connect again later",
+    "57P02": "the server is restarting: connect again later",
+    "57P03": "the server is starting or stopping: connect again later",
+    "58P01": "the server has no such plugin: use pgoutput, or install it",
+}

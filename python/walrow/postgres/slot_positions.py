@@ -1,0 +1,61 @@
+"""Positions of a server and of its slots, over ordinary connections."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from walrow.errors import ReplicationError
+from walrow.lsn import Lsn
+from walrow.postgres.connecting import connect_for_sql
+
+__all__ = ["advance", "position_of_now"]
+
+
+def position_of_now(given: dict[str, Any]) -> Lsn:
+    """A position behind everything that is committed, which the server will reach.
+
+    The end of what is written may be a page's header, where no record ends. So it is the
+    end of what is flushed, as soon as that contains commits that did not wait for it.
+    """
+    ends = time.monotonic() + _FLUSH_SECONDS
+    with connect_for_sql(given) as conn:
+        while True:
+            row = conn.execute(_ENDS_OF_WAL).fetchone()
+            written, flushed = row or (0, 0)
+            if flushed >= written or time.monotonic() > ends:
+                return Lsn(int(min(written, flushed)))
+            time.sleep(0.02)
+
+
+def advance(given: dict[str, Any], slot: str, position: Lsn) -> None:
+    """Confirms a position when the stream has ended."""
+    ends = time.monotonic() + _RELEASE_SECONDS
+    while True:
+        try:
+            with connect_for_sql(given) as conn:
+                conn.execute(_ADVANCE, (slot, str(position)))
+        except ReplicationError as error:
+            # The walsender may need a moment to notice that its client is gone.
+            if error.sqlstate != _IN_USE or time.monotonic() > ends:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+_ENDS_OF_WAL = """
+SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+        ELSE pg_current_wal_insert_lsn() END - '0/0',
+    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+        ELSE pg_current_wal_flush_lsn() END - '0/0'
+"""
+_ADVANCE = """
+SELECT pg_replication_slot_advance(slot_name, wanted)
+FROM pg_replication_slots, (VALUES (%s::name, %s::pg_lsn)) AS v (name, wanted)
+WHERE slot_name = name AND confirmed_flush_lsn < wanted
+"""
+_IN_USE = "55006"
+_RELEASE_SECONDS = 5.0
+#: Longer than the WAL writer needs for commits that are not synchronous.
+_FLUSH_SECONDS = 1.0

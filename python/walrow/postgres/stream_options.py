@@ -1,0 +1,85 @@
+"""The options of START_REPLICATION, as far as a server's version has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["stream_options"]
+
+
+def stream_options(
+    version: int,
+    publications: Sequence[str],
+    *,
+    protocol_version: int | None = None,
+    streaming: bool | None = None,
+    binary: bool = False,
+    messages: bool = False,
+    two_phase: bool = False,
+    origin: str | None = None,
+) -> dict[str, int | bool | str | list[str]]:
+    """Returns the options by name. `ReplicationStream.start` describes them.
+
+    >>> stream_options(15, ["shop"], messages=True)
+    {'proto_version': 3, 'publication_names': ['shop'], 'messages': True}
+
+    Args:
+        version: The server's major version.
+        publications: Their names.
+        protocol_version: Default: the server's highest.
+        streaming: Default: on, unless there are `messages` or it is protocol 1.
+        binary: Whether values come in binary.
+        messages: Whether logical messages come.
+        two_phase: Whether prepared transactions come at PREPARE.
+        origin: `"any"` or `"none"`.
+
+    Raises:
+        OptionError: The server, or the protocol version, lacks an option.
+    """
+    highest = _PROTOCOLS.get(version, max(_PROTOCOLS.values()))
+    protocol = highest if protocol_version is None else protocol_version
+    refusals = {
+        "walrow needs a server of version 14 or later": version < min(_PROTOCOLS),
+        "publications: at least one is needed": not publications,
+        f"protocol_version must be from 1 to {highest} on version {version}": (
+            not 1 <= protocol <= highest
+        ),
+        "streaming needs protocol_version 2 or more": (
+            bool(streaming) and protocol < _STREAMING
+        ),
+        "two_phase needs protocol_version 3 or more, and a server of version 15 or"
+        " later": two_phase and protocol < _TWO_PHASE,
+        "origin needs a server of version 16 or later": (
+            origin is not None and version < _ORIGIN
+        ),
+        'origin must be "any" or "none"': origin not in {None, "any", "none"},
+    }
+    for text, is_refused in refusals.items():
+        if is_refused:
+            raise OptionError(text)
+    options: dict[str, int | bool | str | list[str]] = {
+        "proto_version": protocol,
+        "publication_names": [*publications],
+    }
+    if streaming is None:
+        streaming = not messages and protocol >= _STREAMING
+    if streaming:
+        options["streaming"] = "parallel" if protocol >= _PARALLEL else "on"
+    flags = {"binary": binary, "messages": messages, "two_phase": two_phase}
+    options.update({name: is_on for name, is_on in flags.items() if is_on})
+    if origin is not None:
+        options["origin"] = origin
+    return options
+
+
+#: The highest protocol version of each server. Later servers have at least the last one.
+_PROTOCOLS = {14: 2, 15: 3, 16: 4}
+_STREAMING = 2
+_TWO_PHASE = 3
+_PARALLEL = 4
+_ORIGIN = 16

@@ -1,0 +1,393 @@
+"""Replication commands on live servers."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import pq
+from psycopg.rows import dict_row
+
+import walrow
+from walrow import postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from servers import EmbeddedServer
+
+# The first run downloads the server.
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+Connection = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def replication(server: EmbeddedServer) -> Iterator[Connection]:
+    with psycopg.connect(server.dsn, replication="database", autocommit=True) as conn:
+        yield conn
+
+
+@pytest.fixture
+def sql(server: EmbeddedServer) -> Iterator[Connection]:
+    with psycopg.connect(server.dsn, autocommit=True) as conn:
+        yield conn
+
+
+@pytest.fixture
+def name(sql: Connection) -> Iterator[str]:
+    """A slot's name. The test may leave the slot."""
+    name = f"s_{uuid.uuid4().hex[:12]}"
+    yield name
+    # A temporary slot ends with its connection.
+    for slot in slots(sql, name):
+        if not slot["temporary"]:
+            postgres.drop_slot(sql, name)
+
+
+def slots(sql: Connection, name: str) -> list[dict[str, Any]]:
+    with sql.cursor(row_factory=dict_row) as cursor:
+        query = "SELECT * FROM pg_replication_slots WHERE slot_name = %s"
+        return cursor.execute(query, [name]).fetchall()
+
+
+def kinds(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("kind", names)
+
+
+@pytest.fixture
+def conn(kind: str, request: pytest.FixtureRequest) -> Connection:
+    found: Connection = request.getfixturevalue(kind)
+    return found
+
+
+@kinds("replication", "sql")
+def test_the_system_is_that_of_its_control_file(
+    conn: Connection, sql: Connection
+) -> None:
+    control = "SELECT system_identifier::text FROM pg_control_system()"
+    [(identifier,)] = sql.execute(control).fetchall()
+    [(before,)] = sql.execute("SELECT pg_current_wal_flush_lsn()::text").fetchall()
+    system = postgres.identify_system(conn)
+    assert system[:2] == (identifier, 1)
+    assert system.database == "postgres"
+    assert system.xlogpos >= walrow.Lsn(before)
+    assert isinstance(system.xlogpos, walrow.Lsn)
+
+
+def test_a_physical_connection_has_no_database(server: EmbeddedServer) -> None:
+    with psycopg.connect(server.dsn, replication="true", autocommit=True) as conn:
+        assert postgres.identify_system(conn).database is None
+
+
+def test_commands_leave_no_transaction_open(server: EmbeddedServer) -> None:
+    # Without autocommit, psycopg begins a transaction before each statement.
+    for options in ({}, {"replication": "database"}):
+        with psycopg.connect(server.dsn, **options) as conn:  # type: ignore[arg-type]
+            postgres.identify_system(conn)
+            assert conn.info.transaction_status is pq.TransactionStatus.IDLE
+
+
+def test_the_first_timeline_has_no_history(replication: Connection) -> None:
+    assert postgres.timeline_history(replication, 1) == []
+    with pytest.raises(
+        walrow.ReplicationError, match="history of timeline 2"
+    ) as caught:
+        postgres.timeline_history(replication, 2)
+    assert caught.value.sqlstate == "58P01"
+    for timeline in (0, -1, 1 << 32):
+        with pytest.raises(walrow.OptionError, match="a number from 1"):
+            postgres.timeline_history(replication, timeline)
+
+
+def test_a_history_lists_earlier_timelines(
+    server: EmbeddedServer, replication: Connection
+) -> None:
+    # Written by hand: the server sends the file without reading it.
+    content = (
+        "1\t0/30000A0\tno recovery target specified\n\n2\t0/5000110\tbefore noon\n"
+    )
+    history = server.data_directory / "pg_wal" / "00000003.history"
+    history.write_text(content)
+    history.chmod(0o644)
+    try:
+        assert postgres.timeline_history(replication, 3) == [
+            (1, walrow.Lsn("0/30000A0"), "no recovery target specified"),
+            (2, walrow.Lsn("0/5000110"), "before noon"),
+        ]
+        history.write_text("1\tsecret\n")
+        with pytest.raises(walrow.ReplicationError, match="switch point is not") as it:
+            postgres.timeline_history(replication, 3)
+        assert "secret" not in str(it.value)
+    finally:
+        history.unlink()
+
+
+@kinds("replication", "sql")
+def test_a_slot_is_created_and_dropped(
+    conn: Connection, sql: Connection, name: str
+) -> None:
+    created = postgres.create_slot(conn, name)
+    (slot,) = slots(sql, name)
+    assert isinstance(created.consistent_point, walrow.Lsn)
+    assert slot["confirmed_flush_lsn"] == str(created.consistent_point)
+    assert (created.name, created.snapshot, created.plugin) == (name, None, "pgoutput")
+    assert (slot["temporary"], slot["two_phase"]) == (False, False)
+    postgres.drop_slot(conn, name)
+    assert slots(sql, name) == []
+
+
+@kinds("replication", "sql")
+def test_options_of_a_slot_depend_on_the_version(
+    server: EmbeddedServer, conn: Connection, sql: Connection, name: str
+) -> None:
+    cases: tuple[tuple[dict[str, Any], int], ...] = (
+        ({"temporary": True, "two_phase": True}, 15),
+        ({"failover": True}, 17),
+    )
+    for options, since in cases:
+        if server.major < since:
+            with pytest.raises(walrow.OptionError, match=f"needs PostgreSQL {since} "):
+                postgres.create_slot(conn, name, **options)
+            assert slots(sql, name) == []
+        else:
+            postgres.create_slot(conn, name, **options)
+            (slot,) = slots(sql, name)
+            assert {key: slot[key] for key in options} == options
+            postgres.drop_slot(conn, name)
+
+
+def test_a_snapshot_shows_the_tables_as_of_the_slot(
+    replication: Connection, server: EmbeddedServer, sql: Connection, name: str
+) -> None:
+    sql.execute("CREATE TABLE shot AS SELECT 1 AS id")
+    slot = postgres.create_slot(replication, name, snapshot="export", temporary=True)
+    assert slot.snapshot
+    sql.execute("INSERT INTO shot VALUES (2)")
+    with psycopg.connect(server.dsn) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute(f"SET TRANSACTION SNAPSHOT '{slot.snapshot}'".encode())
+        assert reader.execute("SELECT id FROM shot").fetchall() == [(1,)]
+    sql.execute("DROP TABLE shot")
+
+
+def test_a_transaction_uses_the_snapshot(
+    replication: Connection, sql: Connection, name: str
+) -> None:
+    sql.execute("CREATE TABLE shot AS SELECT 1 AS id")
+    replication.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    slot = postgres.create_slot(replication, name, snapshot="use", temporary=True)
+    assert slot.snapshot is None
+    sql.execute("INSERT INTO shot VALUES (2)")
+    with psycopg.ClientCursor(replication) as cursor:
+        found = cursor.execute("SELECT id FROM shot").fetchall()
+    assert found == [(1,)]
+    replication.execute("COMMIT")
+    sql.execute("DROP TABLE shot")
+
+
+def test_a_slot_is_altered_from_17_on(
+    server: EmbeddedServer, replication: Connection, sql: Connection, name: str
+) -> None:
+    postgres.create_slot(replication, name)
+    for options, since in (({"failover": True}, 17), ({"two_phase": True}, 18)):
+        if server.major < since:
+            first = since if server.major >= 17 else 17
+            with pytest.raises(walrow.OptionError, match=f"PostgreSQL {first} or"):
+                postgres.alter_slot(replication, name, **options)
+            continue
+        postgres.alter_slot(replication, name, **options)
+        (slot,) = slots(sql, name)
+        assert {key: slot[key] for key in options} == options
+    with pytest.raises(walrow.OptionError, match="changes nothing"):
+        postgres.alter_slot(replication, name)
+
+
+@kinds("replication", "sql")
+def test_refusals_say_what_to_do(conn: Connection, name: str) -> None:
+    with pytest.raises(walrow.ReplicationError) as caught:
+        postgres.drop_slot(conn, name)
+    error = caught.value
+    assert (error.sqlstate, error.slot) == ("42704", name)
+    assert str(error) == (
+        f'cannot drop slot "{name}": replication slot "{name}" does not exist; '
+        f"create it: walrow slot create {name}"
+    )
+    assert error.hint == f"create it: walrow slot create {name}"
+    assert isinstance(error.__cause__, psycopg.errors.UndefinedObject)
+    assert pickle.loads(pickle.dumps(error)).slot == name
+
+    postgres.create_slot(conn, name)
+    with pytest.raises(walrow.ReplicationError, match="already exists; drop it") as it:
+        postgres.create_slot(conn, name)
+    assert it.value.sqlstate == "42710"
+    for other, sqlstate in (("Upper case", "42602"), ("", "42602"), ("é", "42602")):
+        with pytest.raises(walrow.ReplicationError, match="name") as it:
+            postgres.create_slot(conn, other)
+        assert it.value.sqlstate == sqlstate
+        assert it.value.hint is None or "lower case" in it.value.hint
+    with pytest.raises(walrow.ReplicationError, match="use pgoutput") as it:
+        postgres.create_slot(conn, f"{name}_2", plugin="no 'such plugin")
+    assert it.value.sqlstate == "58P01"
+
+
+def test_a_slot_in_use_is_not_dropped(
+    server: EmbeddedServer, replication: Connection, sql: Connection, name: str
+) -> None:
+    postgres.create_slot(replication, name)
+    options: dict[str, Any] = {"proto_version": 1, "publication_names": 'n"o'}
+    command = postgres.start_replication_command(name, 0, options)
+    replication.pgconn.exec_(command.encode())
+    assert replication.pgconn.transaction_status == pq.TransactionStatus.ACTIVE
+    with pytest.raises(walrow.ReplicationError, match="walrow slot list") as caught:
+        postgres.drop_slot(sql, name)
+    assert caught.value.sqlstate == "55006"
+    # The stream occupies the connection.
+    with pytest.raises(walrow.ReplicationError, match="cannot identify the system"):
+        postgres.identify_system(replication)
+
+    with psycopg.connect(server.dsn, replication="database") as other:
+        end = threading.Timer(0.3, replication.close)
+        end.start()
+        postgres.drop_slot(other, name, wait=True)
+        end.join()
+    assert slots(sql, name) == []
+
+
+def test_a_role_needs_the_attribute(server: EmbeddedServer, sql: Connection) -> None:
+    sql.execute("CREATE ROLE plain LOGIN")
+    try:
+        with (
+            psycopg.connect(server.dsn, user="plain", autocommit=True) as conn,
+            pytest.raises(walrow.ReplicationError, match="ALTER ROLE") as caught,
+        ):
+            postgres.create_slot(conn, "never")
+        assert caught.value.sqlstate == "42501"
+    finally:
+        sql.execute("DROP ROLE plain")
+
+
+def test_names_are_quoted(replication: Connection, sql: Connection, name: str) -> None:
+    postgres.create_slot(replication, name)
+    publications = ['odd "name', "it's", "b\\", "Été", "a,b", "", "  x "]
+    for each in publications:
+        if each:
+            quoted = each.replace('"', '""')
+            sql.execute(f'CREATE PUBLICATION "{quoted}"'.encode())
+    try:
+        options: dict[str, Any] = {
+            "proto_version": 1,
+            "publication_names": [each for each in publications if each],
+            "binary": False,
+            "messages": None,
+        }
+        command = postgres.start_replication_command(name, "0/0", options)
+        assert "\"binary\" 'false'" in command
+        assert "messages" not in command
+        sql.execute("SELECT pg_logical_emit_message(true, '', '')")
+        replication.pgconn.send_query(command.encode())
+        while replication.pgconn.flush():
+            pass
+        result = replication.pgconn.get_result()
+        assert result is not None
+        assert result.status == pq.ExecStatus.COPY_BOTH
+    finally:
+        replication.close()
+        for each in publications:
+            if each:
+                quoted = each.replace('"', '""')
+                sql.execute(f'DROP PUBLICATION "{quoted}"'.encode())
+
+
+def test_what_no_command_can_contain_is_refused(replication: Connection) -> None:
+    for call in (
+        lambda: postgres.create_slot(replication, "a\0b"),
+        lambda: postgres.create_slot(replication, 'a"b'),
+        lambda: postgres.create_slot(replication, "a", plugin="a\0b"),
+        lambda: postgres.drop_slot(replication, "a\0b"),
+        lambda: postgres.start_replication_command("a\0b", 0, {}),
+        lambda: postgres.start_replication_command("a", 0, {"b\0": "1"}),
+        lambda: postgres.start_replication_command("a", 0, {"b": "\0"}),
+        lambda: postgres.start_replication_command(
+            "a", 0, {"publication_names": ["\0"]}
+        ),
+    ):
+        with pytest.raises(walrow.OptionError, match="NUL"):
+            call()
+    with pytest.raises(TypeError, match="option b must be a text"):
+        postgres.start_replication_command("a", 0, {"b": object()})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="an LSN is"):
+        postgres.start_replication_command("a", "yesterday", {})
+    with pytest.raises(walrow.OptionError, match="'export', 'nothing' or 'use'"):
+        postgres.create_slot(replication, "a", snapshot="all")  # type: ignore[arg-type]
+
+
+def test_some_commands_need_a_replication_connection(sql: Connection) -> None:
+    for call in (
+        lambda: postgres.timeline_history(sql, 2),
+        lambda: postgres.create_slot(sql, "a", snapshot="export"),
+        lambda: postgres.drop_slot(sql, "a", wait=True),
+        lambda: postgres.alter_slot(sql, "a", failover=True),
+    ):
+        with pytest.raises(walrow.OptionError, match='replication="database"'):
+            call()
+
+
+def test_a_connection_that_is_closed_or_lost(server: EmbeddedServer) -> None:
+    conn = psycopg.connect(server.dsn, replication="database", autocommit=True)
+    with psycopg.connect(server.dsn, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", [conn.info.backend_pid])
+    time.sleep(0.1)
+    with pytest.raises(walrow.ReplicationError, match="cannot identify the system"):
+        postgres.identify_system(conn)
+    conn.close()
+    with pytest.raises(walrow.OptionError, match="the connection is closed"):
+        postgres.identify_system(conn)
+
+
+@contextlib.contextmanager
+def writing(server: EmbeddedServer) -> Iterator[Connection]:
+    """A transaction that has written, so that no slot can be created."""
+    with psycopg.connect(server.dsn) as conn:
+        conn.execute("SELECT pg_current_xact_id()")
+        yield conn
+
+
+@kinds("replication", "sql")
+def test_an_interrupted_creation_leaves_no_slot(
+    server: EmbeddedServer, conn: Connection, sql: Connection, name: str
+) -> None:
+    def interrupt(seconds: float) -> None:
+        assert seconds > 0
+        raise KeyboardInterrupt
+
+    with writing(server), pytest.raises(KeyboardInterrupt):
+        postgres.create_slot(conn, name, waiting=interrupt)
+    if conn is not sql:
+        assert slots(sql, name) == []
+    # The connection can be used.
+    postgres.create_slot(conn, name)
+    assert len(slots(sql, name)) == 1
+
+
+def test_a_creation_that_was_faster_than_the_interrupt_is_undone(
+    server: EmbeddedServer, replication: Connection, sql: Connection, name: str
+) -> None:
+    with writing(server) as writer:
+
+        def interrupt(seconds: float) -> None:  # noqa: ARG001
+            writer.rollback()
+            deadline = time.monotonic() + 30
+            while not [s for s in slots(sql, name) if s["confirmed_flush_lsn"]]:
+                assert time.monotonic() < deadline
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            postgres.create_slot(replication, name, waiting=interrupt)
+    assert slots(sql, name) == []
