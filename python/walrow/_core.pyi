@@ -753,7 +753,7 @@ class LogFile:
     def size(self) -> int:
         """Bytes of the stream."""
 
-    def read(self, _size: int = -1) -> bytes:
+    def read(self, size: int | None = None) -> bytes:
         """The next bytes, of any number. No bytes at the end."""
 
     def __enter__(self) -> Self: ...
@@ -787,7 +787,22 @@ class LogWriter:
         """Begins a session of a capture."""
 
     def append(self, chunk: Buffer) -> None:
-        """Appends bytes of the stream, in the writer's framing."""
+        """Appends bytes of the stream, in the writer's framing.
+
+        After an error of the file system, another call continues where this one stopped: pass no
+        bytes, or the next ones.
+        """
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the transactions that are not published fill a segment."""
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there are transactions or messages that are not published."""
+
+    def set_timeline(self, timeline: int) -> None:
+        """Sets the timeline of the WAL that comes next."""
 
     def advance(self, lsn: Lsn | int | str) -> None:
         """Records that the server has decoded everything up to this LSN."""
@@ -807,8 +822,8 @@ class LogWriter:
         """Where the changes come from."""
 
     @property
-    def counts(self) -> dict[str, int]:
-        """What was appended: transactions, rows, repeated transactions, segments."""
+    def counts(self) -> dict[str, Any]:
+        """What was appended: transactions, rows, repeated transactions, segments, last commit time."""
 
     @property
     def unfinished(self) -> bool:

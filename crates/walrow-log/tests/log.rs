@@ -318,7 +318,7 @@ fn write(store: &Memory, bytes: &[u8], plan: Plan, confirmed: &mut Lsn) -> Resul
         if at % plan.sync == 0 {
             *confirmed = writer.sync(&mut assembler)?;
         }
-        if at % plan.publish == 0 {
+        if at % plan.publish == 0 || writer.is_full() {
             writer.publish(&mut assembler)?;
         }
     }

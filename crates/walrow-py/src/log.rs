@@ -231,8 +231,10 @@ impl State {
 #[pymethods]
 impl LogFile {
     /// The next bytes, of any number. No bytes at the end.
-    #[pyo3(signature = (_size = -1))]
-    fn read<'py>(&self, py: Python<'py>, _size: i64) -> PyResult<Bound<'py, PyBytes>> {
+    #[pyo3(signature = (size = None))]
+    fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
+        // As a file that has no more bytes ready.
+        let _ = size;
         signals::check()?;
         let mut state = lock(&self.state)?;
         let state = &mut *state;
@@ -289,6 +291,7 @@ pub(crate) fn source<'py>(py: Python<'py>, source: &Source) -> PyResult<Bound<'p
     dict.set_item("system_identifier", &source.system_identifier)?;
     dict.set_item("database", &source.database)?;
     dict.set_item("slot", &source.slot)?;
+    dict.set_item("timeline", source.timeline)?;
     dict.set_item("session", source.session.clone())?;
     Ok(dict)
 }

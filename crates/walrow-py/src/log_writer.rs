@@ -15,6 +15,7 @@ use walrow::FileSpool;
 use walrow::Framing;
 use walrow::log::{Directory, Error, Writer, WriterOptions};
 use walrow::stream::Assembler;
+use walrow::wire::Timestamp;
 
 /// The one writer of a log. It is for one thread at a time.
 #[pyclass(frozen, module = "walrow._core")]
@@ -25,6 +26,8 @@ struct State {
     writer: Option<Writer>,
     assembler: Assembler,
     framing: Framing,
+    /// Bytes that a failure of the store has left.
+    rest: Vec<u8>,
     spool_memory: usize,
     spool_directory: Option<PathBuf>,
     /// The relation versions that `new_relations` has returned.
@@ -57,6 +60,7 @@ impl State {
         if let Some(writer) = &self.writer {
             self.assembler = writer.resume(self.assembler())?;
             self.seen.clear();
+            self.rest.clear();
         }
         Ok(())
     }
@@ -101,6 +105,7 @@ impl LogWriter {
                 writer: Some(writer),
                 assembler: Assembler::default(),
                 framing,
+                rest: Vec::new(),
                 spool_memory,
                 spool_directory,
                 seen: HashSet::new(),
@@ -127,13 +132,40 @@ impl LogWriter {
     }
 
     /// Appends bytes of the stream, in the writer's framing.
+    ///
+    /// After an error of the file system, another call continues where this one stopped: pass no
+    /// bytes, or the next ones.
     fn append(&self, py: Python<'_>, chunk: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut state = lock(&self.0)?;
-        let mut frames = Vec::new();
+        let mut frames = std::mem::take(&mut state.rest);
         append(state.framing, chunk, &mut frames)?;
         let (writer, assembler) = state.parts()?;
-        py.detach(|| writer.append(assembler, &mut &*frames))
-            .map_err(|error| errors::log_error(py, error))
+        let mut rest = &*frames;
+        let appended = py.detach(|| writer.append(assembler, &mut rest));
+        let taken = frames.len().saturating_sub(rest.len());
+        if taken < frames.len() {
+            frames.drain(..taken);
+            state.rest = frames;
+        }
+        appended.map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Whether the transactions that are not published fill a segment.
+    #[getter]
+    fn is_full(&self) -> PyResult<bool> {
+        Ok(lock(&self.0)?.writer()?.is_full())
+    }
+
+    /// Whether there are transactions or messages that are not published.
+    #[getter]
+    fn has_changes(&self) -> PyResult<bool> {
+        Ok(lock(&self.0)?.writer()?.has_changes())
+    }
+
+    /// Sets the timeline of the WAL that comes next.
+    fn set_timeline(&self, timeline: u32) -> PyResult<()> {
+        lock(&self.0)?.parts()?.0.set_timeline(timeline);
+        Ok(())
     }
 
     /// Records that the server has decoded everything up to this LSN.
@@ -176,7 +208,7 @@ impl LogWriter {
         source(py, lock(&self.0)?.writer()?.source())
     }
 
-    /// What was appended: transactions, rows, repeated transactions, segments.
+    /// What was appended: transactions, rows, repeated transactions, segments, last commit time.
     #[getter]
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = lock(&self.0)?.writer()?.counts();
@@ -185,6 +217,8 @@ impl LogWriter {
         dict.set_item("rows", counts.rows)?;
         dict.set_item("repeated", counts.repeated)?;
         dict.set_item("segments", counts.segments)?;
+        let time = counts.last_commit_time.and_then(Timestamp::unix_micros);
+        dict.set_item("last_commit_time", time)?;
         Ok(dict)
     }
 

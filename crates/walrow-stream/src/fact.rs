@@ -98,6 +98,9 @@ pub struct Source {
     /// The replication slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
+    /// The timeline of the WAL that was received last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<u32>,
     /// The settings that text values depend on, if they are not walrow's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub session: BTreeMap<String, String>,

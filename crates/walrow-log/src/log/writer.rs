@@ -24,7 +24,7 @@ use std::io;
 use std::sync::Arc;
 use walrow_stream::fact::{Fact, Segment, Source};
 use walrow_stream::{Assembler, Catalog, Encoder, Event, Transaction};
-use walrow_wire::{BackendMessage, CopyBothResponse, Lsn};
+use walrow_wire::{BackendMessage, CopyBothResponse, Lsn, Timestamp};
 
 /// Bytes of a block that ends with a transaction.
 const BLOCK: usize = 1 << 20;
@@ -119,6 +119,8 @@ pub struct WriterCounts {
     pub repeated: u64,
     /// Segments that were published.
     pub segments: u64,
+    /// When the last one was committed. `None` before the first.
+    pub last_commit_time: Option<Timestamp>,
 }
 
 /// The transaction that is being written.
@@ -208,6 +210,21 @@ impl Writer {
         &self.options.source
     }
 
+    /// Whether the transactions that are not published fill a segment.
+    pub const fn is_full(&self) -> bool {
+        self.size.saturating_sub(self.published) >= self.options.segment_bytes
+    }
+
+    /// Whether there are transactions or messages that are not published.
+    pub const fn has_changes(&self) -> bool {
+        self.has_changes
+    }
+
+    /// The timeline of the WAL that comes next.
+    pub const fn set_timeline(&mut self, timeline: u32) {
+        self.options.source.timeline = Some(timeline);
+    }
+
     /// What was appended since the writer was opened.
     pub const fn counts(&self) -> WriterCounts {
         self.counts
@@ -241,11 +258,12 @@ impl Writer {
         self.durable
     }
 
-    /// Appends all events of an assembler, and takes all input. A segment that is full is published.
+    /// Appends all events of an assembler, and takes all input. Of a transaction that is larger than a
+    /// segment, parts are published. Call [`Writer::publish`] if [`Writer::is_full`].
     ///
     /// # Errors
     /// The stream does not follow the protocol, or the store failed. After a failure of the store,
-    /// the next call continues where this one stopped.
+    /// the next call continues where this one stopped, with the rest of the input.
     pub fn append(&mut self, assembler: &mut Assembler, input: &mut &[u8]) -> Result<(), Error> {
         loop {
             self.make_room()?;
@@ -318,6 +336,7 @@ impl Writer {
                     let end = transaction.end_lsn;
                     self.counts.transactions = self.counts.transactions.saturating_add(1);
                     self.counts.rows = self.counts.rows.saturating_add(changes);
+                    self.counts.last_commit_time = Some(transaction.commit_time);
                     self.encoder.commit(transaction, &mut self.block);
                     self.count(before);
                     self.end_transaction(end, assembler)?;
@@ -370,7 +389,7 @@ impl Writer {
         self.has_changes = true;
         (self.whole, self.end) = (self.size, self.end.max(end));
         // The last part of a large transaction is a segment of its own.
-        if self.size >= self.options.segment_bytes || self.name.part > 0 {
+        if self.name.part > 0 {
             self.publish(assembler)?;
         }
         Ok(())
@@ -637,6 +656,7 @@ fn complete(source: &mut Source, log: &Source) {
     source.system_identifier = source.system_identifier.take().or(log.system_identifier);
     source.database = source.database.take().or(log.database);
     source.slot = source.slot.take().or(log.slot);
+    source.timeline = source.timeline.or(log.timeline);
     if source.session.is_empty() {
         source.session = log.session;
     }
