@@ -9,6 +9,7 @@ public.stock 7
 - `read` converts a capture to batches; `Decoder` converts a stream as it arrives.
 - `messages` returns every message of a stream unchanged; `frames` also returns the frames.
 - `tables` lists the tables of a stream, with their changes.
+- `receive` writes the changes of a live server into a log, and `seal` those of captures.
 - `Log` is a directory of committed transactions, for any number of readers.
 - `Catalog` holds the definitions of user-defined types and of tables, which a stream
   lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
@@ -51,6 +52,7 @@ from walrow.errors import (
 from walrow.log import Log
 from walrow.lsn import Lsn
 from walrow.reading import frames, messages, read
+from walrow.receiving import receive
 from walrow.schemas import schema
 from walrow.survey import tables
 from walrow.unresolved import UnresolvedType
@@ -83,6 +85,7 @@ __all__ = [
     "frames",
     "messages",
     "read",
+    "receive",
     "schema",
     "tables",
 ]

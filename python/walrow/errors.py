@@ -302,7 +302,8 @@ class LogError(Error):
             there), `"version"` (a later version of walrow wrote it), `"damaged"`,
             `"missing"` (a segment), `"pruned"` (changes were removed), `"locked"` (by
             another writer), `"published"` (another writer's segment), `"other_source"`
-            or `"store"` (the file system).
+            `"store"` (the file system), or `"not_synced"` (it is not known what is on the
+            disk).
         file: The name of the file in the log's directory.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.

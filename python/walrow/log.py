@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow.errors import OptionError
-from walrow.lsn import Lsn
 from walrow.signatures import with_options
 from walrow.typing import Options
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from walrow._core import Batch, LogFile, Schema
+    from walrow.lsn import Lsn
     from walrow.typing import SchemaOptions, TableName
 
 __all__ = ["Log", "LogColumn", "LogTable", "LogVersion", "Segment", "SourceIdentity"]

@@ -26,6 +26,7 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
         // Not the log, but the stream that is written to it.
         ErrorKind::Stream(error) => return build(py, &Error::from(error)),
         ErrorKind::Store { .. } => "store",
+        ErrorKind::NotSynced { .. } => "not_synced",
         ErrorKind::NotALog => "not_a_log",
         ErrorKind::Foreign => "foreign",
         ErrorKind::Version { .. } => "version",
@@ -40,7 +41,7 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
     let fields = PyDict::new(py);
     fields.set_item("code", code)?;
     fields.set_item("file", Some(&error.object).filter(|it| !it.is_empty()))?;
-    if let ErrorKind::Store { code, .. } = error.kind {
+    if let ErrorKind::Store { code, .. } | ErrorKind::NotSynced { code, .. } = error.kind {
         fields.set_item("errno", code)?;
     }
     exception(py, "LogError", error.to_string(), &fields)

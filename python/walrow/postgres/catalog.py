@@ -77,10 +77,14 @@ WITH RECURSIVE published (table_oid, columns) AS (
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
     WHERE %(publications)s::text[] IS NULL OR p.pubname = ANY (%(publications)s::text[])
 ),
-column_of (table_oid, number, name, type_oid, modifier) AS (
-    SELECT DISTINCT p.table_oid, a.attnum, a.attname::text, a.atttypid, a.atttypmod
+column_of (
+    table_oid, number, name, type_oid, modifier, not_null, expression, generated
+) AS (
+    SELECT DISTINCT p.table_oid, a.attnum, a.attname::text, a.atttypid, a.atttypmod,
+        a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated <> ''
     FROM published p
     JOIN pg_attribute a ON a.attrelid = p.table_oid
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attnum > 0 AND NOT a.attisdropped
         AND coalesce(p.columns ? a.attname::text, true)
         -- Before 18, generated columns are never published, even if attnames lists them.
@@ -94,6 +98,15 @@ identity_of (table_oid, keys) AS (
     WHERE i.indisvalid AND i.indimmediate
         AND (c.relreplident = 'd' AND i.indisprimary
             OR c.relreplident = 'i' AND i.indisreplident)
+),
+primary_key_of (table_oid, names) AS (
+    SELECT i.indrelid, jsonb_agg(a.attname::text ORDER BY k.place)
+    FROM pg_index i
+    CROSS JOIN unnest((i.indkey::int2[])[0:i.indnkeyatts - 1])
+        WITH ORDINALITY AS k (number, place)
+    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+    WHERE i.indisprimary
+    GROUP BY i.indrelid
 ),
 -- point, box and others have elements too, but are not arrays of them.
 element_of (type_oid, element_oid, delimiter) AS (
@@ -181,17 +194,21 @@ type_json (oid, value) AS (
 table_json (oid, value) AS (
     SELECT c.oid, jsonb_build_object(
         'schema', n.nspname, 'name', c.relname, 'oid', c.oid::bigint,
-        'columns', coalesce(jsonb_agg(jsonb_build_object(
+        'columns', coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
             'name', f.name, 'type', f.type_oid::bigint, 'type_modifier', f.modifier,
-            'key', c.relreplident = 'f' OR coalesce(f.number = ANY (i.keys), false)
-        ) ORDER BY f.number) FILTER (WHERE f.number IS NOT NULL), '[]')
+            'key', c.relreplident = 'f' OR coalesce(f.number = ANY (i.keys), false),
+            'number', f.number, 'not_null', f.not_null, 'default', f.expression,
+            'generated', f.generated
+        )) ORDER BY f.number) FILTER (WHERE f.number IS NOT NULL), '[]'),
+        'primary_key', coalesce(k.names, '[]')
     )
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN column_of f ON f.table_oid = c.oid
     LEFT JOIN identity_of i ON i.table_oid = c.oid
+    LEFT JOIN primary_key_of k ON k.table_oid = c.oid
     WHERE c.oid IN (SELECT table_oid FROM published)
-    GROUP BY c.oid, n.nspname, c.relname, c.relreplident
+    GROUP BY c.oid, n.nspname, c.relname, c.relreplident, k.names
 )
 SELECT jsonb_build_object(
     'types', (SELECT coalesce(jsonb_agg(value ORDER BY oid), '[]') FROM type_json),

@@ -27,6 +27,13 @@ pub enum ErrorKind {
         /// The system's own words.
         text: String,
     },
+    /// Bytes could not be made durable, so it is not known which are. Open the log again.
+    NotSynced {
+        /// The system's error number.
+        code: Option<i32>,
+        /// The system's own words.
+        text: String,
+    },
     /// The directory is not a log.
     NotALog,
     /// The object is not one of a log.
@@ -109,6 +116,11 @@ impl fmt::Display for Error {
         }
         match &self.kind {
             ErrorKind::Store { text, .. } => write!(f, "{}", Printable(text)),
+            ErrorKind::NotSynced { text, .. } => write!(
+                f,
+                "the changes could not be made durable: {}",
+                Printable(text)
+            ),
             ErrorKind::NotALog => f.write_str(
                 "the directory is not a log: it has files, but none that walrow wrote; choose an \
                  empty or new directory",

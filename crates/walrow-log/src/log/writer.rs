@@ -28,6 +28,8 @@ use walrow_wire::{BackendMessage, CopyBothResponse, Lsn, Timestamp};
 
 /// Bytes of a block that ends with a transaction.
 const BLOCK: usize = 1 << 20;
+/// Bytes of positions after which they become a segment, although it has no changes.
+const POSITIONS: u64 = 1 << 20;
 /// Bytes after which a block ends inside a transaction.
 const LARGEST: usize = 4 << 20;
 
@@ -212,7 +214,8 @@ impl Writer {
 
     /// Whether the transactions that are not published fill a segment.
     pub const fn is_full(&self) -> bool {
-        self.size.saturating_sub(self.published) >= self.options.segment_bytes
+        let size = self.size.saturating_sub(self.published);
+        size >= self.options.segment_bytes || !self.has_changes && size >= POSITIONS
     }
 
     /// Whether there are transactions or messages that are not published.
@@ -444,9 +447,10 @@ impl Writer {
             self.save_prepared(assembler)?;
         }
         self.flush()?;
-        self.open
-            .sync()
-            .map_err(|error| Error::store(OPEN, &error))?;
+        self.open.sync().map_err(|error| {
+            let (code, text) = (error.raw_os_error(), error.to_string());
+            Error::new(OPEN, ErrorKind::NotSynced { code, text })
+        })?;
         // A large transaction is durable when its last part is published.
         if self.name.part == 0 {
             self.durable = self.end;
@@ -497,7 +501,8 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again. Another writer has published the segment.
     pub fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
-        if self.current.transaction.is_some() || !self.has_changes {
+        let is_due = self.has_changes || self.size.saturating_sub(self.published) >= POSITIONS;
+        if self.current.transaction.is_some() || !is_due || self.end <= self.name.start {
             return Ok(None);
         }
         // What is published is durable, so what was prepared before must be, too.

@@ -1,0 +1,300 @@
+"""Lands a live stream in a log: a thread that appends, syncs and publishes.
+
+```text
+connection ─► queue ─► Landing: append ─► sync (durable) ─► publish (visible)
+     ▲                                      │
+     └──────────── confirm ◄────────────────┘
+```
+The connection goes on whatever the disk does: it waits at most for room in the queue.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow.errors import Error, LogError
+from walrow.lsn import Lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from walrow._core import Catalog, LogWriter
+
+__all__ = ["Counts", "Landing"]
+
+
+class Counts(NamedTuple):
+    """What has landed.
+
+    Attributes:
+        transactions: Transactions.
+        rows: Rows that were inserted, updated or deleted in them.
+        bytes: Bytes of the stream.
+        segments: Published segments.
+        last_commit_time: When the last transaction was committed, in microseconds since
+            1970.
+    """
+
+    transactions: int = 0
+    rows: int = 0
+    bytes: int = 0
+    segments: int = 0
+    last_commit_time: int | None = None
+
+
+class _Session(NamedTuple):
+    """Marks in the queue that a session of the server begins."""
+
+    timeline: int
+
+
+class Landing:
+    """The thread that writes a log.
+
+    Attributes:
+        durable: Up to where everything is durable.
+        trouble: What the file system refuses, while it is tried again.
+        failure: What ended the thread.
+        counts: What has landed.
+    """
+
+    def __init__(
+        self,
+        writer: LogWriter,
+        *,
+        age: float,
+        give_up_after: float,
+        read_catalog: Callable[[], Catalog],
+        wake: Callable[[], None],
+    ) -> None:
+        """Starts the thread.
+
+        Args:
+            writer: The log.
+            age: Seconds after which transactions are published.
+            give_up_after: Seconds after which the refusal of the file system is final.
+            read_catalog: Reads the definitions of types and tables.
+            wake: Is called when something has changed.
+        """
+        self.durable = writer.position
+        self.trouble: str | None = None
+        self.failure: BaseException | None = None
+        self.counts = Counts()
+        self._writer = writer
+        self._age = age
+        self._give_up_after = give_up_after
+        self._read_catalog = read_catalog
+        self._wake = wake
+        self._queue: deque[tuple[bytes | _Session, Lsn]] = deque()
+        self._queued = 0
+        self._bytes = 0
+        self._changed = threading.Condition()
+        self._deadline: float | None = None
+        self._must_read_catalog = False
+        self._catalog_due = 0.0
+        self._known = _columns_of(writer.catalog)
+        self._thread = threading.Thread(
+            target=self._run, name="walrow-landing", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the queue has no room."""
+        return self._queued >= _QUEUE_BYTES
+
+    def begin_session(self, timeline: int) -> None:
+        """Begins a session of the server, at what is durable by then."""
+        with self._changed:
+            self._queue.append((_Session(timeline), Lsn(0)))
+            self._changed.notify()
+
+    def put(self, block: bytes, server_lsn: Lsn) -> None:
+        """Queues a block. The server has decoded everything up to the position after it."""
+        with self._changed:
+            self._queue.append((block, server_lsn))
+            self._queued += len(block)
+            self._changed.notify()
+
+    def wait_for_room(self, timeout: float) -> None:
+        """Waits until the queue has room again."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self.is_full or self.failure is not None, timeout
+            )
+
+    def finish(self, seconds: float) -> bool:
+        """Lands what is queued, as far as the time allows, and publishes it.
+
+        Returns:
+            Whether the thread has ended.
+        """
+        with self._changed:
+            self._deadline = time.monotonic() + seconds / 2
+            self._changed.notify()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._land()
+        except BaseException as error:
+            self.failure = error
+        finally:
+            with self._changed:
+                self._changed.notify_all()
+            self._wake()
+
+    def _land(self) -> None:
+        synced = published = time.monotonic()
+        unsynced = 0
+        is_dirty = False
+        while True:
+            item = self._next(published, is_dirty=is_dirty)
+            if item is not None:
+                block, server_lsn = item
+                if isinstance(block, _Session):
+                    self._sync()
+                    self._writer.new_session()
+                    self._writer.set_timeline(block.timeline)
+                    self._known = _columns_of(self._writer.catalog)
+                else:
+                    self._append(block)
+                    if server_lsn > self.durable:
+                        self._writer.advance(server_lsn)
+                    unsynced += len(block)
+                    is_dirty = True
+            now = time.monotonic()
+            is_idle = not self._queue
+            if is_dirty and (
+                is_idle or unsynced >= _SYNC_BYTES or now - synced >= _SYNC_SECONDS
+            ):
+                self._sync()
+                synced, unsynced, is_dirty = time.monotonic(), 0, False
+            self._look_at_relations(now)
+            if not self._writer.has_changes and not self._writer.is_full:
+                published = now
+            elif self._writer.is_full or now - published >= self._age:
+                self._try(self._writer.publish)
+                self._note()
+                published = now
+            if self._deadline is not None and (is_idle or now >= self._deadline):
+                self._sync()
+                self._try(self._writer.publish)
+                self._note()
+                return
+
+    def _next(
+        self, published: float, *, is_dirty: bool
+    ) -> tuple[bytes | _Session, Lsn] | None:
+        """The next block. None if it is time for something else."""
+        with self._changed:
+            if not self._queue and self._deadline is None:
+                due = _SYNC_SECONDS if is_dirty else self._age
+                if self._writer.has_changes:
+                    due = min(due, max(0.0, published + self._age - time.monotonic()))
+                self._changed.wait(due)
+            if not self._queue:
+                return None
+            item = self._queue.popleft()
+            if not isinstance(item[0], _Session):
+                self._queued -= len(item[0])
+            self._changed.notify_all()
+            return item
+
+    def _append(self, block: bytes) -> None:
+        rest = [block]
+
+        def append() -> None:
+            # After a failure, the writer has the block.
+            self._writer.append(rest.pop() if rest else b"")
+
+        self._try(append)
+        self._bytes += len(block)
+        self._note()
+
+    def _sync(self) -> None:
+        self._try(self._writer.sync)
+        position = self._writer.position
+        if position > self.durable:
+            self.durable = position
+            self._wake()
+
+    def _note(self) -> None:
+        counts = self._writer.counts
+        self.counts = Counts(
+            counts["transactions"],
+            counts["rows"],
+            self._bytes,
+            counts["segments"],
+            counts["last_commit_time"],
+        )
+
+    def _try(self, operation: Callable[[], object]) -> None:
+        """Does something with the log. Tries again while the file system refuses it."""
+        begin: float | None = None
+        while True:
+            try:
+                operation()
+            except LogError as error:
+                if error.code != "store" or error.errno in _FINAL:
+                    raise
+                begin = begin or time.monotonic()
+                is_over = time.monotonic() - begin >= self._give_up_after
+                if is_over or self._deadline is not None:
+                    raise
+                self.trouble = str(error)
+                self._wake()
+                with self._changed:
+                    self._changed.wait(_RETRY_SECONDS)
+            else:
+                if begin is not None:
+                    self.trouble = None
+                    self._wake()
+                return
+
+    def _look_at_relations(self, now: float) -> None:
+        """Reads the catalog again for relations that it does not describe."""
+        for oid, schema, name, types in self._writer.new_relations():
+            if self._known.get(oid) != (schema, name, types):
+                self._must_read_catalog = True
+        if not self._must_read_catalog or now < self._catalog_due:
+            return
+        self._catalog_due = now + _CATALOG_SECONDS
+        try:
+            found = self._read_catalog()
+        except Error:
+            # Values of unknown types are text until it is read.
+            return
+        self._must_read_catalog = False
+        self._try(lambda: self._writer.extend_catalog(found))
+        self._known = _columns_of(self._writer.catalog)
+
+
+def _columns_of(catalog: Catalog) -> dict[int, tuple[str, str, list[int]]]:
+    import json
+
+    tables: list[dict[str, Any]] = json.loads(catalog.to_json()).get("tables", [])
+    return {
+        table["oid"]: (
+            table["schema"],
+            table["name"],
+            [column["type"] for column in table["columns"]],
+        )
+        for table in tables
+    }
+
+
+#: Blocks that wait for the disk.
+_QUEUE_BYTES = 64 << 20
+#: Under load, these many bytes or seconds become durable at once.
+_SYNC_BYTES = 16 << 20
+_SYNC_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
+_CATALOG_SECONDS = 10.0
+#: What does not mend itself.
+_FINAL = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR}

@@ -1,0 +1,699 @@
+"""Receives the changes of a live server into a log."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import select
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from walrow._core import LogWriter
+from walrow.errors import (
+    ConnectionLostError,
+    Error,
+    LogError,
+    OptionError,
+    ReplicationError,
+)
+from walrow.landing import Counts, Landing
+from walrow.lsn import Lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from walrow._core import Catalog
+    from walrow.postgres import IdentifySystem, ReplicationStream
+    from walrow.typing import TableName
+
+__all__ = ["Received", "Receiver", "Status", "receive"]
+
+
+class Received(NamedTuple):
+    """What `receive` has received.
+
+    Attributes:
+        position: Up to where everything is in the log, and confirmed.
+        transactions: Transactions.
+        rows: Rows that were inserted, updated or deleted in them.
+        bytes: Bytes of the stream.
+        segments: Published segments.
+    """
+
+    position: Lsn
+    transactions: int
+    rows: int
+    bytes: int
+    segments: int
+
+
+class Status(NamedTuple):
+    """The state of a receiver.
+
+    Attributes:
+        state: `connecting`, `streaming`, `degraded` (the log's file system refuses
+            something, and it is tried again), or `stopping`.
+        position: Up to where everything is durable.
+        transactions: Transactions since the start.
+        rows: Rows that were inserted, updated or deleted in them.
+        bytes: Bytes of the stream.
+        segments: Published segments.
+        lag_bytes: The WAL between `position` and the server's end of WAL. None if the
+            server was not asked yet.
+        lag_seconds: The seconds since the commit of the last transaction, or 0 if there
+            is no lag in bytes. None before the first one.
+        kept_bytes: The WAL that the slot keeps on the server.
+        note: What is wrong, in words.
+    """
+
+    state: Literal["connecting", "streaming", "degraded", "stopping"]
+    position: Lsn
+    transactions: int
+    rows: int
+    bytes: int
+    segments: int
+    lag_bytes: int | None
+    lag_seconds: float | None
+    kept_bytes: int | None
+    note: str | None
+
+
+def receive(
+    conninfo: str = "",
+    *,
+    log: str | os.PathLike[str],
+    slot: str,
+    publications: str | Sequence[str] = (),
+    create: bool = False,
+    tables: Sequence[TableName] | None = None,
+    until: Literal["now"] | None = None,
+    streaming: bool | None = None,
+    binary: bool = False,
+    messages: bool = False,
+    two_phase: bool = False,
+    failover: bool = False,
+    origin: Literal["any", "none"] | None = None,
+    age: float = 10.0,
+    segment_bytes: int = 64 << 20,
+    compression_level: int | None = 3,
+    spool_memory: int = 64 << 20,
+    spool_directory: str | os.PathLike[str] | None = None,
+    group_access: bool = False,
+    give_up_after: float = 3600.0,
+    status: Callable[[Status], None] | None = None,
+    stop: threading.Event | None = None,
+) -> Received:
+    """Receives committed transactions into a log, and confirms what is durable there.
+
+    Nothing is lost and nothing comes twice, whenever it, the machine or the server stops:
+    start it again. It connects again by itself if the connection is lost, and ends with an
+    error if somebody must mend something.
+
+    ```python
+    walrow.receive("dbname=shop", log="log/", slot="shop", publications="shop")
+    ```
+
+    Args:
+        conninfo: A connection string or URL, as for psycopg. Services, password files, the
+            environment, TLS, several hosts and unix sockets work too.
+        log: The log's directory. It is created if necessary, for its owner only.
+        slot: A logical slot for pgoutput, which nobody else uses.
+        publications: One publication or several.
+        create: Creates the slot if it does not exist, and with `tables`, the publication.
+            Changes begin there. Refused if the log has changes already: those since then
+            are lost with the slot that had them.
+        tables: With `create`, the tables of a new publication.
+        until: `"now"` ends when everything that is committed by now is in the log. Default:
+            it never ends.
+        streaming: Whether large transactions come before their commit. Default: yes, but
+            not with `messages`, because in a streamed transaction, messages of rolled-back
+            savepoints cannot be told from others.
+        binary: Whether values come in binary. Refused if a published type has no send
+            function: the server could never send such a value.
+        messages: Whether logical messages come.
+        two_phase: Whether prepared transactions come at PREPARE. They are in the log once
+            they are committed.
+        failover: With `create`, whether the slot is copied to standbys.
+        origin: `"none"` skips transactions that came to the server by replication.
+        age: The seconds after which transactions are published for readers.
+        segment_bytes: The size of the stream after which a segment ends.
+        compression_level: The level of zstd. None stores the stream as it is.
+        spool_memory: The number of bytes of memory that open transactions take together.
+            Beyond it, they wait in files.
+        spool_directory: The directory of these files. Default: the log's own.
+        group_access: Whether the owner's group may read the log.
+        give_up_after: The seconds after which a full disk, for example, is an error. Until
+            then, it stays connected and tries again.
+        status: Is called about once a second.
+        stop: Ends it within two seconds when set, as Ctrl-C does.
+
+    Returns:
+        What was received. Only with `until` or `stop`.
+
+    Raises:
+        OptionError: The options are invalid or contradict each other.
+        ReplicationError: The server refused something that does not mend itself.
+        LogError: The log belongs to another source, another process writes to it, or it
+            cannot be written.
+        SettingError: Something overrides a setting of the session, such as PGTZ.
+    """
+    options = {
+        "streaming": streaming,
+        "binary": binary,
+        "messages": messages,
+        "two_phase": two_phase,
+        "origin": origin,
+    }
+    writer_options = {
+        "segment_bytes": segment_bytes,
+        "level": compression_level,
+        "spool_memory": spool_memory,
+        "spool_directory": log if spool_directory is None else spool_directory,
+        "group_access": group_access,
+    }
+    receiver = Receiver(
+        conninfo,
+        log=log,
+        slot=slot,
+        publications=(publications,) if isinstance(publications, str) else publications,
+        create=create,
+        tables=tables,
+        until=until,
+        failover=failover,
+        stream_options=options,
+        writer_options=writer_options,
+        age=age,
+        give_up_after=give_up_after,
+        status=status,
+        stop=stop or threading.Event(),
+    )
+    return receiver.run()
+
+
+class Receiver:
+    """A receiver that runs once. `receive` makes one."""
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        log: str | os.PathLike[str],
+        slot: str,
+        publications: Sequence[str],
+        create: bool,
+        tables: Sequence[TableName] | None,
+        until: Literal["now"] | None,
+        failover: bool,
+        stream_options: dict[str, Any],
+        writer_options: dict[str, Any],
+        age: float,
+        give_up_after: float,
+        status: Callable[[Status], None] | None,
+        stop: threading.Event,
+    ) -> None:
+        """Checks the options."""
+        from walrow.postgres.connecting import parameters_of
+
+        self._given = parameters_of(conninfo)
+        if not publications:
+            text = "publications is missing: name at least one"
+            raise OptionError(text)
+        if tables is not None and not create:
+            text = (
+                "tables needs create=True: otherwise the publication has its own tables"
+            )
+            raise OptionError(text)
+        self._log = os.fspath(log)
+        self._slot = slot
+        self._publications = tuple(publications)
+        self._create = create
+        self._tables = tables
+        self._until = until
+        self._target: Lsn | None = None
+        self._failover = failover
+        self._stream_options = stream_options
+        self._writer_options = writer_options
+        self._age = age
+        self._give_up_after = give_up_after
+        self._status = status
+        self._stop = stop
+        self._system: IdentifySystem | None = None
+        self._writer: LogWriter | None = None
+        self._landing: Landing | None = None
+        self._earlier = Counts()
+        self._timeline: int | None = None
+        self._position = Lsn(0)
+        self._wakeup = _Wakeup()
+        self._watch = _Watch(self._given, slot)
+        self._reported = 0.0
+
+    def run(self) -> Received:
+        """Receives until it is stopped."""
+        watcher = threading.Thread(target=self._watch_stop, daemon=True)
+        watcher.start()
+        try:
+            return self._run()
+        finally:
+            self._stop.set()
+            watcher.join()
+            self._wakeup.close()
+            self._watch.close()
+
+    def _watch_stop(self) -> None:
+        self._stop.wait()
+        self._wakeup.wake()
+
+    def _run(self) -> Received:
+        attempts = 0
+        busy_since: float | None = None
+        try:
+            while not self._stop.is_set():
+                self._report("connecting", force=True)
+                began = time.monotonic()
+                try:
+                    self._receive()
+                    break
+                except Error as error:
+                    busy_since = self._judge(error, attempts, busy_since)
+                    if time.monotonic() - began > _STABLE_SECONDS:
+                        attempts = 0
+                    pause = min(_LONGEST_PAUSE, 0.25 * 2**attempts)
+                    attempts += 1
+                    self._report("connecting", note=str(error), force=True)
+                    self._stop.wait(pause)
+        except KeyboardInterrupt:
+            self._finish(None)
+            raise
+        self._finish(None)
+        return self._received()
+
+    def _judge(
+        self, error: Error, attempts: int, busy_since: float | None
+    ) -> float | None:
+        """Raises an error that another connection does not mend.
+
+        Returns since when the slot is in use.
+        """
+        from walrow.postgres.failures import deserves_reconnect
+
+        now = time.monotonic()
+        is_first = self._system is None and attempts == 0
+        if isinstance(error, LogError) and error.code == "not_synced":
+            # What is on the disk is found out by opening the log again.
+            self._abandon()
+            return None
+        sqlstate = getattr(error, "sqlstate", None)
+        is_final = not deserves_reconnect(error)
+        if is_final or (is_first and sqlstate is None):
+            self._finish(None)
+            raise error
+        if sqlstate != _IN_USE:
+            return None
+        since = now if busy_since is None else busy_since
+        if now - since > _BUSY_SECONDS:
+            self._finish(None)
+            raise error
+        return since
+
+    def _receive(self) -> None:
+        """Connects, and receives until the connection ends."""
+        from walrow.postgres import identify_system
+        from walrow.postgres.replication import ReplicationStream
+
+        with contextlib.ExitStack() as stack:
+            stream = ReplicationStream.connect(
+                **self._given, wakeup_fd=self._wakeup.descriptor
+            )
+            stack.callback(stream.close)
+            system = identify_system(stream.connection)
+            self._check_system(system)
+            landing = self._open(system)
+            self._check_slot(stream, system, landing)
+            if self._until == "now" and self._target is None:
+                from walrow.postgres.slot_positions import position_of_now
+
+                self._target = position_of_now(self._given)
+            landing.begin_session(system.timeline)
+            stream.start(
+                self._slot,
+                publications=self._publications,
+                **self._stream_options,
+            )
+            self._pump(stream, landing)
+            self._finish(stream)
+
+    def _pump(self, stream: ReplicationStream, landing: Landing) -> None:
+        while not self._stop.is_set():
+            if landing.failure is not None:
+                self._abandon()
+                raise landing.failure
+            if self._target is not None and landing.durable >= self._target:
+                return
+            self._report("streaming" if landing.trouble is None else "degraded")
+            if landing.is_full:
+                # What the server asks meanwhile is not read, so answer without a question.
+                stream.confirm(landing.durable)
+                landing.wait_for_room(_ANSWER_SECONDS)
+                continue
+            block = stream.receive(_REPORT_SECONDS)
+            self._wakeup.drain()
+            if block is None:
+                text = "the server has ended the stream"
+                raise ConnectionLostError(text)
+            if block:
+                landing.put(block, stream.server_lsn)
+            if landing.durable > stream.flushed:
+                stream.confirm(landing.durable)
+
+    def _check_system(self, system: IdentifySystem) -> None:
+        known = self._system
+        if known is not None and known.system_identifier != system.system_identifier:
+            text = (
+                f"the server is another one: system identifier {system.system_identifier}, "
+                f"not {known.system_identifier}; use another log for it"
+            )
+            raise ReplicationError(text, slot=self._slot)
+
+    def _open(self, system: IdentifySystem) -> Landing:
+        """Opens the log, the first time."""
+        if self._landing is not None:
+            self._system = system
+            return self._landing
+        writer = LogWriter(
+            self._log,
+            system_identifier=system.system_identifier,
+            database=system.database,
+            slot=self._slot,
+            **self._writer_options,
+        )
+        try:
+            self._timeline = writer.source["timeline"]
+            writer.extend_catalog(self._read_catalog())
+            self._landing = Landing(
+                writer,
+                age=self._age,
+                give_up_after=self._give_up_after,
+                read_catalog=self._read_catalog,
+                wake=self._wakeup.wake,
+            )
+        except BaseException:
+            writer.close()
+            raise
+        self._writer, self._system = writer, system
+        return self._landing
+
+    def _read_catalog(self) -> Catalog:
+        import psycopg
+
+        from walrow.postgres import catalog
+        from walrow.postgres.connecting import connect_for_sql
+
+        given = {**self._given, "connect_timeout": 5}
+        with connect_for_sql(given) as conn:
+            conn.execute("SET statement_timeout = '30s'")
+            try:
+                return catalog(conn, publications=self._publications)
+            except OptionError:
+                # A publication that does not exist is named by the stream's start.
+                return catalog(conn, publications=())
+            except psycopg.Error as error:
+                text = "the catalog cannot be read"
+                raise ReplicationError(text, sqlstate=error.sqlstate) from error
+
+    def _check_slot(
+        self, stream: ReplicationStream, system: IdentifySystem, landing: Landing
+    ) -> None:
+        """Checks that the slot continues where the log ends."""
+        from walrow.postgres import timeline_history
+
+        before, now = self._timeline, system.timeline
+        if before is not None and before != now:
+            history = timeline_history(stream.connection, now)
+            self._check_timeline(before, now, history, landing.durable)
+        self._timeline = now
+        row = self._slot_row(stream)
+        if row is None:
+            self._create_slot(stream, landing)
+            row = self._slot_row(stream)
+        if row is None:
+            return
+        plugin, database, confirmed, wal_status = row
+        refusal = None
+        if plugin != "pgoutput":
+            refusal = (
+                f"its plugin is {plugin or 'none'}, not pgoutput: create another slot"
+            )
+        elif database != system.database:
+            refusal = f"it belongs to database {database}: connect to that"
+        elif wal_status == "lost":
+            refusal = (
+                "the server has removed WAL that it needs: changes are lost. Drop the slot, "
+                "and begin with a new slot, a new log, and a new copy of the tables"
+            )
+        elif landing.durable and confirmed is not None and confirmed > landing.durable:
+            refusal = (
+                f"it was confirmed up to {confirmed}, but the log ends at "
+                f"{landing.durable}: it was created again, or another client used it, and "
+                "the changes between are lost. Begin with a new log, and a new copy of the "
+                "tables"
+            )
+        if refusal is not None:
+            text = f'slot "{self._slot}": {refusal}'
+            raise ReplicationError(text, slot=self._slot)
+
+    def _check_timeline(
+        self, before: int, now: int, history: list[Any], durable: Lsn
+    ) -> None:
+        end = next((lsn for timeline, lsn, _ in history if timeline == before), None)
+        if end is not None and end >= durable:
+            return
+        where = "is not in its history" if end is None else f"ended at {end}"
+        text = (
+            f"the server is on timeline {now}. Timeline {before}, on which the log was "
+            f"received up to {durable}, {where}: the log has transactions that this server "
+            "does not have. Begin with a new log, and a new copy of the tables"
+        )
+        raise ReplicationError(text, slot=self._slot)
+
+    def _slot_row(
+        self, stream: ReplicationStream
+    ) -> tuple[str | None, str | None, Lsn | None, str | None] | None:
+        from psycopg import sql
+
+        # A walsender accepts no bound parameters.
+        query = sql.SQL(_SLOT).format(self._slot)
+        row = stream.connection.execute(query).fetchone()
+        if row is None:
+            return None
+        plugin, database, confirmed, wal_status = row
+        position = None if confirmed is None else Lsn(int(confirmed))
+        return plugin, database, position, wal_status
+
+    def _create_slot(self, stream: ReplicationStream, landing: Landing) -> None:
+        from walrow.postgres import create_slot
+
+        if landing.durable:
+            text = (
+                f'slot "{self._slot}" does not exist, and the log ends at '
+                f"{landing.durable}: the changes since then are lost with the slot. Begin "
+                "with a new log, and a new copy of the tables"
+            )
+            raise ReplicationError(text, sqlstate="42704", slot=self._slot)
+        if not self._create:
+            text = (
+                f'slot "{self._slot}" does not exist: create it with create=True, or with '
+                f"walrow slot create {self._slot}"
+            )
+            raise ReplicationError(text, sqlstate="42704", slot=self._slot)
+        if self._tables is not None:
+            self._create_publication(self._tables)
+        create_slot(
+            stream.connection,
+            self._slot,
+            two_phase=bool(self._stream_options["two_phase"]),
+            failover=self._failover,
+        )
+
+    def _create_publication(self, tables: Sequence[TableName]) -> None:
+        from walrow.postgres.connecting import connect_for_sql
+        from walrow.postgres.temporary_publication import create_publication_for
+
+        if len(self._publications) != 1:
+            text = "tables creates one publication: name one"
+            raise OptionError(text)
+        with connect_for_sql(self._given) as conn:
+            found = conn.execute(
+                "SELECT FROM pg_publication WHERE pubname = %s", self._publications
+            ).fetchone()
+            if found is None:
+                create_publication_for(conn, self._publications[0], tables)
+
+    def _finish(self, stream: ReplicationStream | None) -> None:
+        """Publishes and confirms what is durable, and closes the log."""
+        landing, self._landing = self._landing, None
+        if landing is None:
+            return
+        self._earlier = landing.counts
+        self._report("stopping", force=True, landing=landing)
+        has_ended = landing.finish(_FINISH_SECONDS)
+        self._earlier = landing.counts
+        self._position = landing.durable
+        if stream is not None:
+            with contextlib.suppress(Error):
+                stream.confirm(landing.durable)
+        if has_ended and self._writer is not None:
+            self._writer.close()
+        self._writer = None
+        if landing.failure is not None:
+            raise landing.failure
+
+    def _abandon(self) -> None:
+        """Closes the log without another try."""
+        landing, self._landing = self._landing, None
+        if landing is not None and landing.finish(_FINISH_SECONDS) and self._writer:
+            self._writer.close()
+        self._writer = None
+
+    def _received(self) -> Received:
+        counts = self._earlier
+        return Received(
+            self._position,
+            counts.transactions,
+            counts.rows,
+            counts.bytes,
+            counts.segments,
+        )
+
+    def _report(
+        self,
+        state: Literal["connecting", "streaming", "degraded", "stopping"],
+        *,
+        note: str | None = None,
+        force: bool = False,
+        landing: Landing | None = None,
+    ) -> None:
+        now = time.monotonic()
+        if self._status is None or (not force and now < self._reported):
+            return
+        self._reported = now + _REPORT_SECONDS
+        landing = landing or self._landing
+        counts = Counts() if landing is None else landing.counts
+        durable = Lsn(0) if landing is None else landing.durable
+        if landing is not None and landing.trouble is not None:
+            note = note or landing.trouble
+        end, kept = self._watch.look()
+        lag = None if end is None or not durable else max(0, end - durable)
+        self._status(
+            Status(
+                state,
+                durable,
+                counts.transactions,
+                counts.rows,
+                counts.bytes,
+                counts.segments,
+                lag,
+                _lag_seconds(counts.last_commit_time, lag),
+                kept,
+                note,
+            )
+        )
+
+
+class _Wakeup:
+    """Wakes the thread that waits for the server."""
+
+    def __init__(self) -> None:
+        self.descriptor, self._end = os.pipe()
+        for end in (self.descriptor, self._end):
+            os.set_blocking(end, False)
+
+    def wake(self) -> None:
+        """Makes the descriptor readable."""
+        # Without room, it is readable already. After the end, nobody waits.
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._end, b"\0")
+
+    def drain(self) -> None:
+        """Makes the descriptor unreadable."""
+        if select.select([self.descriptor], [], [], 0)[0]:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self.descriptor, 4096)
+
+    def close(self) -> None:
+        """Closes the descriptor."""
+        end, self._end = self._end, -1
+        os.close(end)
+        os.close(self.descriptor)
+
+
+class _Watch:
+    """Asks the server for its end of WAL and for what the slot keeps, now and then."""
+
+    def __init__(self, given: dict[str, Any], slot: str) -> None:
+        self._given = {**given, "connect_timeout": 3}
+        self._slot = slot
+        self._found: tuple[int | None, int | None] = (None, None)
+        self._due = 0.0
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def look(self) -> tuple[int | None, int | None]:
+        """The last answers. Asks again in the background if they are old."""
+        now = time.monotonic()
+        is_running = self._thread is not None and self._thread.is_alive()
+        if now >= self._due and not is_running and not self._is_closed:
+            self._due = now + _WATCH_SECONDS
+            self._thread = threading.Thread(target=self._ask, daemon=True)
+            self._thread.start()
+        return self._found
+
+    def close(self) -> None:
+        """Asks no more."""
+        self._is_closed = True
+
+    def _ask(self) -> None:
+        from walrow.postgres.connecting import connect_for_sql
+
+        with contextlib.suppress(Error), connect_for_sql(self._given) as conn:
+            conn.execute("SET statement_timeout = '3s'")
+            row = conn.execute(_WATCH, (self._slot,)).fetchone()
+            if row is not None:
+                end, kept = row
+                self._found = (int(end), None if kept is None else int(kept))
+
+
+def _lag_seconds(micros: int | None, lag: int | None) -> float | None:
+    if micros is None:
+        return None
+    if lag == 0:
+        return 0.0
+    now = dt.datetime.now(dt.UTC).timestamp()
+    return max(0.0, now - micros / 1_000_000)
+
+
+_SLOT = """
+SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status
+FROM pg_catalog.pg_replication_slots
+WHERE slot_name = {}
+"""
+_WATCH = """
+WITH wal (at) AS (
+    SELECT CASE WHEN pg_catalog.pg_is_in_recovery()
+        THEN pg_catalog.pg_last_wal_replay_lsn()
+        ELSE pg_catalog.pg_current_wal_lsn() END
+)
+SELECT wal.at - '0/0', wal.at - s.restart_lsn
+FROM wal LEFT JOIN pg_catalog.pg_replication_slots s ON s.slot_name = %s
+"""
+_IN_USE = "55006"
+#: An old connection keeps the slot until the server notices that it is gone.
+_BUSY_SECONDS = 90.0
+_LONGEST_PAUSE = 15.0
+#: After this long, the next failure is the first one again.
+_STABLE_SECONDS = 30.0
+_FINISH_SECONDS = 1.2
+_REPORT_SECONDS = 1.0
+_ANSWER_SECONDS = 0.4
+_WATCH_SECONDS = 5.0
