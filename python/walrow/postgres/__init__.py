@@ -39,11 +39,16 @@ from walrow.postgres.commands import (
     timeline_history,
 )
 from walrow.postgres.session import check_settings, options, settings
+from walrow.postgres.slots import Slot, slots
+from walrow.postgres.waiting import OpenTransaction, Waiting
 
 __all__ = [
     "CreatedSlot",
     "IdentifySystem",
+    "OpenTransaction",
+    "Slot",
     "TimelineSwitch",
+    "Waiting",
     "alter_slot",
     "catalog",
     "check_settings",
@@ -52,6 +57,7 @@ __all__ = [
     "identify_system",
     "options",
     "settings",
+    "slots",
     "start_replication_command",
     "timeline_history",
 ]
