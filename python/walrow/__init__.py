@@ -54,6 +54,7 @@ from walrow.lsn import Lsn
 from walrow.reading import frames, messages, read
 from walrow.receiving import receive
 from walrow.schemas import schema
+from walrow.sealing import seal
 from walrow.survey import tables
 from walrow.unresolved import UnresolvedType
 
@@ -87,5 +88,6 @@ __all__ = [
     "read",
     "receive",
     "schema",
+    "seal",
     "tables",
 ]

@@ -16,7 +16,10 @@ from walrow import __version__
 from walrow.cli.catalog import catalog
 from walrow.cli.decode import decode
 from walrow.cli.inspect import inspect
+from walrow.cli.log import log
 from walrow.cli.preflight import preflight
+from walrow.cli.receive import receive
+from walrow.cli.seal import seal
 from walrow.cli.slot import slot
 from walrow.cli.tables import tables
 from walrow.cli.terminal import say
@@ -44,6 +47,9 @@ cli.add_command(decode)
 cli.add_command(catalog)
 cli.add_command(preflight)
 cli.add_command(slot)
+cli.add_command(receive)
+cli.add_command(seal)
+cli.add_command(log)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

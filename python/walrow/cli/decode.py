@@ -20,6 +20,7 @@ from walrow.errors import (
     SchemaError,
     UnfinishedError,
 )
+from walrow.log import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -151,6 +152,7 @@ def decode(
         show=not shows_rows,
         outputs=_outputs(to),
         beside=[catalog] if isinstance(catalog, Path) else [],
+        part=part_of(options),
     ) as blocks:
         options["batch_rows"] = GROUP_ROWS
         reader = walrow.Reader(blocks, **options)

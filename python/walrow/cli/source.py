@@ -73,6 +73,7 @@ def opened(
     show: bool = True,
     outputs: Iterable[str | Path] = ("-",),
     beside: Iterable[Path] = (),
+    part: Mapping[str, Any] | None = None,
 ) -> Iterator[Blocks]:
     """Opens sources and yields their chunks for `walrow.Reader` and `Frames`.
 
@@ -83,6 +84,7 @@ def opened(
         show: Whether to show progress, if stderr is a terminal.
         outputs: The outputs of the command: paths, or `-` for stdout.
         beside: Other files that the command reads.
+        part: As in `walrow.sources.Chunks`.
 
     Raises:
         click.UsageError: An output is also an input, or an input does not exist.
@@ -99,6 +101,7 @@ def opened(
                 framing="wire" if joined else framing,
                 unfinished=unfinished,
                 progress=bar.advance,
+                part=part,
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             text = f"{error.filename} does not exist" if error.filename else str(error)

@@ -190,8 +190,8 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Prepares a new assembler for a session of the server that begins at [`Writer::position`]: it
-    /// skips what the log has, and knows the transactions that are prepared.
+    /// Prepares a new assembler for a session of the server that begins at [`Writer::position`] or
+    /// before: it knows the transactions that are prepared. What the log has is skipped.
     ///
     /// # Errors
     /// A prepared transaction is damaged, or the store failed.
@@ -199,7 +199,6 @@ impl Writer {
         if !self.durable.is_valid() {
             return Ok(assembler);
         }
-        assembler = assembler.with_start(self.durable);
         for name in &self.prepared {
             name.restore(&*self.store, &mut assembler)?;
         }

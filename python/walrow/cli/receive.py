@@ -1,0 +1,248 @@
+"""`walrow receive`: lands the changes of a live server in a log."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walrow.cli.arguments import TEXT
+from walrow.cli.connection import dsn
+from walrow.cli.source import is_quiet, quiet
+from walrow.cli.terminal import count, printable, say
+from walrow.receiving import Status
+from walrow.receiving import receive as receive_into_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@click.command()
+@dsn
+@click.option("--log", required=True, metavar="DIR", help="The log's directory.")
+@click.option("--slot", required=True, type=TEXT, help="A logical slot for pgoutput.")
+@click.option(
+    "--publication",
+    "publications",
+    type=TEXT,
+    multiple=True,
+    required=True,
+    metavar="P",
+    help="Repeatable.",
+)
+@click.option(
+    "--create",
+    is_flag=True,
+    help="Create the slot if it does not exist, and with --table, the publication.",
+)
+@click.option(
+    "--table",
+    "tables",
+    type=TEXT,
+    multiple=True,
+    help="With --create, a table of the publication. Repeatable.",
+)
+@click.option(
+    "--until-now",
+    is_flag=True,
+    help="End when everything that is committed by now is in the log.",
+)
+@click.option(
+    "--streaming/--no-streaming",
+    default=None,
+    help="Whether large transactions come before their commit. Default: yes, but not "
+    "with --messages.",
+)
+@click.option("--binary", is_flag=True, help="Receive values in binary.")
+@click.option("--messages", is_flag=True, help="Receive logical messages.")
+@click.option("--two-phase", is_flag=True, help="Receive transactions at PREPARE.")
+@click.option(
+    "--failover", is_flag=True, help="With --create, copy the slot to standbys."
+)
+@click.option(
+    "--origin",
+    type=click.Choice(["any", "none"]),
+    help="none: skip transactions that came to the server by replication.",
+)
+@click.option(
+    "--age",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Publish transactions for readers after this time.",
+)
+@click.option(
+    "--segment-size",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="The size of the stream after which a segment ends.",
+)
+@click.option(
+    "--level",
+    type=click.IntRange(0, 22),
+    default=3,
+    show_default=True,
+    help="The compression level of zstd. 0 stores the stream as it is.",
+)
+@click.option(
+    "--group-access", is_flag=True, help="Let the owner's group read the log."
+)
+@click.option(
+    "--give-up-after",
+    type=click.FloatRange(min=0),
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a full disk, for example, may last.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the state as JSON, line by line."
+)
+@quiet
+def receive(
+    *,
+    dsn: str,
+    log: str,
+    until_now: bool,
+    segment_size: int,
+    level: int,
+    as_json: bool,
+    tables: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Receives committed transactions into a log, until it is stopped.
+
+    A transaction is confirmed to the server when it is durable. Start the command again
+    after a crash: nothing is lost, and nothing comes twice. Ctrl-C and SIGTERM end it
+    within two seconds.
+
+    With --json, each line contains state, position, transactions, rows, bytes, segments,
+    lag_bytes, lag_seconds, kept_bytes and note.
+    """
+    stop = threading.Event()
+    with _stopped_by_signals(stop), _shown(as_json=as_json) as status:
+        received = receive_into_log(
+            dsn,
+            log=Path(log),
+            tables=list(tables) or None,
+            until="now" if until_now else None,
+            segment_bytes=segment_size << 20,
+            compression_level=level or None,
+            status=status,
+            stop=stop,
+            **options,
+        )
+    if as_json or is_quiet():
+        return
+    say(
+        f"walrow: {count(received.transactions, 'transaction')}, "
+        f"{count(received.rows, 'row')}; the log ends at {received.position}"
+    )
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """The first signal ends it in order, the second one at once."""
+
+    def handle(number: int, _frame: object) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.set()
+
+    before = {each: signal.signal(each, handle) for each in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _shown(*, as_json: bool) -> Iterator[Any]:
+    """What to do with a state: a line of JSON, a line on a terminal, or a new note."""
+    if as_json:
+        yield _print_json
+    elif not is_quiet() and sys.stderr.isatty():
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(
+            console=Console(stderr=True), refresh_per_second=2, transient=True
+        ) as live:
+            rate = _Rate()
+            yield lambda status: live.update(_line(status, rate))
+    else:
+        yield _Notes()
+
+
+class _Notes:
+    """Prints what is wrong, once, and that it is over."""
+
+    def __init__(self) -> None:
+        self._note: str | None = None
+
+    def __call__(self, status: Status) -> None:
+        if status.note == self._note or status.state == "stopping":
+            return
+        if status.note is not None:
+            say(f"walrow: {status.state}: {printable(status.note)}")
+        elif status.state == "streaming":
+            say("walrow: streaming again")
+        else:
+            return
+        self._note = status.note
+
+
+class _Rate:
+    """Rows and bytes a second, over the last reports."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[float, int, int]] = []
+
+    def of(self, status: Status) -> tuple[float, float]:
+        self._seen = [*self._seen[-5:], (time.monotonic(), status.rows, status.bytes)]
+        (begin, rows, size), (end, more_rows, more) = self._seen[0], self._seen[-1]
+        seconds = max(end - begin, 1e-3)
+        return (more_rows - rows) / seconds, (more - size) / seconds
+
+
+def _line(status: Status, rate: _Rate) -> str:
+    rows, size = rate.of(status)
+    parts = [
+        status.state,
+        f"{rows:,.0f} rows/s",
+        f"{size / 1e6:,.1f} MB/s",
+        count(status.transactions, "transaction"),
+        f"at {status.position}",
+    ]
+    if status.lag_bytes is not None:
+        seconds = "" if status.lag_seconds is None else f", {status.lag_seconds:,.0f} s"
+        parts.append(f"lag {status.lag_bytes / 1e6:,.1f} MB{seconds}")
+    if status.kept_bytes is not None:
+        parts.append(f"the slot keeps {status.kept_bytes / 1e6:,.0f} MB of WAL")
+    line = " · ".join(parts)
+    return line if status.note is None else f"{line}\n{printable(status.note)}"
+
+
+def _print_json(status: Status) -> None:
+    record = status._asdict() | {"position": str(status.position)}
+    click.echo(json.dumps(record))
+    sys.stdout.flush()
+
+
+_SIGNALS = [
+    each
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if (each := getattr(signal, name, None)) is not None
+]

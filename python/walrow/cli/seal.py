@@ -1,0 +1,89 @@
+"""`walrow seal`: writes captures into a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from walrow.cli.source import files, framing, is_quiet, quiet
+from walrow.cli.terminal import count, say
+from walrow.sealing import seal as seal_into_log
+
+if TYPE_CHECKING:
+    from walrow.typing import Framing
+
+
+@click.command()
+@files
+@click.option("--log", required=True, metavar="DIR", help="The log's directory.")
+@click.option(
+    "--catalog",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The definitions of types and tables, from walrow catalog.",
+)
+@framing
+@click.option(
+    "--unfinished",
+    type=click.Choice(["error", "ignore"]),
+    default="error",
+    show_default=True,
+    help="What to do if FILE is not complete.",
+)
+@click.option(
+    "--segment-size",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="The size of the stream after which a segment ends.",
+)
+@click.option(
+    "--level",
+    type=click.IntRange(0, 22),
+    default=3,
+    show_default=True,
+    help="The compression level of zstd. 0 stores the stream as it is.",
+)
+@click.option(
+    "--group-access", is_flag=True, help="Let the owner's group read the log."
+)
+@quiet
+def seal(
+    *,
+    files: tuple[str, ...],
+    log: str,
+    catalog: Path | None,
+    framing: Framing | None,
+    unfinished: str,
+    segment_size: int,
+    level: int,
+    group_access: bool,
+) -> None:
+    """Writes the committed transactions of FILE to a log.
+
+    Transactions that the log has already are skipped and counted, so the command can be
+    repeated.
+    """
+    sealed = seal_into_log(
+        list(files),
+        log=Path(log),
+        catalog=catalog,
+        framing=framing,
+        unfinished="ignore" if unfinished == "ignore" else "error",
+        segment_bytes=segment_size << 20,
+        compression_level=level or None,
+        group_access=group_access,
+    )
+    if not is_quiet():
+        repeated = (
+            f", {count(sealed.repeated, 'transaction')} that it had already"
+            if sealed.repeated
+            else ""
+        )
+        say(
+            f"walrow: {count(sealed.transactions, 'transaction')}, "
+            f"{count(sealed.rows, 'row')} in {count(sealed.segments, 'segment')}"
+            f"{repeated}; the log ends at {sealed.position}"
+        )

@@ -1,0 +1,80 @@
+"""`walrow receive` on real servers: nothing is lost, and nothing comes twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+import walrow
+from servers import EmbeddedServer, create_slot
+from servers.receiving import Load, ReceiverProcess, check_log, receive_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+
+KILLS = 2000 if os.environ.get("WALROW_SLOW") else 100
+
+
+@pytest.fixture
+def slot(server: EmbeddedServer) -> Iterator[str]:
+    """A slot before the tables of the load, which are empty."""
+    name = f"s_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("DROP PUBLICATION IF EXISTS p")
+        connection.execute("DROP TABLE IF EXISTS item, audit, wide")
+        connection.execute(Load.SETUP)
+        connection.execute("CREATE PUBLICATION p FOR TABLE item, audit, wide")
+    create_slot(server.dsn, name, two_phase=False)
+    yield name
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots "
+            "WHERE slot_name = %s AND active",
+            [name],
+        )
+        time.sleep(0.1)
+        connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
+
+
+def test_kills_lose_nothing_and_repeat_nothing(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("WALROW_KILL_SEED", time.time()))
+    print(f"WALROW_KILL_SEED={seed}")
+    random_ = random.Random(seed)
+    log = tmp_path / "log"
+    killed = 0
+    with Load(server.dsn, seed) as load:
+        for turn in range(KILLS // 2):
+            # First at each operation in turn, then at any.
+            crash_at = turn + 1 if turn < 25 else random_.randint(1, 120)
+            arguments = ("--age", "0.2", "--segment-size", "1")
+            if turn % 2:
+                crash_at_, seconds = None, random_.uniform(0.3, 1.0)
+            else:
+                crash_at_, seconds = crash_at, 2.0
+            with ReceiverProcess(
+                server.dsn, log, *arguments, slot=slot, crash_at=crash_at_
+            ) as receiver:
+                try:
+                    receiver.process.wait(seconds)
+                except Exception:  # noqa: BLE001
+                    pass
+                killed += receiver.process.poll() in {None, -signal.SIGKILL}
+                assert receiver.process.poll() in {None, -signal.SIGKILL}, (
+                    receiver.wait()
+                )
+    assert killed == KILLS // 2
+    assert load.transactions > 100
+    receive_all(server.dsn, log, slot=slot)
+    check_log(server.dsn, log, Load.TABLES)
