@@ -55,21 +55,22 @@ lint: build ## formatting, ruff, mypy, stubs and clippy
 test-rust: build ## tests and docs of all crates; fuzz targets are checked
 	$(TIMED) ( set -x; \
 	cargo test --workspace --locked $(if $(WALROW_SLOW),-- --include-ignored); \
-	cargo test -p walrow --no-default-features --tests --locked; \
+	cargo $(if $(WALROW_SLOW),test,check) -p walrow --no-default-features --tests --locked; \
 	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked; \
 	$(if $(WALROW_SLOW),cargo bench --workspace --benches --profile test --locked -- --test;) \
-	cargo check --manifest-path fuzz/Cargo.toml --locked )
+	cargo check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target} --locked )
 
-# The last run has no pyarrow: walrow itself must not need it.
+# The last run has no pyarrow: walrow itself must not need it. test_hostile.py is long and has
+# nothing of pyarrow in either run.
 test-python: build ## the package, the command line and the reference decoder
 	$(TIMED) ( set -x; \
-	pytest tests/python tests/cli tests/reference $(MARKS); \
+	$(PYTEST) --dist worksteal tests/python tests/cli tests/reference $(MARKS); \
 	pytest --doctest-modules python/walrow; \
-	python -c $(WITHOUT_PYARROW) tests/python $(MARKS) )
+	python -c $(WITHOUT_PYARROW) tests/python --ignore tests/python/test_hostile.py $(MARKS) )
 
 test-postgres: build ## against PostgreSQL servers, which the tests start
 	$(TIMED) ( set -x; \
-	pytest tests/servers tests/postgres $(MARKS) )
+	$(PYTEST) --dist loadfile tests/servers tests/postgres $(MARKS) )
 
 test-spark: build ## in Spark; needs Java
 	@command -v java >/dev/null || test -n "$${JAVA_HOME:-}" || \
@@ -79,7 +80,7 @@ test-spark: build ## in Spark; needs Java
 
 test-examples: build ## the examples and the code in README.md
 	$(TIMED) ( set -x; \
-	pytest tests/examples $(MARKS) )
+	$(PYTEST) --dist loadfile tests/examples $(MARKS) )
 
 deny: ## licences, advisories and sources of all crates; needs cargo-deny
 	@cargo deny --version >/dev/null 2>&1 || \
@@ -122,6 +123,8 @@ clean: ## removes what was built and installed here
 
 # Names a target, and says how long it took even when it failed.
 TIMED = @echo '== $@'; TIMEFORMAT='== $@: %0lR'; time
+# A process for each core. Files that share a server or a session stay whole: loadfile.
+PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \
 import pytest; sys.exit(pytest.main(sys.argv[1:]))"

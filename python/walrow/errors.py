@@ -49,11 +49,13 @@ class Remedy(NamedTuple):
         option: The option's name.
         key: The entry of the option, if it is a mapping: a column or a setting.
         value: The value. None if you must choose another one yourself.
+        code: What makes the value, if it is an object that only you can make.
     """
 
     option: str
     key: str | None = None
     value: str | int | tuple[str, ...] | None = None
+    code: str | None = None
 
     def options(self) -> dict[str, Any]:
         """Returns the remedy as keyword arguments. Empty without a value."""
@@ -63,15 +65,9 @@ class Remedy(NamedTuple):
 
     def __str__(self) -> str:
         """Writes the keyword argument."""
-        if self.value is None:
-            # A schema is an object, which only the source can give.
-            is_schema = self.option == "schema"
-            return (
-                "schema=walrow.schema(source, table)"
-                if is_schema
-                else f"another {self.option}"
-            )
-        value = _literal(self.value)
+        if self.value is None and self.code is None:
+            return f"another {self.option}"
+        value = _literal(self.value) if self.value is not None else self.code
         if self.key is None:
             return f"{self.option}={value}"
         return f"{self.option}={{{_literal(self.key)}: {value}}}"

@@ -454,6 +454,18 @@ def test_the_remedy_is_an_option_of_the_command(data: Path, run: Any) -> None:
         assert column.encode() not in again.stderr.partition(b"through by")[2]
 
 
+def test_changed_columns_name_what_the_command_has_in_place_of_a_schema(
+    data: Path, tmp_path: Path, run: Any
+) -> None:
+    path = data / "alter-columns.text.wire"
+    table = next(iter(walrow.read(path))).table
+    found = run("decode", "--table", table, "--to", tmp_path / "one.parquet", path)
+    assert found.returncode == 1
+    advice = b"columns changed; read all versions with --to DIR/, without --table ("
+    assert advice in found.stderr
+    assert run("decode", "--to", f"{tmp_path}/", path).returncode == 0
+
+
 @pytest.mark.parametrize("record", ["text", "binary"])
 def test_lost_subscripts_are_reported(data: Path, run: Any, record: str) -> None:
     path = data / f"types-array-shape.{record}.wire"

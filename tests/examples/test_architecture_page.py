@@ -75,7 +75,8 @@ def test_the_worked_examples_compile_and_run(tmp_path: Path) -> None:
     environment = os.environ | {
         "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
     }
-    command = ["cargo", "test", "--locked", "-p", "walrow-arrow", "--test", "made_up"]
+    # With the features of the whole workspace, whose dependencies test-rust has built.
+    command = ["cargo", "test", "--locked", "--workspace", "--test", "made_up"]
     done = subprocess.run(  # noqa: S603
         command,
         cwd=tmp_path,

@@ -147,6 +147,9 @@ def test_unrepresentable_error_has_a_remedy(name: str) -> None:
         assert str(remedy) in str(error)
 
 
+ALL_VERSIONS = walrow.errors.Remedy("schema", code="walrow.schema(source, table)")
+
+
 @pytest.mark.parametrize(
     ("remedy", "text"),
     [
@@ -159,7 +162,7 @@ def test_unrepresentable_error_has_a_remedy(name: str) -> None:
         (walrow.errors.Remedy("message_limit", None, 7), "message_limit=7"),
         (walrow.errors.Remedy("metadata", None, ("xid", "seq")), None),
         (walrow.errors.Remedy("metadata_prefix"), "another metadata_prefix"),
-        (walrow.errors.Remedy("schema"), "schema=walrow.schema(source, table)"),
+        (ALL_VERSIONS, "schema=walrow.schema(source, table)"),
     ],
 )
 def test_a_remedy_prints_as_the_arguments_that_it_is(
@@ -350,7 +353,7 @@ def test_changed_columns_name_the_schema_of_all_versions() -> None:
         list(walrow.read(path, table=table))
     assert caught.value.table == table
     (remedy,) = caught.value.remedies
-    assert remedy == walrow.errors.Remedy("schema")
+    assert remedy == ALL_VERSIONS
     assert list(walrow.read(path, table=table, schema=walrow.schema(path, table)))
 
 
@@ -370,7 +373,7 @@ def test_a_path_in_place_of_a_catalog_names_from_file() -> None:
 
 def test_a_schema_needs_a_table() -> None:
     for options in ({}, {"table": None}, {"envelope": False}):
-        with pytest.raises(walrow.OptionError, match="choose the table"):
+        with pytest.raises(walrow.OptionError, match="choose it with table"):
             walrow.schema(ROWS.path, **options)
     assert walrow.schema(ROWS.path, envelope=True)
 

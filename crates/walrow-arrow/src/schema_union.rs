@@ -89,11 +89,16 @@ impl DecoderBuilder {
     /// Builds a finder of one schema for all versions of the table, under these options.
     ///
     /// # Errors
-    /// The errors of [`DecoderBuilder::build`].
+    /// The errors of [`DecoderBuilder::build`], and [`ErrorKind::Options`] without one table or an
+    /// envelope.
     pub fn build_schema_union(self) -> Result<SchemaUnion, Error> {
         let (options, template) = self.into_parts()?;
-        if matches!(options.tables, ChosenTables::Several(_)) {
-            let error = OptionsError::SchemaOfSeveral;
+        let error = match options.tables {
+            ChosenTables::Several(_) => Some(OptionsError::SchemaOfSeveral),
+            ChosenTables::All if !options.envelope => Some(OptionsError::SchemaWithoutTable),
+            _ => None,
+        };
+        if let Some(error) = error {
             return Err(Error::new(ErrorKind::Options(error)));
         }
         Ok(SchemaUnion {

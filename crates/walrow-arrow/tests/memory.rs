@@ -44,10 +44,13 @@ fn take(decoder: &mut Decoder) -> usize {
         .sum()
 }
 
-/// The rows that `read` returned, and the most MiB that were in use meanwhile.
-fn measured(read: impl FnOnce() -> usize) -> (usize, usize) {
+/// Asserts the number of rows that `read` returns, and that less than so many MiB are in use
+/// meanwhile.
+fn assert_below(limit: usize, what: &str, expected: usize, read: impl FnOnce() -> usize) {
     let (bytes, rows) = peak(read);
-    (rows, bytes.unwrap() / MIB)
+    assert_eq!(rows, expected, "{what}");
+    let took = bytes.unwrap() / MIB;
+    assert!(took < limit, "{took} MiB for {what}");
 }
 
 /// Tables of a hundred columns that alternate, with few rows each.
@@ -203,23 +206,16 @@ fn rows_of_missing_vectors(rows: usize) -> usize {
 /// The limit is 128 MiB of rows, the definitions of the tables, and little more.
 #[test]
 fn memory_does_not_grow_with_tables_and_columns() {
-    let (rows, took) = measured(|| rows_of_many_tables(5_000, 100));
-    assert_eq!(rows, 10_000);
-    assert!(took < 160, "{took} MiB for many tables");
-    let (rows, took) = measured(|| rows_of_wide_tables(300));
-    assert_eq!(rows, 300);
-    assert!(took < 160, "{took} MiB for wide tables");
-    let (rows, took) = measured(|| rows_of_deep_tables(24));
-    assert_eq!(rows, 24);
-    assert!(took < 220, "{took} MiB for tables of deep types");
-    let (rows, took) = measured(|| rows_of_missing_vectors(1_000));
-    assert_eq!(rows, 1_000);
-    assert!(took < 32, "{took} MiB for vectors that are missing");
-    // A side table's row for each of them.
-    let (rows, took) = measured(|| rows_of_long_type_names(100));
-    assert_eq!(rows, 200);
-    assert!(took < 160, "{took} MiB for long names of types");
-    let (rows, took) = measured(rows_of_long_numbers);
-    assert_eq!(rows, 3);
-    assert!(took < 512, "{took} MiB for long numbers");
+    let many = || rows_of_many_tables(5_000, 100);
+    assert_below(160, "many tables", 10_000, many);
+    let wide = || rows_of_wide_tables(300);
+    assert_below(160, "wide tables", 300, wide);
+    let deep = || rows_of_deep_tables(24);
+    assert_below(220, "tables of deep types", 24, deep);
+    let missing = || rows_of_missing_vectors(1_000);
+    assert_below(32, "vectors that are missing", 1_000, missing);
+    // Each table has a row, and a row in the side table.
+    let long = || rows_of_long_type_names(100);
+    assert_below(160, "long names of types", 200, long);
+    assert_below(512, "long numbers", 3, rows_of_long_numbers);
 }

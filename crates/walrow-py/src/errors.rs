@@ -145,15 +145,19 @@ fn remedy<'py>(py: Python<'py>, remedy: &Remedy) -> PyResult<Bound<'py, PyAny>> 
         option => option.name(),
     };
     let value = match &remedy.value {
-        None => None,
+        None | Some(RemedyValue::SchemaUnion) => None,
         Some(RemedyValue::Text(text)) => Some(text.into_bound_py_any(py)?),
         Some(RemedyValue::Names(names)) => Some(PyTuple::new(py, names)?.into_any()),
         Some(RemedyValue::Size(size)) => Some(size.into_bound_py_any(py)?),
         Some(RemedyValue::Flag(flag)) => Some(flag.into_bound_py_any(py)?),
         Some(other) => Some(other.to_string().into_bound_py_any(py)?),
     };
+    let code = match remedy.value {
+        Some(RemedyValue::SchemaUnion) => Some("walrow.schema(source, table)"),
+        _ => None,
+    };
     let class = py.import("walrow.errors")?.getattr("Remedy")?;
-    class.call1((option, remedy.key.as_deref(), value))
+    class.call1((option, remedy.key.as_deref(), value, code))
 }
 
 fn exception<'py>(

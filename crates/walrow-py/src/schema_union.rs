@@ -28,14 +28,6 @@ impl SchemaUnion {
     #[new]
     #[pyo3(signature = (**options))]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let is_set = |name| match options.map(|it| it.get_item(name)) {
-            Some(value) => value?.map_or(Ok(false), |it| it.is_truthy()),
-            None => Ok(false),
-        };
-        if !is_set("table")? && !is_set("tables")? && !is_set("envelope")? {
-            let text = "table: choose the table whose schema you want; walrow.tables lists them";
-            return Err(errors::option_error(py, text));
-        }
         let Options { builder, .. } = Options::new(py, options)?;
         let union = builder.build_schema_union();
         Ok(Self(Mutex::new(State {

@@ -8,13 +8,13 @@
 
 use crate::encoding::Encoding;
 use crate::error::Error;
+use crate::message_frame::put;
 use crate::relation::Relation;
 use crate::transaction::{Change, Message, Transaction, Truncate, Unread};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use walrow_wire::{
-    self as wire, BackendMessage, Begin, Columns, Commit, CopyData, LogicalMessage, Lsn, Oid,
-    PgString, Timestamp, Type, XLogData, Xid,
+    self as wire, Begin, Columns, Commit, LogicalMessage, Lsn, Oid, PgString, Timestamp, Type, Xid,
 };
 
 /// Writes committed transactions as wire frames with messages of protocol 1.
@@ -222,17 +222,4 @@ pub(crate) fn put_relation(
         columns: Columns::encoded(columns, &mut buffer),
     };
     put(&wire::Message::Relation(message), lsn, clock, out);
-}
-
-/// Writes a message in a frame, as sent at this LSN and time.
-pub(crate) fn put(message: &wire::Message<'_>, lsn: Lsn, clock: Timestamp, out: &mut Vec<u8>) {
-    let mut bytes = Vec::new();
-    message.encode(&mut bytes);
-    let data = XLogData {
-        start: lsn,
-        end: lsn,
-        clock,
-        message: &bytes,
-    };
-    BackendMessage::CopyData(CopyData::XLogData(data)).encode(out);
 }

@@ -5,7 +5,7 @@
 //! remains data. A fact comes anywhere before it is used.
 
 use crate::catalog::Catalog;
-use crate::encode::put;
+use crate::message_frame::put;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use walrow_wire::{LogicalMessage, Lsn, Message, PgString, Timestamp};

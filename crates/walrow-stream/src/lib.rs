@@ -28,6 +28,7 @@ mod encoding;
 mod error;
 pub mod fact;
 mod frames;
+mod message_frame;
 mod printable;
 mod relation;
 mod spool;

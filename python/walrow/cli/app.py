@@ -14,7 +14,7 @@ import click
 
 from walrow import __version__
 from walrow.cli.catalog import catalog
-from walrow.cli.decode import decode
+from walrow.cli.decode import INSTEAD, decode
 from walrow.cli.inspect import inspect
 from walrow.cli.log import log
 from walrow.cli.preflight import preflight
@@ -151,10 +151,8 @@ def _fail(error: Exception, code: int) -> int:
 
 def _spelled(remedy: Remedy) -> str | None:
     """Writes a remedy as an option of `walrow decode`, if it has it."""
-    if remedy.option == "schema":
-        return "--to DIR/, without --table"
     if remedy.option not in {parameter.name for parameter in decode.params}:
-        return None
+        return INSTEAD.get(remedy.option)
     name = "--" + remedy.option.replace("_", "-")
     if remedy.value is None:
         return f"another {name}"

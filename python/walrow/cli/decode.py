@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from walrow.cli.output import Files, Writer
     from walrow.typing import Options
 
+# What the command has in place of options of `walrow.read`, by their names.
+INSTEAD = {"schema": "--to DIR/, without --table"}
+
 
 @click.command()
 @source.files

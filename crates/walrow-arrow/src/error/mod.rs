@@ -128,7 +128,7 @@ impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Self {
         let remedies = match &kind {
             ErrorKind::Schema(SchemaError::ColumnsChanged) => {
-                vec![Remedy::another(DecoderOption::Schema)]
+                vec![Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion)]
             }
             _ => Vec::new(),
         };

@@ -107,6 +107,8 @@ pub enum RemedyValue {
     Size(usize),
     /// Whether the option is on.
     Flag(bool),
+    /// The schema that [`crate::SchemaUnion`] makes of all versions of the table.
+    SchemaUnion,
 }
 
 impl Remedy {
@@ -154,9 +156,6 @@ impl fmt::Display for Remedy {
         let option = option.name();
         match value {
             Some(value) => write!(f, "{option} = {value}")?,
-            None if self.option == DecoderOption::Schema => {
-                return f.write_str("a schema of all of them");
-            }
             None => write!(f, "another {option}")?,
         }
         match key {
@@ -173,6 +172,7 @@ impl fmt::Display for RemedyValue {
             Self::Names(names) => write!(f, "[{}]", names.join(", ")),
             Self::Size(size) => size.fmt(f),
             Self::Flag(flag) => flag.fmt(f),
+            Self::SchemaUnion => f.write_str("the union of all versions"),
         }
     }
 }
@@ -224,7 +224,7 @@ mod tests {
                 RemedyValue::Names(vec!["xid", "seq"]),
             ),
             Remedy::another(DecoderOption::Spool),
-            Remedy::another(DecoderOption::Schema),
+            Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion),
         ]
         .map(|remedy| remedy.to_string());
         assert_eq!(
@@ -236,7 +236,7 @@ mod tests {
                 "message_limit = 5",
                 "metadata = [xid, seq]",
                 "another spool",
-                "a schema of all of them",
+                "schema = the union of all versions",
             ]
         );
     }

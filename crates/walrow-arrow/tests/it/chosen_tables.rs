@@ -266,11 +266,15 @@ fn a_schema_is_for_one_table() {
         refused(declared),
         ErrorKind::Options(OptionsError::SchemaOfSeveral)
     );
-    let error = tables.build_schema_union().unwrap_err();
-    assert_eq!(
-        error.kind(),
-        &ErrorKind::Options(OptionsError::SchemaOfSeveral)
-    );
+    for (chosen, expected) in [
+        (tables, OptionsError::SchemaOfSeveral),
+        (builder(), OptionsError::SchemaWithoutTable),
+    ] {
+        let error = chosen.build_schema_union().unwrap_err();
+        assert_eq!(error.kind(), &ErrorKind::Options(expected));
+    }
+    let envelope = builder().with_envelope(true).build_schema_union().unwrap();
+    assert!(envelope.schema().is_ok());
 }
 
 #[test]

@@ -6,9 +6,10 @@
 
 use super::Assembler;
 use super::session::Session;
-use crate::encode::{put, put_relation};
+use crate::encode::put_relation;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
+use crate::message_frame::put;
 use crate::spool::SpoolReader;
 use crate::transaction::{Event, Prepared};
 use crate::undecided::{Earlier, Open, Undecided};

@@ -283,7 +283,8 @@ impl Reader {
             } => {
                 self.outside()?;
                 utf8(&prefix)?;
-                if self.options.start.is_none_or(|start| lsn > start) {
+                // Only a log's own facts have no LSN. They are returned again after every start.
+                if lsn == 0 || self.options.start.is_none_or(|start| lsn > start) {
                     self.committed.notes.push((lsn, prefix));
                     self.committed.ends.push(lsn);
                 }

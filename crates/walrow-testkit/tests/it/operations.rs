@@ -1,7 +1,7 @@
 //! Operations on streams of any kind, for a limited time, on inputs from a seed.
 //!
-//! - `WALROW_FUZZ_SECONDS`: for how long, 60 by default.
-//! - `WALROW_FUZZ_SEED`: another seed.
+//! - `WALROW_FUZZ_SECONDS`: for how long, 30 by default, with a thread for each core.
+//! - `WALROW_FUZZ_SEED`: another seed. Each thread adds its number to it.
 //! - `WALROW_FUZZ_REPLAY`: the path of one input, which is run alone.
 
 #![expect(clippy::panic, reason = "a panic is how a test fails")]
@@ -17,13 +17,18 @@
 )]
 
 use std::any::Any;
+use std::cell::Cell;
 use std::env;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZero;
 use std::panic::{self, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use walrow_testkit::fuzz::operations::{Reached, described, plan_and_frames, reached, written_out};
+use walrow_testkit::fuzz::operations::{described, plan_and_frames, reached, written_out};
 
 /// The default seed.
 const SEED: u64 = 1;
@@ -128,26 +133,37 @@ fn keep(input: &[u8]) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
-/// Runs one input. A failure panics with the path of the written input.
-fn run(input: &[u8], seed: u64) -> Option<Reached> {
-    let hook = panic::take_hook();
-    panic::set_hook(Box::new(|_| {}));
-    let result = catch_unwind(|| reached(input));
-    let Err(_) = result else {
-        panic::set_hook(hook);
-        return result.ok()?.ok();
-    };
+/// Hides what the panics of this thread print: the report of a failure follows, and the many inputs
+/// by which it is made smaller fail too.
+fn silence() {
+    thread_local!(static IS_SILENT: Cell<bool> = const { Cell::new(false) });
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !IS_SILENT.get() {
+                hook(info);
+            }
+        }));
+    });
+    IS_SILENT.set(true);
+}
+
+/// The rows of one input. The report of a failure names the file with the input.
+fn run(input: &[u8], seed: u64) -> Result<usize, String> {
+    if let Ok(reached) = catch_unwind(|| reached(input)) {
+        return Ok(reached.map_or(0, |it| it.rows));
+    }
     let failed = failure(input).unwrap_or_default();
     let small = smaller(input, &failed);
-    panic::set_hook(hook);
     let (path, small) = (keep(input), keep(&small));
-    panic!(
+    Err(format!(
         "{failed}\n\nseed {seed}; the input is {}, made smaller {}; replay it with\n\
          WALROW_FUZZ_REPLAY={} cargo test -p walrow-testkit --test it operations -- --nocapture\n",
         path.display(),
         small.display(),
         small.display(),
-    );
+    ))
 }
 
 #[test]
@@ -159,16 +175,35 @@ fn random_operations_keep_the_properties() {
         eprintln!("{path}: {reached:?}");
         return;
     }
-    let seconds = number("WALROW_FUZZ_SECONDS").unwrap_or(60);
-    let seed = number("WALROW_FUZZ_SEED").unwrap_or(SEED);
-    let mut random = Random(seed);
-    let (began, mut runs, mut rows) = (Instant::now(), 0_u64, 0_usize);
-    while began.elapsed().as_secs() < seconds {
-        let input = random.input();
-        rows += run(&input, seed).map_or(0, |it| it.rows);
-        runs += 1;
+    let seconds = number("WALROW_FUZZ_SECONDS").unwrap_or(30);
+    let first = number("WALROW_FUZZ_SEED").unwrap_or(SEED);
+    let (began, has_failed) = (Instant::now(), AtomicBool::new(false));
+    let campaign = |seed| {
+        silence();
+        let (mut random, mut runs, mut rows) = (Random(seed), 0_u64, 0_usize);
+        while began.elapsed().as_secs() < seconds && !has_failed.load(Ordering::Relaxed) {
+            rows += run(&random.input(), seed)
+                .inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
+            runs += 1;
+        }
+        eprintln!("seed {seed}: {runs} runs in {seconds} s, {rows} rows");
+        Ok(())
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    let failed: Result<(), String> = thread::scope(|scope| {
+        let campaign = &campaign;
+        let seeds = (0..threads).map(|number| first.wrapping_add(number));
+        let threads: Vec<_> = seeds
+            .map(|seed| scope.spawn(move || campaign(seed)))
+            .collect();
+        let mut results = threads
+            .into_iter()
+            .map(|it| it.join().expect("the thread ends"));
+        results.find(Result::is_err).unwrap_or(Ok(()))
+    });
+    if let Err(report) = failed {
+        panic!("{report}");
     }
-    eprintln!("seed {seed}: {runs} runs in {seconds} s, {rows} rows");
 }
 
 /// A guard: inputs reach everything that the properties need.
