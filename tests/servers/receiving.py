@@ -242,10 +242,10 @@ def server_rows(dsn: str, tables: Iterable[str]) -> dict[str, list[list[Any]]]:
         names = connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass "
             "AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-            [table],
+            [f"public.{table}"],
         ).fetchall()
         columns = ", ".join(f'"{name}"::text' for (name,) in names)
-        found = connection.execute(f"SELECT {columns} FROM {table}".encode()).fetchall()
+        found = connection.execute(f"SELECT {columns} FROM public.{table}".encode()).fetchall()
         key = lambda row: [(cell is not None, cell or "") for cell in row]  # noqa: E731
         return sorted(map(list, found), key=key)
 
