@@ -81,8 +81,7 @@ def until(process: subprocess.Popen[str], done: Callable[[], bool]) -> str:
 def test_the_page_runs_from_top_to_bottom(
     server: EmbeddedServer, folder: Path, environment: dict[str, str]
 ) -> None:
-    *prepare, behind, drop = blocks("sql")
-    for block in prepare:
+    for block in blocks("sql"):
         run_sql(server, block, "shop")
 
     peek, read, follow = blocks("python")
@@ -91,7 +90,8 @@ def test_the_page_runs_from_top_to_bottom(
         for value in ("insert", "update_postimage", "delete", "tea", "8.00"):
             assert value in said
 
-    record, decode = blocks("sh")
+    show, drop, record, decode = blocks("sh")
+    assert "shop  pgoutput" in run(["/bin/bash", "-ec", show], folder, environment)
     file = folder / "shop.pgoutput"
     process = subprocess.Popen(  # noqa: S603
         [
@@ -127,5 +127,4 @@ def test_the_page_runs_from_top_to_bottom(
         until(process, lambda: "12.25" in seen.read_text())
     assert process.returncode == 130
 
-    run_sql(server, behind, "shop")
-    run_sql(server, drop, "shop")
+    assert "dropped" in run(["/bin/bash", "-ec", drop], folder, environment)

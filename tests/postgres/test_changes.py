@@ -323,6 +323,9 @@ def test_ctrl_c_while_the_slot_waits_for_a_transaction(shop: str) -> None:
         while len(leftovers(shop)) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        assert f"process {connection.info.backend_pid}" in said
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
         _, errors = process.communicate(timeout=20)

@@ -363,8 +363,8 @@ def writing(server: EmbeddedServer) -> Iterator[Connection]:
 def test_an_interrupted_creation_leaves_no_slot(
     server: EmbeddedServer, conn: Connection, sql: Connection, name: str
 ) -> None:
-    def interrupt(seconds: float) -> None:
-        assert seconds > 0
+    def interrupt(waiting: postgres.Waiting) -> None:
+        assert waiting.seconds > 0
         raise KeyboardInterrupt
 
     with writing(server), pytest.raises(KeyboardInterrupt):
@@ -381,7 +381,7 @@ def test_a_creation_that_was_faster_than_the_interrupt_is_undone(
 ) -> None:
     with writing(server) as writer:
 
-        def interrupt(seconds: float) -> None:  # noqa: ARG001
+        def interrupt(waiting: postgres.Waiting) -> None:  # noqa: ARG001
             writer.rollback()
             deadline = time.monotonic() + 30
             while not [s for s in slots(sql, name) if s["confirmed_flush_lsn"]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from walrow.cli import source
+from walrow.cli import grid, source
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
 from walrow.survey import HEADS, NUMBERS, Commit, Table, Tables, lines_of, survey_of
@@ -61,7 +61,10 @@ def tables(
 
 def _show(found: Tables, *, columns: bool) -> None:
     if sys.stdout.isatty():
-        _show_grid(found)
+        # Notes follow in full.
+        grid.show_grid(
+            HEADS[:-1], (row[:-1] for row in lines_of(found)), numbers=NUMBERS
+        )
     else:
         click.echo(repr(found))
     lines = []
@@ -92,21 +95,6 @@ def _columns(table: Table) -> list[str]:
         )
         lines.append(f"{printable(version.name)}: version {number}: {columns}")
     return lines
-
-
-def _show_grid(found: Tables) -> None:
-    from rich.console import Console
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    # Notes follow in full.
-    grid = Grid(*HEADS[:-1])
-    for at, column in enumerate(grid.columns):
-        column.overflow = "fold"
-        column.justify = "right" if at in NUMBERS else "left"
-    for row in lines_of(found):
-        grid.add_row(*map(Text, row[:-1]))
-    Console().print(grid)
 
 
 def _record(table: Table) -> dict[str, Any]:

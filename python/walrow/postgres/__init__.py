@@ -42,13 +42,18 @@ from walrow.postgres.commands import (
 from walrow.postgres.failures import deserves_reconnect
 from walrow.postgres.replication import ReplicationStream
 from walrow.postgres.session import check_settings, options, settings
+from walrow.postgres.slots import Slot, slots
+from walrow.postgres.waiting import OpenTransaction, Waiting
 
 __all__ = [
     "Changes",
     "CreatedSlot",
     "IdentifySystem",
+    "OpenTransaction",
     "ReplicationStream",
+    "Slot",
     "TimelineSwitch",
+    "Waiting",
     "alter_slot",
     "catalog",
     "changes",
@@ -59,6 +64,7 @@ __all__ = [
     "identify_system",
     "options",
     "settings",
+    "slots",
     "start_replication_command",
     "timeline_history",
 ]

@@ -21,12 +21,15 @@ from walrow.errors import OptionError, ReplicationError
 from walrow.lsn import Lsn
 from walrow.postgres.server_errors import replication_error
 from walrow.postgres.session import check_usable
+from walrow.postgres.waiting import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import psycopg
     from psycopg.pq.abc import PGresult
+
+    from walrow.postgres.waiting import Waiting
 
 Snapshot = Literal["export", "nothing", "use"]
 
@@ -150,17 +153,16 @@ def create_slot(
     snapshot: Snapshot = "nothing",
     two_phase: bool = False,
     failover: bool = False,
-    waiting: Callable[[float], None] | None = None,
+    waiting: Callable[[Waiting], None] | None = None,
 ) -> CreatedSlot:
     """Creates a logical replication slot.
 
     The server waits until all transactions that write, in any database, have ended.
-    Ctrl-C cancels the command, and leaves no slot. `walrow.postgres.slots.create` also
-    says which transactions it waits for.
+    `waiting=` reports them. Ctrl-C cancels the command, and leaves no slot.
 
     ```python
     with psycopg.connect("dbname=shop", replication="database") as conn:
-        slot = walrow.postgres.create_slot(conn, "shop")
+        slot = walrow.postgres.create_slot(conn, "shop", waiting=print)
         print(slot.consistent_point)
     ```
 
@@ -175,8 +177,9 @@ def create_slot(
             which the command is the first one.
         two_phase: Whether prepared transactions are sent at PREPARE. From server 15.
         failover: Whether the slot is copied to standbys. From server 17.
-        waiting: Is called about once a second while the server waits, with the seconds
-            since the start. If it raises, the command is canceled.
+        waiting: Is called every few seconds while the server waits, with the open
+            transactions, which are read on a second connection. If it raises, the
+            command is canceled.
 
     Raises:
         ReplicationError: The server refused the command: the slot exists, all slots are
@@ -200,7 +203,9 @@ def create_slot(
     failed = f'cannot create slot "{name}"'
     # A cancel may come too late.
     undo = _drop_text(conn, name)
-    result = run(conn, command, failed, slot=name, waiting=waiting, undo=undo)
+    with contextlib.closing(Observer(conn)) as observer:
+        tick = None if waiting is None else _reporter(observer, waiting)
+        result = run(conn, command, failed, slot=name, tick=tick, undo=undo)
     found, lsn, exported, used = parse_created_slot(row_of(result))
     return CreatedSlot(
         _text(conn, found),
@@ -208,6 +213,21 @@ def create_slot(
         None if exported is None else _text(conn, exported),
         None if used is None else _text(conn, used),
     )
+
+
+def _reporter(
+    observer: Observer, waiting: Callable[[Waiting], None]
+) -> Callable[[float], None]:
+    """Reports after the first seconds, then less often."""
+    due = _REPORT_SECONDS
+
+    def tick(seconds: float) -> None:
+        nonlocal due
+        if seconds >= due:
+            due = seconds + _REPORT_SECONDS
+            waiting(observer.look(seconds))
+
+    return tick
 
 
 def drop_slot(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -> None:
@@ -319,7 +339,7 @@ def run(
     *,
     slot: str | None = None,
     publication: str | None = None,
-    waiting: Callable[[float], None] | None = None,
+    tick: Callable[[float], None] | None = None,
     undo: str | None = None,
 ) -> PGresult:
     """Runs one command by libpq itself: psycopg would begin a transaction before it.
@@ -330,7 +350,8 @@ def run(
         failed: What failed, for errors.
         slot: The slot that it is about.
         publication: The publication that it is about.
-        waiting: As in `create_slot`.
+        tick: Is called about once a second until the result arrives, with the seconds
+            since the start. If it raises, the command is canceled.
         undo: A command that undoes it, if it is interrupted too late to be canceled.
 
     Raises:
@@ -344,7 +365,7 @@ def run(
     with conn.lock:
         try:
             conn.pgconn.send_query(command.encode(encoding))
-            result = _wait(conn, waiting, undo)
+            result = _wait(conn, tick, undo)
         except psycopg.Error as error:
             raise replication_error(
                 error, failed, slot=slot, publication=publication
@@ -367,7 +388,7 @@ def row_of(result: PGresult) -> list[bytes | None]:
 
 def _wait(
     conn: psycopg.Connection[Any],
-    waiting: Callable[[float], None] | None,
+    tick: Callable[[float], None] | None,
     undo: str | None,
 ) -> PGresult:
     """Waits for the result of the command that was sent, interruptibly."""
@@ -377,8 +398,8 @@ def _wait(
             _poll(conn, selectors.EVENT_READ | selectors.EVENT_WRITE)
             conn.pgconn.consume_input()
         while conn.pgconn.is_busy():
-            if not _poll(conn, selectors.EVENT_READ) and waiting is not None:
-                waiting(time.monotonic() - start)
+            if not _poll(conn, selectors.EVENT_READ) and tick is not None:
+                tick(time.monotonic() - start)
             conn.pgconn.consume_input()
     except BaseException:
         _cancel(conn, undo)
@@ -468,6 +489,7 @@ def _create_sql(
 
 _CANCEL_SECONDS = 5.0
 _POLL_SECONDS = 1.0
+_REPORT_SECONDS = 3.0
 _FAILOVER_SINCE = 17
 
 # The name of the current WAL file begins with the timeline, in hexadecimal.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import OptionError, SchemaError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import psycopg
 
@@ -129,6 +130,22 @@ def transaction(
     # Parameters become literals in the query: a walsender accepts no bound parameters.
     with conn.transaction(force_rollback=True), psycopg.ClientCursor(conn) as cursor:
         yield cursor
+
+
+def records(
+    conn: psycopg.Connection[Any],
+    query: str,
+    parameters: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """The JSON values in the first column of a query's result.
+
+    The query finds only the server's own functions and tables, whatever the user's
+    schemas contain, and its result ignores the user's adapters.
+    """
+    with transaction(conn) as cursor:
+        cursor.execute("SET LOCAL search_path TO pg_catalog")
+        found = texts(conn, cursor.execute(query.encode(), parameters))
+    return [json.loads(text) for text in found]
 
 
 def check_usable(conn: Any) -> None:

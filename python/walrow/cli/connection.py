@@ -1,0 +1,57 @@
+"""Connections to a server. No message shows a password."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walrow.cli.arguments import TEXT
+from walrow.errors import OptionError
+from walrow.postgres.server_errors import replication_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+
+#: The option of the commands that have other arguments.
+dsn = click.option(
+    "--dsn",
+    default="",
+    type=TEXT,
+    metavar="CONNINFO",
+    help="A connection string, as in psql: 'dbname=shop' or postgresql://... "
+    "Environment variables, such as PGHOST, supply missing parameters.",
+)
+
+
+@contextlib.contextmanager
+def connected(conninfo: str, **parameters: Any) -> Iterator[psycopg.Connection[Any]]:
+    """Connects in autocommit mode. Errors of psycopg become walrow's."""
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as error:
+        text = "a connection needs psycopg: pip install 'walrow[postgres]'"
+        raise OptionError(text) from error
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        # libpq's message shows a part of the text, which may be of a password.
+        text = (
+            "CONNINFO is not a connection string: expected NAME=VALUE pairs, such as "
+            "'host=db dbname=shop user=me', or postgresql://me@db/shop"
+        )
+        raise OptionError(text) from None
+    parameters = {"fallback_application_name": "walrow", **parameters}
+    try:
+        conn = psycopg.connect(conninfo, autocommit=True, **parameters)
+    except psycopg.Error as error:
+        raise replication_error(error, "cannot connect") from error
+    with conn:
+        try:
+            yield conn
+        except psycopg.Error as error:
+            raise replication_error(error, "the server refused a query") from error

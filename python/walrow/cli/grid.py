@@ -1,0 +1,54 @@
+"""Tables of text: with lines on a terminal, plain elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from walrow.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+
+def show(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Collection[int] = (),
+) -> None:
+    """Prints rows below their heads. `numbers` are the columns that are right-aligned."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        show_grid(heads, cells, numbers=numbers)
+        return
+    lines = [heads, *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        text = "  ".join(
+            cell.rjust(width) if at in numbers else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        click.echo(text.rstrip())
+
+
+def show_grid(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Collection[int] = (),
+) -> None:
+    """Prints a grid. The cells must be printable."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(*heads)
+    for at, column in enumerate(grid.columns):
+        column.overflow = "fold"
+        column.justify = "right" if at in numbers else "left"
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    Console().print(grid)

@@ -1,0 +1,171 @@
+"""`walrow slot`: lists, creates and drops replication slots."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walrow import postgres
+from walrow.cli import grid
+from walrow.cli.arguments import TEXT
+from walrow.cli.connection import connected, dsn
+from walrow.cli.terminal import printable_json, say
+
+if TYPE_CHECKING:
+    from walrow.postgres import Slot
+
+_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per slot."
+)
+
+
+@click.group()
+def slot() -> None:
+    """Lists, creates and drops replication slots.
+
+    A slot keeps WAL for its client until the client confirms it, also while no client
+    is connected. The disk of the server can become full.
+    """
+
+
+@slot.command(name="list")
+@dsn
+@_json
+def list_slots(*, dsn: str, as_json: bool) -> None:
+    """Lists the slots of a server, in all databases, with the WAL that they keep.
+
+    With --json, each line contains name, kind, plugin, database, active_pid,
+    active_application, temporary, two_phase, failover, restart_lsn, confirmed_flush,
+    kept_bytes, wal_status, safe_wal_size, inactive_since, invalidation_reason and
+    conflict. What the server's version does not know is null.
+    """
+    with connected(dsn) as conn:
+        found = postgres.slots(conn)
+    if as_json:
+        for each in found:
+            _print_json(_record(each))
+    else:
+        grid.show(_HEADS, map(_row, found), numbers=_NUMBERS)
+
+
+@slot.command()
+@click.argument("name", type=TEXT)
+@dsn
+@click.option(
+    "--plugin",
+    default="pgoutput",
+    show_default=True,
+    type=TEXT,
+    help="The output plugin. walrow reads pgoutput.",
+)
+@click.option(
+    "--two-phase",
+    is_flag=True,
+    help="Send prepared transactions at PREPARE. From server 15.",
+)
+@click.option(
+    "--failover", is_flag=True, help="Copy the slot to standbys. From server 17."
+)
+@_json
+def create(
+    *, name: str, dsn: str, plugin: str, two_phase: bool, failover: bool, as_json: bool
+) -> None:
+    """Creates the logical slot NAME in the database.
+
+    The server waits until all transactions that write have ended. They are listed after
+    a few seconds. Ctrl-C cancels, and leaves no slot.
+    """
+    with connected(dsn, replication="database") as conn:
+        created = postgres.create_slot(
+            conn,
+            name,
+            plugin=plugin,
+            two_phase=two_phase,
+            failover=failover,
+            waiting=lambda it: say(f"walrow: {it}"),
+        )
+    if as_json:
+        lsn = str(created.consistent_point)
+        _print_json(created._asdict() | {"consistent_point": lsn})
+    else:
+        click.echo(f"created slot {name} at {created.consistent_point}")
+
+
+@slot.command()
+@click.argument("name", type=TEXT)
+@dsn
+@click.option("--wait", is_flag=True, help="Wait while another client uses the slot.")
+def drop(*, name: str, dsn: str, wait: bool) -> None:
+    """Drops the slot NAME. The changes that it has kept are lost."""
+    with connected(dsn, replication="database") as conn:
+        postgres.drop_slot(conn, name, wait=wait)
+    click.echo(f"dropped slot {name}")
+
+
+_HEADS = [
+    "slot",
+    "plugin",
+    "database",
+    "status",
+    "WAL kept",
+    "until lost",
+    "confirmed",
+    "used by",
+    "options",
+]
+_NUMBERS = {4, 5}
+
+
+def _row(slot: Slot) -> list[str]:
+    status = slot.invalidation_reason or ("conflict" if slot.conflict else "")
+    options = ("temporary", "two_phase", "failover")
+    return [
+        slot.name,
+        slot.plugin or slot.kind,
+        slot.database or "",
+        f"{slot.wal_status or 'unused'}{f' ({status})' if status else ''}",
+        _size(slot.kept_bytes),
+        _size(slot.safe_wal_size),
+        "" if slot.confirmed_flush is None else str(slot.confirmed_flush),
+        _client(slot),
+        " ".join(each for each in options if getattr(slot, each)),
+    ]
+
+
+def _client(slot: Slot) -> str:
+    if slot.active_pid is not None:
+        application = slot.active_application or ""
+        return f"process {slot.active_pid} {application}".rstrip()
+    if slot.inactive_since is not None:
+        return f"nobody since {slot.inactive_since:%Y-%m-%d %H:%M:%S%z}"
+    return "nobody"
+
+
+def _size(number: int | None) -> str:
+    """Writes bytes as pg_size_pretty does."""
+    if number is None:
+        return ""
+    size, unit = float(number), 0
+    while abs(size) >= _NEXT_UNIT and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}"
+
+
+_UNITS = ["bytes", "kB", "MB", "GB", "TB", "PB"]
+_NEXT_UNIT = 10 * 1024
+
+
+def _record(slot: Slot) -> dict[str, Any]:
+    lsns = {
+        key: None if (lsn := getattr(slot, key)) is None else str(lsn)
+        for key in ("restart_lsn", "confirmed_flush")
+    }
+    since = slot.inactive_since
+    time = None if since is None else since.isoformat()
+    return slot._asdict() | lsns | {"inactive_since": time}
+
+
+def _print_json(record: dict[str, Any]) -> None:
+    click.echo(printable_json(json.dumps(record, ensure_ascii=False)))
