@@ -24,7 +24,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from walrow.errors import ConnectionLostError, Error, OptionError
 from walrow.lsn import Lsn
 from walrow.postgres.commands import start_replication_command
-from walrow.postgres.connecting import connect, parameters_of
+from walrow.postgres.connecting import (
+    closed_after_error,
+    connect,
+    parameters_of,
+)
 from walrow.postgres.failures import UNDEFINED_OBJECT, stream_error
 from walrow.postgres.server_errors import replication_error
 from walrow.postgres.stream_options import stream_options
@@ -96,12 +100,9 @@ class ReplicationStream:
         """
         given = parameters_of(conninfo, **parameters)
         connection = connect(given, server_encoding=server_encoding)
-        try:
-            if ping_interval is None:
+        if ping_interval is None:
+            with closed_after_error(connection, "cannot read wal_sender_timeout"):
                 ping_interval = _ping_interval_of(connection)
-        except BaseException:
-            connection.close()
-            raise
         return cls(
             connection,
             status_interval=status_interval,
