@@ -403,6 +403,19 @@ def test_what_is_not_confirmed_comes_again(shop: str, seed: int) -> None:
     assert stored == set(range(1, total + 1))
 
 
+def test_a_frame_of_the_rest_is_not_confirmed_by_itself(shop: str) -> None:
+    slot = named_slot(shop)
+    options: dict[str, Any] = {"slot": slot, "publication": "p", "table": "t"}
+    with changes(shop, **options, until=3) as reader:
+        insert(shop, 1)
+        assert keys(next(reader)) == [1]
+        reader.confirm()
+        insert(shop, 2)
+        assert reader.to_polars()["a"].to_list() == [2]
+    with changes(shop, **options) as reader:
+        assert keys(reader) == [2]
+
+
 def test_a_confirmed_slot_follows_the_wal_of_other_tables(shop: str) -> None:
     slot = named_slot(shop)
     insert(shop, 1)

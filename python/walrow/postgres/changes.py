@@ -319,6 +319,11 @@ class Changes:
                 ' choose until="now" or seconds'
             )
             raise OptionError(text)
+        return self._uncounted()
+
+    def _uncounted(self) -> Reader:
+        """The reader, for a caller that takes batches from it directly."""
+        self._blocks.returned = None
         return self._reader
 
     def __array__(self, *_arguments: object, **_options: object) -> NoReturn:
@@ -332,8 +337,7 @@ class Changes:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Exports the batches, for Arrow consumers. Ignores a requested schema."""
-        self._blocks.returned = None
-        return self._reader.__arrow_c_stream__(requested_schema)
+        return self._uncounted().__arrow_c_stream__(requested_schema)
 
 
 def _check(

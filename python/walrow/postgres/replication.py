@@ -62,8 +62,9 @@ class ReplicationStream:
 
     Attributes:
         connection: The psycopg connection, for commands before `start`.
-        server_lsn: The greatest end of WAL in a keepalive. All data before it was
-            returned, so without an open transaction, everything up to it may be confirmed.
+        server_lsn: The greatest end of WAL in a keepalive. Every transaction that ends
+            before it was returned. So when these are durable, it may be confirmed: then
+            the server does not keep WAL that has no changes.
         last_received: When something arrived last, as `time.monotonic()` counts.
     """
 
@@ -119,6 +120,9 @@ class ReplicationStream:
         wakeup_fd: int | None,
     ) -> None:
         """Takes a replication connection. `connect` makes one."""
+        import psycopg
+
+        self._error: type[psycopg.Error] = psycopg.Error
         self.connection = connection
         self.server_lsn = Lsn(0)
         self.last_received = time.monotonic()
@@ -213,8 +217,6 @@ class ReplicationStream:
         if self._is_streaming or self.connection.closed:
             text = "a stream starts once: connect again for another slot"
             raise OptionError(text)
-        import psycopg
-
         names = (publications,) if isinstance(publications, str) else publications
         self._slot, self._publications = slot, tuple(names)
         options = stream_options(
@@ -232,7 +234,7 @@ class ReplicationStream:
         try:
             # psycopg waits so that a signal ends it. The cursor itself is not needed.
             self.connection.execute(command.encode())
-        except psycopg.Error as error:
+        except self._error as error:
             failed = f'cannot stream from slot "{slot}"'
             raise replication_error(error, failed, slot=slot) from error
         self._pgconn.nonblocking = 1
@@ -245,7 +247,8 @@ class ReplicationStream:
     def receive(self, timeout: float) -> bytes | None:
         """Returns what arrived, and waits for it if there is nothing yet.
 
-        It waits without the interpreter lock, and a signal's handler runs at once.
+        It waits without the interpreter lock, and a signal's handler runs at once. If the
+        handler raises an exception, a part of the stream may be missing: only close it.
 
         Args:
             timeout: The seconds to wait. With 0, it does not wait.
@@ -314,8 +317,6 @@ class ReplicationStream:
 
     def _read(self) -> None:
         """Takes payloads until the socket is empty, or a block is full."""
-        import psycopg
-
         empty = 0
         while empty < self._empty_reads and not self._has_ended:
             size = len(self._block)
@@ -324,7 +325,7 @@ class ReplicationStream:
             try:
                 self._pgconn.consume_input()
                 self._drain()
-            except psycopg.Error as error:
+            except self._error as error:
                 self._lose(error)
             empty = empty + 1 if len(self._block) == size else 0
 
@@ -387,9 +388,7 @@ class ReplicationStream:
 
     def _lose(self, error: Exception) -> None:
         """Ends the stream, after what libpq has read: maybe with the server's reason."""
-        import psycopg
-
-        with contextlib.suppress(psycopg.Error):
+        with contextlib.suppress(self._error):
             self._drain()
         if not self._has_ended:
             reason = str(error).removeprefix("consuming input failed: ")
@@ -424,7 +423,7 @@ class ReplicationStream:
         message = _STATUS.pack(b"r", received, flushed, flushed, clock, reply)
         # If libpq has no room for it, it is due again. Reading finds out about a lost
         # connection, maybe with the server's reason.
-        with contextlib.suppress(_error_of_psycopg()):
+        with contextlib.suppress(self._error):
             self._is_status_asked = self._pgconn.put_copy_data(message) == 0
         self._status_due = now + self._status_interval
         self._flush()
@@ -432,7 +431,7 @@ class ReplicationStream:
     def _flush(self) -> None:
         """Sends what libpq holds, as far as the socket takes it."""
         self._is_flush_due = False
-        with contextlib.suppress(_error_of_psycopg()):
+        with contextlib.suppress(self._error):
             self._is_flush_due = self._pgconn.flush() == 1
 
     def _wait(self, seconds: float) -> bool:
@@ -446,11 +445,9 @@ class ReplicationStream:
 
     def _end_copy(self) -> None:
         """Ends the copy and waits until the server has ended it too."""
-        import psycopg
-
         deadline = time.monotonic() + _CLOSE_SECONDS
         self._send_status(time.monotonic())
-        with contextlib.suppress(psycopg.Error):
+        with contextlib.suppress(self._error):
             has_said_end = False
             poll = select.poll()
             while (left := deadline - time.monotonic()) > 0:
@@ -477,12 +474,6 @@ def _ping_interval_of(connection: psycopg.Connection[Any]) -> float:
 
 def _lost(reason: str) -> ConnectionLostError:
     return ConnectionLostError(f"the connection is lost: {reason}")
-
-
-def _error_of_psycopg() -> type[Exception]:
-    import psycopg
-
-    return psycopg.Error
 
 
 class _Headers(dict[int, bytes]):
