@@ -38,6 +38,7 @@ class PublishedTable(NamedTuple):
             changes of this table.
         may_select: Whether the role may read the rows.
         unsent: Generated columns that are not sent, as SQL.
+        lists_differ: Whether the publications publish different columns of it.
     """
 
     oid: int
@@ -47,6 +48,7 @@ class PublishedTable(NamedTuple):
     leaves: list[Identity]
     may_select: bool
     unsent: list[str]
+    lists_differ: bool
 
 
 class WithoutSend(NamedTuple):
@@ -153,6 +155,7 @@ SELECT jsonb_build_object(
         JOIN identity i ON i.oid = l.oid
         WHERE l.root = p.oid
     ),
+    'lists_differ', count(DISTINCT p.columns) > 1,
     'may_select', has_table_privilege(p.oid, 'SELECT'),
     'unsent', coalesce((SELECT columns FROM unsent u WHERE u.oid = p.oid), '[]')
 )::text
