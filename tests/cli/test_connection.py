@@ -10,6 +10,7 @@ import pytest
 
 COMMANDS = [
     ["catalog"],
+    ["preflight", "--dsn"],
     ["slot", "list", "--dsn"],
     ["slot", "create", "shop", "--dsn"],
     ["slot", "drop", "shop", "--dsn"],

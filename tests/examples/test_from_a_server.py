@@ -93,7 +93,8 @@ def test_the_page_runs_from_top_to_bottom(
         for value in ("insert", "update_postimage", "delete", "tea", "8.00", "jug"):
             assert value in said
 
-    show, drop, record, decode = blocks("sh")
+    check, show, drop, record, decode = blocks("sh")
+    assert "0 errors" in run(["/bin/bash", "-ec", check], folder, environment)
     assert "shop  pgoutput" in run(["/bin/bash", "-ec", show], folder, environment)
     file = folder / "shop.pgoutput"
     process = subprocess.Popen(  # noqa: S603

@@ -608,7 +608,7 @@ def test_a_name_that_two_tables_have(shop: str) -> None:
     execute(shop, "CREATE SCHEMA other", "CREATE TABLE other.t (a int PRIMARY KEY)")
     with pytest.raises(SchemaError, match="ambiguous") as caught:
         changes(shop, table="t")
-    assert "other.t, public.t" in str(caught.value)
+    assert "(other, t) and (public, t)" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,9 @@ class EmbeddedServer:
             lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
         except OSError:
             return False
-        return len(lines) > _STATE_LINE and lines[_STATE_LINE].strip() == "ready"
+        # A standby accepts connections too.
+        states = ("ready", "standby")
+        return len(lines) > _STATE_LINE and lines[_STATE_LINE].strip() in states
 
     def _identity(self) -> _Identity:
         if self._account is None:

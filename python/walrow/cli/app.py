@@ -16,6 +16,7 @@ from walrow import __version__
 from walrow.cli.catalog import catalog
 from walrow.cli.decode import decode
 from walrow.cli.inspect import inspect
+from walrow.cli.preflight import preflight
 from walrow.cli.slot import slot
 from walrow.cli.tables import tables
 from walrow.cli.terminal import say
@@ -41,6 +42,7 @@ cli.add_command(inspect)
 cli.add_command(tables)
 cli.add_command(decode)
 cli.add_command(catalog)
+cli.add_command(preflight)
 cli.add_command(slot)
 
 

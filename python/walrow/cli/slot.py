@@ -119,13 +119,13 @@ _NUMBERS = {4, 5}
 
 
 def _row(slot: Slot) -> list[str]:
-    status = slot.invalidation_reason or ("conflict" if slot.conflict else "")
+    reason = f" ({slot.invalidation_reason})" if slot.invalidation_reason else ""
     options = ("temporary", "two_phase", "failover")
     return [
         slot.name,
         slot.plugin or slot.kind,
         slot.database or "",
-        f"{slot.wal_status or 'unused'}{f' ({status})' if status else ''}",
+        f"{slot.wal_status or 'unused'}{reason}",
         _size(slot.kept_bytes),
         _size(slot.safe_wal_size),
         "" if slot.confirmed_flush is None else str(slot.confirmed_flush),

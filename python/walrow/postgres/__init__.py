@@ -1,4 +1,12 @@
-"""Reads a server's catalog, and the settings that determine the text of values.
+"""Servers: what is missing on one, its catalog, slots and publications, its settings.
+
+- `preflight` says what is missing before changes can be received.
+- `create_publication` and `create_slot` prepare a stream; `drop_slot`,
+  `drop_publication`, `alter_slot` and `slots` manage what is there.
+- `identify_system`, `timeline_history` and `start_replication_command` are the other
+  replication commands.
+- `settings`, `options` and `check_settings` are about the text of values.
+- `catalog` reads the definitions of types and tables.
 
 A stream identifies the types of its columns by OID. Only the server's catalog defines
 the enum, domain, composite type, range or array behind an OID. Read the catalog while
@@ -40,6 +48,8 @@ from walrow.postgres.commands import (
     timeline_history,
 )
 from walrow.postgres.failures import deserves_reconnect
+from walrow.postgres.preflight import Finding, Preflight, preflight
+from walrow.postgres.publications import create_publication, drop_publication
 from walrow.postgres.replication import ReplicationStream
 from walrow.postgres.session import check_settings, options, settings
 from walrow.postgres.slots import Slot, slots
@@ -48,8 +58,10 @@ from walrow.postgres.waiting import OpenTransaction, Waiting
 __all__ = [
     "Changes",
     "CreatedSlot",
+    "Finding",
     "IdentifySystem",
     "OpenTransaction",
+    "Preflight",
     "ReplicationStream",
     "Slot",
     "TimelineSwitch",
@@ -58,11 +70,14 @@ __all__ = [
     "catalog",
     "changes",
     "check_settings",
+    "create_publication",
     "create_slot",
     "deserves_reconnect",
+    "drop_publication",
     "drop_slot",
     "identify_system",
     "options",
+    "preflight",
     "settings",
     "slots",
     "start_replication_command",

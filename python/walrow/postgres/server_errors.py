@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from walrow.errors import ReplicationError
@@ -30,6 +31,8 @@ def replication_error(
         publication: The publication that the command is about.
     """
     message = error.diag.message_primary or str(error) or type(error).__name__
+    if error.diag.message_detail:
+        message = f"{message} ({error.diag.message_detail})"
     hint = _hint(error.sqlstate, slot, publication) or error.diag.message_hint
     # psycopg's own messages may have several lines.
     reason = " ".join(f"{failed}: {message}".split())
@@ -45,12 +48,18 @@ def replication_error(
 def _hint(
     sqlstate: str | None, slot: str | None, publication: str | None
 ) -> str | None:
+    if sqlstate == "42501" and publication is not None:
+        return (
+            "the role must own the tables, and may CREATE in the database;"
+            " all tables need a superuser"
+        )
     if sqlstate == "42704":
         missing = []
         if slot is not None:
-            missing.append(f"walrow slot create {slot}")
+            missing.append(f"walrow slot create {shlex.quote(slot)}")
         if publication is not None:
-            missing.append(f"CREATE PUBLICATION {publication} FOR TABLE ...")
+            quoted = publication.replace('"', '""')
+            missing.append(f'CREATE PUBLICATION "{quoted}" FOR TABLE ...')
         return f"create it: {' or '.join(missing)}" if missing else None
     return _HINTS.get(sqlstate or "")
 

@@ -144,7 +144,8 @@ def records(
     """
     with transaction(conn) as cursor:
         cursor.execute("SET LOCAL search_path TO pg_catalog")
-        found = texts(conn, cursor.execute(query.encode(), parameters))
+        # With parameters, even none of them, psycopg reads %% as %.
+        found = texts(conn, cursor.execute(query.encode(), parameters or {}))
     return [json.loads(text) for text in found]
 
 

@@ -38,7 +38,8 @@ class Slot(NamedTuple):
             None without `max_slot_wal_keep_size`, or if it is lost.
         inactive_since: When it was last used. From server 17.
         invalidation_reason: Why it is lost. From server 17.
-        conflict: Whether a standby had to invalidate it. From server 16.
+        conflict: Whether a standby had to invalidate it. From server 16, where it is
+            also true of a slot that is lost for another reason.
     """
 
     name: str

@@ -4,4 +4,5 @@ mod errors;
 mod golden;
 mod messages;
 mod properties;
+mod replies;
 mod splitter;
