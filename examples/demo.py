@@ -122,10 +122,7 @@ def _capture(server: Server, stream: Path, screen: Screen) -> Captured:
         workload = pool.submit(_workload, server, stop)
         try:
             for captured in progress:
-                step.update(
-                    f"{captured.transactions:,} transactions,"
-                    f" {captured.bytes / 1e6:.1f} MB"
-                )
+                step.update(f"{captured.bytes / 1e6:.1f} MB")
                 if end is None and workload.done():
                     workload.result()
                     end = _wal_end(server)
@@ -133,10 +130,7 @@ def _capture(server: Server, stream: Path, screen: Screen) -> Captured:
                     break
         finally:
             stop.set()
-        step.done(
-            f"captured {captured.transactions:,} transactions,"
-            f" {captured.bytes / 1e6:.1f} MB, live"
-        )
+        step.done(f"captured {captured.bytes / 1e6:.1f} MB, live")
     return captured
 
 
