@@ -687,6 +687,27 @@ def test_the_order_of_calls(server: EmbeddedServer, slot: str) -> None:
         stream.start(slot, publications="p")
         with pytest.raises(OptionError, match="starts once"):
             stream.start(slot, publications="p")
+    with pytest.raises(OptionError, match="closed"):
+        stream.receive(0)
+
+
+def test_a_block_has_many_messages_of_a_busy_server(
+    server: EmbeddedServer, slot: str
+) -> None:
+    """The server sends each by itself."""
+    insert(server, rows=20_000)
+    with ReplicationStream.connect(server.dsn) as stream:
+        stream.start(slot, publications="p", streaming=False)
+        end = wal_end(server.dsn)
+        blocks = messages = 0
+        while stream.server_lsn < end:
+            block = stream.receive(0.1) or b""
+            blocks += 1
+            messages += sum(1 for _ in walrow.messages(block)) if block else 0
+            if not block:
+                stream.confirm(0, reply=True)
+    assert messages > 20_000
+    assert messages > 20 * blocks
 
 
 @pytest.fixture

@@ -134,6 +134,7 @@ class ReplicationStream:
         self._publications: tuple[str, ...] = ()
         self._is_streaming = False
         self._has_ended = False
+        self._is_closed = False
         self._failure: Error | None = None
         self._block = bytearray()
         self._received = 0
@@ -144,9 +145,11 @@ class ReplicationStream:
         self._status_due = 0.0
         self._pinged: float | None = None
         self._poll = select.poll()
-        # With TLS, bytes may be decrypted already, which poll does not see.
+        # libpq reads at least so much at once: after less, the socket is empty. With TLS,
+        # bytes may be decrypted already, which poll does not see.
         secured = connection.pgconn.ssl_in_use or connection.pgconn.used_gssapi
-        self._empty_reads = 3 if secured else 1
+        self._full_read, self._empty_reads = (1, 3) if secured else (8192, 1)
+        self._is_socket_empty = False
 
     def __enter__(self) -> Self:
         """Returns the stream."""
@@ -263,12 +266,19 @@ class ReplicationStream:
             ConnectionLostError: The connection ended, or the server does not answer.
                 Like the other, it comes after everything that arrived before, and again
                 with each call.
-            OptionError: The stream was not started.
+            OptionError: The stream was not started, or is closed.
         """
-        if not self._is_streaming:
-            text = "the stream was not started: call start"
+        if not self._is_streaming or self._is_closed:
+            state = "closed" if self._is_closed else "not started: call start"
+            text = f"the stream is {state}"
             raise OptionError(text)
         deadline = time.monotonic() + timeout
+        if self._is_socket_empty:
+            # Most likely, there is nothing to read yet.
+            self._wait(min(deadline, self._due()) - time.monotonic())
+            if timeout and time.monotonic() < self.last_received + _BUSY_SECONDS:
+                # A walsender sends each message by itself: a block of many costs less.
+                time.sleep(_GATHER_SECONDS)
         while True:
             self._read()
             now = time.monotonic()
@@ -294,8 +304,9 @@ class ReplicationStream:
         `status_interval` and whenever the server asks.
 
         Args:
-            flushed: The end LSN of the last durable transaction, or `server_lsn` if no
-                transaction is open. A lower one than before is ignored.
+            flushed: The end LSN of the last durable transaction, or `server_lsn` if
+                everything that was returned is durable. A lower one than before is
+                ignored.
             reply: Whether the server shall answer with a keepalive.
         """
         self._flushed = max(self._flushed, Lsn(flushed))
@@ -312,7 +323,7 @@ class ReplicationStream:
             if self._is_streaming and not self._has_ended:
                 self._end_copy()
         finally:
-            self._has_ended = True
+            self._is_closed = self._has_ended = True
             self.connection.close()
 
     def _read(self) -> None:
@@ -321,13 +332,16 @@ class ReplicationStream:
         while empty < self._empty_reads and not self._has_ended:
             size = len(self._block)
             if size >= _BLOCK_BYTES:
+                self._is_socket_empty = False
                 return
             try:
                 self._pgconn.consume_input()
                 self._drain()
             except self._error as error:
                 self._lose(error)
-            empty = empty + 1 if len(self._block) == size else 0
+            read = len(self._block) - size
+            empty = empty + 1 if read < self._full_read else 0
+        self._is_socket_empty = not self._has_ended
 
     def _drain(self) -> None:
         """Moves every payload that libpq has into the block."""
@@ -497,5 +511,7 @@ _KEEPALIVE_FIELDS = struct.Struct("!xQ8x?")
 _STATUS = struct.Struct("!cQQQq?")
 #: PostgreSQL counts microseconds from 2000-01-01, Unix counts seconds from 1970.
 _POSTGRES_EPOCH = 946_684_800
+_BUSY_SECONDS = 0.002
+_GATHER_SECONDS = 0.001
 _CLOSE_SECONDS = 1.0
 _DEFAULT_PING_INTERVAL = 30.0
