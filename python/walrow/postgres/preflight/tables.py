@@ -29,16 +29,19 @@ def check_tables(
 
 def check_binary(columns: Sequence[WithoutSend]) -> Iterator[Finding]:
     """Checks the columns whose values have no binary form."""
+    by_type: dict[tuple[str, str, bool], list[str]] = {}
     for column in columns:
-        name = f"{column.quoted}.{column.column}"
-        if column.whole:
-            text = f"{name}: {column.type} has no binary form, and is sent as text"
+        key = (column.type, column.member, column.whole)
+        by_type.setdefault(key, []).append(f"{column.quoted}.{column.column}")
+    for (kind, member, whole), names in by_type.items():
+        if whole:
+            text = f"{listed(names)}: {kind} has no binary form, and is sent as text"
             yield Finding("binary-type", "note", text)
         else:
             text = (
-                f"{name}: {column.type} contains {column.member}, which has no binary"
-                " form: the server fails at its first value, and the slot cannot pass"
-                " it; receive text, or leave the column out of the publication"
+                f"{listed(names)}: {kind} contains {member}, which has no binary form:"
+                " the server fails at its first value, and the slot cannot pass it;"
+                " receive text, or leave the column out of the publication"
             )
             yield Finding("binary-type", "error", text)
 
