@@ -1,0 +1,102 @@
+"""Logs made from captures, and what reading them gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import streams
+import walrow
+from captures import captures
+
+pa = pytest.importorskip("pyarrow")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from captures import Capture
+
+#: Which captures a log takes: several sessions repeat positions, and physical replication has
+#: no transactions.
+SEALABLE = [
+    each
+    for each in captures()
+    if each.record != "physical" and each.name not in {"sessions"}
+]
+#: Columns of the table in `transactions`.
+COLUMNS = [streams.Column("id", 23, is_key=True), streams.Column("v", 25)]
+
+
+def contents(batches: Iterable[Any]) -> list[Any]:
+    """All rows of each table with their schemas, and the error after them.
+
+    The division into batches, and offsets in the stream, are left out.
+    """
+    tables: dict[Any, list[list[Any]]] = {}
+    error = None
+    try:
+        for batch in batches:
+            records = pa.record_batch(batch)
+            runs = tables.setdefault((batch.relation_oid, batch.table), [])
+            if not runs or not runs[-1][0].equals(records.schema, check_metadata=True):
+                runs.append([records.schema, []])
+            runs[-1][1].append(records)
+    except walrow.Error as raised:
+        error = (type(raised), str(raised).partition(" (byte")[0])
+    found = {
+        str(table): [(schema, _joined(schema, run)) for schema, run in runs]
+        for table, runs in tables.items()
+    }
+    return [*sorted(found.items()), error]
+
+
+def _joined(schema: Any, records: list[Any]) -> bytes:
+    """All rows as bytes: NaN is not equal to itself, and Python lacks some dates."""
+    (batch,) = pa.Table.from_batches(records, schema).combine_chunks().to_batches()
+    return batch.serialize().to_pybytes()
+
+
+def transaction(
+    end: int, *rows: tuple[str, str], time: int = 0, oid: int = streams.TABLE
+) -> bytes:
+    """A transaction of one table that ends at an LSN."""
+    name = "t" if oid == streams.TABLE else f"t{oid}"
+    return streams.wired(
+        _timed(streams.begin(xid=end, lsn=end - 8), time),
+        streams.relation(COLUMNS, oid=oid, name=name),
+        *(streams.insert(row, oid) for row in rows),
+        _timed(streams.commit(lsn=end - 8, end=end), time),
+    )
+
+
+def _timed(message: bytes, seconds: int) -> bytes:
+    """A Begin or Commit that many seconds later."""
+    old = streams.TIME.to_bytes(8, "big")
+    return message.replace(old, (streams.TIME + seconds * 1_000_000).to_bytes(8, "big"))
+
+
+def history(count: int = 6, rows: int = 3) -> bytes:
+    """Transactions that end at 0x1000, 0x2000 and so on."""
+    return streams.SESSION + b"".join(
+        transaction(
+            0x1000 * number, *((str(number * 100 + row), "x") for row in range(rows))
+        )
+        for number in range(1, count + 1)
+    )
+
+
+def sealed(
+    directory: Path, source: Any, *, segment_bytes: int = 1, **options: Any
+) -> walrow.Log:
+    """The log of a source. By default, each transaction is a segment."""
+    walrow.seal(source, log=directory, segment_bytes=segment_bytes, **options)
+    return walrow.Log(directory)
+
+
+def log_of(directory: Path, capture: Capture, segment_bytes: int) -> walrow.Log:
+    """The log of a golden capture, which the server may have ended with an error."""
+    return sealed(
+        directory, capture.path, segment_bytes=segment_bytes, unfinished="ignore"
+    )
