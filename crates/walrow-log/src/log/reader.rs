@@ -2,6 +2,7 @@
 
 use crate::log::error::{Error, ErrorKind};
 use crate::log::segment::{Foot, SegmentName};
+use crate::log::state::Pruned;
 use crate::log::store::{ReadAt, Store};
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
@@ -35,13 +36,27 @@ impl std::fmt::Debug for SegmentReader {
     }
 }
 
+/// The error for a segment that does not exist any more: usually it was pruned.
+fn removed(store: &dyn Store, name: SegmentName, error: Error) -> Error {
+    match Pruned::read(store) {
+        Ok(Pruned { until, .. }) if until > name.start => {
+            let start = name.start;
+            Error::new("", ErrorKind::Pruned { start, until })
+        }
+        _ => error,
+    }
+}
+
 impl SegmentReader {
     /// Opens a segment.
     ///
     /// # Errors
     /// The object is not a segment, is damaged or cannot be read.
     pub fn open(store: &dyn Store, name: SegmentName) -> Result<Self, Error> {
-        let foot = Foot::read(store, name)?;
+        let foot = match Foot::read(store, name) {
+            Err(error) if error.is_not_found() => return Err(removed(store, name, error)),
+            read => read?,
+        };
         let object = name.to_string();
         let file = store
             .open(&object)
@@ -71,7 +86,7 @@ impl SegmentReader {
     pub fn read(&mut self, chunk: &mut Vec<u8>) -> Result<bool, Error> {
         chunk.clear();
         chunk.reserve(CHUNK);
-        let what = "its bytes";
+        let what = "its content";
         while chunk.len() < CHUNK {
             if self.taken >= self.buffer.len() && !self.fill()? {
                 break;
@@ -90,7 +105,13 @@ impl SegmentReader {
             }
         }
         self.stream_bytes = self.stream_bytes.saturating_add(chunk.len() as u64);
-        if chunk.is_empty() && self.stream_bytes != self.foot.stream_bytes {
+        let is_wrong = if chunk.is_empty() {
+            self.stream_bytes != self.foot.stream_bytes
+        } else {
+            // A damaged frame could expand without an end.
+            self.stream_bytes > self.foot.stream_bytes
+        };
+        if is_wrong {
             return Err(self.damaged("its size"));
         }
         Ok(!chunk.is_empty())
