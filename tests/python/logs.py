@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
 import streams
 import walrow
 from captures import captures
+from walrow._core import LogWriter
 
 pa = pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from captures import Capture
@@ -77,20 +78,61 @@ def _timed(message: bytes, seconds: int) -> bytes:
     return message.replace(old, (streams.TIME + seconds * 1_000_000).to_bytes(8, "big"))
 
 
-def history(count: int = 6, rows: int = 3) -> bytes:
+def transactions(count: int = 6, rows: int = 3) -> list[bytes]:
     """Transactions that end at 0x1000, 0x2000 and so on."""
-    return streams.SESSION + b"".join(
+    return [
         transaction(
             0x1000 * number, *((str(number * 100 + row), "x") for row in range(rows))
         )
         for number in range(1, count + 1)
-    )
+    ]
+
+
+def history(count: int = 6, rows: int = 3) -> bytes:
+    """The same as a stream."""
+    return streams.SESSION + b"".join(transactions(count, rows))
+
+
+class Publisher:
+    """A writer that publishes each of the transactions as a segment."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        options = {"segment_bytes": 64 << 20, "level": 3, "spool_memory": 1 << 20} | options
+        self.writer = LogWriter(directory, **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.writer.close()
+
+    def publish(self, *transactions: bytes) -> None:
+        """Publishes transactions."""
+        for each in transactions:
+            self.writer.append(each)
+            assert self.writer.publish()
+
+
+def published(
+    directory: Path, transactions: Iterable[bytes], **options: Any
+) -> walrow.Log:
+    """The log that has each of the transactions as a segment."""
+    with Publisher(directory, **options) as publisher:
+        publisher.publish(*transactions)
+    return walrow.Log(directory)
+
+
+def fault(call: Callable[[], object]) -> tuple[str | None, str | None]:
+    """The code and the file of the `LogError` that a function raises."""
+    with pytest.raises(walrow.LogError) as raised:
+        call()
+    return raised.value.code, raised.value.file
 
 
 def sealed(
     directory: Path, source: Any, *, segment_bytes: int = 1, **options: Any
 ) -> walrow.Log:
-    """The log of a source. By default, each transaction is a segment."""
+    """The log of a source. By default, each change is a segment."""
     walrow.seal(source, log=directory, segment_bytes=segment_bytes, **options)
     return walrow.Log(directory)
 

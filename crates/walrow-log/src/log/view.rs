@@ -15,7 +15,7 @@ use walrow_stream::End;
 use walrow_stream::fact::Source;
 use walrow_wire::{Lsn, Oid};
 
-/// How often a log is opened that seems to lack a segment.
+/// How often the opening of a log is tried that seems to lack a segment.
 const ATTEMPTS: usize = 4;
 
 /// The published segments of a log.
@@ -76,28 +76,28 @@ impl Log {
     /// # Errors
     /// It is not a log, a segment is missing or damaged, or the store failed.
     pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
-        let mut attempts = 1..ATTEMPTS;
-        loop {
-            match Self::open_once(&store) {
+        for _ in 1..ATTEMPTS {
+            match Self::open_once(Arc::clone(&store)) {
                 // A list that is made while segments are published or pruned may lack one of them.
-                Err(error) if error.is_missing() && attempts.next().is_some() => {}
+                Err(error) if error.is_missing() => {}
                 opened => return opened,
             }
         }
+        Self::open_once(store)
     }
 
-    fn open_once(store: &Arc<dyn Store>) -> Result<Self, Error> {
-        let (names, is_log) = names(&**store)?;
+    fn open_once(store: Arc<dyn Store>) -> Result<Self, Error> {
+        let (names, is_log) = names(&*store)?;
         if !is_log {
             return Err(Error::new("", ErrorKind::NotALog));
         }
-        let pruned = Pruned::read(&**store)?;
+        let pruned = Pruned::read(&*store)?;
         let kept = names.partition_point(|name| name.start < pruned.until);
-        let mut index = Index::read(&**store, names.get(kept..).unwrap_or_default())?;
+        let mut index = Index::read(&*store, names.get(kept..).unwrap_or_default())?;
         check_order(&index.segments, pruned.until)?;
         drop_incomplete(&mut index.segments);
         Ok(Self {
-            store: Arc::clone(store),
+            store,
             index,
             pruned,
         })
@@ -152,13 +152,7 @@ impl Log {
                 break;
             }
             if last.end > plan.start {
-                let wanted = |segment: &&Segment| self.has(segment, plan);
-                let mut parts: Vec<_> = chain.iter().filter(wanted).collect();
-                // The last part says where the transaction ends.
-                if !parts.is_empty() && parts.last() != Some(&last) {
-                    parts.push(last);
-                }
-                names.extend(parts.into_iter().map(Segment::name));
+                names.extend(of_chain(chain, |segment| self.has(segment, plan)));
             }
             // The transactions after it are later than the end, or the cut is in this segment.
             if let Some(End::Time(time)) = plan.end
@@ -170,6 +164,24 @@ impl Log {
             }
         }
         Ok(names)
+    }
+
+    /// Segments that together have each relation version of the tables that are wanted.
+    pub fn examples(&self, wants: &dyn Fn(&TableVersion) -> bool) -> Vec<SegmentName> {
+        let wanted = self.index.versions.iter().map(|version| wants(version));
+        let mut missing: Vec<bool> = wanted.collect();
+        let mut has_missing = |segment: &Segment| {
+            let mut found = false;
+            for table in &segment.tables {
+                if let Some(missing) = missing.get_mut(table.version) {
+                    found |= std::mem::take(missing);
+                }
+            }
+            found
+        };
+        chains(&self.index.segments)
+            .flat_map(|chain| of_chain(chain, &mut has_missing))
+            .collect()
     }
 
     /// The segments from the one on that has the first transaction after this LSN.
@@ -375,13 +387,25 @@ fn is_own(object: &str) -> bool {
         || object.starts_with(TEMPORARY)
 }
 
+/// The names of a chain's segments that are wanted, and of its last one, which says where the
+/// transaction ends.
+fn of_chain(chain: &[Segment], mut wants: impl FnMut(&Segment) -> bool) -> Vec<SegmentName> {
+    let wanted = chain.iter().filter(|segment| wants(segment));
+    let mut names: Vec<_> = wanted.map(Segment::name).collect();
+    let last = chain.last().map(Segment::name);
+    if !names.is_empty() && names.last() != last.as_ref() {
+        names.extend(last);
+    }
+    names
+}
+
 /// Runs of segments that have one transaction in parts. Most runs are one segment.
 fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
     segments.chunk_by(|one, _| one.continues)
 }
 
 /// Checks that each segment begins where the one before it ends.
-fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
+pub(crate) fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
     let mut next = Some(SegmentName { start, part: 0 });
     let mut after = start;
     for segment in segments {
@@ -389,7 +413,7 @@ fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
         if next != Some(name) {
             return Err(Error::new("", ErrorKind::Missing { after }));
         }
-        next = name.next(segment.end, segment.continues);
+        next = segment.next();
         after = if segment.continues {
             segment.start
         } else {
