@@ -74,8 +74,7 @@ def _make(dsn: str, table: str, files: dict[str, Path]) -> None:
                 captured = next(each for each in progress if each.position >= end)
             partial.rename(path)
             print(
-                f"{path.name}: {captured.bytes / 1e6:.1f} MB,"
-                f" {captured.transactions} transactions"
+                f"{path.name}: {captured.bytes / 1e6:.1f} MB"
                 f" in {time.monotonic() - began:.1f} s"
             )
 

@@ -1,8 +1,9 @@
 """Live PostgreSQL changes as typed columns, with proof that nothing is lost: `make demo`.
 
-The demo starts a server, runs a workload and captures its stream at the same time. walrow
-decodes the stream in Python and in Spark. The demo then folds the changes into tables and
-compares every row and every column with PostgreSQL.
+The demo starts a server, asks what a receiver needs, and receives a workload into a log. In
+the middle, it kills the receiver and starts it again. walrow decodes the log in Python and in
+Spark. The demo then folds the changes into tables and compares every row and every column
+with PostgreSQL.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,6 @@ from rich.table import Table as Grid
 import walrow
 import walrow.postgres
 import walrow.spark
-from capture import Captured, capture
 from fold import fold
 from server import running_server
 
@@ -63,7 +63,7 @@ def main() -> int:
     began = time.monotonic()
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
-    stream = OUTPUT / "stream.wire"
+    log = OUTPUT / "log"
     screen = Screen()
     try:
         with ExitStack() as running:
@@ -75,9 +75,10 @@ def main() -> int:
                     f"PostgreSQL {version // 10000}.{version % 10000} is running,"
                     " wal_level = logical"
                 )
-            began_capture = time.monotonic()
-            captured = _capture(server, stream, screen)
-            capture_seconds = time.monotonic() - began_capture
+            began_receiving = time.monotonic()
+            _preflight(server, screen)
+            received = _receive(server, log, screen)
+            receive_seconds = time.monotonic() - began_receiving
             with screen.step(
                 "PostgreSQL: reading its tables for the comparison"
             ) as step:
@@ -85,17 +86,17 @@ def main() -> int:
                 total = sum(sum(rows.values()) for _, rows in truth.values())
                 step.done(f"PostgreSQL has {total:,} rows in {len(truth)} tables")
         outcomes = {table: Outcome() for table in sorted(truth)}
-        speed = _decode(stream, outcomes, screen)
-        _fold_and_compare(stream, truth, outcomes, screen)
-        spark_seconds = _spark(stream, outcomes, screen)
+        speed = _decode(log, outcomes, screen)
+        _fold_and_compare(log, truth, outcomes, screen)
+        spark_seconds = _spark(log, outcomes, screen)
     except KeyboardInterrupt:
         screen.console.print("stopped; the server and its files were removed")
         return 130
     equal = _last_screen(
         screen.console,
         outcomes,
-        captured,
-        capture_seconds,
+        received,
+        receive_seconds,
         speed,
         spark_seconds,
         began,
@@ -103,52 +104,91 @@ def main() -> int:
     return 0 if equal else 1
 
 
-def _capture(server: Server, stream: Path, screen: Screen) -> Captured:
-    """Runs the workload and captures its stream at the same time."""
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute("CREATE PUBLICATION demo FOR ALL TABLES")
-        connection.execute(
-            "SELECT pg_create_logical_replication_slot('demo', 'pgoutput')"
-        )
-        connection.execute(_TABLES)
-    stop = threading.Event()
-    captured, end = Captured(), None
+def _preflight(server: Server, screen: Screen) -> None:
+    """Asks what a receiver needs, and creates the publication."""
     with (
-        screen.step("capturing the stream while a workload runs") as step,
-        stream.open("wb") as sink,
-        ThreadPoolExecutor(1) as pool,
-        closing(capture(server.dsn, "demo", "demo", sink)) as progress,
+        screen.step("preflight: what does a receiver need?") as step,
+        psycopg.connect(server.dsn, autocommit=True) as connection,
     ):
+        before = walrow.postgres.preflight(connection, publications="demo")
+        missing = [finding for finding in before.errors if finding.sql]
+        connection.execute("CREATE PUBLICATION demo FOR ALL TABLES")
+        after = walrow.postgres.preflight(connection, publications="demo")
+        if after.errors:
+            raise RuntimeError(str(after))
+        step.done(
+            f"preflight: {missing[0].text if missing else 'nothing was missing'};"
+            " created it, and the server is ready"
+        )
+
+
+def _receive(server: Server, log: Path, screen: Screen) -> walrow.Log:
+    """Receives a workload, with a kill -9 in the middle."""
+    stop = threading.Event()
+    killed_at = None
+    with (
+        screen.step("receiving a workload; kill -9 in the middle") as step,
+        ExitStack() as running,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        receiver = _start_receiver(server, log)
+        running.callback(receiver.kill)
+        _begin_when_the_slot_exists(server, receiver)
         workload = pool.submit(_workload, server, stop)
         try:
-            for captured in progress:
-                step.update(
-                    f"{captured.transactions:,} transactions,"
-                    f" {captured.bytes / 1e6:.1f} MB"
-                )
-                if end is None and workload.done():
-                    workload.result()
-                    end = _wal_end(server)
-                if end is not None and captured.position >= end:
-                    break
+            began = time.monotonic()
+            while not workload.done():
+                time.sleep(0.1)
+                is_half = time.monotonic() - began > SECONDS / 2
+                if killed_at is None and is_half and _segments(log):
+                    receiver.kill()
+                    receiver.wait()
+                    killed_at = walrow.Log(log).end
+                    receiver = _start_receiver(server, log)
+                    running.callback(receiver.kill)
+                elif _segments(log):
+                    step.update(f"{walrow.Log(log)}")
+            workload.result()
+            receiver.terminate()
+            receiver.wait()
+            walrow.receive(
+                server.dsn, log=log, slot="demo", publications="demo", until="now"
+            )
         finally:
             stop.set()
+        found = walrow.Log(log)
+        transactions = sum(segment.transactions for segment in found.segments())
+        size = sum(segment.stream_bytes for segment in found.segments())
         step.done(
-            f"captured {captured.transactions:,} transactions,"
-            f" {captured.bytes / 1e6:.1f} MB, live"
+            f"received {transactions:,} transactions, {size / 1e6:.1f} MB, live;"
+            f" killed when the log ended at {killed_at}, started again"
         )
-    return captured
+    return found
 
 
-def _wal_end(server: Server) -> int:
-    """Returns where the log ends now, and makes the server read past it."""
+def _start_receiver(server: Server, log: Path) -> subprocess.Popen[str]:
+    words = ["receive", "--dsn", server.dsn, "--log", str(log), "--slot", "demo"]
+    words += ["--publication", "demo", "--create", "--age", "0.5"]
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "walrow", *words], stderr=subprocess.PIPE, text=True
+    )
+
+
+def _begin_when_the_slot_exists(
+    server: Server, receiver: subprocess.Popen[str]
+) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
-        (end,) = connection.execute(
-            "SELECT pg_current_wal_insert_lsn() - '0/0'"
-        ).fetchone() or (0,)
-        # The server reports only the ends of records as its position: this writes one more.
-        connection.execute("CHECKPOINT")
-    return int(end)
+        while not connection.execute(
+            "SELECT 1 FROM pg_replication_slots WHERE active"
+        ).fetchone():
+            if receiver.poll() is not None:
+                raise RuntimeError(receiver.communicate()[1])
+            time.sleep(0.05)
+        connection.execute(_TABLES)
+
+
+def _segments(log: Path) -> bool:
+    return any(log.glob("*.wire.zst"))
 
 
 def _workload(server: Server, stop: threading.Event) -> None:
@@ -220,17 +260,17 @@ def _server_tables(server: Server) -> Truth:
     return tables
 
 
-def _decode(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
+def _decode(log: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
     """Decodes in Python to one Parquet file per table. Returns the decoding MB/s."""
     with screen.step("Python: walrow.read, one Parquet file per table") as step:
         began = time.perf_counter()
-        rows = sum(batch.num_rows for batch in walrow.read(stream))
+        rows = sum(batch.num_rows for batch in walrow.read(log))
         seconds = time.perf_counter() - began
         directory = OUTPUT / "python"
         directory.mkdir()
         writers: dict[str, pq.ParquetWriter] = {}
         try:
-            for batch in walrow.read(stream):
+            for batch in walrow.read(log):
                 records = pa.record_batch(batch)
                 if batch.table not in writers:
                     file = directory / f"{batch.table}.parquet"
@@ -243,7 +283,8 @@ def _decode(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float
         finally:
             for writer in writers.values():
                 writer.close()
-        speed = stream.stat().st_size / 1e6 / seconds
+        size = sum(segment.stream_bytes for segment in walrow.Log(log).segments())
+        speed = size / 1e6 / seconds
         step.done(
             f"Python: {rows:,} rows to Arrow in {seconds:.2f} s"
             f" ({speed:,.0f} MB/s, {rows / seconds / 1e6:.1f} M rows/s)"
@@ -252,11 +293,11 @@ def _decode(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float
 
 
 def _fold_and_compare(
-    stream: Path, truth: Truth, outcomes: dict[str, Outcome], screen: Screen
+    log: Path, truth: Truth, outcomes: dict[str, Outcome], screen: Screen
 ) -> None:
     """Folds the changes and compares the result with the server's text."""
     with screen.step("folding the changes, comparing with PostgreSQL") as step:
-        tables = fold(walrow.read(stream, profile="text"))
+        tables = fold(walrow.read(log, profile="text"))
         for name, (columns, rows) in truth.items():
             outcome = outcomes[name]
             table = tables.get(name)
@@ -280,7 +321,7 @@ def _fold_and_compare(
         step.done(f"{folded:,} changes folded and compared, every row and column")
 
 
-def _spark(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
+def _spark(log: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
     """Decodes in Spark to one Parquet directory per table. Returns the seconds."""
     with (
         screen.step("Spark: starting a local session") as step,
@@ -295,13 +336,13 @@ def _spark(stream: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
             def decode(name: str) -> tuple[str, int, bool]:
                 space, _, own = name.partition(".")
                 table = (space, own)
-                schema = walrow.spark.schema(stream, table)
+                schema = walrow.spark.schema(log, table)
                 function = walrow.spark.decode(table=table, schema=schema)
-                paths = spark.createDataFrame([(str(stream),)], "path string")
+                paths = spark.createDataFrame([(str(log),)], "path string")
                 changes = paths.coalesce(1).mapInArrow(function, schema)
                 changes.write.parquet(str(OUTPUT / "spark" / name))
                 written = pq.read_table(OUTPUT / "spark" / name)
-                expected = pa.table(walrow.read(stream, table=table, profile="spark"))
+                expected = pa.table(walrow.read(log, table=table, profile="spark"))
                 return name, written.num_rows, _same(expected, written)
 
             # Two at a time: one decodes while Spark plans the other.
@@ -357,8 +398,8 @@ def _same(expected: pa.Table, written: pa.Table) -> bool:
 def _last_screen(  # noqa: PLR0917
     console: Console,
     outcomes: dict[str, Outcome],
-    captured: Captured,
-    capture_seconds: float,
+    received: walrow.Log,
+    receive_seconds: float,
     speed: float,
     spark_seconds: float,
     began: float,
@@ -387,17 +428,16 @@ def _last_screen(  # noqa: PLR0917
         else "[bold red]Not equal: this is a bug, please report it.[/]"
     )
     console.print(
-        f"decoded at {speed:,.0f} MB/s in Python; captured {captured.bytes / 1e6:.1f} MB"
-        f" in {capture_seconds:.1f} s; Spark {spark_seconds:.1f} s;"
+        f"decoded at {speed:,.0f} MB/s in Python; received {len(received.segments())}"
+        f" segments in {receive_seconds:.1f} s; Spark {spark_seconds:.1f} s;"
         f" total {time.monotonic() - began:.0f} s"
     )
     console.print(
         f"Files: {OUTPUT.name}/python/*.parquet, {OUTPUT.name}/spark/*/,"
-        f" {OUTPUT.name}/stream.wire"
+        f" {OUTPUT.name}/log/"
     )
     console.print(
-        "Next: .venv/bin/walrow inspect --count demo-output/stream.wire; examples/fold.py;"
-        " README.md",
+        "Next: .venv/bin/walrow tables demo-output/log; examples/fold.py; README.md",
     )
     return equal
 

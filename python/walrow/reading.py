@@ -53,7 +53,8 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             - An iterable of paths, patterns and files, in this order. Several files are
               one stream, as if they were one file.
             - The bytes of a capture, or an iterable of chunks, as a connection receives
-              them.
+              them. An empty chunk of bytes that are cut anywhere says that nothing more
+              came for now: all complete rows are returned before the next chunk.
             - The rows of `pg_logical_slot_get_binary_changes` or
               `pg_logical_slot_peek_binary_changes`: a cursor or a list, with rows of any
               driver.

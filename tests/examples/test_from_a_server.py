@@ -84,10 +84,13 @@ def test_the_page_runs_from_top_to_bottom(
     for block in blocks("sql"):
         run_sql(server, block, "shop")
 
-    peek, read, follow = blocks("python")
-    for _ in range(2):  # peeking confirms nothing
-        said = run([sys.executable, "-c", peek], folder, environment)
-        for value in ("insert", "update_postimage", "delete", "tea", "8.00"):
+    live, peek, follow, sql, read = blocks("python")
+    said = run([sys.executable, "-c", live], folder, environment)
+    assert "jug" in said
+    assert "tea" not in said
+    for block in (peek, sql) * 2:  # peeking confirms nothing
+        said = run([sys.executable, "-c", block], folder, environment)
+        for value in ("insert", "update_postimage", "delete", "tea", "8.00", "jug"):
             assert value in said
 
     check, show, drop, record, decode = blocks("sh")
@@ -105,10 +108,11 @@ def test_the_page_runs_from_top_to_bottom(
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(process, lambda: file.exists() and file.read_bytes().count(b"\nC\0") == 3)
+    until(process, lambda: file.exists() and file.read_bytes().count(b"\nC\0") == 4)
     run(["/bin/bash", "-ec", decode], folder, environment)
     assert (folder / "orders.parquet").exists()
-    assert "public.orders 4" in run([sys.executable, "-c", read], folder, environment)
+    said = run([sys.executable, "-c", read], folder, environment)
+    assert sum(int(count) for count in re.findall(r"public\.orders (\d+)", said)) == 5
 
     assert follow in (ROOT / "examples/follow.py").read_text()
     seen = folder / "seen.txt"
@@ -124,7 +128,7 @@ def test_the_page_runs_from_top_to_bottom(
             stderr=subprocess.PIPE,
             text=True,
         )
-        run_sql(server, "INSERT INTO orders VALUES (3, 'pot', 12.25)", "shop")
+        run_sql(server, "INSERT INTO orders VALUES (4, 'pot', 12.25)", "shop")
         until(process, lambda: "12.25" in seen.read_text())
     assert process.returncode == 130
 

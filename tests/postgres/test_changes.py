@@ -323,6 +323,9 @@ def test_ctrl_c_while_the_slot_waits_for_a_transaction(shop: str) -> None:
         while len(leftovers(shop)) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        assert f"process {connection.info.backend_pid}" in said
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
         _, errors = process.communicate(timeout=20)
@@ -398,6 +401,19 @@ def test_what_is_not_confirmed_comes_again(shop: str, seed: int) -> None:
     with changes(shop, slot=slot, publication="p", table="t") as reader:
         stored.update(keys(reader))
     assert stored == set(range(1, total + 1))
+
+
+def test_a_frame_of_the_rest_is_not_confirmed_by_itself(shop: str) -> None:
+    slot = named_slot(shop)
+    options: dict[str, Any] = {"slot": slot, "publication": "p", "table": "t"}
+    with changes(shop, **options, until=3) as reader:
+        insert(shop, 1)
+        assert keys(next(reader)) == [1]
+        reader.confirm()
+        insert(shop, 2)
+        assert reader.to_polars()["a"].to_list() == [2]
+    with changes(shop, **options) as reader:
+        assert keys(reader) == [2]
 
 
 def test_a_confirmed_slot_follows_the_wal_of_other_tables(shop: str) -> None:
@@ -534,16 +550,15 @@ def test_the_options_of_read(shop: str) -> None:
     execute(
         shop, "CREATE TABLE m (a int PRIMARY KEY, m mood, n numeric(6, 2), i jsonb)"
     )
-    row = "INSERT INTO m VALUES (1, 'ok', 1.50, '{}')"
     cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"binary": True}, ["int32", "string", "decimal128(6, 2)", "string"]),
         ({"profile": "text"}, ["string"] * 4),
         ({"types": {"n": "string"}}, ["int32", "string", "string", "string"]),
         ({"columns": ["a", "n"]}, ["int32", "decimal128(6, 2)"]),
     ]
-    for options, expected in cases:
+    for key, (options, expected) in enumerate(cases):
         with changes(shop, table="m", metadata=(), **options) as reader:
-            execute(shop, "DELETE FROM m", row)
+            execute(shop, f"INSERT INTO m VALUES ({key}, 'ok', 1.50, '{{}}')")  # noqa: S608
             assert reader.unresolved_types == []
             types = reader.schema.types
             table = reader.to_pyarrow()
@@ -593,7 +608,7 @@ def test_a_name_that_two_tables_have(shop: str) -> None:
     execute(shop, "CREATE SCHEMA other", "CREATE TABLE other.t (a int PRIMARY KEY)")
     with pytest.raises(SchemaError, match="ambiguous") as caught:
         changes(shop, table="t")
-    assert "other.t, public.t" in str(caught.value)
+    assert "(other, t) and (public, t)" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -328,6 +328,15 @@ def test_what_no_command_can_contain_is_refused(replication: Connection) -> None
         postgres.create_slot(replication, "a", snapshot="all")  # type: ignore[arg-type]
 
 
+def test_names_must_be_in_the_connections_encoding(server: EmbeddedServer) -> None:
+    with psycopg.connect(server.dsn, client_encoding="LATIN1") as conn:
+        with pytest.raises(walrow.ReplicationError, match="Réplique") as caught:
+            postgres.drop_slot(conn, "Réplique")
+        assert caught.value.sqlstate == "42704"
+        with pytest.raises(walrow.OptionError, match="encoding, iso8859-1"):
+            postgres.drop_slot(conn, "複製")
+
+
 def test_some_commands_need_a_replication_connection(sql: Connection) -> None:
     for call in (
         lambda: postgres.timeline_history(sql, 2),

@@ -17,7 +17,7 @@ import walrow
 from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
 from walrow import postgres
-from walrow.postgres.preflight import _version
+from walrow.postgres.preflight.server import check_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -473,6 +473,29 @@ def test_generated_columns_are_a_note(database: Database) -> None:
         assert found.sql is None
 
 
+def test_publications_of_different_columns(database: Database) -> None:
+    if database.major < 15:
+        # It has no column lists.
+        return
+    database.run(
+        "CREATE PUBLICATION ids FOR TABLE item (id)",
+        "CREATE PUBLICATION whole FOR TABLE item (id, label)",
+    )
+    assert database.findings("column-lists", publications=["shop", "whole"]) == []
+    names = ["shop", "ids"]
+    found = database.one("column-lists", "error", publications=names)
+    assert "publications ids, shop publish different columns" in found.text
+    # The server agrees.
+    database.run("INSERT INTO item VALUES (1)")
+    read = (
+        "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL,"
+        " 'proto_version', '1', 'publication_names', %s)"
+    )
+    database.conn.execute(read, [database.name, "shop,whole"])
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        database.conn.execute(read, [database.name, "shop,ids"])
+
+
 def test_types_without_a_binary_form(database: Database) -> None:
     database.run(
         "CREATE DOMAIN rights AS aclitem",
@@ -572,10 +595,10 @@ def test_a_publication_needs_the_owner_of_its_tables(database: Database) -> None
 
 
 def test_old_servers_are_refused() -> None:
-    (found,) = _version(13)
+    (found,) = check_version(13)
     assert (found.code, found.severity) == ("server-version", "error")
     assert "PostgreSQL 13; walrow needs 14 or later" in found.text
-    assert list(_version(14)) == []
+    assert list(check_version(14)) == []
 
 
 #: Servers that a test changes beyond repair.

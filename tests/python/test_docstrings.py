@@ -87,6 +87,16 @@ def test_spark_takes_the_options_of_read() -> None:
         assert names - OPTIONS.keys() <= {"column", "source"}
 
 
+def test_changes_take_the_options_of_read() -> None:
+    from walrow import postgres
+
+    names = set(inspect.signature(postgres.changes).parameters)
+    # A live stream is of one kind, and its settings are pinned.
+    assert OPTIONS.keys() - names == {"framing", "session", "late_start", "unfinished"}
+    own = {"conninfo", "publication", "slot", "until", "peek", "binary", "origin"}
+    assert names - OPTIONS.keys() == own
+
+
 def test_the_defaults_are_those_of_no_options() -> None:
     for target in (walrow.Decoder, lambda **options: walrow.Reader([], **options)):
         target(**_core.OPTIONS)

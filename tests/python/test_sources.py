@@ -307,6 +307,35 @@ def test_exceptions_of_a_source_come_after_its_chunks() -> None:
     assert reader.unfinished
 
 
+@pytest.mark.parametrize("options", [{}, {"framing": "wire"}])
+def test_an_empty_chunk_returns_the_complete_rows(options: dict[str, Any]) -> None:
+    """A live source says with it that nothing more came for now."""
+    frames = list(walrow.frames(ROWS.data))
+    asked = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal asked
+        for frame in frames:
+            asked += 1
+            yield frame.to_bytes()
+            yield b""
+
+    places = []
+    batches = []
+    for batch in walrow.read(chunks(), **options):
+        batches.append(batch)
+        places.append(asked)
+    # The rows of a transaction come with its commit, before the next frame.
+    commits = [
+        place
+        for place, frame in enumerate(frames, 1)
+        if frame.message and frame.message.kind == "C"
+    ]
+    assert sorted(set(places)) == [place for place in commits if place in places]
+    assert len(set(places)) > 5
+    assert outcome(batches).tables() == expected().tables()
+
+
 # Rows of pg_logical_slot_get_binary_changes.
 
 Row = collections.namedtuple("Row", ["lsn", "xid", "data"])  # noqa: PYI024

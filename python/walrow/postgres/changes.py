@@ -60,7 +60,7 @@ def changes(
 
     The slot is temporary, unless you name one: it begins with this call and ends with
     `close`. Rows from before are not included. Creating it waits until all transactions
-    that write have ended.
+    that write have ended; after a few seconds, a line on stderr names them.
 
     Take the batches of an endless iterator often: a server ends a connection that does
     not answer within its `wal_sender_timeout`, 60 s by default.
@@ -148,7 +148,9 @@ class Changes:
                     create_publication_for(conn, publications[0], _tables_of(options))
                 if slot is None:
                     slot = f"walrow_{secrets.token_hex(4)}"
-                    created = create_slot(stream.connection, slot, temporary=True)
+                    created = create_slot(
+                        stream.connection, slot, temporary=True, waiting=_say
+                    )
                     _note_the_start(created.consistent_point)
                 self.slot, self.publications = slot, tuple(publications)
                 if options.get("catalog") is None:
@@ -317,6 +319,11 @@ class Changes:
                 ' choose until="now" or seconds'
             )
             raise OptionError(text)
+        return self._uncounted()
+
+    def _uncounted(self) -> Reader:
+        """The reader, for a caller that takes batches from it directly."""
+        self._blocks.returned = None
         return self._reader
 
     def __array__(self, *_arguments: object, **_options: object) -> NoReturn:
@@ -330,8 +337,7 @@ class Changes:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Exports the batches, for Arrow consumers. Ignores a requested schema."""
-        self._blocks.returned = None
-        return self._reader.__arrow_c_stream__(requested_schema)
+        return self._uncounted().__arrow_c_stream__(requested_schema)
 
 
 def _check(
@@ -411,10 +417,16 @@ def _schema_options(options: ChangesOptions) -> SchemaOptions:
 def _note_the_start(start: Lsn) -> None:
     """Says once, to a person, where changes begin."""
     global _has_noted  # noqa: PLW0603
-    if not _has_noted and sys.stderr is not None and sys.stderr.isatty():
+    is_seen = "ipykernel" in sys.modules or (sys.stderr and sys.stderr.isatty())
+    if is_seen and not _has_noted:
         _has_noted = True
-        text = f"walrow: changes begin at {start}, with the slot: earlier rows are not among them"
-        print(text, file=sys.stderr)  # noqa: T201
+        _say(
+            f"changes begin at {start}, with the slot: earlier rows are not among them"
+        )
+
+
+def _say(text: object) -> None:
+    print(f"walrow: {text}", file=sys.stderr)  # noqa: T201
 
 
 _has_noted = False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import selectors
-import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walrow._core import (
@@ -17,17 +15,23 @@ from walrow._core import (
     timeline_history_command,
 )
 from walrow._core import start_replication_command as _start_replication_command
-from walrow.errors import OptionError, ReplicationError
+from walrow.errors import OptionError
 from walrow.lsn import Lsn
-from walrow.postgres.server_errors import replication_error
-from walrow.postgres.session import check_usable
+from walrow.postgres.running import (
+    check_replication,
+    is_replication,
+    literal,
+    major_version,
+    row_of,
+    run,
+    text_of,
+)
 from walrow.postgres.waiting import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import psycopg
-    from psycopg.pq.abc import PGresult
 
     from walrow.postgres.waiting import Waiting
 
@@ -102,7 +106,7 @@ def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     command = "IDENTIFY_SYSTEM" if is_replication(conn) else _IDENTIFY_SQL
     cells = row_of(run(conn, command, "cannot identify the system"))
     identifier, timeline, lsn, database = parse_identify_system(cells)
-    name = None if database is None else _text(conn, database)
+    name = None if database is None else text_of(conn, database)
     return IdentifySystem(identifier, timeline, Lsn(lsn), name)
 
 
@@ -141,7 +145,7 @@ def timeline_history(
     command = timeline_history_command(timeline)
     failed = f"cannot read the history of timeline {timeline}"
     rows = parse_timeline_history(row_of(run(conn, command, failed)))
-    return [TimelineSwitch(it, Lsn(end), _text(conn, why)) for it, end, why in rows]
+    return [TimelineSwitch(it, Lsn(end), text_of(conn, why)) for it, end, why in rows]
 
 
 def create_slot(
@@ -208,10 +212,10 @@ def create_slot(
         result = run(conn, command, failed, slot=name, tick=tick, undo=undo)
     found, lsn, exported, used = parse_created_slot(row_of(result))
     return CreatedSlot(
-        _text(conn, found),
+        text_of(conn, found),
         Lsn(lsn),
-        None if exported is None else _text(conn, exported),
-        None if used is None else _text(conn, used),
+        None if exported is None else text_of(conn, exported),
+        None if used is None else text_of(conn, used),
     )
 
 
@@ -309,163 +313,11 @@ def start_replication_command(
     return _start_replication_command(slot, Lsn(start), dict(options))
 
 
-def is_replication(conn: psycopg.Connection[Any]) -> bool:
-    """Whether replication commands can be run on a connection."""
-    check_usable(conn)
-    word = conn.info.get_parameters().get("replication", "")
-    return word.lower() not in {"", "0", "false", "no", "off"}
-
-
-def check_replication(conn: psycopg.Connection[Any], what: str) -> None:
-    """Refuses other connections than replication connections."""
-    if not is_replication(conn):
-        text = (
-            f"{what} needs a replication connection:"
-            ' psycopg.connect(..., replication="database")'
-        )
-        raise OptionError(text)
-
-
-def major_version(conn: psycopg.Connection[Any]) -> int:
-    """The server's major version."""
-    check_usable(conn)
-    return conn.info.server_version // 10_000
-
-
-def run(
-    conn: psycopg.Connection[Any],
-    command: str,
-    failed: str,
-    *,
-    slot: str | None = None,
-    publication: str | None = None,
-    tick: Callable[[float], None] | None = None,
-    undo: str | None = None,
-) -> PGresult:
-    """Runs one command by libpq itself: psycopg would begin a transaction before it.
-
-    Args:
-        conn: The connection, in any state but pipeline mode or COPY.
-        command: The command.
-        failed: What failed, for errors.
-        slot: The slot that it is about.
-        publication: The publication that it is about.
-        tick: Is called about once a second until the result arrives, with the seconds
-            since the start. If it raises, the command is canceled.
-        undo: A command that undoes it, if it is interrupted too late to be canceled.
-
-    Raises:
-        ReplicationError: The server refused the command, or the connection broke.
-    """
-    import psycopg
-    from psycopg import errors, pq
-
-    check_usable(conn)
-    encoding = _encoding(conn)
-    with conn.lock:
-        try:
-            conn.pgconn.send_query(command.encode(encoding))
-            result = _wait(conn, tick, undo)
-        except psycopg.Error as error:
-            raise replication_error(
-                error, failed, slot=slot, publication=publication
-            ) from error
-    if result.status in {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}:
-        return result
-    refusal = errors.error_from_result(result, encoding)
-    raise replication_error(
-        refusal, failed, slot=slot, publication=publication
-    ) from refusal
-
-
-def row_of(result: PGresult) -> list[bytes | None]:
-    """The cells of a result's only row."""
-    if result.ntuples != 1:
-        text = f"the server returned {result.ntuples} rows instead of one"
-        raise ReplicationError(text)
-    return [result.get_value(0, column) for column in range(result.nfields)]
-
-
-def _wait(
-    conn: psycopg.Connection[Any],
-    tick: Callable[[float], None] | None,
-    undo: str | None,
-) -> PGresult:
-    """Waits for the result of the command that was sent, interruptibly."""
-    start = time.monotonic()
-    try:
-        while conn.pgconn.flush():
-            _poll(conn, selectors.EVENT_READ | selectors.EVENT_WRITE)
-            conn.pgconn.consume_input()
-        while conn.pgconn.is_busy():
-            if not _poll(conn, selectors.EVENT_READ) and tick is not None:
-                tick(time.monotonic() - start)
-            conn.pgconn.consume_input()
-    except BaseException:
-        _cancel(conn, undo)
-        raise
-    return _last_result(conn)
-
-
-def _cancel(conn: psycopg.Connection[Any], undo: str | None) -> None:
-    """Cancels the running command, or undoes it if it was faster."""
-    import psycopg
-    from psycopg import pq
-
-    with contextlib.suppress(psycopg.Error):
-        conn.cancel_safe(timeout=_CANCEL_SECONDS)
-        deadline = time.monotonic() + _CANCEL_SECONDS
-        while conn.pgconn.is_busy():
-            if time.monotonic() > deadline:
-                break
-            _poll(conn, selectors.EVENT_READ)
-            conn.pgconn.consume_input()
-        else:
-            done = _last_result(conn).status == pq.ExecStatus.TUPLES_OK
-            if done and undo is not None:
-                conn.pgconn.exec_(undo.encode(_encoding(conn)))
-            return
-    # Its state is unknown.
-    conn.pgconn.finish()
-
-
-def _last_result(conn: psycopg.Connection[Any]) -> PGresult:
-    """The result of a command whose results have all arrived."""
-    import psycopg
-
-    last = None
-    while (result := conn.pgconn.get_result()) is not None:
-        last = result
-    if last is None:
-        text = "the server returned no result"
-        raise psycopg.OperationalError(text)
-    return last
-
-
-def _poll(conn: psycopg.Connection[Any], events: int) -> bool:
-    """Waits for the socket. Signals are handled at least as often as this returns."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(conn.pgconn.socket, events)
-        return bool(selector.select(_POLL_SECONDS))
-
-
-def _encoding(conn: psycopg.Connection[Any]) -> str:
-    # psycopg has no codec for SQL_ASCII.
-    return "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
-
-
-def _text(conn: psycopg.Connection[Any], name: bytes) -> str:
-    return name.decode(_encoding(conn), "backslashreplace")
-
-
 def _drop_text(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -> str:
     command = drop_slot_command(name, wait=wait)
     if is_replication(conn):
         return command
-    from psycopg import sql
-
-    text = sql.SQL("SELECT pg_catalog.pg_drop_replication_slot({})").format(name)
-    return text.as_string(conn)
+    return f"SELECT pg_catalog.pg_drop_replication_slot({literal(name)})"
 
 
 def _create_sql(
@@ -475,20 +327,15 @@ def _create_sql(
     *flags: bool,
 ) -> str:
     """The function for connections that accept only SQL."""
-    from psycopg import sql
-
     # Each version has the parameters for its options, and options are checked before.
     count = 2 if major_version(conn) < _FAILOVER_SINCE else 3
-    arguments = sql.SQL(", ").join([name, plugin, *flags[:count]])
-    text = sql.SQL(
-        "SELECT slot_name, lsn, NULL, {}"
-        " FROM pg_catalog.pg_create_logical_replication_slot({})"
-    ).format(plugin, arguments)
-    return text.as_string(conn)
+    words = [literal(name), literal(plugin), *map(str, flags[:count])]
+    return (
+        f"SELECT slot_name, lsn, NULL, {literal(plugin)}"  # noqa: S608
+        f" FROM pg_catalog.pg_create_logical_replication_slot({', '.join(words)})"
+    )
 
 
-_CANCEL_SECONDS = 5.0
-_POLL_SECONDS = 1.0
 _REPORT_SECONDS = 3.0
 _FAILOVER_SINCE = 17
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-__all__ = ["connect", "connect_for_sql", "parameters_of"]
+__all__ = ["closed_after_error", "connect", "connect_for_sql", "parameters_of"]
 
 
 def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
@@ -63,24 +63,29 @@ def connect(
         SettingError: An environment variable or a connection parameter overrides a
             pinned setting.
     """
-    encoding = server_encoding or "UTF8"
-    conn = _open(parameters, encoding)
+    conn = _open(parameters, server_encoding or "UTF8")
     found = conn.pgconn.parameter_status(b"server_encoding")
     if server_encoding is None and found == b"SQL_ASCII":
         conn.close()
         conn = _open(parameters, found.decode())
-    wrong: SettingError | None = None
-    try:
-        check_settings(conn)
-    except SettingError as error:
-        wrong = error
-    except BaseException:
-        conn.close()
-        raise
-    if wrong is not None:
-        conn.close()
-        raise _overridden(wrong)
+    with closed_after_error(conn, "cannot check the settings of the session"):
+        try:
+            check_settings(conn)
+        except SettingError as error:
+            raise _overridden(error) from None
     return conn
+
+
+@contextlib.contextmanager
+def closed_after_error(conn: psycopg.Connection[Any], failed: str) -> Iterator[None]:
+    """Closes a connection after any error. Those of psycopg become a ReplicationError."""
+    try:
+        yield
+    except BaseException as error:
+        conn.close()
+        if isinstance(error, _psycopg().Error):
+            raise replication_error(error, failed) from error
+        raise
 
 
 @contextlib.contextmanager
@@ -90,15 +95,10 @@ def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[A
     Raises:
         ReplicationError: The connection failed, or a statement inside did.
     """
-    library = _psycopg()
     conn = _open(parameters, "UTF8", replication=False)
-    try:
+    with closed_after_error(conn, "a query beside the stream failed"):
         yield conn
-    except library.Error as error:
-        failed = "a query to prepare or end the stream failed"
-        raise replication_error(error, failed) from error
-    finally:
-        conn.close()
+    conn.close()
 
 
 def _open(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.errors import ReplicationError
 from walrow.postgres.connecting import connect_for_sql
-from walrow.postgres.temporary_publication import drop_publication
+from walrow.postgres.temporary_publication import drop_if_exists
 
 if TYPE_CHECKING:
     from walrow.postgres.replication import ReplicationStream
@@ -49,7 +49,7 @@ class Leftovers:
     def _drop(self, publication: str) -> None:
         try:
             with connect_for_sql({**self._given, "connect_timeout": 2}) as conn:
-                drop_publication(conn, publication)
+                drop_if_exists(conn, publication)
         except ReplicationError:
             # `check` and `explain` say so.
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import OptionError
-from walrow.postgres.commands import run
+from walrow.postgres.running import run
 from walrow.postgres.session import records
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class Relation(NamedTuple):
     quoted: str
     kind: str
     persistence: str
+
+
+#: A table's name, and the relations that have it.
+Found = tuple[str | tuple[str, str], list[Relation]]
 
 
 def create_publication(
@@ -120,7 +124,7 @@ def quote(conn: psycopg.Connection[Any], names: Sequence[str]) -> list[str]:
 
 def resolve(
     conn: psycopg.Connection[Any], tables: Sequence[str | tuple[str, str]]
-) -> list[tuple[str | tuple[str, str], list[Relation]]]:
+) -> list[Found]:
     """Finds the relations of each name: none, one, or several."""
     if isinstance(tables, str):
         text = "tables must be a list of names, not one text"

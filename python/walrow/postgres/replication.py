@@ -24,7 +24,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from walrow.errors import ConnectionLostError, Error, OptionError
 from walrow.lsn import Lsn
 from walrow.postgres.commands import start_replication_command
-from walrow.postgres.connecting import connect, parameters_of
+from walrow.postgres.connecting import (
+    closed_after_error,
+    connect,
+    parameters_of,
+)
 from walrow.postgres.failures import UNDEFINED_OBJECT, stream_error
 from walrow.postgres.server_errors import replication_error
 from walrow.postgres.stream_options import stream_options
@@ -58,8 +62,9 @@ class ReplicationStream:
 
     Attributes:
         connection: The psycopg connection, for commands before `start`.
-        server_lsn: The greatest end of WAL in a keepalive. All data before it was
-            returned, so without an open transaction, everything up to it may be confirmed.
+        server_lsn: The greatest end of WAL in a keepalive. Every transaction that ends
+            before it was returned. So when these are durable, it may be confirmed: then
+            the server does not keep WAL that has no changes.
         last_received: When something arrived last, as `time.monotonic()` counts.
     """
 
@@ -96,12 +101,9 @@ class ReplicationStream:
         """
         given = parameters_of(conninfo, **parameters)
         connection = connect(given, server_encoding=server_encoding)
-        try:
-            if ping_interval is None:
+        if ping_interval is None:
+            with closed_after_error(connection, "cannot read wal_sender_timeout"):
                 ping_interval = _ping_interval_of(connection)
-        except BaseException:
-            connection.close()
-            raise
         return cls(
             connection,
             status_interval=status_interval,
@@ -118,6 +120,9 @@ class ReplicationStream:
         wakeup_fd: int | None,
     ) -> None:
         """Takes a replication connection. `connect` makes one."""
+        import psycopg
+
+        self._error: type[psycopg.Error] = psycopg.Error
         self.connection = connection
         self.server_lsn = Lsn(0)
         self.last_received = time.monotonic()
@@ -129,6 +134,7 @@ class ReplicationStream:
         self._publications: tuple[str, ...] = ()
         self._is_streaming = False
         self._has_ended = False
+        self._is_closed = False
         self._failure: Error | None = None
         self._block = bytearray()
         self._received = 0
@@ -139,9 +145,11 @@ class ReplicationStream:
         self._status_due = 0.0
         self._pinged: float | None = None
         self._poll = select.poll()
-        # With TLS, bytes may be decrypted already, which poll does not see.
+        # libpq reads at least so much at once: after less, the socket is empty. With TLS,
+        # bytes may be decrypted already, which poll does not see.
         secured = connection.pgconn.ssl_in_use or connection.pgconn.used_gssapi
-        self._empty_reads = 3 if secured else 1
+        self._full_read, self._empty_reads = (1, 3) if secured else (8192, 1)
+        self._is_socket_empty = False
 
     def __enter__(self) -> Self:
         """Returns the stream."""
@@ -212,8 +220,6 @@ class ReplicationStream:
         if self._is_streaming or self.connection.closed:
             text = "a stream starts once: connect again for another slot"
             raise OptionError(text)
-        import psycopg
-
         names = (publications,) if isinstance(publications, str) else publications
         self._slot, self._publications = slot, tuple(names)
         options = stream_options(
@@ -231,7 +237,7 @@ class ReplicationStream:
         try:
             # psycopg waits so that a signal ends it. The cursor itself is not needed.
             self.connection.execute(command.encode())
-        except psycopg.Error as error:
+        except self._error as error:
             failed = f'cannot stream from slot "{slot}"'
             raise replication_error(error, failed, slot=slot) from error
         self._pgconn.nonblocking = 1
@@ -244,7 +250,8 @@ class ReplicationStream:
     def receive(self, timeout: float) -> bytes | None:
         """Returns what arrived, and waits for it if there is nothing yet.
 
-        It waits without the interpreter lock, and a signal's handler runs at once.
+        It waits without the interpreter lock, and a signal's handler runs at once. If the
+        handler raises an exception, a part of the stream may be missing: only close it.
 
         Args:
             timeout: The seconds to wait. With 0, it does not wait.
@@ -259,12 +266,19 @@ class ReplicationStream:
             ConnectionLostError: The connection ended, or the server does not answer.
                 Like the other, it comes after everything that arrived before, and again
                 with each call.
-            OptionError: The stream was not started.
+            OptionError: The stream was not started, or is closed.
         """
-        if not self._is_streaming:
-            text = "the stream was not started: call start"
+        if not self._is_streaming or self._is_closed:
+            state = "closed" if self._is_closed else "not started: call start"
+            text = f"the stream is {state}"
             raise OptionError(text)
         deadline = time.monotonic() + timeout
+        if self._is_socket_empty:
+            # Most likely, there is nothing to read yet.
+            self._wait(min(deadline, self._due()) - time.monotonic())
+            if timeout and time.monotonic() < self.last_received + _BUSY_SECONDS:
+                # A walsender sends each message by itself: a block of many costs less.
+                time.sleep(_GATHER_SECONDS)
         while True:
             self._read()
             now = time.monotonic()
@@ -290,8 +304,9 @@ class ReplicationStream:
         `status_interval` and whenever the server asks.
 
         Args:
-            flushed: The end LSN of the last durable transaction, or `server_lsn` if no
-                transaction is open. A lower one than before is ignored.
+            flushed: The end LSN of the last durable transaction, or `server_lsn` if
+                everything that was returned is durable. A lower one than before is
+                ignored.
             reply: Whether the server shall answer with a keepalive.
         """
         self._flushed = max(self._flushed, Lsn(flushed))
@@ -308,24 +323,25 @@ class ReplicationStream:
             if self._is_streaming and not self._has_ended:
                 self._end_copy()
         finally:
-            self._has_ended = True
+            self._is_closed = self._has_ended = True
             self.connection.close()
 
     def _read(self) -> None:
         """Takes payloads until the socket is empty, or a block is full."""
-        import psycopg
-
         empty = 0
         while empty < self._empty_reads and not self._has_ended:
             size = len(self._block)
             if size >= _BLOCK_BYTES:
+                self._is_socket_empty = False
                 return
             try:
                 self._pgconn.consume_input()
                 self._drain()
-            except psycopg.Error as error:
+            except self._error as error:
                 self._lose(error)
-            empty = empty + 1 if len(self._block) == size else 0
+            read = len(self._block) - size
+            empty = empty + 1 if read < self._full_read else 0
+        self._is_socket_empty = not self._has_ended
 
     def _drain(self) -> None:
         """Moves every payload that libpq has into the block."""
@@ -386,9 +402,7 @@ class ReplicationStream:
 
     def _lose(self, error: Exception) -> None:
         """Ends the stream, after what libpq has read: maybe with the server's reason."""
-        import psycopg
-
-        with contextlib.suppress(psycopg.Error):
+        with contextlib.suppress(self._error):
             self._drain()
         if not self._has_ended:
             reason = str(error).removeprefix("consuming input failed: ")
@@ -423,7 +437,7 @@ class ReplicationStream:
         message = _STATUS.pack(b"r", received, flushed, flushed, clock, reply)
         # If libpq has no room for it, it is due again. Reading finds out about a lost
         # connection, maybe with the server's reason.
-        with contextlib.suppress(_error_of_psycopg()):
+        with contextlib.suppress(self._error):
             self._is_status_asked = self._pgconn.put_copy_data(message) == 0
         self._status_due = now + self._status_interval
         self._flush()
@@ -431,7 +445,7 @@ class ReplicationStream:
     def _flush(self) -> None:
         """Sends what libpq holds, as far as the socket takes it."""
         self._is_flush_due = False
-        with contextlib.suppress(_error_of_psycopg()):
+        with contextlib.suppress(self._error):
             self._is_flush_due = self._pgconn.flush() == 1
 
     def _wait(self, seconds: float) -> bool:
@@ -445,11 +459,9 @@ class ReplicationStream:
 
     def _end_copy(self) -> None:
         """Ends the copy and waits until the server has ended it too."""
-        import psycopg
-
         deadline = time.monotonic() + _CLOSE_SECONDS
         self._send_status(time.monotonic())
-        with contextlib.suppress(psycopg.Error):
+        with contextlib.suppress(self._error):
             has_said_end = False
             poll = select.poll()
             while (left := deadline - time.monotonic()) > 0:
@@ -478,12 +490,6 @@ def _lost(reason: str) -> ConnectionLostError:
     return ConnectionLostError(f"the connection is lost: {reason}")
 
 
-def _error_of_psycopg() -> type[Exception]:
-    import psycopg
-
-    return psycopg.Error
-
-
 class _Headers(dict[int, bytes]):
     """The header of a CopyData message, by the size of its payload."""
 
@@ -505,5 +511,7 @@ _KEEPALIVE_FIELDS = struct.Struct("!xQ8x?")
 _STATUS = struct.Struct("!cQQQq?")
 #: PostgreSQL counts microseconds from 2000-01-01, Unix counts seconds from 1970.
 _POSTGRES_EPOCH = 946_684_800
+_BUSY_SECONDS = 0.002
+_GATHER_SECONDS = 0.001
 _CLOSE_SECONDS = 1.0
 _DEFAULT_PING_INTERVAL = 30.0

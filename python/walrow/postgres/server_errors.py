@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from walrow.errors import ReplicationError
@@ -55,9 +56,10 @@ def _hint(
     if sqlstate == "42704":
         missing = []
         if slot is not None:
-            missing.append(f"walrow slot create {slot}")
+            missing.append(f"walrow slot create {shlex.quote(slot)}")
         if publication is not None:
-            missing.append(f"CREATE PUBLICATION {publication} FOR TABLE ...")
+            quoted = publication.replace('"', '""')
+            missing.append(f'CREATE PUBLICATION "{quoted}" FOR TABLE ...')
         return f"create it: {' or '.join(missing)}" if missing else None
     return _HINTS.get(sqlstate or "")
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from walrow.errors import OptionError, SchemaError
+from walrow.errors import OptionError, ReplicationError, SchemaError
+from walrow.postgres.publications import (
+    ambiguous,
+    create_publication,
+    drop_publication,
+    resolve,
+    spoken,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,7 +20,7 @@ if TYPE_CHECKING:
 
     from walrow.typing import TableName
 
-__all__ = ["create_publication_for", "drop_publication"]
+__all__ = ["create_publication_for", "drop_if_exists"]
 
 
 def create_publication_for(
@@ -27,12 +34,18 @@ def create_publication_for(
         SchemaError: There is no such table, or several.
         OptionError: A table has no replica identity. Its updates and deletes would fail
             on the server while the publication exists.
-        psycopg.Error: The server refused it.
+        ReplicationError: The server refused it.
     """
-    from psycopg import sql
-
-    found = [_table(conn, each) for each in tables]
-    without = conn.execute(_WITHOUT_IDENTITY, [[each.oid for each in found]]).fetchall()
+    chosen = []
+    oids = []
+    for table, found in resolve(conn, [_named(conn, each) for each in tables]):
+        if len(found) != 1:
+            shown = spoken(table)
+            text = f"no table {shown} in the database; names have no quotes"
+            raise SchemaError(ambiguous(table, found) if found else text, table=shown)
+        chosen.append((found[0].schema, found[0].name))
+        oids.append(found[0].oid)
+    without = conn.execute(_WITHOUT_IDENTITY, [oids]).fetchall()
     if without:
         names = ", ".join(row[0] for row in without)
         text = (
@@ -41,60 +54,34 @@ def create_publication_for(
             " publication="
         )
         raise OptionError(text)
-    conn.execute(
-        sql.SQL(
-            "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)"
-        ).format(
-            sql.Identifier(name),
-            sql.SQL(", ").join(sql.Identifier(it.schema, it.name) for it in found),
-        )
-    )
+    create_publication(conn, name, chosen, publish_via_partition_root=True)
 
 
-def drop_publication(conn: psycopg.Connection[Any], name: str) -> None:
-    """Drops a publication, if it exists."""
-    from psycopg import sql
-
+def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
+    """Drops a publication, if it was created."""
     conn.execute("SET lock_timeout = '2s'")
-    conn.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(name)))
+    try:
+        drop_publication(conn, name)
+    except ReplicationError as error:
+        if error.sqlstate != _UNDEFINED_OBJECT:
+            raise
 
 
-class _Table(NamedTuple):
-    oid: int
-    schema: str
-    name: str
+def _named(conn: psycopg.Connection[Any], table: TableName) -> str | tuple[str, str]:
+    if not isinstance(table, int):
+        return table
+    row = conn.execute(_NAME, [table]).fetchone()
+    return (row[0], row[1]) if row else f"with OID {table}"
 
 
-def _table(conn: psycopg.Connection[Any], wanted: TableName) -> _Table:
-    parameters: tuple[str | int, ...]
-    if isinstance(wanted, int):
-        condition, parameters = "c.oid = %s::oid", (wanted,)
-    elif isinstance(wanted, tuple):
-        condition, parameters = "(n.nspname, c.relname) = (%s::name, %s::name)", wanted
-    else:
-        condition = "%s IN (c.relname::text, n.nspname || '.' || c.relname)"
-        parameters = (wanted,)
-    rows = conn.execute((_TABLES % condition).encode(), parameters).fetchall()
-    if len(rows) == 1:
-        return _Table(*rows[0])
-    shown = ".".join(wanted) if isinstance(wanted, tuple) else wanted
-    if rows:
-        names = ", ".join(f"{schema}.{name}" for _, schema, name in rows)
-        text = f"ambiguous table name {shown}: {names}; choose one with its schema"
-    else:
-        text = f"no table {shown} in the database; names have no quotes"
-    raise SchemaError(text, table=str(shown))
-
-
-_TABLES = """
-SELECT c.oid::bigint, n.nspname::text, c.relname::text
+_UNDEFINED_OBJECT = "42704"
+_NAME = """
+SELECT n.nspname::text, c.relname::text
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-    AND %s
-ORDER BY 2, 3
+WHERE c.oid = %s::oid
 """
-# An unpublished leaf has the identity that its root's publication needs.
+# Each partition needs an identity of its own.
 _WITHOUT_IDENTITY = """
 SELECT format('%%s.%%s', n.nspname, c.relname)
 FROM unnest(%s::oid[]) AS chosen (oid)

@@ -19,15 +19,16 @@ proptest! {
     fn histories_read_as_written(
         steps in vec((1_u32..1_000_000, any::<u64>(), "[!-~]([ -~]*[!-~])?"), 0..20),
     ) {
-        let mut content = String::new();
-        let mut timeline = 0;
+        let mut lines = Vec::new();
         let mut written = Vec::new();
+        let mut timeline: u32 = 0;
         for (step, end, reason) in &steps {
-            timeline += step;
+            timeline = timeline.strict_add(*step);
             let end = Lsn(*end);
-            content.push_str(&format!("{timeline}\t{end}\t{reason}\n\n"));
+            lines.push(format!("{timeline}\t{end}\t{reason}\n\n"));
             written.push((timeline, end, PgString(reason.as_bytes())));
         }
+        let content = lines.concat();
         let switches = TimelineHistory::parse_content(content.as_bytes()).unwrap();
         let read: Vec<_> = switches.iter().map(|it| (it.timeline, it.end, it.reason)).collect();
         prop_assert_eq!(read, written);

@@ -38,6 +38,7 @@ class PublishedTable(NamedTuple):
             changes of this table.
         may_select: Whether the role may read the rows.
         unsent: Generated columns that are not sent, as SQL.
+        lists_differ: Whether the publications publish different columns of it.
     """
 
     oid: int
@@ -47,6 +48,7 @@ class PublishedTable(NamedTuple):
     leaves: list[Identity]
     may_select: bool
     unsent: list[str]
+    lists_differ: bool
 
 
 class WithoutSend(NamedTuple):
@@ -132,6 +134,12 @@ identity (oid, value) AS (
             OR c.relreplident = 'i' AND i.indisreplident)
     WHERE c.oid IN (SELECT oid FROM published UNION SELECT oid FROM leaf)
 ),
+leaves (root, value) AS (
+    SELECT l.root, jsonb_agg(i.value ORDER BY i.value ->> 'quoted')
+    FROM leaf l
+    JOIN identity i ON i.oid = l.oid
+    GROUP BY l.root
+),
 unsent (oid, columns) AS (
     SELECT a.attrelid, jsonb_agg(DISTINCT quote_ident(a.attname))
     FROM published p
@@ -141,24 +149,28 @@ unsent (oid, columns) AS (
         AND (current_setting('server_version_num')::int < 180000
             OR NOT coalesce(p.columns ? a.attname::text, false))
     GROUP BY a.attrelid
+),
+sent (oid, publications, needs_identity, lists) AS (
+    SELECT oid, jsonb_agg(DISTINCT quote_ident(publication)), bool_or(needs_identity),
+        count(DISTINCT columns)
+    FROM published
+    GROUP BY oid
 )
 SELECT jsonb_build_object(
-    'oid', p.oid::bigint,
-    'publications', jsonb_agg(DISTINCT quote_ident(p.publication)),
-    'needs_identity', bool_or(p.needs_identity),
-    'identity', (SELECT value FROM identity i WHERE i.oid = p.oid),
-    'leaves', (
-        SELECT coalesce(jsonb_agg(i.value ORDER BY i.value ->> 'quoted'), '[]')
-        FROM leaf l
-        JOIN identity i ON i.oid = l.oid
-        WHERE l.root = p.oid
-    ),
-    'may_select', has_table_privilege(p.oid, 'SELECT'),
-    'unsent', coalesce((SELECT columns FROM unsent u WHERE u.oid = p.oid), '[]')
+    'oid', s.oid::bigint,
+    'publications', s.publications,
+    'needs_identity', s.needs_identity,
+    'identity', i.value,
+    'leaves', coalesce(l.value, '[]'),
+    'lists_differ', s.lists > 1,
+    'may_select', has_table_privilege(s.oid, 'SELECT'),
+    'unsent', coalesce(u.columns, '[]')
 )::text
-FROM published p
-GROUP BY p.oid
-ORDER BY p.oid::regclass::text
+FROM sent s
+JOIN identity i ON i.oid = s.oid
+LEFT JOIN leaves l ON l.root = s.oid
+LEFT JOIN unsent u ON u.oid = s.oid
+ORDER BY i.value ->> 'quoted'
 """  # noqa: S608
 
 # An array or a composite type has a send function even if the types in it have none.

@@ -1,0 +1,76 @@
+"""Findings about the slot to be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walrow.postgres.preflight.finding import Finding
+from walrow.postgres.running import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walrow.postgres.slots import Slot
+
+
+def check_slot(
+    name: str, slot: Slot | None, database: str, *, two_phase: bool
+) -> Iterator[Finding]:
+    """Checks whether the slot can be read. None: it does not exist."""
+    flags = ", false, true" if two_phase else ""
+    create = f"SELECT pg_create_logical_replication_slot({literal(name)}, 'pgoutput'{flags});"
+    again = f"SELECT pg_drop_replication_slot({literal(name)});\n{create}"
+    if slot is None:
+        text = f"there is no slot {name}; changes are kept from its creation on"
+        yield Finding("slot-missing", "error", text, create)
+        return
+    if slot.kind != "logical":
+        text = f"slot {name} is physical; use another name"
+        yield Finding("slot-physical", "error", text)
+        return
+    if slot.plugin != "pgoutput":
+        text = f"slot {name} has the plugin {slot.plugin}, and walrow reads pgoutput"
+        yield Finding("slot-plugin", "error", text, again)
+    if slot.database != database:
+        text = (
+            f"slot {name} belongs to database {slot.database}, and the connection is to"
+            f" {database}"
+        )
+        yield Finding("slot-database", "error", text)
+    if slot.active_pid is not None:
+        application = slot.active_application
+        by = f" ({application})" if application else ""
+        yield Finding(
+            "slot-active",
+            "error",
+            f"slot {name} is in use by process {slot.active_pid}{by}; stop that client",
+            f"SELECT pg_terminate_backend({slot.active_pid});",
+        )
+    if slot.wal_status == "lost" or slot.invalidation_reason:
+        reason = slot.invalidation_reason or "the server removed its WAL"
+        yield Finding(
+            "slot-lost",
+            "error",
+            f"slot {name} is lost ({reason}), with all changes that were not received;"
+            " create it again, and load the tables again",
+            again,
+        )
+    elif slot.wal_status == "unreserved":
+        text = (
+            f"slot {name} keeps more WAL than max_slot_wal_keep_size, and is lost at one"
+            " of the next checkpoints: receive its changes now, or raise the limit"
+        )
+        sql = "ALTER SYSTEM SET max_slot_wal_keep_size = ...;\nSELECT pg_reload_conf();"
+        yield Finding("slot-unreserved", "warning", text, sql)
+    if two_phase and not slot.two_phase:
+        text = (
+            f"slot {name} sends prepared transactions at COMMIT PREPARED; the first"
+            " stream with two_phase changes that for good"
+        )
+        yield Finding("slot-two-phase", "note", text)
+    if slot.two_phase and not two_phase:
+        text = (
+            f"slot {name} can send prepared transactions at PREPARE; without two_phase,"
+            " they are received at COMMIT PREPARED"
+        )
+        yield Finding("slot-two-phase", "note", text)

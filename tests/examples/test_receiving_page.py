@@ -1,0 +1,124 @@
+"""Runs the commands of docs/receiving.md, and the unit for systemd, against a server."""
+
+import configparser
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import walrow
+from servers import EmbeddedServer, run_sql
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = (ROOT / "docs/receiving.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer() as server:
+        run_sql(server, "CREATE DATABASE shop")
+        tables = "CREATE TABLE orders (id int PRIMARY KEY); CREATE PUBLICATION shop FOR TABLE orders"
+        for statement in tables.split(";"):
+            run_sql(server, statement, "shop")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def environment(server: EmbeddedServer) -> dict[str, str]:
+    programs = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join(programs),
+        "PGHOST": str(server.socket_directory),
+        "PGUSER": "postgres",
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shop")
+
+
+def started(
+    words: list[str], folder: Path, environment: dict[str, str]
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603
+        words, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for_stream(server: EmbeddedServer, process: subprocess.Popen[str]) -> None:
+    import psycopg
+
+    deadline = time.monotonic() + 60
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        while not connection.execute(
+            "SELECT 1 FROM pg_replication_slots WHERE active"
+        ).fetchone():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+    _, text = process.communicate(timeout=20)
+    assert process.returncode == 0, text
+
+
+def test_the_page_runs(
+    server: EmbeddedServer, folder: Path, environment: dict[str, str]
+) -> None:
+    (commands,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    preflight, receive = commands.strip().split("\n")
+    subprocess.run(  # noqa: S603
+        shlex.split(preflight), cwd=folder, env=environment, check=True
+    )
+    process = started(shlex.split(receive), folder, environment)
+    wait_for_stream(server, process)
+    run_sql(server, "INSERT INTO orders VALUES (1), (2)", "shop")
+    time.sleep(0.5)
+    ended(process)
+    assert walrow.Log(folder / "log").tables()[0].rows == 2
+    program, follow = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout.endswith("public.orders 2\n")
+    once = "import walrow\n" + follow.replace("...", "print(batch.num_rows); break")
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", once],
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout == "2\n"
+
+
+def test_the_unit_runs(
+    server: EmbeddedServer, folder: Path, environment: dict[str, str]
+) -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(ROOT / "examples/walrow-receive.service")
+    words = shlex.split(unit["Service"]["ExecStart"])
+    # As the page's receiver has it.
+    words[words.index("--log") + 1] = "log"
+    words[0] = "walrow"
+    process = started(words, folder, environment | {"PGDATABASE": "shop"})
+    wait_for_stream(server, process)
+    ended(process)
