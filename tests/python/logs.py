@@ -97,7 +97,11 @@ class Publisher:
     """A writer that publishes each of the transactions as a segment."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
-        options = {"segment_bytes": 64 << 20, "level": 3, "spool_memory": 1 << 20} | options
+        options = {
+            "segment_bytes": 64 << 20,
+            "level": 3,
+            "spool_memory": 1 << 20,
+        } | options
         self.writer = LogWriter(directory, **options)
 
     def __enter__(self) -> Self:

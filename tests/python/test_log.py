@@ -25,9 +25,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("capture", SEALABLE, ids=str)
 def test_a_log_gives_the_rows_of_its_capture(capture: Capture, tmp_path: Path) -> None:
-    logs = [
-        log_of(tmp_path / str(size), capture, size) for size in (1, 700, 64 << 20)
-    ]
+    logs = [log_of(tmp_path / str(size), capture, size) for size in (1, 700, 64 << 20)]
     for way, options in WAYS.items():
         options = {"unfinished": "ignore"} | options
         expected = contents(walrow.read(capture.path, **options))

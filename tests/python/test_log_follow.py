@@ -10,7 +10,15 @@ import pytest
 
 import streams
 import walrow
-from logs import Publisher, contents, fault, history, published, transaction, transactions
+from logs import (
+    Publisher,
+    contents,
+    fault,
+    history,
+    published,
+    transaction,
+    transactions,
+)
 
 pa = pytest.importorskip("pyarrow")
 
@@ -125,7 +133,9 @@ def test_a_pruned_log_begins_at_the_end_of_what_was_removed(tmp_path: Path) -> N
     again = walrow.Log(log.path)
     assert (again.start, again.segments()) == (log.start, log.segments())
     assert len(list(log.path.glob("*.wire.zst"))) == 3
-    with pytest.raises(walrow.LogError, match="begins at 0/2000.*between 0/1000") as raised:
+    with pytest.raises(
+        walrow.LogError, match="begins at 0/2000.*between 0/1000"
+    ) as raised:
         again.read(start=0x1000)
     assert raised.value.code == "pruned"
     for start in (None, 0x2000):
@@ -200,7 +210,9 @@ def test_logs_are_pickled_and_taken_as_paths(tmp_path: Path) -> None:
     again = pickle.loads(pickle.dumps(log))  # noqa: S301
     assert (again.path, again.end) == (log.path, log.end)
     expected = contents(walrow.read(history(3)))
-    assert contents(walrow.read(log)) == contents(walrow.read(str(log.path))) == expected
+    assert (
+        contents(walrow.read(log)) == contents(walrow.read(str(log.path))) == expected
+    )
     assert repr(log) == "<walrow.Log 0/0 to 0/3000: 3 segments>"
     later = tmp_path / "later.wire"
     later.write_bytes(streams.SESSION + b"".join(transactions(5)[3:]))

@@ -149,8 +149,7 @@ fn plan(
                 .any(|(oid, schema, name, _)| table.matches(oid, schema, name))
     };
     let all_known = tables.is_some_and(|tables| tables.iter().all(is_known));
-    let wants =
-        |version: &TableVersion| matches(version.oid, &version.schema, &version.name);
+    let wants = |version: &TableVersion| matches(version.oid, &version.schema, &version.name);
     let has = |version: &TableVersion, name: &str| {
         let mut columns = version.columns.iter();
         columns.any(|(column, ..)| match name.strip_suffix(column.as_str()) {
@@ -166,9 +165,9 @@ fn plan(
     let is_elsewhere = |name: &String| {
         let versions = log.versions().iter();
         let mut having = versions.filter(|version| has(version, name));
-        having.next().is_some_and(|first| {
-            !wants(first) && !having.any(|version| wants(version))
-        })
+        having
+            .next()
+            .is_some_and(|first| !wants(first) && !having.any(|version| wants(version)))
     };
     let mut plan = Plan::default();
     (plan.start, plan.end) = (start, end);
