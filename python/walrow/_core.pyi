@@ -728,8 +728,12 @@ class LogDirectory:
         tables: Sequence[TableName] | None = None,
         start: Lsn | int | str | None = None,
         end: Lsn | int | str | dt.datetime | None = None,
+        columns: Sequence[str] = ...,
     ) -> LogFile:
-        """The stream of the segments that have what these options of `walrow.read` choose."""
+        """The stream of the segments that have what these options of `walrow.read` choose.
+
+        `columns` are names in these options that may be those of columns.
+        """
 
     def examples(self, table: TableName) -> LogFile:
         """The stream of segments that have each relation version of a table."""

@@ -144,9 +144,9 @@ class Segment(NamedTuple):
 class Log:
     """The published segments of a log.
 
-    It has what was published when it was opened, or followed last. `walrow.read`,
-    `tables`, `schema`, `frames` and Spark's functions take a log, or its path, wherever
-    they take a capture.
+    It has what was published when it was opened: open it again for later segments, or use
+    `follow`. `walrow.read`, `tables`, `schema`, `frames` and Spark's functions take a log,
+    or its path, wherever they take a capture.
 
     ```python
     log = walrow.Log("log/")
@@ -367,10 +367,10 @@ class Follower:
 
     def _read(self) -> Generator[Batch]:
         part = part_of(self._options)
-        start = self._options.get("start")
+        start = part["start"]
         while True:
             end = self._log.end
-            with self._log.open(part["tables"], start) as file:
+            with self._log.open(**part | {"start": start}) as file:
                 while chunk := file.read():
                     yield from self._decoder.feed(chunk)
             yield from self._decoder.flush()
@@ -387,10 +387,18 @@ def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
     is_side = options.get("side_tables") or any(
         isinstance(name, str) and name.startswith("walrow.") for name in tables or ()
     )
+    named = [options.get(key) for key in ("types", "unrepresentable", "columns")]
     return {
         "tables": None if is_side or not tables else list(tables),
         "start": options.get("start"),
         "end": options.get("end"),
+        "columns": [
+            key
+            for keys in named
+            if keys is not None and not isinstance(keys, str)
+            for key in keys
+            if isinstance(key, str)
+        ],
     }
 
 
@@ -403,15 +411,19 @@ def is_log(path: str | os.PathLike[str]) -> bool:
 
 
 def opened(
-    path: str | os.PathLike[str], part: Mapping[str, Any] | None = None
+    log: str | os.PathLike[str], part: Mapping[str, Any] | None = None
 ) -> LogFile:
     """The stream of a log, or of a part of it."""
-    return LogDirectory(Path(path)).open(**(part or {}))
+    return _directory(log).open(**(part or {}))
 
 
-def examples(path: str | os.PathLike[str], table: TableName) -> LogFile:
+def examples(log: str | os.PathLike[str], table: TableName) -> LogFile:
     """The stream of segments that have all versions of a table."""
-    return LogDirectory(Path(path)).examples(table)
+    return _directory(log).examples(table)
+
+
+def _directory(log: str | os.PathLike[str]) -> LogDirectory:
+    return log._log if isinstance(log, Log) else LogDirectory(Path(log))
 
 
 _SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")

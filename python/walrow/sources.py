@@ -323,7 +323,7 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
     if "://" in path:
         return _remote(path)
     if is_log(path):
-        log = opened_log(path, part)
+        log = opened_log(source, part)
         return [_Place(path, lambda: log, size=log.size)]
     found = [path]
     if os.path.isdir(path):  # noqa: PTH112 - pathlib refuses some paths

@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use walrow::log::{Directory, Error, Log, Plan, Segment, SegmentName, SegmentReader, Store};
+use walrow::log::{
+    Directory, Error, Log, Plan, Segment, SegmentName, SegmentReader, Store, TableVersion,
+};
 use walrow::stream::{End, fact::Source};
 use walrow::{Lsn, TableName};
 
@@ -67,70 +69,33 @@ impl LogDirectory {
     }
 
     /// The stream of the segments that have what these options of `walrow.read` choose.
-    #[pyo3(signature = (tables = None, start = None, end = None))]
+    /// `columns` are names in these options that may be those of columns.
+    #[pyo3(signature = (tables = None, start = None, end = None, columns = Vec::new()))]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes it from a list")]
     fn open(
         &self,
         py: Python<'_>,
         tables: Option<&Bound<'_, PyAny>>,
         start: Option<&Bound<'_, PyAny>>,
         end: Option<&Bound<'_, PyAny>>,
+        columns: Vec<String>,
     ) -> PyResult<LogFile> {
         let tables = tables.map(|it| options::tables(it, "tables")).transpose()?;
         let start = start.map(|it| options::read_lsn(it, "start")).transpose()?;
         let end = end.map(options::end).transpose()?;
         let log = lock(&self.0)?;
-        let names = plan(&log, tables.as_deref(), start.unwrap_or_default(), end);
+        let start = start.unwrap_or_default();
+        let names = plan(&log, tables.as_deref(), start, end, &columns);
         let names = names.map_err(|error| errors::log_error(py, error))?;
-        let bytes = |name: &SegmentName| {
-            let segments = log.segments();
-            let place = segments.binary_search_by_key(name, Segment::name);
-            let segment = place.ok().and_then(|place| segments.get(place));
-            segment.map_or(0, |segment| segment.stream_bytes)
-        };
-        Ok(LogFile {
-            size: names.iter().map(bytes).sum(),
-            state: Mutex::new(State {
-                store: log.store(),
-                names: names.into_iter(),
-                segment: None,
-                chunk: Vec::new(),
-            }),
-        })
+        Ok(LogFile::new(&log, names))
     }
 
     /// The stream of segments that have each relation version of a table.
     fn examples(&self, table: &Bound<'_, PyAny>) -> PyResult<LogFile> {
         let table = options::table(table, "table")?;
         let log = lock(&self.0)?;
-        let mut seen = vec![false; log.versions().len()];
-        let mut names = Vec::new();
-        let mut size = 0_u64;
-        for segment in log.segments() {
-            let mut is_new = false;
-            for changes in &segment.tables {
-                let version = log.versions().get(changes.version);
-                if let Some(seen) = seen.get_mut(changes.version)
-                    && !*seen
-                    && version.is_some_and(|it| table.matches(it.oid, &it.schema, &it.name))
-                {
-                    *seen = true;
-                    is_new = true;
-                }
-            }
-            if is_new {
-                names.push(segment.name());
-                size = size.saturating_add(segment.stream_bytes);
-            }
-        }
-        Ok(LogFile {
-            size,
-            state: Mutex::new(State {
-                store: log.store(),
-                names: names.into_iter(),
-                segment: None,
-                chunk: Vec::new(),
-            }),
-        })
+        let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name));
+        Ok(LogFile::new(&log, names))
     }
 
     /// Looks for new segments. Returns how many there are.
@@ -163,12 +128,14 @@ impl LogDirectory {
 }
 
 /// The names of the segments to read. A table that the log lacks is looked for in all of them, so that
-/// the error can name those that there are.
+/// the error can name those that there are. So is a column that only other tables have: the decoder
+/// refuses the names of columns that do not come.
 fn plan(
     log: &Log,
     tables: Option<&[TableName]>,
     start: Lsn,
     end: Option<End>,
+    columns: &[String],
 ) -> Result<Vec<SegmentName>, Error> {
     let matches = |oid: u32, schema: &str, name: &str| {
         let mut tables = tables.into_iter().flatten();
@@ -182,11 +149,29 @@ fn plan(
                 .any(|(oid, schema, name, _)| table.matches(oid, schema, name))
     };
     let all_known = tables.is_some_and(|tables| tables.iter().all(is_known));
-    let wants =
-        |version: &walrow::log::TableVersion| matches(version.oid, &version.schema, &version.name);
+    let wants = |version: &TableVersion| matches(version.oid, &version.schema, &version.name);
+    let has = |version: &TableVersion, name: &str| {
+        let mut columns = version.columns.iter();
+        columns.any(|(column, ..)| match name.strip_suffix(column.as_str()) {
+            Some("") => true,
+            Some(table) => table.strip_suffix('.').is_some_and(|table| {
+                let name = table.strip_prefix(version.schema.as_str());
+                table == version.name
+                    || name.and_then(|it| it.strip_prefix('.')) == Some(&version.name)
+            }),
+            None => false,
+        })
+    };
+    let is_elsewhere = |name: &String| {
+        let versions = log.versions().iter();
+        let mut having = versions.filter(|version| has(version, name));
+        having
+            .next()
+            .is_some_and(|first| !wants(first) && !having.any(|version| wants(version)))
+    };
     let mut plan = Plan::default();
     (plan.start, plan.end) = (start, end);
-    if all_known {
+    if all_known && !columns.iter().any(is_elsewhere) {
         plan.table = Some(&wants);
     }
     log.plan(&plan)
@@ -224,6 +209,26 @@ impl State {
                 return Ok(true);
             }
             self.segment = None;
+        }
+    }
+}
+
+impl LogFile {
+    fn new(log: &Log, names: Vec<SegmentName>) -> Self {
+        let bytes = |name: &SegmentName| {
+            let segments = log.segments();
+            let place = segments.binary_search_by_key(name, Segment::name);
+            let segment = place.ok().and_then(|place| segments.get(place));
+            segment.map_or(0, |segment| segment.stream_bytes)
+        };
+        Self {
+            size: names.iter().map(bytes).sum(),
+            state: Mutex::new(State {
+                store: log.store(),
+                names: names.into_iter(),
+                segment: None,
+                chunk: Vec::new(),
+            }),
         }
     }
 }

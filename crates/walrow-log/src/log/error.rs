@@ -96,6 +96,11 @@ impl Error {
         )
     }
 
+    /// Whether an object is missing that other objects belong to.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.is_not_found() || matches!(self.kind, ErrorKind::Missing { .. })
+    }
+
     pub(crate) fn store(object: &str, error: &io::Error) -> Self {
         let (kind, code) = (error.kind(), error.raw_os_error());
         let text = error.to_string();
@@ -138,8 +143,7 @@ impl fmt::Display for Error {
             ),
             ErrorKind::Missing { after } => write!(
                 f,
-                "the segment after {after} is missing: restore the file from a copy, or prune the \
-                 log up to the next segment"
+                "the segment after {after} is missing: restore the file from a copy"
             ),
             ErrorKind::Pruned { start, until } => write!(
                 f,

@@ -1,5 +1,6 @@
 //! zstd frames, compressed or stored.
 
+use crate::log::checksum::frame_checksum;
 use std::fmt;
 use std::io;
 use zstd_safe::{CCtx, CParameter};
@@ -57,8 +58,9 @@ fn reason(code: usize) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
 
-/// A frame's magic number, and a descriptor: a single segment, with its size in eight bytes.
-const HEAD: [u8; 5] = [0x28, 0xB5, 0x2F, 0xFD, 0xE0];
+/// A frame's magic number, a descriptor (the size is in eight bytes, and a checksum comes last), and
+/// the size of the window. It is that of a block: decompressors refuse large windows.
+const HEAD: [u8; 6] = [0x28, 0xB5, 0x2F, 0xFD, 0xC4, 0x38];
 /// The largest block.
 const BLOCK: usize = 128 << 10;
 
@@ -75,10 +77,11 @@ fn store(bytes: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&[b0, b1, b2]);
         out.extend_from_slice(block);
         if more.is_empty() {
-            return;
+            break;
         }
         rest = more;
     }
+    out.extend_from_slice(&frame_checksum(bytes).to_le_bytes());
 }
 
 #[cfg(test)]
@@ -86,16 +89,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_frames_are_zstd() {
-        for size in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
+    fn frames_are_zstd_and_have_a_checksum() {
+        let sizes = (0..100).chain([BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 77]);
+        for size in sizes {
             let bytes: Vec<u8> = (0..=250).cycle().take(size).collect();
             for level in [None, Some(1)] {
                 let mut compressor = Compressor::new(level).unwrap();
-                let frame = compressor.frame(&bytes).unwrap();
+                let mut frame = compressor.frame(&bytes).unwrap().to_vec();
                 let mut found = Vec::with_capacity(size);
-                zstd_safe::decompress(&mut found, frame).unwrap();
+                zstd_safe::decompress(&mut found, &frame).unwrap();
                 assert_eq!(found, bytes);
+                *frame.last_mut().unwrap() ^= 1;
+                assert!(zstd_safe::decompress(&mut found, &frame).is_err());
             }
         }
+    }
+
+    #[test]
+    fn large_frames_have_a_small_window() {
+        let bytes = vec![7; 200 << 20];
+        let mut compressor = Compressor::new(None).unwrap();
+        let frame = compressor.frame(&bytes).unwrap();
+        let mut context = zstd_safe::DCtx::create();
+        let (mut chunk, mut total) = (Vec::with_capacity(1 << 20), 0);
+        let mut input = zstd_safe::InBuffer::around(frame);
+        loop {
+            chunk.clear();
+            let mut output = zstd_safe::OutBuffer::around(&mut chunk);
+            let left = context.decompress_stream(&mut output, &mut input).unwrap();
+            total += chunk.len();
+            if left == 0 {
+                break;
+            }
+        }
+        assert_eq!(total, bytes.len());
     }
 }

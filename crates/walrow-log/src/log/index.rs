@@ -9,6 +9,7 @@ use crate::log::block_file::{BlockFile, read_object, write_object};
 use crate::log::error::Error;
 use crate::log::segment::{Foot, SegmentName, TableFoot};
 use crate::log::store::Store;
+use crate::log::view::check_order;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
@@ -122,6 +123,11 @@ impl Segment {
             part: self.part,
         }
     }
+
+    /// The name of the segment after it.
+    pub(crate) fn next(&self) -> Option<SegmentName> {
+        self.name().next(self.end, self.continues)
+    }
 }
 
 /// A block of the index.
@@ -148,15 +154,23 @@ impl Index {
     pub(crate) fn read(store: &dyn Store, names: &[SegmentName]) -> Result<Self, Error> {
         // If it is damaged, everything is in the feet.
         let (mut index, mut by_name) = Self::stored(store)?.unwrap_or_default();
-        for name in names {
-            match by_name.remove(name) {
-                Some(segment) => index.segments.push(segment),
-                None => index.add(&Foot::read(store, *name)?),
+        let mut rest = names.iter();
+        while let Some(name) = rest.next() {
+            let stored = by_name.remove(name);
+            match (stored, rest.as_slice().first()) {
+                // An index that was copied from elsewhere may describe other segments.
+                (Some(segment), Some(next)) if segment.next() == Some(*next) => {
+                    index.segments.push(segment);
+                }
+                (_, next) => {
+                    let foot = Foot::read(store, *name)?;
+                    index.add(&foot);
+                    if next.is_none() {
+                        // All segments have one source. It may have more fields later.
+                        index.source = foot.source;
+                    }
+                }
             }
-        }
-        if let Some(last) = names.last() {
-            // All segments have one source. It may have more fields later.
-            index.source = Foot::read(store, *last)?.source;
         }
         Ok(index)
     }
@@ -211,7 +225,7 @@ pub(crate) struct IndexFile {
 impl IndexFile {
     /// Opens the index of these segments. Writes it again unless it has the first of them, in order.
     pub(crate) fn open(store: &dyn Store, names: &[SegmentName]) -> Result<Self, Error> {
-        let mut stored = Vec::new();
+        let (mut stored, mut next) = (Vec::new(), None);
         let mut places = HashMap::new();
         let mut is_damaged = false;
         read_object(store, INDEX, |block| {
@@ -219,6 +233,9 @@ impl IndexFile {
                 is_damaged = true;
                 return Ok(());
             };
+            // An index that was copied from elsewhere may describe other segments.
+            is_damaged |= next.is_some_and(|next| next != entry.segment.name());
+            next = entry.segment.next();
             stored.push(entry.segment.name());
             for version in entry.versions {
                 let next = places.len();
@@ -226,8 +243,15 @@ impl IndexFile {
             }
             Ok(())
         })?;
+        is_damaged |= match names.get(stored.len()) {
+            Some(after) => !stored.is_empty() && next != Some(*after),
+            None => false,
+        };
         if is_damaged || !names.starts_with(&stored) {
-            rewrite(store, &Index::read(store, names)?)?;
+            let index = Index::read(store, names)?;
+            let start = names.first().map_or(Lsn::INVALID, |first| first.start);
+            check_order(&index.segments, start)?;
+            rewrite(store, &index)?;
             return Self::open(store, names);
         }
         let io = |error| Error::store(INDEX, &error);

@@ -11,6 +11,7 @@
 //! | `.walrow-…` | a temporary object |
 
 mod block_file;
+mod checksum;
 mod contents;
 mod error;
 mod frames;

@@ -2,13 +2,16 @@
 
 use crate::log::error::{Error, ErrorKind};
 use crate::log::segment::{Foot, SegmentName};
+use crate::log::state::Pruned;
 use crate::log::store::{ReadAt, Store};
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
 /// Bytes of one read of the object.
 const READ: usize = 1 << 20;
-/// Bytes of a chunk of the stream, at most.
-const CHUNK: usize = 4 << 20;
+/// Bytes for a chunk at first.
+const FIRST: usize = 2 << 20;
+/// Bytes of a chunk of the stream, at most. Frames are smaller, unless a message is not.
+const CHUNK: usize = 16 << 20;
 
 /// The stream of a segment, in chunks of any size.
 ///
@@ -23,6 +26,8 @@ pub struct SegmentReader {
     buffer: Vec<u8>,
     /// How many bytes of the buffer were decompressed.
     taken: usize,
+    /// Whether the decompressor may have more bytes than the chunk had room for.
+    has_output: bool,
     crc32c: u32,
     stream_bytes: u64,
 }
@@ -35,13 +40,27 @@ impl std::fmt::Debug for SegmentReader {
     }
 }
 
+/// The error for a segment that does not exist any more: usually it was pruned.
+fn removed(store: &dyn Store, name: SegmentName, error: Error) -> Error {
+    match Pruned::read(store) {
+        Ok(Pruned { until, .. }) if until > name.start => {
+            let start = name.start;
+            Error::new("", ErrorKind::Pruned { start, until })
+        }
+        _ => error,
+    }
+}
+
 impl SegmentReader {
     /// Opens a segment.
     ///
     /// # Errors
     /// The object is not a segment, is damaged or cannot be read.
     pub fn open(store: &dyn Store, name: SegmentName) -> Result<Self, Error> {
-        let foot = Foot::read(store, name)?;
+        let foot = match Foot::read(store, name) {
+            Err(error) if error.is_not_found() => return Err(removed(store, name, error)),
+            read => read?,
+        };
         let object = name.to_string();
         let file = store
             .open(&object)
@@ -54,6 +73,7 @@ impl SegmentReader {
             at: 0,
             buffer: Vec::new(),
             taken: 0,
+            has_output: false,
             crc32c: 0,
             stream_bytes: 0,
         })
@@ -70,11 +90,13 @@ impl SegmentReader {
     /// The segment is damaged, or cannot be read.
     pub fn read(&mut self, chunk: &mut Vec<u8>) -> Result<bool, Error> {
         chunk.clear();
-        chunk.reserve(CHUNK);
-        let what = "its bytes";
+        let what = "its content";
         while chunk.len() < CHUNK {
-            if self.taken >= self.buffer.len() && !self.fill()? {
+            if self.taken >= self.buffer.len() && !self.has_output && !self.fill()? {
                 break;
+            }
+            if chunk.len() == chunk.capacity() {
+                chunk.reserve_exact(chunk.len().clamp(FIRST, CHUNK));
             }
             let rest = self.buffer.get(self.taken..).unwrap_or_default();
             let mut input = InBuffer::around(rest);
@@ -83,14 +105,20 @@ impl SegmentReader {
             let left = self.context.decompress_stream(&mut output, &mut input);
             self.taken = self.taken.saturating_add(input.pos());
             let left = left.map_err(|_| self.damaged(what))?;
-            let is_full = chunk.len() >= chunk.capacity();
-            // A frame ends with a transaction: most transactions then lie in one chunk.
-            if left == 0 && chunk.len() >= READ || is_full {
+            self.has_output = left > 0 && chunk.len() == chunk.capacity();
+            // A frame ends with a transaction, and then its checksum is known to be right.
+            if left == 0 && chunk.len() >= READ {
                 break;
             }
         }
         self.stream_bytes = self.stream_bytes.saturating_add(chunk.len() as u64);
-        if chunk.is_empty() && self.stream_bytes != self.foot.stream_bytes {
+        let is_wrong = if chunk.is_empty() {
+            self.stream_bytes != self.foot.stream_bytes
+        } else {
+            // A damaged frame could expand without an end.
+            self.stream_bytes > self.foot.stream_bytes
+        };
+        if is_wrong {
             return Err(self.damaged("its size"));
         }
         Ok(!chunk.is_empty())

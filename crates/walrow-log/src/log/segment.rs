@@ -55,6 +55,20 @@ impl SegmentName {
     }
 }
 
+impl SegmentName {
+    /// The name of the segment after one of this name. `None` if there are no more part numbers.
+    pub(crate) fn next(self, end: Lsn, continues: bool) -> Option<Self> {
+        if continues {
+            let part = self.part.checked_add(1)?;
+            return Some(Self { part, ..self });
+        }
+        Some(Self {
+            start: end,
+            part: 0,
+        })
+    }
+}
+
 impl fmt::Display for SegmentName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016X}-{:05}{SUFFIX}", self.start.0, self.part)
@@ -126,6 +140,8 @@ const TAIL: usize = 16;
 const HEADER: usize = 8;
 /// Most feet fit into one read of this many bytes.
 const READ: u64 = 16 << 10;
+/// Bytes of a foot, at most. One of a million columns is smaller.
+const LARGEST: u64 = 256 << 20;
 
 impl Foot {
     /// The foot as a skippable frame.
@@ -159,7 +175,7 @@ impl Foot {
             let at = size.saturating_sub(wanted);
             file.read_at(at, &mut end).map_err(io)?;
             match Self::parse(&end) {
-                Ok(foot) => {
+                Ok((foot, whole)) => {
                     if foot.format > FORMAT {
                         let found = foot.format;
                         return Err(fault(ErrorKind::Version { found }));
@@ -171,9 +187,18 @@ impl Foot {
                     if named != name {
                         return Err(fault(ErrorKind::Damaged { what: "its name" }));
                     }
+                    // Only a part of a transaction ends where it starts.
+                    if foot.end < foot.start || foot.end == foot.start && !foot.continues {
+                        return Err(fault(ErrorKind::Damaged { what: "its range" }));
+                    }
+                    if foot.bytes.checked_add(whole) != Some(size) {
+                        return Err(fault(ErrorKind::Damaged { what: "its size" }));
+                    }
                     return Ok(foot);
                 }
-                Err(Partial::More(more)) if more > wanted && more <= size => wanted = more,
+                Err(Partial::More(more)) if more > wanted && more <= size.min(LARGEST) => {
+                    wanted = more;
+                }
                 Err(Partial::More(_)) => {
                     return Err(fault(ErrorKind::Damaged { what: "its size" }));
                 }
@@ -185,24 +210,34 @@ impl Foot {
         }
     }
 
-    /// The foot at the end of these bytes.
-    fn parse(end: &[u8]) -> Result<Self, Partial> {
+    /// The foot at the end of these bytes, and the size of its frame.
+    fn parse(end: &[u8]) -> Result<(Self, u64), Partial> {
         let (rest, magic) = end.split_last_chunk().ok_or(Partial::Foreign)?;
         if *magic != MAGIC {
             return Err(Partial::Foreign);
         }
         let (rest, size) = rest.split_last_chunk().ok_or(Partial::Foreign)?;
         let (rest, crc) = rest.split_last_chunk().ok_or(Partial::Foreign)?;
-        let size = u32::from_le_bytes(*size) as usize;
-        let start = rest.len().checked_sub(size);
-        let Some(json) = start.and_then(|start| rest.get(start..)) else {
-            let whole = size.saturating_add(TAIL).saturating_add(HEADER);
-            return Err(Partial::More(whole as u64));
+        let size = u32::from_le_bytes(*size);
+        let content = u64::from(size).saturating_add(TAIL as u64);
+        let whole = content.saturating_add(HEADER as u64);
+        let start = rest.len().checked_sub(size as usize);
+        let Some((rest, json)) = start.and_then(|start| rest.split_at_checked(start)) else {
+            return Err(Partial::More(whole));
         };
-        if crc32c::crc32c(json) != u32::from_le_bytes(*crc) {
+        let Some((rest, stored)) = rest.split_last_chunk() else {
+            return Err(Partial::More(whole));
+        };
+        let Some((_, magic)) = rest.split_last_chunk() else {
+            return Err(Partial::More(whole));
+        };
+        let is_frame = u32::from_le_bytes(*magic) == SKIPPABLE
+            && u64::from(u32::from_le_bytes(*stored)) == content;
+        if !is_frame || crc32c::crc32c(json) != u32::from_le_bytes(*crc) {
             return Err(Partial::Damaged);
         }
-        serde_json::from_slice(json).map_err(|_| Partial::Damaged)
+        let foot = serde_json::from_slice(json).map_err(|_| Partial::Damaged)?;
+        Ok((foot, whole))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// Begins a segment. What a crash has left of the same segment is overwritten.
+    /// Begins a segment. What an earlier call has left of the same segment is removed.
     pub(crate) fn create(
         store: &dyn Store,
         head: Segment,
@@ -41,8 +41,13 @@ impl SegmentFile {
         };
         let temporary = format!("{TEMPORARY}{name}");
         let io = |error| Error::store(&temporary, &error);
-        let mut file = store.write(&temporary).map_err(io)?;
-        file.truncate(0).map_err(io)?;
+        // It may be the published segment under its other name, if publishing it failed late: then
+        // it must not be overwritten.
+        match store.remove(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
+        }
+        let file = store.write(&temporary).map_err(io)?;
         let compressor = Compressor::new(level).map_err(io)?;
         let mut rest = Vec::new();
         Fact::Segment(Segment {

@@ -15,6 +15,9 @@ use walrow_stream::End;
 use walrow_stream::fact::Source;
 use walrow_wire::{Lsn, Oid};
 
+/// How often the opening of a log is tried that seems to lack a segment.
+const ATTEMPTS: usize = 4;
+
 /// The published segments of a log.
 ///
 /// It is what was published when the log was opened, or followed last. Any number of readers may
@@ -73,6 +76,17 @@ impl Log {
     /// # Errors
     /// It is not a log, a segment is missing or damaged, or the store failed.
     pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
+        for _ in 1..ATTEMPTS {
+            match Self::open_once(Arc::clone(&store)) {
+                // A list that is made while segments are published or pruned may lack one of them.
+                Err(error) if error.is_missing() => {}
+                opened => return opened,
+            }
+        }
+        Self::open_once(store)
+    }
+
+    fn open_once(store: Arc<dyn Store>) -> Result<Self, Error> {
         let (names, is_log) = names(&*store)?;
         if !is_log {
             return Err(Error::new("", ErrorKind::NotALog));
@@ -128,7 +142,7 @@ impl Log {
     pub fn plan(&self, plan: &Plan<'_>) -> Result<Vec<SegmentName>, Error> {
         self.check_pruned(plan)?;
         let mut names = Vec::new();
-        for chain in chains(&self.index.segments) {
+        for chain in chains(self.after(plan.start)) {
             let Some(last) = chain.last() else { continue };
             let is_after = match plan.end {
                 Some(End::Lsn(end)) => last.start >= end,
@@ -138,13 +152,7 @@ impl Log {
                 break;
             }
             if last.end > plan.start {
-                let wanted = |segment: &&Segment| self.has(segment, plan);
-                let mut parts: Vec<_> = chain.iter().filter(wanted).collect();
-                // The last part says where the transaction ends.
-                if !parts.is_empty() && parts.last() != Some(&last) {
-                    parts.push(last);
-                }
-                names.extend(parts.into_iter().map(Segment::name));
+                names.extend(of_chain(chain, |segment| self.has(segment, plan)));
             }
             // The transactions after it are later than the end, or the cut is in this segment.
             if let Some(End::Time(time)) = plan.end
@@ -156,6 +164,36 @@ impl Log {
             }
         }
         Ok(names)
+    }
+
+    /// Segments that together have each relation version of the tables that are wanted.
+    pub fn examples(&self, wants: &dyn Fn(&TableVersion) -> bool) -> Vec<SegmentName> {
+        let wanted = self.index.versions.iter().map(|version| wants(version));
+        let mut missing: Vec<bool> = wanted.collect();
+        let mut has_missing = |segment: &Segment| {
+            let mut found = false;
+            for table in &segment.tables {
+                if let Some(missing) = missing.get_mut(table.version) {
+                    found |= std::mem::take(missing);
+                }
+            }
+            found
+        };
+        chains(&self.index.segments)
+            .flat_map(|chain| of_chain(chain, &mut has_missing))
+            .collect()
+    }
+
+    /// The segments from the one on that has the first transaction after this LSN.
+    fn after(&self, lsn: Lsn) -> &[Segment] {
+        let segments = &self.index.segments;
+        let upto = segments.partition_point(|segment| segment.start <= lsn);
+        let last = upto.checked_sub(1).and_then(|last| segments.get(last));
+        // The parts of a large transaction have one start.
+        let first = last.map_or(0, |last| {
+            segments.partition_point(|segment| segment.start < last.start)
+        });
+        segments.get(first..).unwrap_or_default()
     }
 
     /// Whether the segment has what is read.
@@ -209,39 +247,34 @@ impl Log {
     /// A segment is damaged, or the store failed.
     pub fn follow(&mut self) -> Result<usize, Error> {
         let known = self.index.segments.len();
-        let mut name = SegmentName {
+        let mut next = Some(SegmentName {
             start: self.end(),
             part: 0,
-        };
+        });
         let mut feet = Vec::new();
-        loop {
-            match Foot::read(&*self.store, name) {
-                Ok(foot) => {
-                    name = if foot.continues {
-                        SegmentName {
-                            part: name.part.saturating_add(1),
-                            ..name
-                        }
-                    } else {
-                        SegmentName {
-                            start: foot.end,
-                            part: 0,
-                        }
-                    };
-                    let is_complete = !foot.continues;
-                    feet.push(foot);
-                    if is_complete {
-                        for foot in feet.drain(..) {
-                            self.index.source = foot.source.clone();
-                            self.index.add(&foot);
-                        }
-                    }
-                }
+        while let Some(name) = next {
+            let foot = match Foot::read(&*self.store, name) {
+                Ok(foot) => foot,
                 Err(error) if error.is_not_found() => break,
                 Err(error) => return Err(error),
+            };
+            next = name.next(foot.end, foot.continues);
+            let is_complete = !foot.continues;
+            feet.push(foot);
+            if is_complete {
+                for foot in feet.drain(..) {
+                    self.index.source = foot.source.clone();
+                    self.index.add(&foot);
+                }
             }
         }
-        Ok(self.index.segments.len().saturating_sub(known))
+        let count = self.index.segments.len().saturating_sub(known);
+        if count == 0 && Pruned::read(&*self.store)?.until > self.end() {
+            // The next segments were removed before they were seen.
+            *self = Self::open(Arc::clone(&self.store))?;
+            return Ok(self.index.segments.len());
+        }
+        Ok(count)
     }
 
     /// Reads all bytes of a segment, and compares them with its checksums and its foot.
@@ -354,29 +387,37 @@ fn is_own(object: &str) -> bool {
         || object.starts_with(TEMPORARY)
 }
 
+/// The names of a chain's segments that are wanted, and of its last one, which says where the
+/// transaction ends.
+fn of_chain(chain: &[Segment], mut wants: impl FnMut(&Segment) -> bool) -> Vec<SegmentName> {
+    let wanted = chain.iter().filter(|segment| wants(segment));
+    let mut names: Vec<_> = wanted.map(Segment::name).collect();
+    let last = chain.last().map(Segment::name);
+    if !names.is_empty() && names.last() != last.as_ref() {
+        names.extend(last);
+    }
+    names
+}
+
 /// Runs of segments that have one transaction in parts. Most runs are one segment.
 fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
     segments.chunk_by(|one, _| one.continues)
 }
 
 /// Checks that each segment begins where the one before it ends.
-fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
-    let mut next = SegmentName { start, part: 0 };
+pub(crate) fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
+    let mut next = Some(SegmentName { start, part: 0 });
+    let mut after = start;
     for segment in segments {
-        if segment.name() != next {
-            let after = next.start;
+        let name = segment.name();
+        if next != Some(name) {
             return Err(Error::new("", ErrorKind::Missing { after }));
         }
-        next = if segment.continues {
-            SegmentName {
-                start: segment.start,
-                part: segment.part.saturating_add(1),
-            }
+        next = segment.next();
+        after = if segment.continues {
+            segment.start
         } else {
-            SegmentName {
-                start: segment.end,
-                part: 0,
-            }
+            segment.end
         };
     }
     Ok(())

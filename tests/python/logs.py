@@ -1,0 +1,148 @@
+"""Logs made from captures, and what reading them gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+import streams
+import walrow
+from captures import captures
+from walrow._core import LogWriter
+
+pa = pytest.importorskip("pyarrow")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from captures import Capture
+
+#: Which captures a log takes: several sessions repeat positions, and physical replication has
+#: no transactions.
+SEALABLE = [
+    each
+    for each in captures()
+    if each.record != "physical" and each.name not in {"sessions"}
+]
+#: Columns of the table in `transactions`.
+COLUMNS = [streams.Column("id", 23, is_key=True), streams.Column("v", 25)]
+
+
+def contents(batches: Iterable[Any]) -> list[Any]:
+    """All rows of each table with their schemas, and the error after them.
+
+    The division into batches, and offsets in the stream, are left out.
+    """
+    tables: dict[Any, list[list[Any]]] = {}
+    error = None
+    try:
+        for batch in batches:
+            records = pa.record_batch(batch)
+            runs = tables.setdefault((batch.relation_oid, batch.table), [])
+            if not runs or not runs[-1][0].equals(records.schema, check_metadata=True):
+                runs.append([records.schema, []])
+            runs[-1][1].append(records)
+    except walrow.Error as raised:
+        error = (type(raised), str(raised).partition(" (byte")[0])
+    found = {
+        str(table): [(schema, _joined(schema, run)) for schema, run in runs]
+        for table, runs in tables.items()
+    }
+    return [*sorted(found.items()), error]
+
+
+def _joined(schema: Any, records: list[Any]) -> bytes:
+    """All rows as bytes: NaN is not equal to itself, and Python lacks some dates."""
+    (batch,) = pa.Table.from_batches(records, schema).combine_chunks().to_batches()
+    return batch.serialize().to_pybytes()
+
+
+def transaction(
+    end: int, *rows: tuple[str, str], time: int = 0, oid: int = streams.TABLE
+) -> bytes:
+    """A transaction of one table that ends at an LSN."""
+    name = "t" if oid == streams.TABLE else f"t{oid}"
+    return streams.wired(
+        _timed(streams.begin(xid=end, lsn=end - 8), time),
+        streams.relation(COLUMNS, oid=oid, name=name),
+        *(streams.insert(row, oid) for row in rows),
+        _timed(streams.commit(lsn=end - 8, end=end), time),
+    )
+
+
+def _timed(message: bytes, seconds: int) -> bytes:
+    """A Begin or Commit that many seconds later."""
+    old = streams.TIME.to_bytes(8, "big")
+    return message.replace(old, (streams.TIME + seconds * 1_000_000).to_bytes(8, "big"))
+
+
+def transactions(count: int = 6, rows: int = 3) -> list[bytes]:
+    """Transactions that end at 0x1000, 0x2000 and so on."""
+    return [
+        transaction(
+            0x1000 * number, *((str(number * 100 + row), "x") for row in range(rows))
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def history(count: int = 6, rows: int = 3) -> bytes:
+    """The same as a stream."""
+    return streams.SESSION + b"".join(transactions(count, rows))
+
+
+class Publisher:
+    """A writer that publishes each of the transactions as a segment."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        options = {
+            "segment_bytes": 64 << 20,
+            "level": 3,
+            "spool_memory": 1 << 20,
+        } | options
+        self.writer = LogWriter(directory, **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.writer.close()
+
+    def publish(self, *transactions: bytes) -> None:
+        """Publishes transactions."""
+        for each in transactions:
+            self.writer.append(each)
+            assert self.writer.publish()
+
+
+def published(
+    directory: Path, transactions: Iterable[bytes], **options: Any
+) -> walrow.Log:
+    """The log that has each of the transactions as a segment."""
+    with Publisher(directory, **options) as publisher:
+        publisher.publish(*transactions)
+    return walrow.Log(directory)
+
+
+def fault(call: Callable[[], object]) -> tuple[str | None, str | None]:
+    """The code and the file of the `LogError` that a function raises."""
+    with pytest.raises(walrow.LogError) as raised:
+        call()
+    return raised.value.code, raised.value.file
+
+
+def sealed(
+    directory: Path, source: Any, *, segment_bytes: int = 1, **options: Any
+) -> walrow.Log:
+    """The log of a source. By default, each change is a segment."""
+    walrow.seal(source, log=directory, segment_bytes=segment_bytes, **options)
+    return walrow.Log(directory)
+
+
+def log_of(directory: Path, capture: Capture, segment_bytes: int) -> walrow.Log:
+    """The log of a golden capture, which the server may have ended with an error."""
+    return sealed(
+        directory, capture.path, segment_bytes=segment_bytes, unfinished="ignore"
+    )
