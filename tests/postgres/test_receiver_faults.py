@@ -99,7 +99,7 @@ def test_connection_lives_while_the_disk_stalls(
             execute(
                 own.dsn,
                 "INSERT INTO audit (what) "
-                "SELECT repeat('x', 1000) FROM generate_series(1, 100000)",
+                "SELECT repeat('x', 1000000) FROM generate_series(1, 90)",
             )
             time.sleep(8)
             assert walsender(own, slot) == pid
@@ -128,21 +128,23 @@ def test_connections_that_are_cut_and_stalled_anywhere(
 ) -> None:
     log = tmp_path / "log"
     random_ = random.Random(6)  # noqa: S311
-    with Proxy(own) as proxy:
-        with ReceiverProcess(proxy.dsn, log, *QUICK, slot=slot) as receiver:
-            with Load(own.dsn, seed=6):
-                receiver.until_streaming()
-                for _ in range(12):
-                    time.sleep(random_.uniform(0, 0.7))
-                    proxy.stall()
-                    time.sleep(random_.uniform(0, 0.2))
-                    proxy.cut()
+    with (
+        Proxy(own) as proxy,
+        ReceiverProcess(proxy.dsn, log, *QUICK, slot=slot) as receiver,
+    ):
+        with Load(own.dsn, seed=6):
+            receiver.until_streaming()
+            for _ in range(12):
+                time.sleep(random_.uniform(0, 0.7))
                 proxy.stall()
-                # Longer than the ping of half a wal_sender_timeout waits for an answer.
-                receiver.until(lambda state: state["state"] == "connecting")
+                time.sleep(random_.uniform(0, 0.2))
                 proxy.cut()
-            receiver.until_streaming(after=end_of_wal(own.dsn))
-            receiver.stop()
+            proxy.stall()
+            # The ping, half of wal_sender_timeout, is not answered.
+            receiver.until(lambda state: "has sent nothing" in (state["note"] or ""))
+            proxy.cut()
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        receiver.stop()
     check_log(own.dsn, log, Load.TABLES)
 
 
@@ -192,14 +194,13 @@ def test_fsync_that_fails(
     arguments = (*QUICK, "--give-up-after", give_up_after)
     with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
         receiver.until_streaming()
-        with Load(own.dsn, seed=9):
-            with disk.has("error"):
-                state = receiver.until(lambda state: state["state"] == "degraded")
-                assert "could not be made durable" in state["note"]
-                time.sleep(3)
-                if give_up_after == "2":
-                    code, text = receiver.wait()
-                    assert (code, "Input/output error" in text) == (1, True)
+        with Load(own.dsn, seed=9), disk.has("error"):
+            state = receiver.until(lambda state: state["state"] == "degraded")
+            assert "could not be made durable" in state["note"]
+            time.sleep(3)
+            if give_up_after == "2":
+                code, text = receiver.wait()
+                assert (code, "Input/output error" in text) == (1, True)
         if give_up_after == "60":
             receiver.until_streaming(after=end_of_wal(own.dsn))
             receiver.stop()
