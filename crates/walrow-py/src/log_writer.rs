@@ -98,8 +98,8 @@ impl LogWriter {
         options.source.slot = slot;
         options.source.session = session.unwrap_or_default();
         (options.segment_bytes, options.level) = (segment_bytes, level);
-        let opened = py.detach(move || {
-            let directory = Directory::create_for(path, group_access)?;
+        let opened = py.detach(|| {
+            let directory = Directory::create_for(&path, group_access)?;
             let writer = Writer::open(Arc::new(directory), options).map_err(Fail::Log)?;
             let mut state = State {
                 writer: Some(writer),
@@ -113,7 +113,7 @@ impl LogWriter {
             state.begin().map_err(Fail::Log)?;
             Ok(state)
         });
-        let state = opened.map_err(|error: Fail| error.raise(py))?;
+        let state = opened.map_err(|error: Fail| error.raise(py, &path))?;
         Ok(Self(Mutex::new(state)))
     }
 

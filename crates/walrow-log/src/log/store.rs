@@ -125,17 +125,10 @@ impl Directory {
     /// Opens a directory.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// There is no such directory, or it cannot be read.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
-        if !path.is_dir() {
-            let kind = if path.exists() {
-                io::ErrorKind::NotADirectory
-            } else {
-                io::ErrorKind::NotFound
-            };
-            return Err(kind.into());
-        }
+        fs::read_dir(&path)?;
         Ok(Self {
             path,
             group_access: false,
