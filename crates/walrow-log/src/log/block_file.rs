@@ -25,14 +25,23 @@ const READ: u64 = 1 << 20;
 /// The name of the end of a log. Readers of a directory skip names that begin with `_` or `.`.
 pub(crate) const OPEN: &str = "_open";
 
+/// Bytes of blocks that are held in memory, at most: a full segment of the default size.
+const HELD: usize = 80 << 20;
+
 /// A file of blocks. While it is open, nobody else can open it.
+///
+/// Blocks may be held in memory until they have to be durable: if they are published before, they
+/// never come into the file.
 #[derive(Debug)]
 pub(crate) struct BlockFile {
     name: String,
     file: Box<dyn WriteAt>,
-    /// Bytes of all blocks.
+    /// Bytes of all blocks in the file.
     size: u64,
     is_synced: bool,
+    /// The contents of the blocks that are not in the file yet, and the end and kind of each.
+    held: Vec<u8>,
+    ends: Vec<(usize, bool)>,
 }
 
 impl BlockFile {
@@ -52,10 +61,22 @@ impl BlockFile {
             file,
             size,
             is_synced: true,
+            held: Vec::new(),
+            ends: Vec::new(),
         })
     }
 
-    /// Appends a block. It is durable after [`BlockFile::sync`].
+    /// Holds a block in memory, until there are too many or [`BlockFile::write_held`] is called.
+    pub(crate) fn hold(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
+        if self.held.len().saturating_add(bytes.len()) > HELD {
+            self.write_held()?;
+        }
+        self.held.extend_from_slice(bytes);
+        self.ends.push((self.held.len(), between));
+        Ok(())
+    }
+
+    /// Appends a block to the file. It is durable after [`BlockFile::sync`].
     pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
         self.is_synced = false;
         if let Err(error) = self.file.append(&block(bytes, between)?) {
@@ -68,7 +89,34 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Makes all blocks durable.
+    /// Writes the blocks that are held. After an error, those that were not written still are.
+    pub(crate) fn write_held(&mut self) -> io::Result<()> {
+        let held = std::mem::take(&mut self.held);
+        let ends = std::mem::take(&mut self.ends);
+        let mut start = 0;
+        for (at, (end, between)) in ends.iter().enumerate() {
+            let written = self.append(held.get(start..*end).unwrap_or_default(), *between);
+            if written.is_err() {
+                self.held = held.get(start..).unwrap_or_default().to_vec();
+                let rest = ends.iter().skip(at);
+                let ends = rest.map(|(end, between)| (end.saturating_sub(start), *between));
+                self.ends = ends.collect();
+                return written;
+            }
+            start = *end;
+        }
+        // Their memory is used again.
+        (self.held, self.ends) = (held, ends);
+        self.forget_held();
+        Ok(())
+    }
+
+    fn forget_held(&mut self) {
+        self.held.clear();
+        self.ends.clear();
+    }
+
+    /// Makes all blocks of the file durable.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         if !self.is_synced {
             self.file.sync()?;
@@ -79,9 +127,12 @@ impl BlockFile {
 
     /// Removes all blocks.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        self.file.truncate(0)?;
-        self.file.sync()?;
-        (self.size, self.is_synced) = (0, true);
+        if self.size > 0 || !self.is_synced {
+            self.file.truncate(0)?;
+            self.file.sync()?;
+            (self.size, self.is_synced) = (0, true);
+        }
+        self.forget_held();
         Ok(())
     }
 
@@ -94,6 +145,11 @@ impl BlockFile {
         let mut blocks = Blocks::new(&mut *self.file).map_err(io)?;
         while let Some((block, between)) = blocks.next().map_err(io)? {
             read(block, between)?;
+        }
+        let mut start = 0;
+        for (end, between) in &self.ends {
+            read(self.held.get(start..*end).unwrap_or_default(), *between)?;
+            start = *end;
         }
         Ok(())
     }

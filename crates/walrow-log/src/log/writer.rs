@@ -417,7 +417,7 @@ impl Writer {
         }
         let between = self.current.transaction.is_none();
         self.open
-            .append(&self.block, between)
+            .hold(&self.block, between)
             .map_err(|error| Error::store(OPEN, &error))?;
         self.block.clear();
         Ok(())
@@ -446,6 +446,9 @@ impl Writer {
             self.save_prepared(assembler)?;
         }
         self.flush()?;
+        self.open
+            .write_held()
+            .map_err(|error| Error::store(OPEN, &error))?;
         self.open.sync().map_err(|error| {
             let (code, text) = (error.raw_os_error(), error.to_string());
             Error::new(OPEN, ErrorKind::NotSynced { code, text })
