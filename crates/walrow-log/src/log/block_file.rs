@@ -13,6 +13,7 @@
 use crate::log::error::Error;
 use crate::log::segment_file::TEMPORARY;
 use crate::log::store::{ReadAt, Store, WriteAt};
+use std::collections::VecDeque;
 use std::io;
 
 /// Bytes of a block before its contents.
@@ -39,9 +40,11 @@ pub(crate) struct BlockFile {
     /// Bytes of all blocks in the file.
     size: u64,
     is_synced: bool,
-    /// The contents of the blocks that are not in the file yet, and the end and kind of each.
-    held: Vec<u8>,
-    ends: Vec<(usize, bool)>,
+    /// Blocks that are not in the file yet, and whether each ends between transactions.
+    held: VecDeque<(Vec<u8>, bool)>,
+    held_bytes: usize,
+    /// The memory of earlier blocks.
+    empty: Vec<Vec<u8>>,
 }
 
 impl BlockFile {
@@ -61,18 +64,22 @@ impl BlockFile {
             file,
             size,
             is_synced: true,
-            held: Vec::new(),
-            ends: Vec::new(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            empty: Vec::new(),
         })
     }
 
-    /// Holds a block in memory, until there are too many or [`BlockFile::write_held`] is called.
-    pub(crate) fn hold(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
-        if self.held.len().saturating_add(bytes.len()) > HELD {
+    /// Takes a block, and holds it in memory until there are too many or [`BlockFile::write_held`] is
+    /// called. Leaves an empty buffer.
+    pub(crate) fn hold(&mut self, block: &mut Vec<u8>, between: bool) -> io::Result<()> {
+        if self.held_bytes.saturating_add(block.len()) > HELD {
             self.write_held()?;
         }
-        self.held.extend_from_slice(bytes);
-        self.ends.push((self.held.len(), between));
+        self.held_bytes = self.held_bytes.saturating_add(block.len());
+        let empty = self.empty.pop().unwrap_or_default();
+        self.held
+            .push_back((std::mem::replace(block, empty), between));
         Ok(())
     }
 
@@ -91,29 +98,21 @@ impl BlockFile {
 
     /// Writes the blocks that are held. After an error, those that were not written still are.
     pub(crate) fn write_held(&mut self) -> io::Result<()> {
-        let held = std::mem::take(&mut self.held);
-        let ends = std::mem::take(&mut self.ends);
-        let mut start = 0;
-        for (at, (end, between)) in ends.iter().enumerate() {
-            let written = self.append(held.get(start..*end).unwrap_or_default(), *between);
-            if written.is_err() {
-                self.held = held.get(start..).unwrap_or_default().to_vec();
-                let rest = ends.iter().skip(at);
-                let ends = rest.map(|(end, between)| (end.saturating_sub(start), *between));
-                self.ends = ends.collect();
-                return written;
+        while let Some((block, between)) = self.held.pop_front() {
+            if let Err(error) = self.append(&block, between) {
+                self.held.push_front((block, between));
+                return Err(error);
             }
-            start = *end;
+            self.held_bytes = self.held_bytes.saturating_sub(block.len());
+            self.recycle(block);
         }
-        // Their memory is used again.
-        (self.held, self.ends) = (held, ends);
-        self.forget_held();
         Ok(())
     }
 
-    fn forget_held(&mut self) {
-        self.held.clear();
-        self.ends.clear();
+    /// Keeps the memory of a block for the next one.
+    fn recycle(&mut self, mut block: Vec<u8>) {
+        block.clear();
+        self.empty.push(block);
     }
 
     /// Makes all blocks of the file durable.
@@ -132,7 +131,10 @@ impl BlockFile {
             self.file.sync()?;
             (self.size, self.is_synced) = (0, true);
         }
-        self.forget_held();
+        for (block, _) in std::mem::take(&mut self.held) {
+            self.recycle(block);
+        }
+        self.held_bytes = 0;
         Ok(())
     }
 
@@ -146,10 +148,8 @@ impl BlockFile {
         while let Some((block, between)) = blocks.next().map_err(io)? {
             read(block, between)?;
         }
-        let mut start = 0;
-        for (end, between) in &self.ends {
-            read(self.held.get(start..*end).unwrap_or_default(), *between)?;
-            start = *end;
+        for (block, between) in &self.held {
+            read(block, *between)?;
         }
         Ok(())
     }

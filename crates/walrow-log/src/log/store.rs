@@ -1,5 +1,6 @@
 //! Where a log's objects are kept.
 
+use crate::log::segment_file::TEMPORARY;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -172,7 +173,8 @@ impl Store for Directory {
 
     fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
         let path = self.path(name);
-        let is_new = !path.exists();
+        // A temporary name does not have to survive a crash.
+        let is_new = !name.starts_with(TEMPORARY) && !path.exists();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         #[cfg(unix)]

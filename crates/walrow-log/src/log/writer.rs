@@ -417,10 +417,8 @@ impl Writer {
         }
         let between = self.current.transaction.is_none();
         self.open
-            .hold(&self.block, between)
-            .map_err(|error| Error::store(OPEN, &error))?;
-        self.block.clear();
-        Ok(())
+            .hold(&mut self.block, between)
+            .map_err(|error| Error::store(OPEN, &error))
     }
 
     /// Records that the server has decoded everything up to this LSN, so that it may be confirmed when
