@@ -714,9 +714,7 @@ class LogDirectory:
     def end(self) -> Lsn:
         """Where the log ends."""
 
-    def __len__(self) -> int:
-        """The number of segments."""
-
+    def __len__(self) -> int: ...
     def segment(self, place: int) -> dict[str, Any] | None:
         """A segment, as a dictionary."""
 

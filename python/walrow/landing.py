@@ -11,12 +11,13 @@ The connection goes on whatever the disk does: it waits at most for room in the 
 from __future__ import annotations
 
 import errno
+import math
 import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.errors import Error, LogError
+from walrow.errors import Error, LogError, SpoolError
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog, LogWriter
 
-__all__ = ["Counts", "Landing"]
+__all__ = ["Counts", "Landing", "is_refusal"]
 
 
 class Counts(NamedTuple):
@@ -59,6 +60,7 @@ class Landing:
         durable: Up to where everything is durable.
         trouble: What the file system refuses, while it is tried again.
         failure: What ended the thread.
+        has_given_up: Whether the file system has refused it for too long.
         counts: What has landed.
     """
 
@@ -70,6 +72,7 @@ class Landing:
         give_up_after: float,
         read_catalog: Callable[[], Catalog],
         wake: Callable[[], None],
+        earlier: Counts,
     ) -> None:
         """Starts the thread.
 
@@ -79,11 +82,13 @@ class Landing:
             give_up_after: Seconds after which the refusal of the file system is final.
             read_catalog: Reads the definitions of types and tables.
             wake: Is called when something has changed.
+            earlier: What landed before, by another thread.
         """
         self.durable = writer.position
         self.trouble: str | None = None
         self.failure: BaseException | None = None
-        self.counts = Counts()
+        self.has_given_up = False
+        self.counts = self._earlier = earlier
         self._writer = writer
         self._age = age
         self._give_up_after = give_up_after
@@ -127,16 +132,24 @@ class Landing:
                 lambda: not self.is_full or self.failure is not None, timeout
             )
 
-    def finish(self, seconds: float) -> bool:
+    def finish(self, seconds: float, stop: threading.Event | None = None) -> bool:
         """Lands what is queued, as far as the time allows, and publishes it.
+
+        Args:
+            seconds: How long it may take.
+            stop: Ends the wait, and not the thread.
 
         Returns:
             Whether the thread has ended.
         """
+        end = time.monotonic() + seconds
         with self._changed:
             self._deadline = time.monotonic() + seconds / 2
             self._changed.notify()
-        self._thread.join(seconds)
+        while self._thread.is_alive() and (left := end - time.monotonic()) > 0:
+            self._thread.join(min(left, _STOP_SECONDS))
+            if stop is not None and stop.is_set():
+                break
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -226,12 +239,13 @@ class Landing:
 
     def _note(self) -> None:
         counts = self._writer.counts
+        earlier = self._earlier
         self.counts = Counts(
-            counts["transactions"],
-            counts["rows"],
-            self._bytes,
-            counts["segments"],
-            counts["last_commit_time"],
+            earlier.transactions + counts["transactions"],
+            earlier.rows + counts["rows"],
+            earlier.bytes + self._bytes,
+            earlier.segments + counts["segments"],
+            counts["last_commit_time"] or earlier.last_commit_time,
         )
 
     def _try(self, operation: Callable[[], object]) -> None:
@@ -241,21 +255,32 @@ class Landing:
             try:
                 operation()
             except LogError as error:
-                if error.code != "store" or error.errno in _FINAL:
+                if error.code != "store" or not is_refusal(error):
                     raise
                 begin = begin or time.monotonic()
-                is_over = time.monotonic() - begin >= self._give_up_after
-                if is_over or self._deadline is not None:
+                now = time.monotonic()
+                self.has_given_up = now >= begin + self._give_up_after
+                if self.has_given_up or now >= self._end:
                     raise
                 self.trouble = str(error)
                 self._wake()
-                with self._changed:
-                    self._changed.wait(_RETRY_SECONDS)
+                self._pause()
             else:
                 if begin is not None:
                     self.trouble = None
                     self._wake()
                 return
+
+    @property
+    def _end(self) -> float:
+        return math.inf if self._deadline is None else self._deadline
+
+    def _pause(self) -> None:
+        """Waits before another attempt. Blocks that arrive meanwhile do not end it."""
+        until = time.monotonic() + _RETRY_SECONDS
+        with self._changed:
+            while (left := min(until, self._end) - time.monotonic()) > 0:
+                self._changed.wait(left)
 
     def _look_at_relations(self, now: float) -> None:
         """Reads the catalog again for relations that it does not describe."""
@@ -273,6 +298,13 @@ class Landing:
         self._must_read_catalog = False
         self._try(lambda: self._writer.extend_catalog(found))
         self._known = _columns_of(self._writer.catalog)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a file system refused something that may mend itself, as a full disk does."""
+    if isinstance(error, LogError) and error.code not in {"store", "not_synced"}:
+        return False
+    return isinstance(error, (LogError, SpoolError)) and error.errno not in _FINAL
 
 
 def _columns_of(catalog: Catalog) -> dict[int, tuple[str, str, list[int]]]:
@@ -295,6 +327,7 @@ _QUEUE_BYTES = 64 << 20
 _SYNC_BYTES = 16 << 20
 _SYNC_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
+_STOP_SECONDS = 0.1
 _CATALOG_SECONDS = 10.0
 #: What does not mend itself.
 _FINAL = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR}

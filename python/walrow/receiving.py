@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import math
 import os
-import select
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walrow._core import LogWriter
 from walrow.errors import (
     ConnectionLostError,
     Error,
-    LogError,
     OptionError,
     ReplicationError,
 )
-from walrow.landing import Counts, Landing
+from walrow.interruption import Step, Wakeup
+from walrow.landing import Counts, Landing, is_refusal
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from walrow._core import Catalog
-    from walrow.postgres import IdentifySystem, ReplicationStream
+    from walrow.postgres import Finding, IdentifySystem, ReplicationStream
+    from walrow.postgres.waiting import Waiting
     from walrow.typing import TableName
 
 __all__ = ["Received", "Receiver", "Status", "receive"]
@@ -215,6 +217,7 @@ class Receiver:
     ) -> None:
         """Checks the options."""
         from walrow.postgres.connecting import parameters_of
+        from walrow.postgres.watch import Watch
 
         self._given = parameters_of(conninfo)
         if not publications:
@@ -240,14 +243,19 @@ class Receiver:
         self._status = status
         self._stop = stop
         self._system: IdentifySystem | None = None
+        self._is_checked = False
         self._writer: LogWriter | None = None
         self._landing: Landing | None = None
         self._earlier = Counts()
         self._timeline: int | None = None
         self._position = Lsn(0)
-        self._wakeup = _Wakeup()
-        self._watch = _Watch(self._given, slot)
+        self._wakeup = Wakeup()
+        self._watch = Watch(self._given, slot)
         self._reported = 0.0
+        self._notes: deque[str] = deque()
+        self._refused_since: float | None = None
+        self._has_given_up = False
+        self._in_use_since: float | None = None
 
     def run(self) -> Received:
         """Receives until it is stopped."""
@@ -267,7 +275,7 @@ class Receiver:
 
     def _run(self) -> Received:
         attempts = 0
-        busy_since: float | None = None
+        longest = 0.0
         try:
             while not self._stop.is_set():
                 self._report("connecting", force=True)
@@ -276,12 +284,16 @@ class Receiver:
                     self._receive()
                     break
                 except Error as error:
-                    busy_since = self._judge(error, attempts, busy_since)
-                    if time.monotonic() - began > _STABLE_SECONDS:
+                    lasted = time.monotonic() - began
+                    # What fails at one place of the stream fails there again.
+                    if lasted > _STABLE_SECONDS + 2 * longest:
                         attempts = 0
+                        self._refused_since = self._in_use_since = None
+                    longest = max(longest, lasted)
+                    state = self._judge(error, is_first=attempts == 0)
                     pause = min(_LONGEST_PAUSE, 0.25 * 2**attempts)
                     attempts += 1
-                    self._report("connecting", note=str(error), force=True)
+                    self._report(state, note=str(error), force=True)
                     self._stop.wait(pause)
         except KeyboardInterrupt:
             self._finish(None)
@@ -290,37 +302,65 @@ class Receiver:
         return self._received()
 
     def _judge(
-        self, error: Error, attempts: int, busy_since: float | None
-    ) -> float | None:
-        """Raises an error that another connection does not mend.
-
-        Returns since when the slot is in use.
-        """
+        self, error: Error, *, is_first: bool
+    ) -> Literal["connecting", "degraded"]:
+        """Raises an error that another attempt does not mend. Returns the state until then."""
         from walrow.postgres.failures import deserves_reconnect
 
         now = time.monotonic()
-        is_first = self._system is None and attempts == 0
-        if isinstance(error, LogError) and error.code == "not_synced":
+        if is_refusal(error) and not self._has_given_up:
             # What is on the disk is found out by opening the log again.
-            self._abandon()
-            return None
-        sqlstate = getattr(error, "sqlstate", None)
-        is_final = not deserves_reconnect(error)
-        if is_final or (is_first and sqlstate is None):
+            since = self._refused_since = self._refused_since or now
+            if now - since < self._give_up_after:
+                return "degraded"
+        elif deserves_reconnect(error):
+            sqlstate = getattr(error, "sqlstate", None)
+            since = now
+            if sqlstate == _IN_USE:
+                since = self._in_use_since = self._in_use_since or now
+            is_unknown = self._system is None and is_first and sqlstate is None
+            if not is_unknown and now - since <= _BUSY_SECONDS:
+                return "connecting"
+        with contextlib.suppress(Error):
             self._finish(None)
-            raise error
-        if sqlstate != _IN_USE:
-            return None
-        since = now if busy_since is None else busy_since
-        if now - since > _BUSY_SECONDS:
-            self._finish(None)
-            raise error
-        return since
+        raise error
 
     def _receive(self) -> None:
         """Connects, and receives until the connection ends."""
+        started = self._started()
+        if started is None:
+            return
+        stream, landing = started
+        with contextlib.closing(stream):
+            try:
+                self._pump(stream, landing)
+            except KeyboardInterrupt:
+                self._stop.set()
+                self._finish(stream)
+                raise
+            self._finish(stream)
+
+    def _started(self) -> tuple[ReplicationStream, Landing] | None:
+        """The stream and where it lands. None if it is stopped before."""
+        step = Step(self._start, lambda started: started[0].close(), self._wakeup.wake)
+        try:
+            while not step.is_done:
+                if self._stop.is_set():
+                    return None
+                self._report("connecting")
+                self._wakeup.wait(_REPORT_SECONDS)
+                self._wakeup.drain()
+            return step.result()
+        finally:
+            if not step.is_done:
+                step.leave()
+
+    def _start(
+        self, step: Step[tuple[ReplicationStream, Landing]]
+    ) -> tuple[ReplicationStream, Landing]:
         from walrow.postgres import identify_system
         from walrow.postgres.replication import ReplicationStream
+        from walrow.postgres.resuming import in_use
 
         with contextlib.ExitStack() as stack:
             stream = ReplicationStream.connect(
@@ -329,20 +369,32 @@ class Receiver:
             stack.callback(stream.close)
             system = identify_system(stream.connection)
             self._check_system(system)
-            landing = self._open(system)
-            self._check_slot(stream, system, landing)
+            found = None if self._landing is not None else self._read_catalog()
+            with step.unless_left():
+                landing = self._open(system, found)
+            self._check_slot(stream, system, landing, step)
+            self._preflight(stream)
             if self._until == "now" and self._target is None:
                 from walrow.postgres.slot_positions import position_of_now
 
                 self._target = position_of_now(self._given)
-            landing.begin_session(system.timeline)
-            stream.start(
-                self._slot,
-                publications=self._publications,
-                **self._stream_options,
-            )
-            self._pump(stream, landing)
-            self._finish(stream)
+            with step.unless_left():
+                landing.begin_session(system.timeline)
+            try:
+                stream.start(
+                    self._slot,
+                    publications=self._publications,
+                    **self._stream_options,
+                )
+            except ReplicationError as error:
+                if error.sqlstate != _IN_USE:
+                    raise
+                text = in_use(self._given, self._slot)
+                raise ReplicationError(
+                    text, sqlstate=_IN_USE, slot=self._slot
+                ) from error
+            stack.pop_all()
+            return stream, landing
 
     def _pump(self, stream: ReplicationStream, landing: Landing) -> None:
         while not self._stop.is_set():
@@ -376,8 +428,8 @@ class Receiver:
             )
             raise ReplicationError(text, slot=self._slot)
 
-    def _open(self, system: IdentifySystem) -> Landing:
-        """Opens the log, the first time."""
+    def _open(self, system: IdentifySystem, found: Catalog | None) -> Landing:
+        """Opens the log, the first time and after a failure of the file system."""
         if self._landing is not None:
             self._system = system
             return self._landing
@@ -390,13 +442,15 @@ class Receiver:
         )
         try:
             self._timeline = writer.source["timeline"]
-            writer.extend_catalog(self._read_catalog())
+            if found is not None:
+                writer.extend_catalog(found)
             self._landing = Landing(
                 writer,
                 age=self._age,
                 give_up_after=self._give_up_after,
                 read_catalog=self._read_catalog,
                 wake=self._wakeup.wake,
+                earlier=self._earlier,
             )
         except BaseException:
             writer.close()
@@ -416,105 +470,67 @@ class Receiver:
             try:
                 return catalog(conn, publications=self._publications)
             except OptionError:
-                # A publication that does not exist is named by the stream's start.
+                # A publication that does not exist is named by the preflight.
                 return catalog(conn, publications=())
             except psycopg.Error as error:
                 text = "the catalog cannot be read"
                 raise ReplicationError(text, sqlstate=error.sqlstate) from error
 
     def _check_slot(
-        self, stream: ReplicationStream, system: IdentifySystem, landing: Landing
+        self,
+        stream: ReplicationStream,
+        system: IdentifySystem,
+        landing: Landing,
+        step: Step[Any],
     ) -> None:
-        """Checks that the slot continues where the log ends."""
-        from walrow.postgres import timeline_history
+        """Checks that the slot continues where the log ends. Creates it on request."""
+        from walrow.postgres import create_slot, timeline_history
+        from walrow.postgres.resuming import check_slot, check_timeline
 
+        conn = stream.connection
         before, now = self._timeline, system.timeline
         if before is not None and before != now:
-            history = timeline_history(stream.connection, now)
-            self._check_timeline(before, now, history, landing.durable)
+            history = timeline_history(conn, now)
+            check_timeline(before, now, history, landing.durable, self._slot)
         self._timeline = now
-        row = self._slot_row(stream)
-        if row is None:
-            self._create_slot(stream, landing)
-            row = self._slot_row(stream)
-        if row is None:
+        if check_slot(conn, self._slot, system, landing.durable, create=self._create):
             return
-        plugin, database, confirmed, wal_status = row
-        refusal = None
-        if plugin != "pgoutput":
-            refusal = (
-                f"its plugin is {plugin or 'none'}, not pgoutput: create another slot"
-            )
-        elif database != system.database:
-            refusal = f"it belongs to database {database}: connect to that"
-        elif wal_status == "lost":
-            refusal = (
-                "the server has removed WAL that it needs: changes are lost. Drop the slot, "
-                "and begin with a new slot, a new log, and a new copy of the tables"
-            )
-        elif landing.durable and confirmed is not None and confirmed > landing.durable:
-            refusal = (
-                f"it was confirmed up to {confirmed}, but the log ends at "
-                f"{landing.durable}: it was created again, or another client used it, and "
-                "the changes between are lost. Begin with a new log, and a new copy of the "
-                "tables"
-            )
-        if refusal is not None:
-            text = f'slot "{self._slot}": {refusal}'
-            raise ReplicationError(text, slot=self._slot)
 
-    def _check_timeline(
-        self, before: int, now: int, history: list[Any], durable: Lsn
-    ) -> None:
-        end = next((lsn for timeline, lsn, _ in history if timeline == before), None)
-        if end is not None and end >= durable:
-            return
-        where = "is not in its history" if end is None else f"ended at {end}"
-        text = (
-            f"the server is on timeline {now}. Timeline {before}, on which the log was "
-            f"received up to {durable}, {where}: the log has transactions that this server "
-            "does not have. Begin with a new log, and a new copy of the tables"
-        )
-        raise ReplicationError(text, slot=self._slot)
+        def waiting(waits: Waiting) -> None:
+            with step.unless_left():
+                self._notes.append(str(waits))
 
-    def _slot_row(
-        self, stream: ReplicationStream
-    ) -> tuple[str | None, str | None, Lsn | None, str | None] | None:
-        from psycopg import sql
-
-        # A walsender accepts no bound parameters.
-        query = sql.SQL(_SLOT).format(self._slot)
-        row = stream.connection.execute(query).fetchone()
-        if row is None:
-            return None
-        plugin, database, confirmed, wal_status = row
-        position = None if confirmed is None else Lsn(int(confirmed))
-        return plugin, database, position, wal_status
-
-    def _create_slot(self, stream: ReplicationStream, landing: Landing) -> None:
-        from walrow.postgres import create_slot
-
-        if landing.durable:
-            text = (
-                f'slot "{self._slot}" does not exist, and the log ends at '
-                f"{landing.durable}: the changes since then are lost with the slot. Begin "
-                "with a new log, and a new copy of the tables"
-            )
-            raise ReplicationError(text, sqlstate="42704", slot=self._slot)
-        if not self._create:
-            text = (
-                f'slot "{self._slot}" does not exist: create it with create=True, or with '
-                f"walrow slot create {self._slot}"
-            )
-            raise ReplicationError(text, sqlstate="42704", slot=self._slot)
         if self._tables is not None:
-            self._create_publication(self._tables)
+            with step.unless_left():
+                self._create_publication(self._tables)
         create_slot(
-            stream.connection,
+            conn,
             self._slot,
             two_phase=bool(self._stream_options["two_phase"]),
             failover=self._failover,
+            waiting=waiting,
         )
+
+    def _preflight(self, stream: ReplicationStream) -> None:
+        """Refuses what would fail later. Warns once."""
+        from walrow.postgres import preflight
+
+        if self._is_checked:
+            return
+        found = preflight(
+            stream.connection,
+            slot=self._slot,
+            publications=self._publications,
+            two_phase=self._stream_options["two_phase"],
+            binary=self._stream_options["binary"],
+        )
+        # Its last client may be gone without the server's knowledge: that is tried again.
+        errors = [each for each in found.errors if each.code != "slot-active"]
+        if errors:
+            raise ReplicationError("; ".join(map(_line, errors)), slot=self._slot)
+        warnings = (each for each in found if each.severity == "warning")
+        self._notes.extend(f"warning: {_line(each)}" for each in warnings)
+        self._is_checked = True
 
     def _create_publication(self, tables: Sequence[TableName]) -> None:
         from walrow.postgres.connecting import connect_for_sql
@@ -537,22 +553,33 @@ class Receiver:
             return
         self._earlier = landing.counts
         self._report("stopping", force=True, landing=landing)
-        has_ended = landing.finish(_FINISH_SECONDS)
-        self._earlier = landing.counts
+        if stream is not None and not self._stop.is_set():
+            # Whoever waits for a position reads the log then.
+            landing.finish(math.inf, self._stop)
+        self._close(landing)
         self._position = landing.durable
         if stream is not None:
             with contextlib.suppress(Error):
                 stream.confirm(landing.durable)
-        if has_ended and self._writer is not None:
-            self._writer.close()
-        self._writer = None
-        if landing.failure is not None:
-            raise landing.failure
+        failure = landing.failure
+        if failure is None:
+            return
+        if not (self._stop.is_set() and is_refusal(failure)):
+            raise failure
+        # What is durable is published at the next start.
+        self._report("stopping", note=str(failure), force=True, landing=landing)
 
     def _abandon(self) -> None:
         """Closes the log without another try."""
         landing, self._landing = self._landing, None
-        if landing is not None and landing.finish(_FINISH_SECONDS) and self._writer:
+        if landing is not None:
+            self._close(landing)
+
+    def _close(self, landing: Landing) -> None:
+        has_ended = landing.finish(_FINISH_SECONDS)
+        self._has_given_up = landing.has_given_up
+        self._earlier = landing.counts
+        if has_ended and self._writer is not None:
             self._writer.close()
         self._writer = None
 
@@ -579,89 +606,43 @@ class Receiver:
             return
         self._reported = now + _REPORT_SECONDS
         landing = landing or self._landing
-        counts = Counts() if landing is None else landing.counts
+        while self._notes:
+            self._say(state, landing, self._notes.popleft())
+        self._say(state, landing, note)
+
+    def _say(
+        self,
+        state: Literal["connecting", "streaming", "degraded", "stopping"],
+        landing: Landing | None,
+        note: str | None,
+    ) -> None:
+        counts = self._earlier if landing is None else landing.counts
         durable = Lsn(0) if landing is None else landing.durable
         if landing is not None and landing.trouble is not None:
             note = note or landing.trouble
         end, kept = self._watch.look()
         lag = None if end is None or not durable else max(0, end - durable)
-        self._status(
-            Status(
-                state,
-                durable,
-                counts.transactions,
-                counts.rows,
-                counts.bytes,
-                counts.segments,
-                lag,
-                _lag_seconds(counts.last_commit_time, lag),
-                kept,
-                note,
+        if self._status is not None:
+            self._status(
+                Status(
+                    state,
+                    durable,
+                    counts.transactions,
+                    counts.rows,
+                    counts.bytes,
+                    counts.segments,
+                    lag,
+                    _lag_seconds(counts.last_commit_time, lag),
+                    kept,
+                    note,
+                )
             )
-        )
 
 
-class _Wakeup:
-    """Wakes the thread that waits for the server."""
-
-    def __init__(self) -> None:
-        self.descriptor, self._end = os.pipe()
-        for end in (self.descriptor, self._end):
-            os.set_blocking(end, False)
-
-    def wake(self) -> None:
-        """Makes the descriptor readable."""
-        # Without room, it is readable already. After the end, nobody waits.
-        with contextlib.suppress(BlockingIOError, OSError):
-            os.write(self._end, b"\0")
-
-    def drain(self) -> None:
-        """Makes the descriptor unreadable."""
-        if select.select([self.descriptor], [], [], 0)[0]:
-            with contextlib.suppress(BlockingIOError):
-                os.read(self.descriptor, 4096)
-
-    def close(self) -> None:
-        """Closes the descriptor."""
-        end, self._end = self._end, -1
-        os.close(end)
-        os.close(self.descriptor)
-
-
-class _Watch:
-    """Asks the server for its end of WAL and for what the slot keeps, now and then."""
-
-    def __init__(self, given: dict[str, Any], slot: str) -> None:
-        self._given = {**given, "connect_timeout": 3}
-        self._slot = slot
-        self._found: tuple[int | None, int | None] = (None, None)
-        self._due = 0.0
-        self._thread: threading.Thread | None = None
-        self._is_closed = False
-
-    def look(self) -> tuple[int | None, int | None]:
-        """The last answers. Asks again in the background if they are old."""
-        now = time.monotonic()
-        is_running = self._thread is not None and self._thread.is_alive()
-        if now >= self._due and not is_running and not self._is_closed:
-            self._due = now + _WATCH_SECONDS
-            self._thread = threading.Thread(target=self._ask, daemon=True)
-            self._thread.start()
-        return self._found
-
-    def close(self) -> None:
-        """Asks no more."""
-        self._is_closed = True
-
-    def _ask(self) -> None:
-        from walrow.postgres.connecting import connect_for_sql
-
-        with contextlib.suppress(Error), connect_for_sql(self._given) as conn:
-            conn.execute("SET statement_timeout = '3s'")
-            row = conn.execute(_WATCH, (self._slot,)).fetchone()
-            if row is not None:
-                end, kept = row
-                self._found = (int(end), None if kept is None else int(kept))
+def _line(finding: Finding) -> str:
+    sql = " ".join((finding.sql or "").splitlines())
+    text = f"{finding.text} [{finding.code}]"
+    return f"{text}: {sql}" if sql else text
 
 
 def _lag_seconds(micros: int | None, lag: int | None) -> float | None:
@@ -673,27 +654,12 @@ def _lag_seconds(micros: int | None, lag: int | None) -> float | None:
     return max(0.0, now - micros / 1_000_000)
 
 
-_SLOT = """
-SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status
-FROM pg_catalog.pg_replication_slots
-WHERE slot_name = {}
-"""
-_WATCH = """
-WITH wal (at) AS (
-    SELECT CASE WHEN pg_catalog.pg_is_in_recovery()
-        THEN pg_catalog.pg_last_wal_replay_lsn()
-        ELSE pg_catalog.pg_current_wal_lsn() END
-)
-SELECT wal.at - '0/0', wal.at - s.restart_lsn
-FROM wal LEFT JOIN pg_catalog.pg_replication_slots s ON s.slot_name = %s
-"""
 _IN_USE = "55006"
 #: An old connection keeps the slot until the server notices that it is gone.
 _BUSY_SECONDS = 90.0
 _LONGEST_PAUSE = 15.0
 #: After this long, the next failure is the first one again.
 _STABLE_SECONDS = 30.0
-_FINISH_SECONDS = 1.2
+_FINISH_SECONDS = 0.9
 _REPORT_SECONDS = 1.0
 _ANSWER_SECONDS = 0.4
-_WATCH_SECONDS = 5.0

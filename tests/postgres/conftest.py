@@ -36,3 +36,23 @@ def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
     make, major = request.param
     with make(major, logical_decoding_work_mem="64kB") as running:
         yield running
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        (EmbeddedServer, 16),
+        (EmbeddedServer, 18),
+        *(
+            pytest.param((NpmServer, major), marks=pytest.mark.slow)
+            for major in VERSIONS
+        ),
+    ],
+    ids=lambda kind: f"{kind[0].__name__.removesuffix('Server').lower()}-{kind[1]}",
+)
+def own(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
+    """A server that the tests of one file may stop, and which is impatient."""
+    make, major = request.param
+    settings = {"max_slot_wal_keep_size": "64MB", "wal_sender_timeout": "2s"}
+    with make(major, logical_decoding_work_mem="64kB", settings=settings) as running:
+        yield running

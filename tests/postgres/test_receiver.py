@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import subprocess
 import time
-import uuid
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
-import walrow
-from servers import EmbeddedServer, create_slot
-from servers.receiving import Load, ReceiverProcess, check_log, receive_all
+from servers import EmbeddedServer
+from servers.receiving import (
+    Load,
+    ReceiverProcess,
+    check_log,
+    receive_all,
+    slot_for_load,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,31 +33,16 @@ KILLS = 400 if os.environ.get("WALROW_SLOW") else 50
 
 @pytest.fixture
 def slot(server: EmbeddedServer) -> Iterator[str]:
-    """A slot before the tables of the load, which are empty."""
-    name = f"s_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute("DROP PUBLICATION IF EXISTS p")
-        connection.execute("DROP TABLE IF EXISTS item, audit, wide")
-        connection.execute(Load.SETUP)
-        connection.execute("CREATE PUBLICATION p FOR TABLE item, audit, wide")
-    create_slot(server.dsn, name, two_phase=False)
-    yield name
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots "
-            "WHERE slot_name = %s AND active",
-            [name],
-        )
-        time.sleep(0.1)
-        connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
+    with slot_for_load(server) as name:
+        yield name
 
 
 def test_kills_lose_nothing_and_repeat_nothing(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("WALROW_KILL_SEED", time.time()))
-    print(f"WALROW_KILL_SEED={seed}")
-    random_ = random.Random(seed)
+    print(f"WALROW_KILL_SEED={seed}")  # noqa: T201
+    random_ = random.Random(seed)  # noqa: S311
     log = tmp_path / "log"
     killed = 0
     with Load(server.dsn, seed) as load:
@@ -67,10 +57,8 @@ def test_kills_lose_nothing_and_repeat_nothing(
             with ReceiverProcess(
                 server.dsn, log, *arguments, slot=slot, crash_at=crash_at_
             ) as receiver:
-                try:
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     receiver.process.wait(seconds)
-                except Exception:  # noqa: BLE001
-                    pass
                 killed += receiver.process.poll() in {None, -signal.SIGKILL}
                 assert receiver.process.poll() in {None, -signal.SIGKILL}, (
                     receiver.wait()

@@ -3,44 +3,88 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
+import time
+import uuid
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 import psycopg
 
 import walrow
 from reference.fold import fold
+from servers.recording import create_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-SOURCE = Path(__file__).with_name("crash.c")
+    from servers.embedded import EmbeddedServer
+
+SOURCE = Path(__file__).with_name("faults.c")
 
 
 @cache
-def crash_library() -> Path:
-    """The library that kills a process at an operation on its log. See crash.c."""
-    directory = Path(tempfile.mkdtemp(prefix="walrow-crash-"))
-    library = directory / "crash.so"
-    compiler = os.environ.get("CC") or (sysconfig.get_config_var("CC") or "cc").split()[0]
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
+def fault_library() -> Path:
+    """The library that makes operations on files fail. See faults.c."""
+    directory = Path(tempfile.mkdtemp(prefix="walrow-faults-"))
+    library = directory / "faults.so"
+    compiler = (
+        os.environ.get("CC") or (sysconfig.get_config_var("CC") or "cc").split()[0]
+    )
+    command = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-o",
+        str(library),
+        str(SOURCE),
+        "-ldl",
+    ]
     try:
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True)  # noqa: S603
     except FileNotFoundError:
-        subprocess.run(["cc", *command[1:]], check=True)
+        subprocess.run(["cc", *command[1:]], check=True)  # noqa: S603, S607
     return library
 
 
+class Disk:
+    """The file system of a directory in a receiver's process, which can get faults."""
+
+    def __init__(self, directory: Path) -> None:
+        """Has no fault."""
+        self._file = Path(tempfile.mkdtemp(prefix="walrow-disk-"), "fault")
+        self.environment = {
+            "LD_PRELOAD": str(fault_library()),
+            "FAULT_DIRECTORY": str(directory),
+            "FAULT_FILE": str(self._file),
+        }
+
+    @contextlib.contextmanager
+    def has(self, fault: Literal["full", "stalled", "error"]) -> Iterator[None]:
+        """Has a fault: no room, an fsync that does not return, or one that fails."""
+        self._file.write_text(fault[0])
+        try:
+            yield
+        finally:
+            self._file.unlink()
+
+
 class ReceiverProcess:
-    """`walrow receive` in a process of its own, as a context manager that kills it."""
+    """`walrow receive` in a process of its own, as a context manager that kills it.
+
+    Attributes:
+        process: The process.
+    """
 
     def __init__(
         self,
@@ -50,25 +94,33 @@ class ReceiverProcess:
         slot: str = "s",
         publication: str = "p",
         crash_at: int | None = None,
+        disk: Disk | None = None,
+        environment: Mapping[str, str] | None = None,
+        umask: int = -1,
     ) -> None:
         """Starts it. `crash_at` kills it at this operation on a file of the log."""
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        added = {"PYTHONUNBUFFERED": "1", **(environment or {})}
+        if disk is not None:
+            added |= disk.environment
         if crash_at is not None:
-            environment |= {
-                "LD_PRELOAD": str(crash_library()),
-                "CRASH_DIRECTORY": str(log),
+            added |= {
+                "LD_PRELOAD": str(fault_library()),
+                "FAULT_DIRECTORY": str(log),
                 "CRASH_AT": str(crash_at),
             }
-        self.process = subprocess.Popen(
+        self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self.process = subprocess.Popen(  # noqa: S603
             [
-                *(sys.executable, "-m", "walrow", "receive", "--dsn", dsn),
+                *(sys.executable, "-m", "walrow", "receive", "--json", "--dsn", dsn),
                 *("--log", str(log), "--slot", slot, "--publication", publication),
                 *arguments,
             ],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            env=os.environ | added,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._errors,
+            umask=umask,
         )
 
     def __enter__(self) -> Self:
@@ -76,21 +128,84 @@ class ReceiverProcess:
 
     def __exit__(self, *_exception: object) -> None:
         self.kill()
+        self._output.close()
+        self._errors.close()
+
+    @property
+    def output(self) -> str:
+        """What it has printed."""
+        return _contents(self._output)
+
+    @property
+    def errors(self) -> str:
+        """What it has printed to stderr."""
+        return _contents(self._errors)
+
+    @property
+    def states(self) -> list[dict[str, Any]]:
+        """Its states so far."""
+        whole, _, _ = self.output.rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def until(
+        self, is_wanted: Callable[[dict[str, Any]], bool], timeout: float = 30
+    ) -> dict[str, Any]:
+        """Waits for a new state."""
+        deadline = time.monotonic() + timeout
+        seen = len(self.states)
+        while time.monotonic() < deadline:
+            states = self.states
+            for state in states[seen:]:
+                if is_wanted(state):
+                    return state
+            seen = len(states)
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        text = f"no such state; last {self.states[-3:]}, stderr {self.errors!r}"
+        raise AssertionError(text)
+
+    def until_streaming(
+        self, after: str = "0/0", timeout: float = 30
+    ) -> dict[str, Any]:
+        """Waits until it streams, and everything up to a position is durable."""
+        end = walrow.Lsn(after)
+
+        def is_there(state: dict[str, Any]) -> bool:
+            return (
+                state["state"] == "streaming" and walrow.Lsn(state["position"]) >= end
+            )
+
+        return self.until(is_there, timeout)
 
     def kill(self) -> None:
         """kill -9, and waits."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
 
     def wait(self, timeout: float = 60) -> tuple[int, str]:
         """Waits for its end. Returns the exit code and stderr."""
-        _, text = self.process.communicate(timeout=timeout)
-        return self.process.returncode, text
+        return self.process.wait(timeout), self.errors
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
+        """Stops it in order. Returns the seconds that it took."""
+        begin = time.monotonic()
+        self.process.send_signal(number)
+        code, text = self.wait(20)
+        assert code == 0, text
+        return time.monotonic() - begin
+
+
+def _contents(file: IO[str]) -> str:
+    # Without a new position for the process, which has the same open file.
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), size, 0).decode()
 
 
 def receive_all(dsn: str, log: Path, *arguments: str, slot: str = "s") -> None:
     """Receives everything that is committed now."""
-    code, text = ReceiverProcess(dsn, log, "--until-now", *arguments, slot=slot).wait()
+    with ReceiverProcess(dsn, log, "--until-now", *arguments, slot=slot) as receiver:
+        code, text = receiver.wait()
     assert code == 0, text
 
 
@@ -109,7 +224,7 @@ class Load:
     def __init__(self, dsn: str, seed: int, *, pause: float = 0.002) -> None:
         """Prepares the load."""
         self._dsn = dsn
-        self._random = random.Random(seed)
+        self._random = random.Random(seed)  # noqa: S311
         self._pause = pause
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -134,7 +249,7 @@ class Load:
                     self._session()
                 except psycopg.OperationalError:
                     self._stop.wait(0.1)
-                except BaseException as error:  # noqa: BLE001
+                except BaseException as error:
                     self._failure = error
                     return
 
@@ -211,7 +326,47 @@ class Load:
             )
 
 
-class _RollBack(Exception):
+@contextlib.contextmanager
+def slot_for_load(server: EmbeddedServer, *, two_phase: bool = False) -> Iterator[str]:
+    """A slot before the tables of the load, which are empty, and their publication `p`."""
+    name = f"s_{uuid.uuid4().hex[:8]}"
+    execute(
+        server.dsn,
+        "DROP PUBLICATION IF EXISTS p",
+        "DROP TABLE IF EXISTS item, audit, wide",
+        Load.SETUP,
+        "CREATE PUBLICATION p FOR TABLE item, audit, wide",
+    )
+    create_slot(server.dsn, name, two_phase=two_phase)
+    yield name
+    drop_if_there(server.dsn, name)
+
+
+def execute(dsn: str, *statements: str) -> list[Any]:
+    """Executes statements one by one. Returns the rows of the last one."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def drop_if_there(dsn: str, slot: str) -> None:
+    """Drops a slot, and ends its receiver, if it exists."""
+    found = f"FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
+    execute(dsn, f"SELECT pg_terminate_backend(active_pid) {found} AND active")
+    deadline = time.monotonic() + 10
+    while execute(dsn, f"SELECT {found} AND active") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    execute(dsn, f"SELECT pg_drop_replication_slot(slot_name) {found}")
+
+
+def end_of_wal(dsn: str) -> str:
+    """The server's end of WAL."""
+    ((lsn,),) = execute(dsn, "SELECT pg_current_wal_insert_lsn()::text")
+    return str(lsn)
+
+
+class _RollBack(Exception):  # noqa: N818
     """Ends a transaction or a savepoint."""
 
 
@@ -245,7 +400,9 @@ def server_rows(dsn: str, tables: Iterable[str]) -> dict[str, list[list[Any]]]:
             [f"public.{table}"],
         ).fetchall()
         columns = ", ".join(f'"{name}"::text' for (name,) in names)
-        found = connection.execute(f"SELECT {columns} FROM public.{table}".encode()).fetchall()
+        found = connection.execute(
+            f"SELECT {columns} FROM public.{table}".encode()  # noqa: S608
+        ).fetchall()
         key = lambda row: [(cell is not None, cell or "") for cell in row]  # noqa: E731
         return sorted(map(list, found), key=key)
 

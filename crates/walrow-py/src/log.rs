@@ -72,6 +72,7 @@ impl LogDirectory {
     }
 
     /// The stream of the segments that have what these options of `walrow.read` choose.
+    ///
     /// `columns` are names in these options that may be those of columns.
     #[pyo3(signature = (tables = None, start = None, end = None, columns = Vec::new()))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes it from a list")]

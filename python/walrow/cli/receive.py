@@ -23,6 +23,8 @@ from walrow.receiving import receive as receive_into_log
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.live import Live
+
 
 @click.command()
 @dsn
@@ -160,7 +162,9 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
             signal.raise_signal(number)
         stop.set()
 
-    before = {each: signal.signal(each, handle) for each in _SIGNALS}
+    # nohup ignores SIGHUP, and a shell ignores SIGINT for its background jobs.
+    handled = [each for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, handle) for each in handled}
     try:
         yield
     finally:
@@ -180,8 +184,7 @@ def _shown(*, as_json: bool) -> Iterator[Any]:
         with Live(
             console=Console(stderr=True), refresh_per_second=2, transient=True
         ) as live:
-            rate = _Rate()
-            yield lambda status: live.update(_line(status, rate))
+            yield _Lines(live)
     else:
         yield _Notes()
 
@@ -193,15 +196,30 @@ class _Notes:
         self._note: str | None = None
 
     def __call__(self, status: Status) -> None:
-        if status.note == self._note or status.state == "stopping":
+        if status.note == self._note:
             return
         if status.note is not None:
             say(f"walrow: {status.state}: {printable(status.note)}")
         elif status.state == "streaming":
-            say("walrow: streaming again")
+            say("walrow: streaming")
         else:
             return
         self._note = status.note
+
+
+class _Lines:
+    """Keeps a line up to date. What is wrong stays above it."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._rate = _Rate()
+        self._note: str | None = None
+
+    def __call__(self, status: Status) -> None:
+        if status.note is not None and status.note != self._note:
+            self._live.console.print(printable(status.note), markup=False)
+        self._note = status.note
+        self._live.update(_line(status, self._rate))
 
 
 class _Rate:
@@ -231,8 +249,7 @@ def _line(status: Status, rate: _Rate) -> str:
         parts.append(f"lag {status.lag_bytes / 1e6:,.1f} MB{seconds}")
     if status.kept_bytes is not None:
         parts.append(f"the slot keeps {status.kept_bytes / 1e6:,.0f} MB of WAL")
-    line = " · ".join(parts)
-    return line if status.note is None else f"{line}\n{printable(status.note)}"
+    return " · ".join(parts)
 
 
 def _print_json(status: Status) -> None:

@@ -6,10 +6,9 @@
 //! follows from the segments. So it may lack the last ones, after a crash.
 
 use crate::log::block_file::{BlockFile, read_object, write_object};
-use crate::log::error::Error;
+use crate::log::error::{Error, ErrorKind};
 use crate::log::segment::{Foot, SegmentName, TableFoot};
 use crate::log::store::Store;
-use crate::log::view::check_order;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
@@ -304,4 +303,23 @@ pub(crate) fn rewrite(store: &dyn Store, index: &Index) -> Result<(), Error> {
         }
         Ok(())
     })
+}
+
+/// Checks that each segment begins where the one before it ends.
+pub(crate) fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
+    let mut next = Some(SegmentName { start, part: 0 });
+    let mut after = start;
+    for segment in segments {
+        let name = segment.name();
+        if next != Some(name) {
+            return Err(Error::new("", ErrorKind::Missing { after }));
+        }
+        next = segment.next();
+        after = if segment.continues {
+            segment.start
+        } else {
+            segment.end
+        };
+    }
+    Ok(())
 }

@@ -2,8 +2,7 @@
 
 use crate::log::block_file::OPEN;
 use crate::log::error::{Error, ErrorKind};
-use crate::log::index::{INDEX, Index};
-use crate::log::index::{Segment, TableVersion};
+use crate::log::index::{INDEX, Index, Segment, TableVersion, check_order};
 use crate::log::reader::SegmentReader;
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::segment_file::TEMPORARY;
@@ -402,25 +401,6 @@ fn of_chain(chain: &[Segment], mut wants: impl FnMut(&Segment) -> bool) -> Vec<S
 /// Runs of segments that have one transaction in parts. Most runs are one segment.
 fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
     segments.chunk_by(|one, _| one.continues)
-}
-
-/// Checks that each segment begins where the one before it ends.
-pub(crate) fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
-    let mut next = Some(SegmentName { start, part: 0 });
-    let mut after = start;
-    for segment in segments {
-        let name = segment.name();
-        if next != Some(name) {
-            return Err(Error::new("", ErrorKind::Missing { after }));
-        }
-        next = segment.next();
-        after = if segment.continues {
-            segment.start
-        } else {
-            segment.end
-        };
-    }
-    Ok(())
 }
 
 /// Drops the parts of a transaction that are not all published yet.

@@ -61,8 +61,8 @@ def check_leftovers(names: Sequence[str]) -> Iterator[Finding]:
     """Checks for publications that walrow created for one session."""
     if names:
         text = (
-            f"publication {listed(names)} may be left over from a session that was"
-            " killed; drop it unless a session still uses it"
+            f"publications of a session that still runs, or was killed: {listed(names)};"
+            " drop those that nobody uses"
         )
         sql = "\n".join(f"DROP PUBLICATION {name};" for name in names)
         yield Finding("publication-leftover", "note", text, sql)

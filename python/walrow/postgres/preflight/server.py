@@ -47,7 +47,7 @@ def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
         yield Finding(
             "replication-privilege",
             "error",
-            f"role {server['role']} must not use replication: it lacks the attribute"
+            f"role {server['role']} may not use replication: it lacks the attribute"
             " REPLICATION",
             f"ALTER ROLE {server['role']} REPLICATION;",
         )

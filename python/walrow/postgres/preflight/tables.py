@@ -67,8 +67,8 @@ def _identities(published: Sequence[PublishedTable]) -> Iterator[Finding]:
     )
     if lacking:
         text = (
-            f"table {listed(lacking)} has no replica identity, and updates and deletes"
-            " are published: the server refuses them; add a primary key, or send whole"
+            f"without a replica identity: {listed(lacking)}; updates and deletes are"
+            " published, so the server refuses them: add a primary key, or send whole"
             " old rows"
         )
         sql = _full(lacking)
@@ -84,16 +84,16 @@ def _roots(published: Sequence[PublishedTable]) -> Iterator[Finding]:
         if lost:
             has = "FULL" if root.kind == "full" else f"({', '.join(root.keys)})"
             text = (
-                f"{root.quoted} has the replica identity {has}, but its partition"
-                f" {listed(lost)} has another: old rows lack values, and nothing in the"
-                " stream shows it"
+                f"{root.quoted} has the replica identity {has}, but not its partitions"
+                f" {listed(lost)}: their old rows lack values, and nothing in the stream"
+                " shows it"
             )
             yield Finding("partition-identity", "error", text, _full(lost))
         more = [leaf.quoted for leaf in leaves if leaf.kind == "full" != root.kind]
         if more:
             text = (
-                f"partition {listed(more)} has the replica identity FULL, but"
-                f" {root.quoted} has not: of its old rows, only the key counts"
+                f"the partitions {listed(more)} have the replica identity FULL, but"
+                f" {root.quoted} has not: of their old rows, only the key counts"
             )
             sql = _full([root.quoted])
             yield Finding("partition-identity", "warning", text, sql)
@@ -113,7 +113,7 @@ def _generated(published: Sequence[PublishedTable], major: int) -> Iterator[Find
     ]
     if not columns:
         return
-    text = f"generated column {listed(columns)} is not sent"
+    text = f"generated columns are not sent: {listed(columns)}"
     sql = None
     if major >= _GENERATED_SINCE:
         text += "; stored ones can be"
@@ -131,8 +131,8 @@ def _select(published: Sequence[PublishedTable], role: str) -> Iterator[Finding]
     names = [table.identity.quoted for table in published if not table.may_select]
     if names:
         text = (
-            f"role {role} must not read table {listed(names)}: changes can be received,"
-            " but the table cannot be loaded"
+            f"role {role} may not read {listed(names)}: changes can be received, but"
+            " tables cannot be loaded"
         )
         sql = f"GRANT SELECT ON {', '.join(names)} TO {role};"
         yield Finding("select-privilege", "note", text, sql)

@@ -1,7 +1,13 @@
-/* Kills the process at its Nth operation on a file in a directory: CRASH_DIRECTORY, CRASH_AT.
-   A write first writes a half of its bytes. Preloaded into a receiver by its tests. */
+/* Preloaded into a receiver by its tests. Faults of the file system of FAULT_DIRECTORY:
+
+   CRASH_AT: kills the process at its Nth operation there. A write first writes a half of its bytes.
+   FAULT_FILE: while this file exists, its first character says what goes wrong there:
+     f  full: writes fail, after a half of their bytes, as do new names
+     s  stalled: fsync does not return
+     e  fsync fails */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -14,7 +20,7 @@
 static long operations;
 
 static int inside(const char *path) {
-    const char *directory = getenv("CRASH_DIRECTORY");
+    const char *directory = getenv("FAULT_DIRECTORY");
     return directory && strncmp(path, directory, strlen(directory)) == 0;
 }
 
@@ -37,6 +43,22 @@ static void crash(void) {
     for (;;) pause();
 }
 
+static char fault(void) {
+    const char *name = getenv("FAULT_FILE");
+    char found = 0;
+    if (!name) return 0;
+    int file = open(name, O_RDONLY);
+    if (file < 0) return 0;
+    if (read(file, &found, 1) != 1) found = 0;
+    close(file);
+    return found;
+}
+
+static int fail(int error) {
+    errno = error;
+    return -1;
+}
+
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 ssize_t write(int file, const void *bytes, size_t size) {
@@ -44,11 +66,19 @@ ssize_t write(int file, const void *bytes, size_t size) {
         NEXT(write)(file, bytes, size / 2);
         crash();
     }
+    if (inside_of(file) && fault() == 'f') {
+        ssize_t written = size > 1 ? NEXT(write)(file, bytes, size / 2) : 0;
+        return written > 0 ? written : fail(ENOSPC);
+    }
     return NEXT(write)(file, bytes, size);
 }
 
 int fsync(int file) {
-    if (inside_of(file) && is_due()) crash();
+    if (inside_of(file)) {
+        if (is_due()) crash();
+        while (fault() == 's') usleep(20000);
+        if (fault() == 'e') return fail(EIO);
+    }
     return NEXT(fsync)(file);
 }
 
@@ -58,17 +88,26 @@ int ftruncate64(int file, off64_t size) {
 }
 
 int linkat(int from, const char *one, int to, const char *other, int flags) {
-    if (inside(other) && is_due()) crash();
+    if (inside(other)) {
+        if (is_due()) crash();
+        if (fault() == 'f') return fail(ENOSPC);
+    }
     return NEXT(linkat)(from, one, to, other, flags);
 }
 
 int link(const char *one, const char *other) {
-    if (inside(other) && is_due()) crash();
+    if (inside(other)) {
+        if (is_due()) crash();
+        if (fault() == 'f') return fail(ENOSPC);
+    }
     return NEXT(link)(one, other);
 }
 
 int rename(const char *one, const char *other) {
-    if (inside(other) && is_due()) crash();
+    if (inside(other)) {
+        if (is_due()) crash();
+        if (fault() == 'f') return fail(ENOSPC);
+    }
     return NEXT(rename)(one, other);
 }
 

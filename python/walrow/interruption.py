@@ -1,0 +1,132 @@
+"""Steps that wait for a server, and a stop that does not wait for them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Left", "Step", "Wakeup"]
+
+T = TypeVar("T")
+
+
+class Wakeup:
+    """Wakes the thread that waits for the server.
+
+    Attributes:
+        descriptor: Is readable after `wake`.
+    """
+
+    def __init__(self) -> None:
+        """Opens a pipe."""
+        self.descriptor, self._end = os.pipe()
+        for end in (self.descriptor, self._end):
+            os.set_blocking(end, False)
+
+    def wake(self) -> None:
+        """Makes the descriptor readable."""
+        # Without room, it is readable already. After the end, nobody waits.
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._end, b"\0")
+
+    def drain(self) -> None:
+        """Makes the descriptor unreadable."""
+        if self.wait(0):
+            with contextlib.suppress(BlockingIOError):
+                os.read(self.descriptor, 4096)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until it is readable. Returns whether it is."""
+        return bool(select.select([self.descriptor], [], [], seconds)[0])
+
+    def close(self) -> None:
+        """Closes the pipe."""
+        end, self._end = self._end, -1
+        os.close(end)
+        os.close(self.descriptor)
+
+
+class Step(Generic[T]):
+    """Runs a function in a thread of its own, which can be left behind.
+
+    libpq connects and waits for a result without an end that another thread can set.
+    """
+
+    def __init__(
+        self,
+        do: Callable[[Step[T]], T],
+        undo: Callable[[T], None],
+        wake: Callable[[], None],
+    ) -> None:
+        """Starts the thread.
+
+        Args:
+            do: What it does.
+            undo: Is called with the result if nobody waits for it any more.
+            wake: Is called at the end.
+        """
+        self._do = do
+        self._undo = undo
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._is_left = False
+        self._is_done = False
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, name="walrow-connect", daemon=True).start()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the function has returned, or raised."""
+        return self._is_done
+
+    def result(self) -> T:
+        """The result of the function, or its error."""
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+    def leave(self) -> None:
+        """Waits no longer. From now on, `unless_left` raises."""
+        with self._lock:
+            self._is_left = True
+            results, self._results = self._results, []
+        for each in results:
+            self._undo(each)
+
+    @contextlib.contextmanager
+    def unless_left(self) -> Iterator[None]:
+        """Does something that must not be done after `leave`.
+
+        Raises:
+            Left: Nobody waits any more.
+        """
+        with self._lock:
+            if self._is_left:
+                raise Left
+            yield
+
+    def _run(self) -> None:
+        try:
+            result = self._do(self)
+        except BaseException as error:
+            self._error = error
+        else:
+            with self._lock:
+                is_left = self._is_left
+                if not is_left:
+                    self._results.append(result)
+            if is_left:
+                self._undo(result)
+        self._is_done = True
+        self._wake()
+
+
+class Left(Exception):  # noqa: N818
+    """Nobody waits for a step any more."""

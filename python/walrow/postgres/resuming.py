@@ -1,0 +1,141 @@
+"""Whether a slot continues where a log ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow.errors import ReplicationError
+from walrow.lsn import Lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import psycopg
+
+    from walrow.postgres import IdentifySystem
+
+__all__ = ["check_slot", "check_timeline", "in_use"]
+
+
+def check_timeline(
+    before: int,
+    now: int,
+    history: Iterable[tuple[int, Lsn, Any]],
+    durable: Lsn,
+    slot: str,
+) -> None:
+    """Checks that a server has everything that was received from an earlier timeline.
+
+    Args:
+        before: The timeline on which the log was received.
+        now: The server's timeline.
+        history: Where each earlier timeline ended in it.
+        durable: Where the log ends.
+        slot: The slot.
+
+    Raises:
+        ReplicationError: The log has transactions that the server does not have.
+    """
+    end = next((lsn for timeline, lsn, _ in history if timeline == before), None)
+    if end is not None and end >= durable:
+        return
+    where = "is not in its history" if end is None else f"ended at {end}"
+    text = (
+        f"the server is on timeline {now}. Timeline {before}, on which the log was "
+        f"received up to {durable}, {where}: the log has transactions that this server "
+        "does not have. Begin with a new log, and a new copy of the tables"
+    )
+    raise ReplicationError(text, slot=slot)
+
+
+def check_slot(
+    conn: psycopg.Connection[Any],
+    slot: str,
+    system: IdentifySystem,
+    durable: Lsn,
+    *,
+    create: bool,
+) -> bool:
+    """Checks that a slot continues where a log ends.
+
+    Args:
+        conn: The replication connection.
+        slot: The slot.
+        system: The server.
+        durable: Where the log ends. 0 if it is empty.
+        create: Whether the slot may be created.
+
+    Returns:
+        Whether the slot exists.
+
+    Raises:
+        ReplicationError: It is another slot, or changes are lost.
+    """
+    from psycopg import sql
+
+    # A walsender accepts no bound parameters.
+    row = conn.execute(sql.SQL(_SLOT).format(slot)).fetchone()
+    refusal = None
+    if row is None:
+        refusal = _missing(slot, durable, create=create)
+        if refusal is not None:
+            raise ReplicationError(refusal, sqlstate="42704", slot=slot)
+        return False
+    plugin, database, confirmed, wal_status = row
+    if plugin != "pgoutput":
+        refusal = f"its plugin is {plugin or 'none'}, not pgoutput: create another slot"
+    elif database != system.database:
+        refusal = f"it belongs to database {database}: connect to that"
+    elif wal_status == "lost":
+        refusal = (
+            "the server has removed WAL that it needs: changes are lost. Drop the slot, "
+            "and begin with a new slot, a new log, and a new copy of the tables"
+        )
+    elif durable and confirmed is not None and confirmed > durable:
+        refusal = (
+            f"it was confirmed up to {Lsn(int(confirmed))}, but the log ends at "
+            f"{durable}: it was created again, or another client used it, and the changes "
+            "between are lost. Begin with a new log, and a new copy of the tables"
+        )
+    if refusal is not None:
+        text = f'slot "{slot}": {refusal}'
+        raise ReplicationError(text, slot=slot)
+    return True
+
+
+def in_use(given: dict[str, Any], slot: str) -> str:
+    """Says who uses a slot."""
+    from walrow.postgres.connecting import connect_for_sql
+    from walrow.postgres.slots import slots
+
+    with connect_for_sql({**given, "connect_timeout": 5}) as conn:
+        found = next((each for each in slots(conn) if each.name == slot), None)
+    if found is None or found.active_pid is None:
+        return f'slot "{slot}" was in use until now'
+    name = found.active_application
+    return (
+        f'slot "{slot}" is in use by process {found.active_pid} of the server'
+        f"{f' ({name})' if name else ''}: stop that client"
+    )
+
+
+def _missing(slot: str, durable: Lsn, *, create: bool) -> str | None:
+    if durable:
+        return (
+            f'slot "{slot}" does not exist, and the log ends at {durable}: the changes '
+            "since then are lost with the slot. Begin with a new log, and a new copy of "
+            "the tables"
+        )
+    if create:
+        return None
+    return (
+        f'slot "{slot}" does not exist: create it with create=True, or with '
+        f"walrow slot create {slot}"
+    )
+
+
+_SLOT = """
+SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status
+FROM pg_catalog.pg_replication_slots
+WHERE slot_name = {}
+"""

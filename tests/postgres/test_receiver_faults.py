@@ -1,0 +1,229 @@
+"""`walrow receive` while the server, the connection or the disk fails."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from servers import EmbeddedServer, Proxy
+from servers.receiving import (
+    Disk,
+    Load,
+    ReceiverProcess,
+    check_log,
+    end_of_wal,
+    execute,
+    receive_all,
+    slot_for_load,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+QUICK = ("--age", "0.3", "--segment-size", "1")
+
+
+@pytest.fixture
+def slot(own: EmbeddedServer) -> Iterator[str]:
+    with slot_for_load(own) as name:
+        yield name
+
+
+def test_server_that_is_killed_under_load(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
+        with Load(own.dsn, seed=1) as load:
+            receiver.until_streaming()
+            for _ in range(2):
+                time.sleep(1)
+                own.restart("kill")
+        # The receiver itself has noticed, and goes on.
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        receiver.stop()
+    assert load.transactions > 20
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_confirmed_position_that_went_back(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """The server writes a slot's position to disk at a checkpoint only."""
+    log = tmp_path / "log"
+    execute(own.dsn, "CHECKPOINT")
+    with Load(own.dsn, seed=2):
+        time.sleep(1)
+    receive_all(own.dsn, log, slot=slot)
+    own.restart("kill")
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_shutdown_waits_for_the_receiver_only_shortly(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
+        with Load(own.dsn, seed=3):
+            receiver.until_streaming()
+            time.sleep(1)
+            begin = time.monotonic()
+            own.shut_down("fast")
+            assert time.monotonic() - begin < 5
+            state = receiver.until(lambda state: state["state"] == "connecting")
+            assert state["note"] is None or "password" not in state["note"]
+            own.start()
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        receiver.stop()
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_connection_lives_while_the_disk_stalls(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """Four times as long as the server's wal_sender_timeout, with a full queue."""
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+        receiver.until_streaming()
+        pid = walsender(own, slot)
+        with disk.has("stalled"), Load(own.dsn, seed=4):
+            execute(
+                own.dsn,
+                "INSERT INTO audit (what) "
+                "SELECT repeat('x', 1000) FROM generate_series(1, 100000)",
+            )
+            time.sleep(8)
+            assert walsender(own, slot) == pid
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        assert walsender(own, slot) == pid
+        receiver.stop()
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_stop_while_the_disk_stalls(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+        receiver.until_streaming()
+        with disk.has("stalled"), Load(own.dsn, seed=5):
+            time.sleep(1)
+            assert receiver.stop() < 2.5
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_connections_that_are_cut_and_stalled_anywhere(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    random_ = random.Random(6)  # noqa: S311
+    with Proxy(own) as proxy:
+        with ReceiverProcess(proxy.dsn, log, *QUICK, slot=slot) as receiver:
+            with Load(own.dsn, seed=6):
+                receiver.until_streaming()
+                for _ in range(12):
+                    time.sleep(random_.uniform(0, 0.7))
+                    proxy.stall()
+                    time.sleep(random_.uniform(0, 0.2))
+                    proxy.cut()
+                proxy.stall()
+                # Longer than the ping of half a wal_sender_timeout waits for an answer.
+                receiver.until(lambda state: state["state"] == "connecting")
+                proxy.cut()
+            receiver.until_streaming(after=end_of_wal(own.dsn))
+            receiver.stop()
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_full_disk(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+        receiver.until_streaming()
+        pid = walsender(own, slot)
+        with Load(own.dsn, seed=7):
+            with disk.has("full"):
+                state = receiver.until(lambda state: state["state"] == "degraded")
+                assert "No space left" in state["note"]
+                time.sleep(4)
+                assert walsender(own, slot) == pid
+            receiver.until_streaming()
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        assert walsender(own, slot) == pid
+        receiver.stop()
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_disk_that_is_full_for_too_long(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    disk = Disk(log)
+    arguments = (*QUICK, "--give-up-after", "2")
+    with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
+        receiver.until_streaming()
+        with disk.has("full"), Load(own.dsn, seed=8):
+            begin = time.monotonic()
+            code, text = receiver.wait()
+            assert 2 <= time.monotonic() - begin < 8
+    assert code == 1
+    assert "No space left" in text
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)
+
+
+@pytest.mark.parametrize("give_up_after", ["60", "2"])
+def test_fsync_that_fails(
+    own: EmbeddedServer, slot: str, tmp_path: Path, give_up_after: str
+) -> None:
+    log = tmp_path / "log"
+    disk = Disk(log)
+    arguments = (*QUICK, "--give-up-after", give_up_after)
+    with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
+        receiver.until_streaming()
+        with Load(own.dsn, seed=9):
+            with disk.has("error"):
+                state = receiver.until(lambda state: state["state"] == "degraded")
+                assert "could not be made durable" in state["note"]
+                time.sleep(3)
+                if give_up_after == "2":
+                    code, text = receiver.wait()
+                    assert (code, "Input/output error" in text) == (1, True)
+        if give_up_after == "60":
+            receiver.until_streaming(after=end_of_wal(own.dsn))
+            receiver.stop()
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_stop_while_the_disk_is_full(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+        receiver.until_streaming()
+        with disk.has("full"), Load(own.dsn, seed=10):
+            receiver.until(lambda state: state["state"] == "degraded")
+            assert receiver.stop() < 2.5
+        assert "No space left" in receiver.states[-1]["note"]
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def walsender(server: EmbeddedServer, slot: str) -> int | None:
+    """The process that serves a slot."""
+    query = f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
+    ((pid,),) = execute(server.dsn, query)
+    return None if pid is None else int(pid)
