@@ -118,8 +118,9 @@ def _seal(
             if writer.is_full:
                 writer.publish()
     finally:
-        writer.sync()
+        # What is published is durable: then there are only prepared transactions to sync.
         writer.publish()
+        writer.sync()
     if writer.unfinished and unfinished == "error":
         text = "the source ends inside a frame or a transaction"
         raise UnfinishedError(text, position=writer.position)

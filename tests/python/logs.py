@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 #: Which captures a log takes: several sessions repeat positions, and physical replication has
 #: no transactions.
 SEALABLE = [
-    each
-    for each in captures()
-    if each.record != "physical" and each.name not in {"sessions"}
+    each for each in captures() if each.record != "physical" and each.name != "sessions"
 ]
 #: Columns of the table in `transactions`.
 COLUMNS = [streams.Column("id", 23, is_key=True), streams.Column("v", 25)]

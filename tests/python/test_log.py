@@ -26,8 +26,8 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("capture", SEALABLE, ids=str)
 def test_a_log_gives_the_rows_of_its_capture(capture: Capture, tmp_path: Path) -> None:
     logs = [log_of(tmp_path / str(size), capture, size) for size in (1, 700, 64 << 20)]
-    for way, options in WAYS.items():
-        options = {"unfinished": "ignore"} | options
+    for way, own in WAYS.items():
+        options = {"unfinished": "ignore"} | own
         expected = contents(walrow.read(capture.path, **options))
         for log in logs:
             assert contents(log.read(**options)) == expected, (way, len(log.segments()))

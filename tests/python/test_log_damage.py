@@ -43,7 +43,7 @@ def read(path: Path) -> None:
 def test_verify_finds_every_changed_byte(tmp_path: Path, level: int | None) -> None:
     log = published(tmp_path / "log", transactions(3), level=level)
     assert log.verify() == 3
-    chance = random.Random(7)
+    chance = random.Random(7)  # noqa: S311 - no secret
     for segment in log.segments():
         data = segment.path.read_bytes()
         places = {
@@ -70,7 +70,7 @@ def test_no_changed_value_is_read(tmp_path: Path, level: int | None) -> None:
     data = bytearray(segment.path.read_bytes())
     data[segment.bytes // 4] ^= 1
     segment.path.write_bytes(data)
-    with pytest.raises(walrow.LogError, match="damaged"):
+    with pytest.raises(walrow.LogError, match="damaged"):  # noqa: PT012
         for batch in log.read(batch_rows=1):
             values = pa.record_batch(batch)["v"].to_pylist()
             assert set(values) == {row[1]}
@@ -79,7 +79,7 @@ def test_no_changed_value_is_read(tmp_path: Path, level: int | None) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda data, _: b"",
+        lambda *_: b"",
         lambda data, _: data[:-1],
         lambda data, _: data[:-20],
         lambda data, size: data[:size],
@@ -161,10 +161,10 @@ def test_a_directory_with_other_files_is_not_a_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda data: b"",
+        lambda _: b"",
         lambda data: data[: len(data) // 2],
         lambda data: data[:-3],
-        lambda data: b"\0" * 100,
+        lambda _: b"\0" * 100,
         lambda data: bytes([data[0] ^ 1]) + data[1:],
         lambda data: data[:60] + bytes([data[60] ^ 1]) + data[61:],
         None,

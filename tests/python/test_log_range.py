@@ -126,11 +126,11 @@ def test_a_large_transaction_is_read_whole_from_its_parts(tmp_path: Path) -> Non
 def test_parts_without_a_table_are_not_opened(tmp_path: Path) -> None:
     log = sealed(tmp_path / "log", large(), segment_bytes=500)
     expected = contents(log.read(table="other"))
-    numbers = log._log.versions()  # noqa: SLF001 - the foot has what no property has
+    numbers = log._log.versions()
     others = {at for at, version in enumerate(numbers) if version[0] == OTHER}
     kept = set()
     for place, segment in enumerate(log.segments()):
-        tables = log._log.segment(place)["tables"]  # type: ignore[index] # noqa: SLF001
+        tables = log._log.segment(place)["tables"]  # type: ignore[index]
         if others & {table[0] for table in tables} or (
             segment.part and not segment.continues
         ):

@@ -1,6 +1,11 @@
 //! Segments in a directory: failures of the file system, hostile files, and very many of them.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
 
+use proptest::prelude::*;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -110,19 +115,24 @@ fn a_published_segment_is_never_written_again() {
 
 /// A segment as its format says, without walrow's writer.
 fn segment(frames: &[u8], foot: &Foot) -> Vec<u8> {
-    let json = serde_json::to_vec(foot).unwrap();
+    segment_of(frames, &serde_json::to_vec(foot).unwrap())
+}
+
+fn segment_of(frames: &[u8], json: &[u8]) -> Vec<u8> {
     let size = |bytes: usize| u32::try_from(bytes).unwrap().to_le_bytes();
     [
         frames,
         &0x184D_2A57_u32.to_le_bytes(),
         &size(json.len() + 16),
-        &json,
-        &crc32c::crc32c(&json).to_le_bytes(),
+        json,
+        &crc32c::crc32c(json).to_le_bytes(),
         &size(json.len()),
         b"walrow\x00\x01",
     ]
     .concat()
 }
+
+type Change = fn(&mut Foot);
 
 #[test]
 fn hostile_segments_are_errors_and_take_little_memory() {
@@ -131,14 +141,10 @@ fn hostile_segments_are_errors_and_take_little_memory() {
     let name = SegmentName::default();
     let path = directory.open().path(&name.to_string());
     let whole = fs::read(&path).unwrap();
-    let frames = whole
-        .get(..usize::try_from(foot.bytes).unwrap())
-        .unwrap()
-        .to_vec();
+    let frames = whole[..usize::try_from(foot.bytes).unwrap()].to_vec();
     assert_eq!(segment(&frames, &foot), whole);
 
     let damaged = |what| Err(ErrorKind::Damaged { what });
-    type Change = fn(&mut Foot);
     let feet: [(Change, Result<(), ErrorKind>); 6] = [
         (|foot| foot.bytes += 1, damaged("its size")),
         (|foot| foot.bytes = u64::MAX, damaged("its size")),
@@ -188,8 +194,7 @@ fn following_ends_at_a_segment_that_leads_to_itself() {
     let mut next = foot.clone();
     next.start = foot.end;
     let size = usize::try_from(foot.bytes).unwrap();
-    let frames = frames.get(..size).unwrap();
-    fs::write(path(foot_name(&next)), segment(frames, &next)).unwrap();
+    fs::write(path(foot_name(&next)), segment(&frames[..size], &next)).unwrap();
     let error = log.follow().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Damaged { what: "its range" });
 }
@@ -228,20 +233,74 @@ fn a_segment_that_was_pruned_after_it_was_planned_says_so() {
     assert!(matches!(error.kind, ErrorKind::Pruned { .. }), "{error}");
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever is in a file, it is read to an end or an error, and its checksums may be right.
+    #[test]
+    fn changed_segments_are_read_or_refused(
+        changes in prop::collection::vec((0_usize..100_000, any::<u8>(), 0_u8..3), 1..6),
+        in_frames: bool,
+        is_repaired: bool,
+    ) {
+        let change = |bytes: &mut Vec<u8>| {
+            for (place, byte, kind) in &changes {
+                let place = place % bytes.len().max(1);
+                match kind {
+                    0 => bytes[place] = *byte,
+                    1 => bytes.insert(place, *byte),
+                    _ => drop(bytes.remove(place)),
+                }
+            }
+        };
+        let directory = Temporary::new("changed");
+        let mut foot = directory.segment(0x3000);
+        let path = directory.open().path(&SegmentName::default().to_string());
+        let mut bytes = fs::read(&path).unwrap();
+        if is_repaired {
+            let mut frames = bytes[..usize::try_from(foot.bytes).unwrap()].to_vec();
+            if in_frames {
+                change(&mut frames);
+                (foot.bytes, foot.crc32c) = (frames.len() as u64, crc32c::crc32c(&frames));
+            }
+            let mut json = serde_json::to_vec(&foot).unwrap();
+            if !in_frames {
+                change(&mut json);
+            }
+            bytes = segment_of(&frames, &json);
+        } else {
+            change(&mut bytes);
+        }
+        fs::write(&path, &bytes).unwrap();
+        if let Ok(mut log) = directory.log() {
+            let segments = log.segments().to_vec();
+            let _ = segments.iter().map(|it| log.verify(it)).collect::<Vec<_>>();
+            for name in log.plan(&Plan::default()).unwrap() {
+                let (mut chunk, mut total) = (Vec::new(), 0);
+                let Ok(mut reader) = log.segment(name) else { continue };
+                while let Ok(true) = reader.read(&mut chunk) {
+                    total += chunk.len();
+                    prop_assert!(total as u64 <= reader.foot().stream_bytes);
+                }
+            }
+            let _ = log.follow();
+        }
+        let _ = Writer::open(Arc::new(directory.open()), WriterOptions::default());
+    }
+}
+
 /// A log of a hundred thousand segments opens in two seconds, also in a build with few
 /// optimisations.
 #[test]
 #[ignore = "slow: writes 100,000 files"]
+#[expect(clippy::print_stderr, reason = "measures")]
 fn a_hundred_thousand_segments_open_fast() {
     const COUNT: u64 = 100_000;
     let directory = Temporary::new("many");
     let first = directory.segment(0x1_0000);
     let path = |name: SegmentName| directory.open().path(&name.to_string());
     let whole = fs::read(path(foot_name(&first))).unwrap();
-    let frames = whole
-        .get(..usize::try_from(first.bytes).unwrap())
-        .unwrap()
-        .to_vec();
+    let frames = whole[..usize::try_from(first.bytes).unwrap()].to_vec();
     let tables = serde_json::from_str(
         r#"[{"oid": 16400, "schema": "public", "name": "orders", "columns":
             [["id", 20, -1, true], ["customer", 20, -1, false], ["total", 1700, 786438, false],
@@ -283,7 +342,7 @@ fn a_hundred_thousand_segments_open_fast() {
         assert_eq!(log.plan(&plan).unwrap().len(), 1);
         slowest = [slowest[0].max(followed), slowest[1].max(begin.elapsed())];
     }
-    println!("indexed {indexed:?}, opened {opened:?}, followed and planned {slowest:?} at most");
+    eprintln!("indexed {indexed:?}, opened {opened:?}, followed and planned {slowest:?} at most");
     assert!(opened.as_secs_f64() < 2.0, "{opened:?}");
     assert!(slowest[1].as_millis() < 5, "{slowest:?}");
 }

@@ -5,9 +5,10 @@ use crate::errors;
 use crate::lsn;
 use crate::options;
 use crate::signals;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use walrow::log::{
     Directory, Error, Log, Plan, Segment, SegmentName, SegmentReader, Store, TableVersion,
@@ -23,8 +24,10 @@ pub(crate) struct LogDirectory(Mutex<Log>);
 impl LogDirectory {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let log = py.detach(move || Log::open(Arc::new(Directory::open(path)?)).map_err(Fail::Log));
-        Ok(Self(Mutex::new(log.map_err(|error| error.raise(py))?)))
+        let log = py.detach(|| Log::open(Arc::new(Directory::open(&path)?)).map_err(Fail::Log));
+        Ok(Self(Mutex::new(
+            log.map_err(|error| error.raise(py, &path))?,
+        )))
     }
 
     /// Where the changes come from.
@@ -316,10 +319,19 @@ impl From<std::io::Error> for Fail {
 }
 
 impl Fail {
-    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+    pub(crate) fn raise(self, py: Python<'_>, path: &Path) -> PyErr {
         match self {
-            Self::Io(error) => error.into(),
+            Self::Io(error) => os_error(py, error, path).unwrap_or_else(|failed| failed),
             Self::Log(error) => errors::log_error(py, error),
         }
     }
+}
+
+/// An `OSError` that names the path, as Python raises it.
+fn os_error(py: Python<'_>, error: std::io::Error, path: &Path) -> PyResult<PyErr> {
+    let Some(code) = error.raw_os_error() else {
+        return Ok(error.into());
+    };
+    let text = py.import("os")?.call_method1("strerror", (code,))?;
+    Ok(PyOSError::new_err((code, text.unbind(), path.to_owned())))
 }

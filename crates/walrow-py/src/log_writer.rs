@@ -7,7 +7,7 @@ use crate::log::{Fail, source};
 use crate::lsn;
 use crate::options::{framing, read_lsn};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -98,8 +98,8 @@ impl LogWriter {
         options.source.slot = slot;
         options.source.session = session.unwrap_or_default();
         (options.segment_bytes, options.level) = (segment_bytes, level);
-        let opened = py.detach(move || {
-            let directory = Directory::create_for(path, group_access)?;
+        let opened = py.detach(|| {
+            let directory = Directory::create_for(&path, group_access)?;
             let writer = Writer::open(Arc::new(directory), options).map_err(Fail::Log)?;
             let mut state = State {
                 writer: Some(writer),
@@ -113,7 +113,7 @@ impl LogWriter {
             state.begin().map_err(Fail::Log)?;
             Ok(state)
         });
-        let state = opened.map_err(|error: Fail| error.raise(py))?;
+        let state = opened.map_err(|error: Fail| error.raise(py, &path))?;
         Ok(Self(Mutex::new(state)))
     }
 
@@ -137,6 +137,20 @@ impl LogWriter {
     /// bytes, or the next ones.
     fn append(&self, py: Python<'_>, chunk: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut state = lock(&self.0)?;
+        if let Ok(bytes) = chunk.cast::<PyBytes>()
+            && state.framing == Framing::Wire
+            && state.rest.is_empty()
+        {
+            // Immutable, and what it contains: nothing is copied.
+            let mut rest = bytes.as_bytes();
+            let (writer, assembler) = state.parts()?;
+            let (appended, rest) = py.detach(|| {
+                let appended = writer.append(assembler, &mut rest);
+                (appended, rest)
+            });
+            state.rest.extend_from_slice(rest);
+            return appended.map_err(|error| errors::log_error(py, error));
+        }
         let mut frames = std::mem::take(&mut state.rest);
         append(state.framing, chunk, &mut frames)?;
         let (writer, assembler) = state.parts()?;

@@ -13,6 +13,7 @@
 use crate::log::error::Error;
 use crate::log::segment_file::TEMPORARY;
 use crate::log::store::{ReadAt, Store, WriteAt};
+use std::collections::VecDeque;
 use std::io;
 
 /// Bytes of a block before its contents.
@@ -25,14 +26,25 @@ const READ: u64 = 1 << 20;
 /// The name of the end of a log. Readers of a directory skip names that begin with `_` or `.`.
 pub(crate) const OPEN: &str = "_open";
 
+/// Bytes of blocks that are held in memory, at most: a full segment of the default size.
+const HELD: usize = 80 << 20;
+
 /// A file of blocks. While it is open, nobody else can open it.
+///
+/// Blocks may be held in memory until they have to be durable: if they are published before, they
+/// never come into the file.
 #[derive(Debug)]
 pub(crate) struct BlockFile {
     name: String,
     file: Box<dyn WriteAt>,
-    /// Bytes of all blocks.
+    /// Bytes of all blocks in the file.
     size: u64,
     is_synced: bool,
+    /// Blocks that are not in the file yet, and whether each ends between transactions.
+    held: VecDeque<(Vec<u8>, bool)>,
+    held_bytes: usize,
+    /// The memory of earlier blocks.
+    empty: Vec<Vec<u8>>,
 }
 
 impl BlockFile {
@@ -52,10 +64,26 @@ impl BlockFile {
             file,
             size,
             is_synced: true,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            empty: Vec::new(),
         })
     }
 
-    /// Appends a block. It is durable after [`BlockFile::sync`].
+    /// Takes a block, and holds it in memory until there are too many or [`BlockFile::write_held`] is
+    /// called. Leaves an empty buffer.
+    pub(crate) fn hold(&mut self, block: &mut Vec<u8>, between: bool) -> io::Result<()> {
+        if self.held_bytes.saturating_add(block.len()) > HELD {
+            self.write_held()?;
+        }
+        self.held_bytes = self.held_bytes.saturating_add(block.len());
+        let empty = self.empty.pop().unwrap_or_default();
+        self.held
+            .push_back((std::mem::replace(block, empty), between));
+        Ok(())
+    }
+
+    /// Appends a block to the file. It is durable after [`BlockFile::sync`].
     pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
         self.is_synced = false;
         if let Err(error) = self.file.append(&block(bytes, between)?) {
@@ -68,7 +96,26 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Makes all blocks durable.
+    /// Writes the blocks that are held. After an error, those that were not written still are.
+    pub(crate) fn write_held(&mut self) -> io::Result<()> {
+        while let Some((block, between)) = self.held.pop_front() {
+            if let Err(error) = self.append(&block, between) {
+                self.held.push_front((block, between));
+                return Err(error);
+            }
+            self.held_bytes = self.held_bytes.saturating_sub(block.len());
+            self.recycle(block);
+        }
+        Ok(())
+    }
+
+    /// Keeps the memory of a block for the next one.
+    fn recycle(&mut self, mut block: Vec<u8>) {
+        block.clear();
+        self.empty.push(block);
+    }
+
+    /// Makes all blocks of the file durable.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         if !self.is_synced {
             self.file.sync()?;
@@ -79,9 +126,15 @@ impl BlockFile {
 
     /// Removes all blocks.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        self.file.truncate(0)?;
-        self.file.sync()?;
-        (self.size, self.is_synced) = (0, true);
+        if self.size > 0 || !self.is_synced {
+            self.file.truncate(0)?;
+            self.file.sync()?;
+            (self.size, self.is_synced) = (0, true);
+        }
+        for (block, _) in std::mem::take(&mut self.held) {
+            self.recycle(block);
+        }
+        self.held_bytes = 0;
         Ok(())
     }
 
@@ -94,6 +147,9 @@ impl BlockFile {
         let mut blocks = Blocks::new(&mut *self.file).map_err(io)?;
         while let Some((block, between)) = blocks.next().map_err(io)? {
             read(block, between)?;
+        }
+        for (block, between) in &self.held {
+            read(block, *between)?;
         }
         Ok(())
     }

@@ -17,6 +17,8 @@ pub(crate) struct Contents {
     tables: Vec<(Arc<Relation>, Counts)>,
     /// The place of each relation version in `tables`.
     places: HashMap<u32, usize>,
+    /// The place of the last one.
+    last: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,12 +50,18 @@ impl Contents {
 
     fn counts(&mut self, relation: &Arc<Relation>) -> &mut Counts {
         let (tables, places) = (&mut self.tables, &mut self.places);
-        let place = *places.entry(relation.version).or_insert_with(|| {
-            tables.push((Arc::clone(relation), Counts::default()));
-            tables.len().saturating_sub(1)
-        });
+        // Most rows have the relation of the row before.
+        let is_last = tables
+            .get(self.last)
+            .is_some_and(|(last, _)| last.version == relation.version);
+        if !is_last {
+            self.last = *places.entry(relation.version).or_insert_with(|| {
+                tables.push((Arc::clone(relation), Counts::default()));
+                tables.len().saturating_sub(1)
+            });
+        }
         #[expect(clippy::indexing_slicing, reason = "places are those of tables")]
-        let counts = &mut tables[place].1;
+        let counts = &mut tables[self.last].1;
         counts.last = self.current_end;
         counts
     }

@@ -69,23 +69,36 @@ impl SegmentFile {
 
     /// Appends whole messages of the stream. `between` says whether a transaction ends there.
     pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> Result<(), Error> {
+        if between && bytes.len() >= FRAME {
+            // Large enough without a copy.
+            self.end_frame()?;
+            return self.write_frame(bytes);
+        }
         self.rest.extend_from_slice(bytes);
         let is_full = self.rest.len() >= FRAME && (between || self.rest.len() >= LARGEST);
         if is_full { self.end_frame() } else { Ok(()) }
     }
 
     fn end_frame(&mut self) -> Result<(), Error> {
-        if self.rest.is_empty() {
-            return Ok(());
-        }
-        let written = self.compressor.frame(&self.rest).and_then(|frame| {
+        let mut rest = std::mem::take(&mut self.rest);
+        let written = if rest.is_empty() {
+            Ok(())
+        } else {
+            self.write_frame(&rest)
+        };
+        rest.clear();
+        self.rest = rest;
+        written
+    }
+
+    fn write_frame(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.compressor.frame(bytes).and_then(|frame| {
             self.crc32c = crc32c::crc32c_append(self.crc32c, frame);
             self.bytes = self.bytes.saturating_add(frame.len() as u64);
             self.file.append(frame)
         });
         written.map_err(|error| Error::store(&self.temporary, &error))?;
-        self.stream_bytes = self.stream_bytes.saturating_add(self.rest.len() as u64);
-        self.rest.clear();
+        self.stream_bytes = self.stream_bytes.saturating_add(bytes.len() as u64);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Where a log's objects are kept.
 
+use crate::log::segment_file::TEMPORARY;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -125,17 +126,10 @@ impl Directory {
     /// Opens a directory.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// There is no such directory, or it cannot be read.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
-        if !path.is_dir() {
-            let kind = if path.exists() {
-                io::ErrorKind::NotADirectory
-            } else {
-                io::ErrorKind::NotFound
-            };
-            return Err(kind.into());
-        }
+        fs::read_dir(&path)?;
         Ok(Self {
             path,
             group_access: false,
@@ -179,7 +173,8 @@ impl Store for Directory {
 
     fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
         let path = self.path(name);
-        let is_new = !path.exists();
+        // A temporary name does not have to survive a crash.
+        let is_new = !name.starts_with(TEMPORARY) && !path.exists();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         #[cfg(unix)]

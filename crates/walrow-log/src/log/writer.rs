@@ -417,10 +417,8 @@ impl Writer {
         }
         let between = self.current.transaction.is_none();
         self.open
-            .append(&self.block, between)
-            .map_err(|error| Error::store(OPEN, &error))?;
-        self.block.clear();
-        Ok(())
+            .hold(&mut self.block, between)
+            .map_err(|error| Error::store(OPEN, &error))
     }
 
     /// Records that the server has decoded everything up to this LSN, so that it may be confirmed when
@@ -446,6 +444,9 @@ impl Writer {
             self.save_prepared(assembler)?;
         }
         self.flush()?;
+        self.open
+            .write_held()
+            .map_err(|error| Error::store(OPEN, &error))?;
         self.open.sync().map_err(|error| {
             let (code, text) = (error.raw_os_error(), error.to_string());
             Error::new(OPEN, ErrorKind::NotSynced { code, text })
