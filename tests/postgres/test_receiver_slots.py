@@ -22,11 +22,12 @@ from servers.receiving import (
 )
 from walrow import LogError, Lsn, ReplicationError
 from walrow.postgres.resuming import check_timeline
-from walrow.receiving import Received
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from walrow.receiving import Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

@@ -117,7 +117,7 @@ def test_a_large_transaction_is_read_whole_from_its_parts(tmp_path: Path) -> Non
     for table in (None, "t", "other"):
         for start in around:
             for end in around:
-                options = {"table": table, "start": start, "end": end}
+                options: Any = {"table": table, "start": start, "end": end}
                 options["missing_table"] = "ignore"
                 expected = contents(walrow.read(stream, **options))
                 assert contents(log.read(**options)) == expected, options
