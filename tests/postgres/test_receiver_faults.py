@@ -139,6 +139,7 @@ def test_connections_that_are_cut_and_stalled_anywhere(
                 proxy.stall()
                 time.sleep(random_.uniform(0, 0.2))
                 proxy.cut()
+            receiver.until_streaming()
             proxy.stall()
             # The ping, half of wal_sender_timeout, is not answered.
             receiver.until(lambda state: "has sent nothing" in (state["note"] or ""))

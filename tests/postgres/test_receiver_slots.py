@@ -22,11 +22,12 @@ from servers.receiving import (
 )
 from walrow import LogError, Lsn, ReplicationError
 from walrow.postgres.resuming import check_timeline
-from walrow.receiving import Received
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from walrow.receiving import Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -297,6 +298,7 @@ def recover(server: EmbeddedServer) -> None:
         settings.write("restore_command = 'false'\n")
     (server.data_directory / "recovery.signal").touch(mode=0o644)
     server.start()
+    wait_until(server, "SELECT NOT pg_is_in_recovery()")
 
 
 def wait_until(server: EmbeddedServer, query: str) -> None:
