@@ -80,13 +80,13 @@ def test_ddl_and_a_new_connection_between(
     # The server's own changes, under protocol 1, from a slot of the same age.
     sent = execute(
         server.dsn,
-        "SELECT data FROM pg_logical_slot_get_binary_changes("
+        "SELECT data FROM pg_logical_slot_get_binary_changes("  # noqa: S608
         f"'{second}', NULL, NULL, 'proto_version', '1', 'publication_names', 'p')",
     )
     execute(server.dsn, f"SELECT pg_drop_replication_slot('{second}')")
     rows = [bytes(message) for (message,) in sent if message[:1] in b"IUDT"]
     assert changes(log) == rows
-    assert len(rows) == 12
+    assert len(rows) == 10
 
 
 def test_types_that_are_created_while_it_runs(
