@@ -255,6 +255,7 @@ class Receiver:
         self._notes: deque[str] = deque()
         self._refused_since: float | None = None
         self._has_given_up = False
+        self._answered = 0.0
         self._final: Error | None = None
         self._in_use_since: float | None = None
 
@@ -266,6 +267,8 @@ class Receiver:
             return self._run()
         finally:
             self._stop.set()
+            # Only after an interruption: otherwise it is closed.
+            self._abandon()
             watcher.join()
             self._wakeup.close()
             self._watch.close()
@@ -349,10 +352,14 @@ class Receiver:
     def _started(self) -> tuple[ReplicationStream, Landing] | None:
         """The stream and where it lands. None if it is stopped before."""
         step = Step(self._start, lambda started: started[0].close(), self._wakeup.wake)
+        self._answered = time.monotonic()
         try:
             while not step.is_done:
                 if self._stop.is_set():
                     return None
+                if time.monotonic() >= self._answered + _CONNECT_SECONDS:
+                    text = "the server does not answer while the stream is prepared"
+                    raise ConnectionLostError(text)
                 self._report("connecting")
                 self._wakeup.wait(_REPORT_SECONDS)
                 self._wakeup.drain()
@@ -531,6 +538,7 @@ class Receiver:
 
         def waiting(waits: Waiting) -> None:
             with step.unless_left():
+                self._answered = time.monotonic()
                 self._notes.append(str(waits))
 
         if self._tables is not None:
@@ -692,6 +700,8 @@ _IN_USE = "55006"
 #: An old connection keeps the slot until the server notices that it is gone.
 _BUSY_SECONDS = 90.0
 _LONGEST_PAUSE = 15.0
+#: Connecting, questions and the stream's start take less than this together.
+_CONNECT_SECONDS = 90.0
 #: After this long, the next failure is the first one again.
 _STABLE_SECONDS = 30.0
 _FINISH_SECONDS = 0.9

@@ -6,6 +6,7 @@ import random
 import time
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from servers import EmbeddedServer, Proxy
@@ -139,6 +140,7 @@ def test_connections_that_are_cut_and_stalled_anywhere(
                 proxy.stall()
                 time.sleep(random_.uniform(0, 0.2))
                 proxy.cut()
+            receiver.until_streaming()
             proxy.stall()
             # The ping, half of wal_sender_timeout, is not answered.
             receiver.until(lambda state: "has sent nothing" in (state["note"] or ""))
@@ -228,3 +230,56 @@ def walsender(server: EmbeddedServer, slot: str) -> int | None:
     query = f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
     ((pid,),) = execute(server.dsn, query)
     return None if pid is None else int(pid)
+
+
+def test_full_spool(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
+    """A large open transaction has no room. The others go on, and it comes later."""
+    log, spool = tmp_path / "log", tmp_path / "spool"
+    spool.mkdir()
+    disk = Disk(spool)
+    arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1")
+    with (
+        ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver,
+        psycopg.connect(own.dsn) as connection,
+    ):
+        receiver.until_streaming()
+        with disk.has("full"):
+            connection.execute(
+                "INSERT INTO audit (what) "
+                "SELECT repeat('x', 1000) FROM generate_series(1, 5000)"
+            )
+            state = receiver.until(lambda state: state["state"] == "degraded")
+            assert "No space left" in state["note"]
+            time.sleep(2)
+            assert receiver.process.poll() is None
+        execute(own.dsn, "INSERT INTO item VALUES (1, 1)")
+        connection.commit()
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        receiver.stop()
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_spool_that_is_full_for_too_long(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log, spool = tmp_path / "log", tmp_path / "spool"
+    spool.mkdir()
+    disk = Disk(spool)
+    arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1")
+    with (
+        ReceiverProcess(
+            own.dsn, log, *arguments, "--give-up-after", "2", slot=slot, disk=disk
+        ) as receiver,
+        psycopg.connect(own.dsn) as connection,
+        disk.has("full"),
+    ):
+        receiver.until_streaming()
+        connection.execute(
+            "INSERT INTO audit (what) "
+            "SELECT repeat('x', 1000) FROM generate_series(1, 5000)"
+        )
+        code, text = receiver.wait()
+        assert (code, "No space left" in text) == (1, True)
+        connection.commit()
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)

@@ -298,6 +298,7 @@ def recover(server: EmbeddedServer) -> None:
         settings.write("restore_command = 'false'\n")
     (server.data_directory / "recovery.signal").touch(mode=0o644)
     server.start()
+    wait_until(server, "SELECT NOT pg_is_in_recovery()")
 
 
 def wait_until(server: EmbeddedServer, query: str) -> None:
