@@ -33,6 +33,8 @@ pub(crate) struct BlockFile {
     /// Bytes of all blocks.
     size: u64,
     is_synced: bool,
+    /// Whether a part of a block that could not be appended is still there.
+    is_torn: bool,
 }
 
 impl BlockFile {
@@ -52,15 +54,20 @@ impl BlockFile {
             file,
             size,
             is_synced: true,
+            is_torn: false,
         })
     }
 
     /// Appends a block. It is durable after [`BlockFile::sync`].
     pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
         self.is_synced = false;
+        if self.is_torn {
+            self.file.truncate(self.size)?;
+            self.is_torn = false;
+        }
         if let Err(error) = self.file.append(&block(bytes, between)?) {
             // A part of it may be there, and would end the file for recovery.
-            self.file.truncate(self.size)?;
+            self.is_torn = self.file.truncate(self.size).is_err();
             return Err(error);
         }
         let added = bytes.len().saturating_add(HEADER);
@@ -81,7 +88,7 @@ impl BlockFile {
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.file.truncate(0)?;
         self.file.sync()?;
-        (self.size, self.is_synced) = (0, true);
+        (self.size, self.is_synced, self.is_torn) = (0, true, false);
         Ok(())
     }
 
