@@ -211,6 +211,32 @@ def test_messages(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     check_log(server.dsn, log, ["item"])
 
 
+def test_messages_turn_streaming_off_unless_both_are_named(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    many = (
+        "INSERT INTO audit (what) "
+        "SELECT repeat('x', 100) FROM generate_series(1, 20000)"
+    )
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute(many)
+        execute(server.dsn, "INSERT INTO item VALUES (1, 1)")
+        with ReceiverProcess(server.dsn, log, "--messages", slot=slot) as receiver:
+            state = receiver.until(lambda state: state["transactions"] == 1)
+            receiver.stop()
+        assert state["bytes"] < 100_000
+        with ReceiverProcess(
+            server.dsn, log, "--messages", "--streaming", slot=slot
+        ) as receiver:
+            receiver.until_streaming()
+            connection.execute(many)
+            receiver.until(lambda state: state["bytes"] > 1_000_000)
+            receiver.stop()
+        connection.rollback()
+    check_log(server.dsn, log, ["item", "audit"])
+
+
 def test_binary_equals_text(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     text, binary = tmp_path / "text", tmp_path / "binary"
     execute(

@@ -361,8 +361,8 @@ def drop_if_there(dsn: str, slot: str) -> None:
 
 
 def end_of_wal(dsn: str) -> str:
-    """The server's end of WAL."""
-    ((lsn,),) = execute(dsn, "SELECT pg_current_wal_insert_lsn()::text")
+    """The end of the WAL that is flushed: after each commit."""
+    ((lsn,),) = execute(dsn, "SELECT pg_current_wal_flush_lsn()::text")
     return str(lsn)
 
 

@@ -378,6 +378,29 @@ fn a_position_without_transactions_is_durable_and_no_segment() {
 }
 
 #[test]
+fn a_block_that_was_cut_and_could_not_be_removed_is_not_in_the_way() {
+    let store = Memory::default();
+    let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+    writer.advance(Lsn(0x2000));
+    // Neither all bytes nor the removal of those that are there.
+    store.crash_at(1, 5);
+    let refused = writer.sync(&mut Assembler::default());
+    assert!(matches!(
+        refused,
+        Err(Error {
+            kind: ErrorKind::Store { .. },
+            ..
+        })
+    ));
+    store.crash_at(usize::MAX, 0);
+    assert_eq!(writer.sync(&mut Assembler::default()), Ok(Lsn(0x2000)));
+    drop(writer);
+    store.reboot();
+    let writer = Writer::open(Arc::new(store), WriterOptions::default()).unwrap();
+    assert_eq!(writer.position(), Lsn(0x2000));
+}
+
+#[test]
 fn another_writer_or_source_or_file_is_an_error() {
     let path = std::env::temp_dir().join(format!("walrow-log-{}", std::process::id()));
     let store = Arc::new(Directory::create(&path).unwrap());

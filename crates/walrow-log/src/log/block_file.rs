@@ -44,6 +44,8 @@ pub(crate) struct BlockFile {
     held_bytes: usize,
     /// The memory of earlier blocks.
     empty: Vec<Vec<u8>>,
+    /// Whether a part of a block that could not be appended is still there.
+    is_torn: bool,
 }
 
 impl BlockFile {
@@ -66,6 +68,7 @@ impl BlockFile {
             held: VecDeque::new(),
             held_bytes: 0,
             empty: Vec::new(),
+            is_torn: false,
         })
     }
 
@@ -85,9 +88,13 @@ impl BlockFile {
     /// Appends a block to the file. It is durable after [`BlockFile::sync`].
     pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
         self.is_synced = false;
+        if self.is_torn {
+            self.file.truncate(self.size)?;
+            self.is_torn = false;
+        }
         if let Err(error) = self.file.append(&block(bytes, between)?) {
             // A part of it may be there, and would end the file for recovery.
-            self.file.truncate(self.size)?;
+            self.is_torn = self.file.truncate(self.size).is_err();
             return Err(error);
         }
         let added = bytes.len().saturating_add(HEADER);
@@ -125,10 +132,10 @@ impl BlockFile {
 
     /// Removes all blocks.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        if self.size > 0 || !self.is_synced {
+        if self.size > 0 || !self.is_synced || self.is_torn {
             self.file.truncate(0)?;
             self.file.sync()?;
-            (self.size, self.is_synced) = (0, true);
+            (self.size, self.is_synced, self.is_torn) = (0, true, false);
         }
         for (block, _) in std::mem::take(&mut self.held) {
             self.recycle(block);

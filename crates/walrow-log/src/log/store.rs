@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+#[cfg(unix)]
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The beginning of temporary names.
@@ -113,11 +115,14 @@ impl Directory {
         if !path.is_dir() {
             let mut builder = fs::DirBuilder::new();
             #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(
-                &mut builder,
-                if group_access { 0o750 } else { 0o700 },
-            );
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
             builder.recursive(true).create(&path)?;
+            #[cfg(unix)]
+            {
+                let mode = if group_access { 0o750 } else { 0o700 };
+                // Whatever the umask is.
+                fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
+            }
             if let Some(parent) = path.parent() {
                 sync_directory(parent)?;
             }
@@ -180,11 +185,14 @@ impl Store for Directory {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(
-            &mut options,
-            if self.group_access { 0o640 } else { 0o600 },
-        );
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path)?;
+        #[cfg(unix)]
+        if is_new {
+            let mode = if self.group_access { 0o640 } else { 0o600 };
+            // Whatever the umask is.
+            file.set_permissions(PermissionsExt::from_mode(mode))?;
+        }
         file.try_lock().map_err(|error| match error {
             fs::TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
             fs::TryLockError::Error(error) => error,
