@@ -23,7 +23,7 @@ from walrow.landing import Counts, Landing, is_refusal
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from walrow._core import Catalog
     from walrow.postgres import Finding, IdentifySystem, ReplicationStream
@@ -255,6 +255,8 @@ class Receiver:
         self._notes: deque[str] = deque()
         self._refused_since: float | None = None
         self._has_given_up = False
+        self._answered = 0.0
+        self._final: Error | None = None
         self._in_use_since: float | None = None
 
     def run(self) -> Received:
@@ -265,6 +267,8 @@ class Receiver:
             return self._run()
         finally:
             self._stop.set()
+            # Only after an interruption: otherwise it is closed.
+            self._abandon()
             watcher.join()
             self._wakeup.close()
             self._watch.close()
@@ -279,16 +283,17 @@ class Receiver:
         try:
             while not self._stop.is_set():
                 self._report("connecting", force=True)
-                began = time.monotonic()
+                began, durable = time.monotonic(), self._durable
                 try:
                     self._receive()
                     break
                 except Error as error:
                     lasted = time.monotonic() - began
-                    # What fails at one place of the stream fails there again.
+                    if self._durable > durable and not is_refusal(error):
+                        attempts, self._in_use_since = 0, None
+                    # What is refused at one place of the stream is refused there again.
                     if lasted > _STABLE_SECONDS + 2 * longest:
-                        attempts = 0
-                        self._refused_since = self._in_use_since = None
+                        self._refused_since = None
                     longest = max(longest, lasted)
                     state = self._judge(error, is_first=attempts == 0)
                     pause = min(_LONGEST_PAUSE, 0.25 * 2**attempts)
@@ -300,6 +305,10 @@ class Receiver:
             raise
         self._finish(None)
         return self._received()
+
+    @property
+    def _durable(self) -> Lsn:
+        return self._position if self._landing is None else self._landing.durable
 
     def _judge(
         self, error: Error, *, is_first: bool
@@ -313,7 +322,7 @@ class Receiver:
             since = self._refused_since = self._refused_since or now
             if now - since < self._give_up_after:
                 return "degraded"
-        elif deserves_reconnect(error):
+        elif error is not self._final and deserves_reconnect(error):
             sqlstate = getattr(error, "sqlstate", None)
             since = now
             if sqlstate == _IN_USE:
@@ -343,10 +352,14 @@ class Receiver:
     def _started(self) -> tuple[ReplicationStream, Landing] | None:
         """The stream and where it lands. None if it is stopped before."""
         step = Step(self._start, lambda started: started[0].close(), self._wakeup.wake)
+        self._answered = time.monotonic()
         try:
             while not step.is_done:
                 if self._stop.is_set():
                     return None
+                if time.monotonic() >= self._answered + _CONNECT_SECONDS:
+                    text = "the server does not answer while the stream is prepared"
+                    raise ConnectionLostError(text)
                 self._report("connecting")
                 self._wakeup.wait(_REPORT_SECONDS)
                 self._wakeup.drain()
@@ -356,6 +369,19 @@ class Receiver:
                 step.leave()
 
     def _start(
+        self, step: Step[tuple[ReplicationStream, Landing]]
+    ) -> tuple[ReplicationStream, Landing]:
+        import psycopg
+
+        from walrow.postgres.server_errors import replication_error
+
+        try:
+            return self._connect(step)
+        except psycopg.Error as error:
+            failed = "the stream cannot be prepared"
+            raise replication_error(error, failed, slot=self._slot) from error
+
+    def _connect(
         self, step: Step[tuple[ReplicationStream, Landing]]
     ) -> tuple[ReplicationStream, Landing]:
         from walrow.postgres import identify_system
@@ -368,7 +394,8 @@ class Receiver:
             )
             stack.callback(stream.close)
             system = identify_system(stream.connection)
-            self._check_system(system)
+            with self._finally_refusing():
+                self._check_system(system)
             found = None if self._landing is not None else self._read_catalog()
             with step.unless_left():
                 landing = self._open(system, found)
@@ -418,6 +445,15 @@ class Receiver:
                 landing.put(block, stream.server_lsn)
             if landing.durable > stream.flushed:
                 stream.confirm(landing.durable)
+
+    @contextlib.contextmanager
+    def _finally_refusing(self) -> Iterator[None]:
+        """What is refused here was not said by the server: no other attempt mends it."""
+        try:
+            yield
+        except ReplicationError as error:
+            self._final = error
+            raise
 
     def _check_system(self, system: IdentifySystem) -> None:
         known = self._system
@@ -491,13 +527,18 @@ class Receiver:
         before, now = self._timeline, system.timeline
         if before is not None and before != now:
             history = timeline_history(conn, now)
-            check_timeline(before, now, history, landing.durable, self._slot)
+            with self._finally_refusing():
+                check_timeline(before, now, history, landing.durable, self._slot)
         self._timeline = now
-        if check_slot(conn, self._slot, system, landing.durable, create=self._create):
+        durable = landing.durable
+        with self._finally_refusing():
+            exists = check_slot(conn, self._slot, system, durable, create=self._create)
+        if exists:
             return
 
         def waiting(waits: Waiting) -> None:
             with step.unless_left():
+                self._answered = time.monotonic()
                 self._notes.append(str(waits))
 
         if self._tables is not None:
@@ -527,7 +568,8 @@ class Receiver:
         # Its last client may be gone without the server's knowledge: that is tried again.
         errors = [each for each in found.errors if each.code != "slot-active"]
         if errors:
-            raise ReplicationError("; ".join(map(_line, errors)), slot=self._slot)
+            with self._finally_refusing():
+                raise ReplicationError("; ".join(map(_line, errors)), slot=self._slot)
         warnings = (each for each in found if each.severity == "warning")
         self._notes.extend(f"warning: {_line(each)}" for each in warnings)
         self._is_checked = True
@@ -557,7 +599,6 @@ class Receiver:
             # Whoever waits for a position reads the log then.
             landing.finish(math.inf, self._stop)
         self._close(landing)
-        self._position = landing.durable
         if stream is not None:
             with contextlib.suppress(Error):
                 stream.confirm(landing.durable)
@@ -577,6 +618,7 @@ class Receiver:
 
     def _close(self, landing: Landing) -> None:
         has_ended = landing.finish(_FINISH_SECONDS)
+        self._position = landing.durable
         self._has_given_up = landing.has_given_up
         self._earlier = landing.counts
         if has_ended and self._writer is not None:
@@ -658,6 +700,8 @@ _IN_USE = "55006"
 #: An old connection keeps the slot until the server notices that it is gone.
 _BUSY_SECONDS = 90.0
 _LONGEST_PAUSE = 15.0
+#: Connecting, questions and the stream's start take less than this together.
+_CONNECT_SECONDS = 90.0
 #: After this long, the next failure is the first one again.
 _STABLE_SECONDS = 30.0
 _FINISH_SECONDS = 0.9

@@ -212,6 +212,47 @@ def columns(catalog: walrow.Catalog, names: dict[int, str]) -> dict[str, list[st
     }
 
 
+#: What no Relation message contains.
+FACTS = {"number", "not_null", "default", "generated"}
+
+
+def described(catalog: walrow.Catalog) -> list[dict[str, Any]]:
+    """A catalog's tables with what Relation messages contain."""
+    tables: list[dict[str, Any]] = json.loads(catalog.to_json())["tables"]
+    for table in tables:
+        del table["primary_key"]
+        for column in table["columns"]:
+            for fact in FACTS:
+                column.pop(fact, None)
+    return tables
+
+
+def test_facts_that_no_relation_contains(database: Database) -> None:
+    database.run("""
+        CREATE TABLE facts (gone int, b text NOT NULL DEFAULT 'x', a int, c int,
+            PRIMARY KEY (c, a) INCLUDE (b));
+        ALTER TABLE facts DROP COLUMN gone;
+        CREATE PUBLICATION facts FOR TABLE facts;
+    """)
+    (table,) = json.loads(database.catalog(publications="facts").to_json())["tables"]
+    assert table["primary_key"] == ["c", "a"]
+    facts = [
+        {key: column[key] for key in ("name", *sorted(FACTS)) if key in column}
+        for column in table["columns"]
+    ]
+    assert facts == [
+        {
+            "name": "b",
+            "default": "'x'::text",
+            "generated": False,
+            "not_null": True,
+            "number": 2,
+        },
+        {"name": "a", "generated": False, "not_null": True, "number": 3},
+        {"name": "c", "generated": False, "not_null": True, "number": 4},
+    ]
+
+
 def test_types_of_every_kind(database: Database) -> None:
     database.run(KINDS)
     assert by_name(database.catalog(), database.names()) == with_arrays(KIND_TYPES)
@@ -388,7 +429,7 @@ def test_tables_agree_with_the_stream(database: Database) -> None:
         "public.made": ["id int4 key", "n int4"],
     }
     data = database.record(TABLE_ROWS, "p")
-    assert json.loads(catalog.to_json())["tables"] == relations(data)
+    assert described(catalog) == relations(data)
 
 
 def test_column_lists_and_row_filters(database: Database) -> None:
@@ -412,7 +453,7 @@ def test_column_lists_and_row_filters(database: Database) -> None:
     assert columns(database.catalog(publications=()), names) == {}
     data = database.record("INSERT INTO listed VALUES (1)", "p")
     catalog = database.catalog(publications="p")
-    assert json.loads(catalog.to_json())["tables"] == relations(data)
+    assert described(catalog) == relations(data)
 
 
 def test_generated_columns_that_are_published(database: Database) -> None:
@@ -428,7 +469,7 @@ def test_generated_columns_that_are_published(database: Database) -> None:
     catalog = database.catalog(publications="p")
     assert columns(catalog, names) == {"public.made": ["id int4 key", "twice int4"]}
     data = database.record("INSERT INTO made VALUES (1)", "p")
-    assert json.loads(catalog.to_json())["tables"] == relations(data)
+    assert described(catalog) == relations(data)
     none = columns(database.catalog(publications="n"), names)
     assert none == {"public.made": ["id int4 key"]}
 
@@ -448,7 +489,7 @@ def test_partitions_are_their_root_or_themselves(database: Database) -> None:
         catalog = database.catalog(publications=publication)
         assert columns(catalog, names) == expected
         data = database.record("INSERT INTO root VALUES (1, '2024-01-01')", publication)
-        tables = json.loads(catalog.to_json())["tables"]
+        tables = described(catalog)
         assert [each for each in relations(data) if each in tables] == tables
         database.run("DELETE FROM root")
     assert columns(database.catalog(), names) == root | leaf

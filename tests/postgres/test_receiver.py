@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from servers import EmbeddedServer
 from servers.receiving import (
     Load,
     ReceiverProcess,
@@ -24,6 +23,8 @@ from servers.receiving import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 

@@ -6,6 +6,7 @@ import random
 import time
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from servers import EmbeddedServer, Proxy
@@ -99,7 +100,7 @@ def test_connection_lives_while_the_disk_stalls(
             execute(
                 own.dsn,
                 "INSERT INTO audit (what) "
-                "SELECT repeat('x', 1000) FROM generate_series(1, 100000)",
+                "SELECT repeat('x', 1000000) FROM generate_series(1, 90)",
             )
             time.sleep(8)
             assert walsender(own, slot) == pid
@@ -128,21 +129,24 @@ def test_connections_that_are_cut_and_stalled_anywhere(
 ) -> None:
     log = tmp_path / "log"
     random_ = random.Random(6)  # noqa: S311
-    with Proxy(own) as proxy:
-        with ReceiverProcess(proxy.dsn, log, *QUICK, slot=slot) as receiver:
-            with Load(own.dsn, seed=6):
-                receiver.until_streaming()
-                for _ in range(12):
-                    time.sleep(random_.uniform(0, 0.7))
-                    proxy.stall()
-                    time.sleep(random_.uniform(0, 0.2))
-                    proxy.cut()
+    with (
+        Proxy(own) as proxy,
+        ReceiverProcess(proxy.dsn, log, *QUICK, slot=slot) as receiver,
+    ):
+        with Load(own.dsn, seed=6):
+            receiver.until_streaming()
+            for _ in range(12):
+                time.sleep(random_.uniform(0, 0.7))
                 proxy.stall()
-                # Longer than the ping of half a wal_sender_timeout waits for an answer.
-                receiver.until(lambda state: state["state"] == "connecting")
+                time.sleep(random_.uniform(0, 0.2))
                 proxy.cut()
-            receiver.until_streaming(after=end_of_wal(own.dsn))
-            receiver.stop()
+            receiver.until_streaming()
+            proxy.stall()
+            # The ping, half of wal_sender_timeout, is not answered.
+            receiver.until(lambda state: "has sent nothing" in (state["note"] or ""))
+            proxy.cut()
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        receiver.stop()
     check_log(own.dsn, log, Load.TABLES)
 
 
@@ -192,14 +196,13 @@ def test_fsync_that_fails(
     arguments = (*QUICK, "--give-up-after", give_up_after)
     with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
         receiver.until_streaming()
-        with Load(own.dsn, seed=9):
-            with disk.has("error"):
-                state = receiver.until(lambda state: state["state"] == "degraded")
-                assert "could not be made durable" in state["note"]
-                time.sleep(3)
-                if give_up_after == "2":
-                    code, text = receiver.wait()
-                    assert (code, "Input/output error" in text) == (1, True)
+        with Load(own.dsn, seed=9), disk.has("error"):
+            state = receiver.until(lambda state: state["state"] == "degraded")
+            assert "could not be made durable" in state["note"]
+            time.sleep(3)
+            if give_up_after == "2":
+                code, text = receiver.wait()
+                assert (code, "Input/output error" in text) == (1, True)
         if give_up_after == "60":
             receiver.until_streaming(after=end_of_wal(own.dsn))
             receiver.stop()
@@ -227,3 +230,56 @@ def walsender(server: EmbeddedServer, slot: str) -> int | None:
     query = f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
     ((pid,),) = execute(server.dsn, query)
     return None if pid is None else int(pid)
+
+
+def test_full_spool(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
+    """A large open transaction has no room. The others go on, and it comes later."""
+    log, spool = tmp_path / "log", tmp_path / "spool"
+    spool.mkdir()
+    disk = Disk(spool)
+    arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1")
+    with (
+        ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver,
+        psycopg.connect(own.dsn) as connection,
+    ):
+        receiver.until_streaming()
+        with disk.has("full"):
+            connection.execute(
+                "INSERT INTO audit (what) "
+                "SELECT repeat('x', 1000) FROM generate_series(1, 5000)"
+            )
+            state = receiver.until(lambda state: state["state"] == "degraded")
+            assert "No space left" in state["note"]
+            time.sleep(2)
+            assert receiver.process.poll() is None
+        execute(own.dsn, "INSERT INTO item VALUES (1, 1)")
+        connection.commit()
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        receiver.stop()
+    check_log(own.dsn, log, Load.TABLES)
+
+
+def test_spool_that_is_full_for_too_long(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log, spool = tmp_path / "log", tmp_path / "spool"
+    spool.mkdir()
+    disk = Disk(spool)
+    arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1")
+    with (
+        ReceiverProcess(
+            own.dsn, log, *arguments, "--give-up-after", "2", slot=slot, disk=disk
+        ) as receiver,
+        psycopg.connect(own.dsn) as connection,
+        disk.has("full"),
+    ):
+        receiver.until_streaming()
+        connection.execute(
+            "INSERT INTO audit (what) "
+            "SELECT repeat('x', 1000) FROM generate_series(1, 5000)"
+        )
+        code, text = receiver.wait()
+        assert (code, "No space left" in text) == (1, True)
+        connection.commit()
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)

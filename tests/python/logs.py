@@ -54,8 +54,7 @@ def contents(batches: Iterable[Any]) -> list[Any]:
 def _joined(schema: Any, records: list[Any]) -> bytes:
     """All rows as bytes: NaN is not equal to itself, and Python lacks some dates."""
     (batch,) = pa.Table.from_batches(records, schema).combine_chunks().to_batches()
-    data: bytes = batch.serialize().to_pybytes()
-    return data
+    return bytes(batch.serialize())
 
 
 def transaction(

@@ -54,7 +54,7 @@ def test_start_and_end_give_the_rows_that_the_capture_gives(
     ]
     for start in [None, *POSITIONS]:
         for end in [None, *ends]:
-            options: dict[str, Any] = {"table": table, "start": start, "end": end}
+            options = {"table": table, "start": start, "end": end}
             # Without any of its rows, a table is only in what a capture defines.
             options["missing_table"] = "ignore"
             expected = contents(walrow.read(TIMES, **options))
@@ -117,7 +117,7 @@ def test_a_large_transaction_is_read_whole_from_its_parts(tmp_path: Path) -> Non
     for table in (None, "t", "other"):
         for start in around:
             for end in around:
-                options: dict[str, Any] = {"table": table, "start": start, "end": end}
+                options: Any = {"table": table, "start": start, "end": end}
                 options["missing_table"] = "ignore"
                 expected = contents(walrow.read(stream, **options))
                 assert contents(log.read(**options)) == expected, options

@@ -352,7 +352,7 @@ def execute(dsn: str, *statements: str) -> list[Any]:
 
 def drop_if_there(dsn: str, slot: str) -> None:
     """Drops a slot, and ends its receiver, if it exists."""
-    found = f"FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
+    found = f"FROM pg_replication_slots WHERE slot_name = '{slot}'"
     execute(dsn, f"SELECT pg_terminate_backend(active_pid) {found} AND active")
     deadline = time.monotonic() + 10
     while execute(dsn, f"SELECT {found} AND active") and time.monotonic() < deadline:

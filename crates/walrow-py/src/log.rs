@@ -23,6 +23,7 @@ pub(crate) struct LogDirectory(Mutex<Log>);
 #[pymethods]
 impl LogDirectory {
     #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes it from any path")]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let log = py.detach(|| Log::open(Arc::new(Directory::open(&path)?)).map_err(Fail::Log));
         Ok(Self(Mutex::new(

@@ -76,7 +76,11 @@ impl LogWriter {
     #[pyo3(signature = (path, *, segment_bytes, level, spool_memory, framing="wire",
         system_identifier=None, database=None, slot=None, session=None, spool_directory=None,
         group_access=false))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    #[expect(
+        clippy::too_many_arguments,
+        clippy::needless_pass_by_value,
+        reason = "they are keywords in Python"
+    )]
     fn new(
         py: Python<'_>,
         path: PathBuf,

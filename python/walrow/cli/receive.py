@@ -97,6 +97,20 @@ if TYPE_CHECKING:
     help="The compression level of zstd. 0 stores the stream as it is.",
 )
 @click.option(
+    "--spool-memory",
+    type=click.IntRange(min=0),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="The memory of open transactions. Beyond it, they wait in files.",
+)
+@click.option(
+    "--spool-directory",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="The directory of these files. Default: the log's.",
+)
+@click.option(
     "--group-access", is_flag=True, help="Let the owner's group read the log."
 )
 @click.option(
@@ -117,6 +131,7 @@ def receive(
     log: str,
     until_now: bool,
     segment_size: int,
+    spool_memory: int,
     level: int,
     as_json: bool,
     tables: tuple[str, ...],
@@ -139,6 +154,7 @@ def receive(
             tables=list(tables) or None,
             until="now" if until_now else None,
             segment_bytes=segment_size << 20,
+            spool_memory=spool_memory << 20,
             compression_level=level or None,
             status=status,
             stop=stop,

@@ -11,8 +11,7 @@
 //! to nobody.
 
 use crate::log::error::Error;
-use crate::log::segment_file::TEMPORARY;
-use crate::log::store::{ReadAt, Store, WriteAt};
+use crate::log::store::{ReadAt, Store, TEMPORARY, WriteAt};
 use std::collections::VecDeque;
 use std::io;
 

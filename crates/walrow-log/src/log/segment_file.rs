@@ -3,12 +3,10 @@
 use crate::log::error::{Error, ErrorKind};
 use crate::log::frames::Compressor;
 use crate::log::segment::{FORMAT, Foot, SegmentName};
-use crate::log::store::{Store, WriteAt};
+use crate::log::store::{Store, TEMPORARY, WriteAt};
 use std::io;
 use walrow_stream::fact::{Fact, Segment};
 
-/// The beginning of temporary names.
-pub(crate) const TEMPORARY: &str = ".walrow-";
 /// Bytes of a stream after which a frame ends with the transaction.
 const FRAME: usize = 1 << 20;
 /// Bytes after which it ends in any case.

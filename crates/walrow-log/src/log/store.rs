@@ -1,10 +1,12 @@
 //! Where a log's objects are kept.
 
-use crate::log::segment_file::TEMPORARY;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+/// The beginning of temporary names.
+pub(crate) const TEMPORARY: &str = ".walrow-";
 
 /// The objects of a log, by name.
 ///

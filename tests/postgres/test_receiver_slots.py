@@ -1,0 +1,308 @@
+"""`walrow receive`: whether a slot continues where a log ends, and who else uses them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import walrow
+from servers import EmbeddedServer, create_slot, drop_slot
+from servers.receiving import (
+    Load,
+    ReceiverProcess,
+    check_log,
+    drop_if_there,
+    end_of_wal,
+    execute,
+    slot_for_load,
+)
+from walrow import LogError, Lsn, ReplicationError
+from walrow.postgres.resuming import check_timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from walrow.receiving import Received
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+QUICK = ("--age", "0.3", "--segment-size", "1")
+
+
+@pytest.fixture
+def slot(own: EmbeddedServer) -> Iterator[str]:
+    with slot_for_load(own) as name:
+        yield name
+
+
+def insert(server: EmbeddedServer, what: str = "x") -> None:
+    execute(server.dsn, f"INSERT INTO audit (what) VALUES ('{what}')")  # noqa: S608
+
+
+def receive(server: EmbeddedServer, log: Path, slot: str) -> Received:
+    return walrow.receive(
+        server.dsn, log=log, slot=slot, publications="p", until="now", age=0.3
+    )
+
+
+def test_idle_database_whose_slot_must_advance(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """Only another database writes: the slot must not keep that WAL."""
+    execute(own.dsn, "DROP DATABASE IF EXISTS other", "CREATE DATABASE other")
+    insert(own)
+    log = tmp_path / "log"
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
+        receiver.until_streaming()
+        execute(
+            own.dsn_of("other"),
+            "CREATE TABLE busy AS SELECT g FROM generate_series(1, 100000) g",
+        )
+        end = end_of_wal(own.dsn)
+        receiver.until_streaming(after=end)
+        query = (
+            f"SELECT confirmed_flush_lsn >= '{end}' FROM pg_replication_slots "  # noqa: S608
+            f"WHERE slot_name = '{slot}'"
+        )
+        wait_until(own, query)
+        receiver.stop()
+    # Positions alone are no segments.
+    assert len(walrow.Log(log).segments()) == 1
+    execute(own.dsn, "DROP DATABASE other")
+
+
+def test_second_receiver_of_a_slot_says_who_has_it(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    dsn = f"{own.dsn} application_name=first"
+    with (
+        ReceiverProcess(dsn, tmp_path / "one", *QUICK, slot=slot) as first,
+        Load(own.dsn, seed=1),
+    ):
+        first.until_streaming()
+        with ReceiverProcess(own.dsn, tmp_path / "two", *QUICK, slot=slot) as second:
+            state = second.until(lambda state: "is in use by" in (state["note"] or ""))
+            assert "(first): stop that client" in state["note"]
+            first.stop()
+            # What the first one has confirmed is in its log only.
+            second.until_streaming()
+            second.stop()
+
+
+def test_two_writers_of_a_log(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as first:
+        first.until_streaming()
+        with pytest.raises(
+            LogError, match="another process writes to the log"
+        ) as caught:
+            receive(own, log, slot)
+        assert caught.value.code == "locked"
+        with ReceiverProcess(own.dsn, log, slot=slot) as second:
+            code, text = second.wait()
+        assert code == 1
+        assert "another process writes to the log" in text
+
+
+def test_slot_that_lost_its_wal(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    insert(own)
+    receive(own, log, slot)
+    wal = "SELECT pg_logical_emit_message(false, 'x', repeat('x', 30000000))"
+    for _ in range(5):
+        execute(own.dsn, wal, "SELECT pg_switch_wal()")
+    execute(own.dsn, "CHECKPOINT")
+    with pytest.raises(ReplicationError, match="has removed WAL that it needs"):
+        receive(own, log, slot)
+
+
+def test_slot_that_is_lost_while_it_is_read(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """The slot keeps WAL for an open transaction, until it is too much."""
+    log = tmp_path / "log"
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
+        receiver.until_streaming()
+        receiver.process.send_signal(19)  # SIGSTOP
+        wal = "SELECT pg_logical_emit_message(false, 'x', repeat('x', 30000000))"
+        for _ in range(5):
+            execute(own.dsn, wal, "SELECT pg_switch_wal()")
+        execute(own.dsn, "CHECKPOINT")
+        receiver.process.send_signal(18)  # SIGCONT
+        code, text = receiver.wait()
+    assert code == 1
+    assert "has removed WAL that it needs" in text
+
+
+def test_slot_that_was_dropped_and_created_again(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    insert(own)
+    receive(own, log, slot)
+    drop_slot(own.dsn, slot)
+    with pytest.raises(ReplicationError, match="does not exist, and the log ends at"):
+        walrow.receive(own.dsn, log=log, slot=slot, publications="p", create=True)
+    insert(own, "lost")
+    create_slot(own.dsn, slot, two_phase=False)
+    with pytest.raises(ReplicationError, match="it was created again"):
+        receive(own, log, slot)
+
+
+def test_slot_that_is_dropped_while_it_is_read(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    with ReceiverProcess(own.dsn, tmp_path / "log", *QUICK, slot=slot) as receiver:
+        insert(own)
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        drop_if_there(own.dsn, slot)
+        code, text = receiver.wait()
+    assert code == 1
+    assert "does not exist, and the log ends at" in text
+
+
+def test_slot_that_another_client_advanced(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    insert(own)
+    receive(own, log, slot)
+    insert(own, "lost")
+    execute(
+        own.dsn,
+        f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())",
+    )
+    with pytest.raises(ReplicationError, match="another client used it"):
+        receive(own, log, slot)
+
+
+def test_other_sources(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
+    """A log has the changes of one slot in one database of one server."""
+    log = tmp_path / "log"
+    insert(own)
+    receive(own, log, slot)
+    other = f"{slot}_2"
+    create_slot(own.dsn, other, two_phase=False)
+    with pytest.raises(LogError, match="slot") as caught:
+        receive(own, log, other)
+    assert caught.value.code == "other_source"
+    drop_slot(own.dsn, other)
+
+    execute(own.dsn, "DROP DATABASE IF EXISTS other", "CREATE DATABASE other")
+    with pytest.raises(LogError, match="database"):
+        walrow.receive(own.dsn_of("other"), log=log, slot=slot, publications="p")
+    with pytest.raises(ReplicationError, match="it belongs to database postgres"):
+        walrow.receive(
+            own.dsn_of("other"), log=tmp_path / "new", slot=slot, publications="p"
+        )
+    execute(own.dsn, "DROP DATABASE other")
+
+    with (
+        EmbeddedServer(18) as server,
+        slot_for_load(server) as there,
+        pytest.raises(LogError, match="system identifier"),
+    ):
+        receive(server, log, there)
+
+
+def test_publication_that_is_dropped_in_mid_stream(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
+        insert(own)
+        receiver.until_streaming(after=end_of_wal(own.dsn))
+        execute(own.dsn, "DROP PUBLICATION p")
+        insert(own)
+        code, text = receiver.wait()
+    assert code == 1
+    assert "publication" in text
+    # What was committed before is there.
+    assert sum(table.rows for table in walrow.Log(log).tables()) == 1
+
+
+def test_publication_that_does_not_exist(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        ReplicationError, match=r"there is no publication nothing.*CREATE"
+    ):
+        walrow.receive(
+            own.dsn,
+            log=tmp_path / "log",
+            slot=slot,
+            publications="nothing",
+            until="now",
+        )
+
+
+def test_recovered_server(tmp_path: Path) -> None:
+    """A server on a new timeline has what was received. One from an old copy does not."""
+    with EmbeddedServer(18) as server, slot_for_load(server) as slot:
+        log, copy = tmp_path / "log", tmp_path / "copy"
+        insert(server)
+        receive(server, log, slot)
+        recover(server)
+        insert(server)
+        receive(server, log, slot)
+        check_log(server.dsn, log, ["audit"])
+        # The timeline is in the log: a server that continues with it is the same one.
+        receive(server, log, slot)
+
+        server.shut_down("fast")
+        subprocess.run(["cp", "-a", server.data_directory, copy], check=True)  # noqa: S603, S607
+        server.start()
+        insert(server, "only in the log")
+        receive(server, log, slot)
+        server.shut_down("fast")
+        shutil.rmtree(server.data_directory)
+        subprocess.run(["cp", "-a", copy, server.data_directory], check=True)  # noqa: S603, S607
+        recover(server)
+        insert(server, "only on the server")
+        with pytest.raises(
+            ReplicationError, match="transactions that this server does"
+        ):
+            receive(server, log, slot)
+
+
+@pytest.mark.parametrize(
+    ("history", "refusal"),
+    [
+        ([(1, Lsn("0/500"), "")], None),
+        ([(1, Lsn("0/400"), "")], None),
+        ([(1, Lsn("0/3FF"), "")], "ended at 0/3FF"),
+        ([(2, Lsn("0/500"), "")], "is not in its history"),
+        ([], "is not in its history"),
+    ],
+)
+def test_timelines(history: list[tuple[int, Lsn, str]], refusal: str | None) -> None:
+    def check() -> None:
+        check_timeline(1, 3, history, Lsn("0/400"), "s")
+
+    if refusal is None:
+        check()
+    else:
+        with pytest.raises(ReplicationError, match=f"{refusal}: the log has"):
+            check()
+
+
+def recover(server: EmbeddedServer) -> None:
+    """Lets a server recover its own WAL up to the end, on a new timeline."""
+    server.shut_down("fast")
+    with (server.data_directory / "postgresql.conf").open("a") as settings:
+        settings.write("restore_command = 'false'\n")
+    (server.data_directory / "recovery.signal").touch(mode=0o644)
+    server.start()
+    wait_until(server, "SELECT NOT pg_is_in_recovery()")
+
+
+def wait_until(server: EmbeddedServer, query: str) -> None:
+    deadline = time.monotonic() + 20
+    while execute(server.dsn, query) != [(True,)]:
+        assert time.monotonic() < deadline, query
+        time.sleep(0.1)
