@@ -148,12 +148,20 @@ class Log:
     `follow`. `walrow.read`, `tables`, `schema`, `frames` and Spark's functions take a log,
     or its path, wherever they take a capture.
 
-    ```python
-    log = walrow.Log("log/")
-    for table in log.tables():
-        print(table.name, table.rows)
-    pl.DataFrame(log.read(table="public.orders", start="0/1A2B"))
-    ```
+    >>> import tempfile, walrow
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> sealed = walrow.seal("tests/data/18/rows.text.wire", log=folder.name)
+    >>> log = walrow.Log(folder.name)
+    >>> for table in log.tables():
+    ...     print(table.name, table.rows)
+    public.item 9
+    public.stock 6
+    >>> batch = next(log.read(table="public.item", start=log.start))
+    >>> batch.num_rows
+    10
+    >>> log.verify()
+    1
+    >>> folder.cleanup()
 
     Args:
         path: The log's directory.

@@ -57,9 +57,12 @@ def seal(
     capture of the same slot may repeat them. So a log belongs to one server. A capture
     does not contain which one, so this is not checked.
 
-    ```python
-    walrow.seal("shop.wire", log="log/", catalog="shop.catalog.json")
-    ```
+    >>> import tempfile, walrow
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = walrow.seal("tests/data/18/rows.text.wire", log=folder)
+    ...     again = walrow.seal("tests/data/18/rows.text.wire", log=folder)
+    >>> first.transactions, first.rows, again.transactions, again.repeated
+    (7, 15, 0, 7)
 
     Args:
         source: As in `walrow.read`.

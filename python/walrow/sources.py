@@ -32,8 +32,9 @@ __all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 T = TypeVar("T")
 
 #: Files are read in blocks of this many bytes. Large blocks keep most transactions in one
-#: piece. Memory stays bounded, unlike with a mapped file.
-BLOCK_BYTES = 8 << 20
+#: piece; the memory of larger ones would be new each time. Memory stays bounded, unlike with
+#: a mapped file.
+BLOCK_BYTES = 2 << 20
 
 
 class Chunks:
