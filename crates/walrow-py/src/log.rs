@@ -334,5 +334,9 @@ fn os_error(py: Python<'_>, error: std::io::Error, path: &Path) -> PyResult<PyEr
         return Ok(error.into());
     };
     let text = py.import("os")?.call_method1("strerror", (code,))?;
-    Ok(PyOSError::new_err((code, text.unbind(), path.to_owned())))
+    Ok(PyOSError::new_err((
+        code,
+        text.unbind(),
+        path.as_os_str().to_owned(),
+    )))
 }
