@@ -180,8 +180,7 @@ impl Store for Directory {
 
     fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
         let path = self.path(name);
-        // A temporary name does not have to survive a crash.
-        let is_new = !name.starts_with(TEMPORARY) && !path.exists();
+        let is_new = !path.exists();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         #[cfg(unix)]
@@ -197,7 +196,8 @@ impl Store for Directory {
             fs::TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
             fs::TryLockError::Error(error) => error,
         })?;
-        if is_new {
+        // A temporary name does not have to survive a crash.
+        if is_new && !name.starts_with(TEMPORARY) {
             sync_directory(&self.path)?;
         }
         Ok(Box::new(Object(file)))
