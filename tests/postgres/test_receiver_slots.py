@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walrow.receiving import Received
+    from walrow.receiver_state import Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

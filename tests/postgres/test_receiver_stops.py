@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servers import EmbeddedServer
-    from walrow.receiving import Status
+    from walrow.receiver_state import Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

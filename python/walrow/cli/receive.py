@@ -17,13 +17,14 @@ from walrow.cli.arguments import TEXT
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, printable, say
-from walrow.receiving import Status
 from walrow.receiving import receive as receive_into_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.live import Live
+
+    from walrow.receiver_state import Status
 
 
 @click.command()

@@ -1,0 +1,540 @@
+"""The connection of a receiver: it connects, checks, streams, and connects again."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal
+
+from walrow._core import LogWriter
+from walrow.errors import (
+    ConnectionLostError,
+    Error,
+    OptionError,
+    ReplicationError,
+)
+from walrow.interruption import Step, Wakeup
+from walrow.landing import Counts, Landing, is_refusal
+from walrow.lsn import Lsn
+from walrow.receiver_state import Received, Status, lag_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from walrow._core import Catalog
+    from walrow.postgres import Finding, IdentifySystem, ReplicationStream
+    from walrow.postgres.waiting import Waiting
+    from walrow.receiver_state import State
+    from walrow.typing import TableName
+
+__all__ = ["Receiver"]
+
+
+class Receiver:
+    """A receiver that runs once. `receive` makes one."""
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        log: str | os.PathLike[str],
+        slot: str,
+        publications: Sequence[str],
+        create: bool,
+        tables: Sequence[TableName] | None,
+        until: Literal["now"] | None,
+        failover: bool,
+        stream_options: dict[str, Any],
+        writer_options: dict[str, Any],
+        age: float,
+        give_up_after: float,
+        status: Callable[[Status], None] | None,
+        stop: threading.Event,
+    ) -> None:
+        """Checks the options."""
+        from walrow.postgres.connecting import parameters_of
+        from walrow.postgres.watch import Watch
+
+        self._given = parameters_of(conninfo)
+        if not publications:
+            text = "publications is missing: name at least one"
+            raise OptionError(text)
+        if tables is not None and not create:
+            text = (
+                "tables needs create=True: otherwise the publication has its own tables"
+            )
+            raise OptionError(text)
+        self._log = os.fspath(log)
+        self._slot = slot
+        self._publications = tuple(publications)
+        self._create = create
+        self._tables = tables
+        self._until = until
+        self._target: Lsn | None = None
+        self._failover = failover
+        self._stream_options = stream_options
+        self._writer_options = writer_options
+        self._age = age
+        self._give_up_after = give_up_after
+        self._status = status
+        self._stop = stop
+        self._system: IdentifySystem | None = None
+        self._is_checked = False
+        self._writer: LogWriter | None = None
+        self._landing: Landing | None = None
+        self._earlier = Counts()
+        self._timeline: int | None = None
+        self._position = Lsn(0)
+        self._wakeup = Wakeup()
+        self._watch = Watch(self._given, slot)
+        self._reported = 0.0
+        self._notes: deque[str] = deque()
+        self._refused_since: float | None = None
+        self._has_given_up = False
+        self._answered = 0.0
+        self._final: Error | None = None
+        self._in_use_since: float | None = None
+
+    def run(self) -> Received:
+        """Receives until it is stopped."""
+        watcher = threading.Thread(target=self._watch_stop, daemon=True)
+        watcher.start()
+        try:
+            return self._run()
+        finally:
+            self._stop.set()
+            # Only after an interruption: otherwise it is closed.
+            self._abandon()
+            watcher.join()
+            self._wakeup.close()
+            self._watch.close()
+
+    def _watch_stop(self) -> None:
+        self._stop.wait()
+        self._wakeup.wake()
+
+    def _run(self) -> Received:
+        attempts = 0
+        longest = 0.0
+        try:
+            while not self._stop.is_set():
+                self._report("connecting", force=True)
+                began, durable = time.monotonic(), self._durable
+                try:
+                    self._receive()
+                    break
+                except Error as error:
+                    lasted = time.monotonic() - began
+                    if self._durable > durable and not is_refusal(error):
+                        attempts, self._in_use_since = 0, None
+                    # What is refused at one place of the stream is refused there again.
+                    if lasted > _STABLE_SECONDS + 2 * longest:
+                        self._refused_since = None
+                    longest = max(longest, lasted)
+                    state = self._judge(error, is_first=attempts == 0)
+                    pause = min(_LONGEST_PAUSE, 0.25 * 2**attempts)
+                    attempts += 1
+                    self._report(state, note=str(error), force=True)
+                    self._stop.wait(pause)
+        except KeyboardInterrupt:
+            self._finish(None)
+            raise
+        self._finish(None)
+        return self._received()
+
+    @property
+    def _durable(self) -> Lsn:
+        return self._position if self._landing is None else self._landing.durable
+
+    def _judge(
+        self, error: Error, *, is_first: bool
+    ) -> Literal["connecting", "degraded"]:
+        """Raises an error that another attempt does not mend. Returns the state until then."""
+        from walrow.postgres.failures import deserves_reconnect
+
+        now = time.monotonic()
+        if is_refusal(error) and not self._has_given_up:
+            # What is on the disk is found out by opening the log again.
+            since = self._refused_since = self._refused_since or now
+            if now - since < self._give_up_after:
+                return "degraded"
+        elif error is not self._final and deserves_reconnect(error):
+            sqlstate = getattr(error, "sqlstate", None)
+            since = now
+            if sqlstate == _IN_USE:
+                since = self._in_use_since = self._in_use_since or now
+            is_unknown = self._system is None and is_first and sqlstate is None
+            if not is_unknown and now - since <= _BUSY_SECONDS:
+                return "connecting"
+        with contextlib.suppress(Error):
+            self._finish(None)
+        raise error
+
+    def _receive(self) -> None:
+        """Connects, and receives until the connection ends."""
+        started = self._started()
+        if started is None:
+            return
+        stream, landing = started
+        with contextlib.closing(stream):
+            try:
+                self._pump(stream, landing)
+            except KeyboardInterrupt:
+                self._stop.set()
+                self._finish(stream)
+                raise
+            self._finish(stream)
+
+    def _started(self) -> tuple[ReplicationStream, Landing] | None:
+        """The stream and where it lands. None if it is stopped before."""
+        step = Step(self._start, lambda started: started[0].close(), self._wakeup.wake)
+        self._answered = time.monotonic()
+        try:
+            while not step.is_done:
+                if self._stop.is_set():
+                    return None
+                if time.monotonic() >= self._answered + _CONNECT_SECONDS:
+                    text = "the server does not answer while the stream is prepared"
+                    raise ConnectionLostError(text)
+                self._report("connecting")
+                self._wakeup.wait(_REPORT_SECONDS)
+                self._wakeup.drain()
+            return step.result()
+        finally:
+            if not step.is_done:
+                step.leave()
+
+    def _start(
+        self, step: Step[tuple[ReplicationStream, Landing]]
+    ) -> tuple[ReplicationStream, Landing]:
+        import psycopg
+
+        from walrow.postgres.server_errors import replication_error
+
+        try:
+            return self._connect(step)
+        except psycopg.Error as error:
+            failed = "the stream cannot be prepared"
+            raise replication_error(error, failed, slot=self._slot) from error
+
+    def _connect(
+        self, step: Step[tuple[ReplicationStream, Landing]]
+    ) -> tuple[ReplicationStream, Landing]:
+        from walrow.postgres import identify_system
+        from walrow.postgres.replication import ReplicationStream
+        from walrow.postgres.resuming import in_use
+
+        with contextlib.ExitStack() as stack:
+            stream = ReplicationStream.connect(
+                **self._given, wakeup_fd=self._wakeup.descriptor
+            )
+            stack.callback(stream.close)
+            system = identify_system(stream.connection)
+            with self._finally_refusing():
+                self._check_system(system)
+            found = None if self._landing is not None else self._read_catalog()
+            with step.unless_left():
+                landing = self._open(system, found)
+            self._check_slot(stream, system, landing, step)
+            self._preflight(stream)
+            if self._until == "now" and self._target is None:
+                from walrow.postgres.slot_positions import position_of_now
+
+                self._target = position_of_now(self._given)
+            with step.unless_left():
+                landing.begin_session(system.timeline)
+            try:
+                stream.start(
+                    self._slot,
+                    publications=self._publications,
+                    **self._stream_options,
+                )
+            except ReplicationError as error:
+                if error.sqlstate != _IN_USE:
+                    raise
+                text = in_use(self._given, self._slot)
+                raise ReplicationError(
+                    text, sqlstate=_IN_USE, slot=self._slot
+                ) from error
+            stack.pop_all()
+            return stream, landing
+
+    def _pump(self, stream: ReplicationStream, landing: Landing) -> None:
+        while not self._stop.is_set():
+            if landing.failure is not None:
+                self._abandon()
+                raise landing.failure
+            if self._target is not None and landing.durable >= self._target:
+                return
+            self._report("streaming" if landing.trouble is None else "degraded")
+            if landing.is_full:
+                # What the server asks meanwhile is not read, so answer without a question.
+                stream.confirm(landing.durable)
+                landing.wait_for_room(_ANSWER_SECONDS)
+                continue
+            block = stream.receive(_REPORT_SECONDS)
+            self._wakeup.drain()
+            if block is None:
+                text = "the server has ended the stream"
+                raise ConnectionLostError(text)
+            if block:
+                landing.put(block, stream.server_lsn)
+            if landing.durable > stream.flushed:
+                stream.confirm(landing.durable)
+
+    @contextlib.contextmanager
+    def _finally_refusing(self) -> Iterator[None]:
+        """What is refused here was not said by the server: no other attempt mends it."""
+        try:
+            yield
+        except ReplicationError as error:
+            self._final = error
+            raise
+
+    def _check_system(self, system: IdentifySystem) -> None:
+        known = self._system
+        if known is not None and known.system_identifier != system.system_identifier:
+            text = (
+                f"the server is another one: system identifier {system.system_identifier}, "
+                f"not {known.system_identifier}; use another log for it"
+            )
+            raise ReplicationError(text, slot=self._slot)
+
+    def _open(self, system: IdentifySystem, found: Catalog | None) -> Landing:
+        """Opens the log, the first time and after a failure of the file system."""
+        if self._landing is not None:
+            self._system = system
+            return self._landing
+        writer = LogWriter(
+            self._log,
+            system_identifier=system.system_identifier,
+            database=system.database,
+            slot=self._slot,
+            **self._writer_options,
+        )
+        try:
+            self._timeline = writer.source["timeline"]
+            if found is not None:
+                writer.extend_catalog(found)
+            self._landing = Landing(
+                writer,
+                age=self._age,
+                give_up_after=self._give_up_after,
+                read_catalog=self._read_catalog,
+                wake=self._wakeup.wake,
+                earlier=self._earlier,
+            )
+        except BaseException:
+            writer.close()
+            raise
+        self._writer, self._system = writer, system
+        return self._landing
+
+    def _read_catalog(self) -> Catalog:
+        import psycopg
+
+        from walrow.postgres import catalog
+        from walrow.postgres.connecting import connect_for_sql
+
+        given = {**self._given, "connect_timeout": 5}
+        with connect_for_sql(given) as conn:
+            conn.execute("SET statement_timeout = '30s'")
+            try:
+                return catalog(conn, publications=self._publications)
+            except OptionError:
+                # A publication that does not exist is named by the preflight.
+                return catalog(conn, publications=())
+            except psycopg.Error as error:
+                text = "the catalog cannot be read"
+                raise ReplicationError(text, sqlstate=error.sqlstate) from error
+
+    def _check_slot(
+        self,
+        stream: ReplicationStream,
+        system: IdentifySystem,
+        landing: Landing,
+        step: Step[Any],
+    ) -> None:
+        """Checks that the slot continues where the log ends. Creates it on request."""
+        from walrow.postgres import create_slot, timeline_history
+        from walrow.postgres.resuming import check_slot, check_timeline
+
+        conn = stream.connection
+        before, now = self._timeline, system.timeline
+        if before is not None and before != now:
+            history = timeline_history(conn, now)
+            with self._finally_refusing():
+                check_timeline(before, now, history, landing.durable, self._slot)
+        self._timeline = now
+        durable = landing.durable
+        with self._finally_refusing():
+            exists = check_slot(conn, self._slot, system, durable, create=self._create)
+        if exists:
+            return
+
+        def waiting(waits: Waiting) -> None:
+            with step.unless_left():
+                self._answered = time.monotonic()
+                self._notes.append(str(waits))
+
+        if self._tables is not None:
+            with step.unless_left():
+                self._create_publication(self._tables)
+        create_slot(
+            conn,
+            self._slot,
+            two_phase=bool(self._stream_options["two_phase"]),
+            failover=self._failover,
+            waiting=waiting,
+        )
+
+    def _preflight(self, stream: ReplicationStream) -> None:
+        """Refuses what would fail later. Warns once."""
+        from walrow.postgres import preflight
+
+        if self._is_checked:
+            return
+        found = preflight(
+            stream.connection,
+            slot=self._slot,
+            publications=self._publications,
+            two_phase=self._stream_options["two_phase"],
+            binary=self._stream_options["binary"],
+        )
+        # Its last client may be gone without the server's knowledge: that is tried again.
+        errors = [each for each in found.errors if each.code != "slot-active"]
+        if errors:
+            with self._finally_refusing():
+                raise ReplicationError("; ".join(map(_line, errors)), slot=self._slot)
+        warnings = (each for each in found if each.severity == "warning")
+        self._notes.extend(f"warning: {_line(each)}" for each in warnings)
+        self._is_checked = True
+
+    def _create_publication(self, tables: Sequence[TableName]) -> None:
+        from walrow.postgres.connecting import connect_for_sql
+        from walrow.postgres.temporary_publication import create_publication_for
+
+        if len(self._publications) != 1:
+            text = "tables creates one publication: name one"
+            raise OptionError(text)
+        with connect_for_sql(self._given) as conn:
+            found = conn.execute(
+                "SELECT FROM pg_publication WHERE pubname = %s", self._publications
+            ).fetchone()
+            if found is None:
+                create_publication_for(conn, self._publications[0], tables)
+
+    def _finish(self, stream: ReplicationStream | None) -> None:
+        """Publishes and confirms what is durable, and closes the log."""
+        landing, self._landing = self._landing, None
+        if landing is None:
+            return
+        self._earlier = landing.counts
+        self._report("stopping", force=True, landing=landing)
+        if stream is not None and not self._stop.is_set():
+            # Whoever waits for a position reads the log then.
+            landing.finish(math.inf, self._stop)
+        self._close(landing)
+        if stream is not None:
+            with contextlib.suppress(Error):
+                stream.confirm(landing.durable)
+        failure = landing.failure
+        if failure is None:
+            return
+        if not (self._stop.is_set() and is_refusal(failure)):
+            raise failure
+        # What is durable is published at the next start.
+        self._report("stopping", note=str(failure), force=True, landing=landing)
+
+    def _abandon(self) -> None:
+        """Closes the log without another try."""
+        landing, self._landing = self._landing, None
+        if landing is not None:
+            self._close(landing)
+
+    def _close(self, landing: Landing) -> None:
+        has_ended = landing.finish(_FINISH_SECONDS)
+        self._position = landing.durable
+        self._has_given_up = landing.has_given_up
+        self._earlier = landing.counts
+        if has_ended and self._writer is not None:
+            self._writer.close()
+        self._writer = None
+
+    def _received(self) -> Received:
+        counts = self._earlier
+        return Received(
+            self._position,
+            counts.transactions,
+            counts.rows,
+            counts.bytes,
+            counts.segments,
+        )
+
+    def _report(
+        self,
+        state: State,
+        *,
+        note: str | None = None,
+        force: bool = False,
+        landing: Landing | None = None,
+    ) -> None:
+        now = time.monotonic()
+        if self._status is None or (not force and now < self._reported):
+            return
+        self._reported = now + _REPORT_SECONDS
+        landing = landing or self._landing
+        while self._notes:
+            self._say(state, landing, self._notes.popleft())
+        self._say(state, landing, note)
+
+    def _say(
+        self,
+        state: State,
+        landing: Landing | None,
+        note: str | None,
+    ) -> None:
+        counts = self._earlier if landing is None else landing.counts
+        durable = Lsn(0) if landing is None else landing.durable
+        if landing is not None and landing.trouble is not None:
+            note = note or landing.trouble
+        end, kept = self._watch.look()
+        lag = None if end is None or not durable else max(0, end - durable)
+        if self._status is not None:
+            self._status(
+                Status(
+                    state,
+                    durable,
+                    counts.transactions,
+                    counts.rows,
+                    counts.bytes,
+                    counts.segments,
+                    lag,
+                    lag_seconds(counts.last_commit_time, lag),
+                    kept,
+                    note,
+                )
+            )
+
+
+def _line(finding: Finding) -> str:
+    sql = " ".join((finding.sql or "").splitlines())
+    text = f"{finding.text} [{finding.code}]"
+    return f"{text}: {sql}" if sql else text
+
+
+_IN_USE = "55006"
+#: An old connection keeps the slot until the server notices that it is gone.
+_BUSY_SECONDS = 90.0
+_LONGEST_PAUSE = 15.0
+#: Connecting, questions and the stream's start take less than this together.
+_CONNECT_SECONDS = 90.0
+#: After this long, the next failure is the first one again.
+_STABLE_SECONDS = 30.0
+_FINISH_SECONDS = 0.9
+_REPORT_SECONDS = 1.0
+_ANSWER_SECONDS = 0.4

@@ -1,0 +1,72 @@
+"""What a receiver says of itself: its state while it runs, and what it has received."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from walrow.lsn import Lsn
+
+__all__ = ["Received", "State", "Status", "lag_seconds"]
+
+State = Literal["connecting", "streaming", "degraded", "stopping"]
+
+
+class Received(NamedTuple):
+    """What `receive` has received.
+
+    Attributes:
+        position: Up to where everything is in the log, and confirmed.
+        transactions: Transactions.
+        rows: Rows that were inserted, updated or deleted in them.
+        bytes: Bytes of the stream.
+        segments: Published segments.
+    """
+
+    position: Lsn
+    transactions: int
+    rows: int
+    bytes: int
+    segments: int
+
+
+class Status(NamedTuple):
+    """The state of a receiver.
+
+    Attributes:
+        state: `connecting`, `streaming`, `degraded` (the log's file system refuses
+            something, and it is tried again), or `stopping`.
+        position: Up to where everything is durable.
+        transactions: Transactions since the start.
+        rows: Rows that were inserted, updated or deleted in them.
+        bytes: Bytes of the stream.
+        segments: Published segments.
+        lag_bytes: The WAL between `position` and the server's end of WAL. None if the
+            server was not asked yet.
+        lag_seconds: The seconds since the commit of the last transaction, or 0 if there
+            is no lag in bytes. None before the first one.
+        kept_bytes: The WAL that the slot keeps on the server.
+        note: What is wrong, in words.
+    """
+
+    state: State
+    position: Lsn
+    transactions: int
+    rows: int
+    bytes: int
+    segments: int
+    lag_bytes: int | None
+    lag_seconds: float | None
+    kept_bytes: int | None
+    note: str | None
+
+
+def lag_seconds(micros: int | None, lag: int | None) -> float | None:
+    """The seconds since a commit, in microseconds since 1970. 0 without a lag in bytes."""
+    if micros is None:
+        return None
+    if lag == 0:
+        return 0.0
+    now = dt.datetime.now(dt.UTC).timestamp()
+    return max(0.0, now - micros / 1_000_000)
