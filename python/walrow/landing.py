@@ -167,7 +167,7 @@ class Landing:
         unsynced = 0
         is_dirty = False
         while True:
-            item = self._next(published, is_dirty=is_dirty)
+            item = self._next(published, synced if is_dirty else None)
             if item is not None:
                 block, server_lsn = item
                 if isinstance(block, _Session):
@@ -183,9 +183,8 @@ class Landing:
                     is_dirty = True
             now = time.monotonic()
             is_idle = not self._queue
-            if is_dirty and (
-                is_idle or unsynced >= _SYNC_BYTES or now - synced >= _SYNC_SECONDS
-            ):
+            is_due = now - synced >= (_IDLE_SECONDS if is_idle else _SYNC_SECONDS)
+            if is_dirty and (is_due or unsynced >= _SYNC_BYTES):
                 self._sync()
                 synced, unsynced, is_dirty = time.monotonic(), 0, False
             self._look_at_relations(now)
@@ -202,22 +201,33 @@ class Landing:
                 return
 
     def _next(
-        self, published: float, *, is_dirty: bool
+        self, published: float, synced: float | None
     ) -> tuple[bytes | _Session, Lsn] | None:
-        """The next block. None if it is time for something else."""
+        """What is queued, up to a session. None if it is time for something else.
+
+        `synced` is when blocks were synced last, if there are others since.
+        """
         with self._changed:
             if not self._queue and self._deadline is None:
-                due = _SYNC_SECONDS if is_dirty else self._age
+                now = time.monotonic()
+                due = self._age if synced is None else synced + _IDLE_SECONDS - now
                 if self._writer.has_changes:
-                    due = min(due, max(0.0, published + self._age - time.monotonic()))
-                self._changed.wait(due)
-            if not self._queue:
-                return None
-            item = self._queue.popleft()
-            if not isinstance(item[0], _Session):
-                self._queued -= len(item[0])
+                    due = min(due, published + self._age - now)
+                self._changed.wait(max(0.0, due))
+            blocks: list[bytes] = []
+            size, position = 0, Lsn(0)
+            while self._queue and size < _JOINED_BYTES:
+                block, server_lsn = self._queue[0]
+                if isinstance(block, _Session):
+                    if not blocks:
+                        return self._queue.popleft()
+                    break
+                self._queue.popleft()
+                blocks.append(block)
+                size, position = size + len(block), server_lsn
+            self._queued -= size
             self._changed.notify_all()
-            return item
+            return (b"".join(blocks), position) if blocks else None
 
     def _append(self, block: bytes) -> None:
         rest = [block]
@@ -323,6 +333,10 @@ def _columns_of(catalog: Catalog) -> dict[int, tuple[str, str, list[int]]]:
 
 #: Blocks that wait for the disk.
 _QUEUE_BYTES = 64 << 20
+#: Blocks that are appended together.
+_JOINED_BYTES = 4 << 20
+#: Without other blocks, what has come since becomes durable after this time.
+_IDLE_SECONDS = 0.02
 #: Under load, these many bytes or seconds become durable at once.
 _SYNC_BYTES = 16 << 20
 _SYNC_SECONDS = 1.0

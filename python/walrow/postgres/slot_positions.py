@@ -15,16 +15,22 @@ __all__ = ["advance", "position_of_now"]
 def position_of_now(given: dict[str, Any]) -> Lsn:
     """A position behind everything that is committed, which the server will reach.
 
-    The end of what is written may be a page's header, where no record ends. So it is the
-    end of what is flushed, as soon as that contains commits that did not wait for it.
+    Commits that did not wait are flushed a moment later. Other records may wait for the next
+    commit, and a walsender waits for their end: so if the flush does not come, this makes a
+    commit without changes.
     """
-    ends = time.monotonic() + _FLUSH_SECONDS
+    now = time.monotonic()
+    ends, commits = now + _FLUSH_SECONDS, now + _PATIENCE_SECONDS
     with connect_for_sql(given) as conn:
         while True:
             row = conn.execute(_ENDS_OF_WAL).fetchone()
             written, flushed = row or (0, 0)
+            # The end of what is written may be a page's header, where no record ends.
             if flushed >= written or time.monotonic() > ends:
                 return Lsn(int(min(written, flushed)))
+            if time.monotonic() > commits:
+                commits = ends
+                conn.execute(_COMMIT)
             time.sleep(0.02)
 
 
@@ -50,6 +56,10 @@ SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
     CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
         ELSE pg_current_wal_flush_lsn() END - '0/0'
 """
+#: An ID makes a commit record. A standby has none.
+_COMMIT = """
+SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END
+"""
 _ADVANCE = """
 SELECT pg_replication_slot_advance(slot_name, wanted)
 FROM pg_replication_slots, (VALUES (%s::name, %s::pg_lsn)) AS v (name, wanted)
@@ -58,4 +68,5 @@ WHERE slot_name = name AND confirmed_flush_lsn < wanted
 _IN_USE = "55006"
 _RELEASE_SECONDS = 5.0
 #: Longer than the WAL writer needs for commits that are not synchronous.
-_FLUSH_SECONDS = 1.0
+_FLUSH_SECONDS = 1.5
+_PATIENCE_SECONDS = 0.3
