@@ -19,6 +19,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("takes minutes: make test-all")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The faults of receivers take seconds each: one server is enough without the slow tests."""
+    for item in items:
+        is_fault = item.path.name.startswith("test_receiver_")
+        if is_fault and "embedded-16" in item.name:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(
     # The widest scope comes first in the order: every server starts once.
     scope="session",
