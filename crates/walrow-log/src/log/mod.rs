@@ -11,7 +11,6 @@
 //! | `.walrow-…` | a temporary object |
 
 mod block_file;
-mod checksum;
 mod contents;
 mod error;
 mod frames;
