@@ -179,19 +179,15 @@ impl Index {
         let mut index = Self::default();
         let mut by_name = ByName::new();
         let mut is_damaged = false;
-        read_object(store, INDEX, |block| {
-            let Ok(entry) = serde_json::from_slice::<Entry>(block) else {
-                is_damaged = true;
-                return Ok(());
-            };
+        let is_read = entries(store, |entry| {
             for version in entry.versions {
                 index.number(version);
             }
             let mut versions = entry.segment.tables.iter().map(|it| it.version);
             is_damaged |= versions.any(|version| version >= index.versions.len());
             by_name.insert(entry.segment.name(), entry.segment);
-            Ok(())
         })?;
+        is_damaged |= !is_read;
         Ok((!is_damaged).then_some((index, by_name)))
     }
 
@@ -212,6 +208,19 @@ impl Index {
     }
 }
 
+/// Reads the blocks of the index. Returns whether all of them are entries.
+fn entries(store: &dyn Store, mut read: impl FnMut(Entry)) -> Result<bool, Error> {
+    let mut are_entries = true;
+    read_object(store, INDEX, |block| {
+        match serde_json::from_slice(block) {
+            Ok(entry) => read(entry),
+            Err(_) => are_entries = false,
+        }
+        Ok(())
+    })?;
+    Ok(are_entries)
+}
+
 type ByName = HashMap<SegmentName, Segment>;
 
 /// The index as its writer keeps it.
@@ -227,11 +236,7 @@ impl IndexFile {
         let (mut stored, mut next) = (Vec::new(), None);
         let mut places = HashMap::new();
         let mut is_damaged = false;
-        read_object(store, INDEX, |block| {
-            let Ok(entry) = serde_json::from_slice::<Entry>(block) else {
-                is_damaged = true;
-                return Ok(());
-            };
+        let is_read = entries(store, |entry| {
             // An index that was copied from elsewhere may describe other segments.
             is_damaged |= next.is_some_and(|next| next != entry.segment.name());
             next = entry.segment.next();
@@ -240,8 +245,8 @@ impl IndexFile {
                 let next = places.len();
                 places.entry(version).or_insert(next);
             }
-            Ok(())
         })?;
+        is_damaged |= !is_read;
         is_damaged |= match names.get(stored.len()) {
             Some(after) => !stored.is_empty() && next != Some(*after),
             None => false,

@@ -5,8 +5,8 @@ use crate::log::error::{Error, ErrorKind};
 use crate::log::index::{self, Index};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::PreparedName;
-use crate::log::store::{Store, TEMPORARY};
-use crate::log::view;
+use crate::log::store::Store;
+use crate::log::view::Listing;
 use std::collections::BTreeSet;
 use walrow_stream::fact::{Fact, Source};
 use walrow_stream::{Assembler, Encoder, Event};
@@ -116,10 +116,12 @@ impl Published {
     /// Looks at a log before it is written. Removes the parts of a transaction that are not all
     /// published, and temporary objects.
     pub(crate) fn of(store: &dyn Store, pruned: Lsn) -> Result<Self, Error> {
-        let (mut names, _) = view::names(store)?;
+        let listing = Listing::of(store)?;
+        let mut names = listing.segments;
         names.retain(|name| name.start >= pruned);
         let mut found = Self {
             end: pruned,
+            prepared: listing.prepared,
             ..Self::default()
         };
         let mut incomplete = Vec::new();
@@ -135,25 +137,15 @@ impl Published {
             // First, so that the index never describes other segments of the same names.
             index::rewrite(store, &Index::read(store, &names)?)?;
         }
-        for name in incomplete {
-            remove(store, &name.to_string())?;
-        }
-        for object in store.list().map_err(|error| Error::store("", &error))? {
-            if object.starts_with(TEMPORARY) {
-                remove(store, &object)?;
-            } else if let Some(name) = PreparedName::parse(&object) {
-                found.prepared.insert(name);
-            }
+        let incomplete = incomplete.iter().map(SegmentName::to_string);
+        for object in incomplete.chain(listing.temporary) {
+            store
+                .remove(&object)
+                .map_err(|error| Error::store(&object, &error))?;
         }
         found.names = names;
         Ok(found)
     }
-}
-
-fn remove(store: &dyn Store, object: &str) -> Result<(), Error> {
-    store
-        .remove(object)
-        .map_err(|error| Error::store(object, &error))
 }
 
 /// Refuses changes of another source. What is not known of one of them is not compared.

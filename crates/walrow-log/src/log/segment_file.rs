@@ -3,7 +3,7 @@
 use crate::log::error::{Error, ErrorKind};
 use crate::log::frames::Compressor;
 use crate::log::segment::{FORMAT, Foot, SegmentName};
-use crate::log::store::{Store, TEMPORARY, WriteAt};
+use crate::log::store::{Store, TEMPORARY, WriteAt, remove_if_there};
 use std::io;
 use walrow_stream::fact::{Fact, Segment};
 
@@ -41,10 +41,7 @@ impl SegmentFile {
         let io = |error| Error::store(&temporary, &error);
         // It may be the published segment under its other name, if publishing it failed late: then
         // it must not be overwritten.
-        match store.remove(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-            _ => {}
-        }
+        remove_if_there(store, &temporary)?;
         let file = store.write(&temporary).map_err(io)?;
         let compressor = Compressor::new(level).map_err(io)?;
         let mut rest = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::log::block_file::{read_object, write_object};
 use crate::log::error::{Error, ErrorKind};
-use crate::log::store::Store;
+use crate::log::store::{Store, remove_if_there};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -66,13 +66,7 @@ impl PreparedName {
     }
 
     pub(crate) fn remove(self, store: &dyn Store) -> Result<(), Error> {
-        let object = self.object();
-        match store.remove(&object) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Error::store(&object, &error))
-            }
-            _ => Ok(()),
-        }
+        remove_if_there(store, &self.object())
     }
 }
 

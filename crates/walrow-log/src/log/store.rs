@@ -1,5 +1,6 @@
 //! Where a log's objects are kept.
 
+use crate::log::error::Error;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -52,6 +53,14 @@ pub trait Store: Debug + Send + Sync {
     /// # Errors
     /// The store failed.
     fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// Removes an object, if there is one of this name.
+pub(crate) fn remove_if_there(store: &dyn Store, name: &str) -> Result<(), Error> {
+    match store.remove(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::store(name, &error)),
+        _ => Ok(()),
+    }
 }
 
 /// An object that is read.

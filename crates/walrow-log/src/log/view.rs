@@ -6,8 +6,8 @@ use crate::log::index::{INDEX, Index, Segment, TableVersion, check_order};
 use crate::log::reader::SegmentReader;
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::{CATALOG, LastRemoved, PRUNED, PreparedName, Pruned};
-use crate::log::store::{Store, TEMPORARY};
-use std::io;
+use crate::log::store::{Store, TEMPORARY, remove_if_there};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use walrow_stream::End;
 use walrow_stream::fact::Source;
@@ -85,10 +85,11 @@ impl Log {
     }
 
     fn open_once(store: Arc<dyn Store>) -> Result<Self, Error> {
-        let (names, is_log) = names(&*store)?;
-        if !is_log {
+        let listing = Listing::of(&*store)?;
+        if !listing.is_log {
             return Err(Error::new("", ErrorKind::NotALog));
         }
+        let names = listing.segments;
         let pruned = Pruned::read(&*store)?;
         let kept = names.partition_point(|name| name.start < pruned.until);
         let mut index = Index::read(&*store, names.get(kept..).unwrap_or_default())?;
@@ -334,16 +335,11 @@ impl Log {
 
     /// Removes the segments before [`Log::start`], also those that an earlier call left.
     fn sweep(&self) -> Result<usize, Error> {
-        let (names, _) = names(&*self.store)?;
+        let names = Listing::of(&*self.store)?.segments;
         let mut removed = 0_usize;
         for name in names.iter().filter(|name| name.start < self.pruned.until) {
-            let object = name.to_string();
-            match self.store.remove(&object) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::store(&object, &error));
-                }
-                _ => removed = removed.saturating_add(1),
-            }
+            remove_if_there(&*self.store, &name.to_string())?;
+            removed = removed.saturating_add(1);
         }
         Ok(removed)
     }
@@ -355,34 +351,47 @@ impl Log {
     }
 }
 
-/// The names of all segments, sorted, and whether there is a log. Fails if there is something else.
-pub(crate) fn names(store: &dyn Store) -> Result<(Vec<SegmentName>, bool), Error> {
-    let mut names = Vec::new();
-    let (mut is_log, mut foreign) = (false, None);
-    for object in store.list().map_err(|error| Error::store("", &error))? {
-        if let Some(name) = SegmentName::parse(&object) {
-            names.push(name);
-            is_log = true;
-        } else if is_own(&object) {
-            is_log |= object == OPEN;
-        } else if !object.starts_with('.') {
-            foreign = Some(object);
-        }
-    }
-    match foreign {
-        Some(object) if is_log => Err(Error::new(&object, ErrorKind::Foreign)),
-        Some(_) => Err(Error::new("", ErrorKind::NotALog)),
-        None => {
-            names.sort_unstable();
-            Ok((names, is_log))
-        }
-    }
+/// The objects of a directory that may be a log.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// The segments, sorted.
+    pub(crate) segments: Vec<SegmentName>,
+    /// The prepared transactions.
+    pub(crate) prepared: BTreeSet<PreparedName>,
+    /// The temporary objects.
+    pub(crate) temporary: Vec<String>,
+    /// Whether it is a log.
+    pub(crate) is_log: bool,
 }
 
-fn is_own(object: &str) -> bool {
-    [OPEN, INDEX, CATALOG, PRUNED].contains(&object)
-        || PreparedName::parse(object).is_some()
-        || object.starts_with(TEMPORARY)
+impl Listing {
+    /// Lists a directory. Fails if something else is there.
+    pub(crate) fn of(store: &dyn Store) -> Result<Self, Error> {
+        let mut listing = Self::default();
+        let mut foreign = None;
+        for object in store.list().map_err(|error| Error::store("", &error))? {
+            if let Some(name) = SegmentName::parse(&object) {
+                listing.segments.push(name);
+                listing.is_log = true;
+            } else if let Some(name) = PreparedName::parse(&object) {
+                listing.prepared.insert(name);
+            } else if object.starts_with(TEMPORARY) {
+                listing.temporary.push(object);
+            } else if [OPEN, INDEX, CATALOG, PRUNED].contains(&&*object) {
+                listing.is_log |= object == OPEN;
+            } else if !object.starts_with('.') {
+                foreign = Some(object);
+            }
+        }
+        match foreign {
+            Some(object) if listing.is_log => Err(Error::new(&object, ErrorKind::Foreign)),
+            Some(_) => Err(Error::new("", ErrorKind::NotALog)),
+            None => {
+                listing.segments.sort_unstable();
+                Ok(listing)
+            }
+        }
+    }
 }
 
 /// The names of a chain's segments that are wanted, and of its last one, which says where the

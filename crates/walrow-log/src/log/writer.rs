@@ -19,6 +19,7 @@ use crate::log::segment::{Foot, SegmentName};
 use crate::log::segment_file::SegmentFile;
 use crate::log::state::{PreparedName, Pruned, read_catalog, write_catalog};
 use crate::log::store::Store;
+use crate::log::view::Listing;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -148,7 +149,7 @@ impl Writer {
     /// store failed.
     pub fn open(store: Arc<dyn Store>, mut options: WriterOptions) -> Result<Self, Error> {
         // First, so that nothing is created in a directory that is not a log.
-        crate::log::view::names(&*store)?;
+        Listing::of(&*store)?;
         let open = BlockFile::open(&*store, OPEN).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => Error::new("", ErrorKind::Locked),
             _ => Error::store(OPEN, &error),
