@@ -174,7 +174,6 @@ class Landing:
                     self._sync()
                     self._writer.new_session()
                     self._writer.set_timeline(block.timeline)
-                    self._known = _columns_of(self._writer.catalog)
                 else:
                     self._append(block)
                     if server_lsn > self.durable:

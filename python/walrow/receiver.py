@@ -154,7 +154,7 @@ class Receiver:
         self, error: Error, *, is_first: bool
     ) -> Literal["connecting", "degraded"]:
         """Raises an error that another attempt does not mend. Returns the state until then."""
-        from walrow.postgres.failures import deserves_reconnect
+        from walrow.postgres.failures import OBJECT_IN_USE, deserves_reconnect
 
         now = time.monotonic()
         if is_refusal(error) and not self._has_given_up:
@@ -165,7 +165,7 @@ class Receiver:
         elif error is not self._final and deserves_reconnect(error):
             sqlstate = getattr(error, "sqlstate", None)
             since = now
-            if sqlstate == _IN_USE:
+            if sqlstate == OBJECT_IN_USE:
                 since = self._in_use_since = self._in_use_since or now
             is_unknown = self._system is None and is_first and sqlstate is None
             if not is_unknown and now - since <= _BUSY_SECONDS:
@@ -225,6 +225,7 @@ class Receiver:
         self, step: Step[tuple[ReplicationStream, Landing]]
     ) -> tuple[ReplicationStream, Landing]:
         from walrow.postgres import identify_system
+        from walrow.postgres.failures import OBJECT_IN_USE
         from walrow.postgres.replication import ReplicationStream
         from walrow.postgres.resuming import in_use
 
@@ -254,11 +255,11 @@ class Receiver:
                     **self._stream_options,
                 )
             except ReplicationError as error:
-                if error.sqlstate != _IN_USE:
+                if error.sqlstate != OBJECT_IN_USE:
                     raise
                 text = in_use(self._given, self._slot)
                 raise ReplicationError(
-                    text, sqlstate=_IN_USE, slot=self._slot
+                    text, sqlstate=OBJECT_IN_USE, slot=self._slot
                 ) from error
             stack.pop_all()
             return stream, landing
@@ -527,7 +528,6 @@ def _line(finding: Finding) -> str:
     return f"{text}: {sql}" if sql else text
 
 
-_IN_USE = "55006"
 #: An old connection keeps the slot until the server notices that it is gone.
 _BUSY_SECONDS = 90.0
 _LONGEST_PAUSE = 15.0

@@ -19,6 +19,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("takes minutes: make test-all")
 
 
+SERVERS = [
+    *(
+        pytest.param((EmbeddedServer, major), id=f"embedded-{major}")
+        for major in (16, 18)
+    ),
+    *(
+        pytest.param((NpmServer, major), marks=pytest.mark.slow, id=f"npm-{major}")
+        for major in VERSIONS
+    ),
+]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The faults of receivers take seconds each, and depend on time: make test-all."""
     for item in items:
@@ -29,15 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(
     # The widest scope comes first in the order: every server starts once.
     scope="session",
-    params=[
-        (EmbeddedServer, 16),
-        (EmbeddedServer, 18),
-        *(
-            pytest.param((NpmServer, major), marks=pytest.mark.slow)
-            for major in VERSIONS
-        ),
-    ],
-    ids=lambda kind: f"{kind[0].__name__.removesuffix('Server').lower()}-{kind[1]}",
+    params=SERVERS,
 )
 def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
     make, major = request.param
@@ -47,15 +51,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(
     scope="module",
-    params=[
-        (EmbeddedServer, 16),
-        (EmbeddedServer, 18),
-        *(
-            pytest.param((NpmServer, major), marks=pytest.mark.slow)
-            for major in VERSIONS
-        ),
-    ],
-    ids=lambda kind: f"{kind[0].__name__.removesuffix('Server').lower()}-{kind[1]}",
+    params=SERVERS,
 )
 def own(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
     """A server that the tests of one file may stop, and which is impatient."""

@@ -237,6 +237,45 @@ def test_messages_turn_streaming_off_unless_both_are_named(
     check_log(server.dsn, log, ["item", "audit"])
 
 
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["plain", "prepared"])
+def test_messages_of_rolled_back_savepoints_are_undecidable(
+    server: EmbeddedServer, slot: str, tmp_path: Path, *, is_prepared: bool
+) -> None:
+    """Also of a transaction that was prepared in an earlier connection."""
+    log, name, asked = tmp_path / "log", slot, ["--messages", "--streaming"]
+    end = ["COMMIT"]
+    if is_prepared:
+        name, asked = f"{slot}_2", [*asked, "--two-phase"]
+        end = [f"PREPARE TRANSACTION '{slot}'"]
+        execute(
+            server.dsn,
+            f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput', "
+            "false, true)",
+        )
+    execute(
+        server.dsn,
+        "BEGIN",
+        "SELECT pg_logical_emit_message(true, 'a', 'committed')",
+        "SAVEPOINT s",
+        "SELECT pg_logical_emit_message(true, 'b', 'rolled back')",
+        "INSERT INTO audit (what) "
+        "SELECT repeat('x', 100) FROM generate_series(1, 20000)",
+        "ROLLBACK TO s",
+        "SELECT pg_logical_emit_message(true, 'c', 'committed')",
+        "INSERT INTO item VALUES (1, 1)",
+        *end,
+    )
+    receive_all(server.dsn, log, *asked, slot=name)
+    if is_prepared:
+        execute(server.dsn, f"COMMIT PREPARED '{slot}'")
+        receive_all(server.dsn, log, *asked, slot=name)
+        execute(server.dsn, f"SELECT pg_drop_replication_slot('{name}')")
+    found = pa.table(walrow.read(log, table="walrow.messages")).to_pylist()
+    expected = [("a", True), ("b", True), ("c", False)]
+    assert [(row["prefix"], row["undecidable"]) for row in found] == expected
+    check_log(server.dsn, log, ["item", "audit"])
+
+
 def test_binary_equals_text(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     text, binary = tmp_path / "text", tmp_path / "binary"
     execute(

@@ -135,6 +135,29 @@ def test_messages_are_a_table() -> None:
     )
 
 
+def test_messages_that_may_be_rolled_back_are_undecidable(tmp_path: Path) -> None:
+    """All before the rollback of a savepoint, which the stream does not tell apart."""
+    path = capture("streaming-messages").path
+    expected = [
+        ("a", True),
+        ("b", True),
+        ("c", False),
+        ("f", False),
+        ("d", False),
+        ("e", False),
+    ]
+    rows = table(path, "walrow.messages")
+    assert sorted((row["prefix"], row["undecidable"]) for row in rows) == sorted(
+        expected
+    )
+    walrow.seal(path, log=tmp_path / "log")
+    sealed = table(tmp_path / "log", "walrow.messages")
+    assert sealed == rows
+    assert not any(
+        row["undecidable"] for row in table(capture("messages").path, "walrow.messages")
+    )
+
+
 def test_truncates_are_a_table_with_their_options() -> None:
     rows = table(capture("truncate").path, "walrow.truncates")
     actual = [

@@ -44,6 +44,12 @@ pub enum Fact {
         /// When it was prepared, in microseconds since 2000.
         prepare_time: i64,
     },
+    /// Savepoints of the next transaction were rolled back, while it was streamed.
+    RolledBack {
+        /// Where the last rollback is recorded: logical messages up to here may belong to them.
+        #[serde(with = "lsn")]
+        until: Lsn,
+    },
     /// A prepared transaction was committed or rolled back.
     Decided {
         /// Its ID.

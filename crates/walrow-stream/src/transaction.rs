@@ -25,6 +25,10 @@ pub struct Transaction {
     pub origins: Vec<Origin>,
     /// How it was prepared, if the stream contained its prepare (`two_phase`).
     pub prepared: Option<Prepared>,
+    /// Where the last rollback of a savepoint is recorded, if the transaction was streamed before
+    /// it; otherwise 0/0. Logical messages up to here may belong to what was rolled back: see
+    /// [`Message::undecidable`].
+    pub rolled_back_until: Lsn,
 }
 
 impl Transaction {
@@ -325,6 +329,9 @@ pub struct Message<'a> {
     pub lsn: Lsn,
     /// Whether it belongs to the transaction around it.
     pub transactional: bool,
+    /// Whether it may belong to a savepoint that was rolled back. A streamed transaction's rows
+    /// have the ID of their subtransaction, but its messages do not.
+    pub undecidable: bool,
     /// The seq of the next change, for its place among the changes.
     pub seq: u64,
     /// Its prefix; may be empty.

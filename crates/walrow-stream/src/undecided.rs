@@ -205,11 +205,17 @@ impl Undecided {
         self.streamed.insert(open.transaction.xid, open);
     }
 
-    /// Takes a Stream Abort. PostgreSQL 18 also sends it for transactions that it never streamed.
-    pub(crate) fn stream_abort(&mut self, abort: &StreamAbort) {
+    /// Takes a Stream Abort, sent at this LSN. PostgreSQL 18 also sends it for transactions that it
+    /// never streamed.
+    pub(crate) fn stream_abort(&mut self, abort: &StreamAbort, sent: Lsn) {
         if abort.xid == abort.subxid {
             self.drop_streamed(abort.xid);
         } else if let Some(open) = self.streamed.get_mut(&abort.xid) {
+            let lsn = abort.abort.map_or(sent, |record| record.lsn);
+            // Without an LSN, nothing says which messages came later.
+            let lsn = if lsn.is_valid() { lsn } else { Lsn(u64::MAX) };
+            let until = &mut open.transaction.rolled_back_until;
+            *until = lsn.max(*until);
             open.aborted.insert(abort.subxid);
             open.promotions.forget(abort.subxid);
             open.relation = None;

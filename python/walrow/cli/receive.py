@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow.cli import log_options
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @dsn
-@click.option("--log", required=True, metavar="DIR", help="The log's directory.")
+@log_options.log
 @click.option("--slot", required=True, type=TEXT, help="A logical slot for pgoutput.")
 @click.option(
     "--publication",
@@ -82,21 +83,8 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Publish transactions for readers after this time.",
 )
-@click.option(
-    "--segment-size",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    metavar="MIB",
-    help="The size of the stream after which a segment ends.",
-)
-@click.option(
-    "--level",
-    type=click.IntRange(0, 22),
-    default=3,
-    show_default=True,
-    help="The compression level of zstd. 0 stores the stream as it is.",
-)
+@log_options.segment_size
+@log_options.level
 @click.option(
     "--spool-memory",
     type=click.IntRange(min=0),
@@ -111,9 +99,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="The directory of these files. Default: the log's.",
 )
-@click.option(
-    "--group-access", is_flag=True, help="Let the owner's group read the log."
-)
+@log_options.group_access
 @click.option(
     "--give-up-after",
     type=click.FloatRange(min=0),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from walrow.cli import log_options
 from walrow.cli.source import files, framing, is_quiet, quiet
 from walrow.cli.terminal import count, say
 from walrow.sealing import seal as seal_into_log
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @files
-@click.option("--log", required=True, metavar="DIR", help="The log's directory.")
+@log_options.log
 @click.option(
     "--catalog",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -31,24 +32,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="What to do if FILE is not complete.",
 )
-@click.option(
-    "--segment-size",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    metavar="MIB",
-    help="The size of the stream after which a segment ends.",
-)
-@click.option(
-    "--level",
-    type=click.IntRange(0, 22),
-    default=3,
-    show_default=True,
-    help="The compression level of zstd. 0 stores the stream as it is.",
-)
-@click.option(
-    "--group-access", is_flag=True, help="Let the owner's group read the log."
-)
+@log_options.segment_size
+@log_options.level
+@log_options.group_access
 @quiet
 def seal(
     *,

@@ -6,7 +6,7 @@ import re
 
 from walrow.errors import ConnectionLostError, ReplicationError
 
-__all__ = ["UNDEFINED_OBJECT", "deserves_reconnect", "stream_error"]
+__all__ = ["OBJECT_IN_USE", "UNDEFINED_OBJECT", "deserves_reconnect", "stream_error"]
 
 
 def deserves_reconnect(error: BaseException) -> bool:
@@ -56,10 +56,12 @@ def stream_error(
 
 
 UNDEFINED_OBJECT = "42704"
+#: A slot that another process has.
+OBJECT_IN_USE = "55006"
 
 _TEMPORARY_CLASSES = {"08", "53"}
 _TEMPORARY = {
-    "55006",  # object_in_use: the slot is active
+    OBJECT_IN_USE,
     "57014",  # query_canceled
     "57P01",  # admin_shutdown, also pg_terminate_backend
     "57P02",  # crash_shutdown

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.errors import ReplicationError
 from walrow.lsn import Lsn
+from walrow.postgres.failures import UNDEFINED_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +80,7 @@ def check_slot(
     if row is None:
         refusal = _missing(slot, durable, create=create)
         if refusal is not None:
-            raise ReplicationError(refusal, sqlstate="42704", slot=slot)
+            raise ReplicationError(refusal, sqlstate=UNDEFINED_OBJECT, slot=slot)
         return False
     plugin, database, confirmed, wal_status = row
     if plugin != "pgoutput":

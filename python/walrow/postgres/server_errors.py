@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from walrow.errors import ReplicationError
+from walrow.postgres.failures import OBJECT_IN_USE, UNDEFINED_OBJECT
 
 if TYPE_CHECKING:
     import psycopg
@@ -53,7 +54,7 @@ def _hint(
             "the role must own the tables, and may CREATE in the database;"
             " all tables need a superuser"
         )
-    if sqlstate == "42704":
+    if sqlstate == UNDEFINED_OBJECT:
         missing = []
         if slot is not None:
             missing.append(f"walrow slot create {shlex.quote(slot)}")
@@ -74,7 +75,7 @@ _HINTS = {
         "drop a slot that nobody uses (walrow slot list), or raise max_replication_slots"
     ),
     "55000": "walrow preflight finds the cause and says what to do",
-    "55006": "stop the client that uses it; walrow slot list shows its process",
+    OBJECT_IN_USE: "stop the client that uses it; walrow slot list shows its process",
     "57014": "it was canceled: run it again",
     "57P01": "the server is shutting down: connect again later",
     "57P02": "the server is restarting: connect again later",

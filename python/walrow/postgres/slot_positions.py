@@ -8,6 +8,7 @@ from typing import Any
 from walrow.errors import ReplicationError
 from walrow.lsn import Lsn
 from walrow.postgres.connecting import connect_for_sql
+from walrow.postgres.failures import OBJECT_IN_USE
 
 __all__ = ["advance", "position_of_now"]
 
@@ -43,7 +44,7 @@ def advance(given: dict[str, Any], slot: str, position: Lsn) -> None:
                 conn.execute(_ADVANCE, (slot, str(position)))
         except ReplicationError as error:
             # The walsender may need a moment to notice that its client is gone.
-            if error.sqlstate != _IN_USE or time.monotonic() > ends:
+            if error.sqlstate != OBJECT_IN_USE or time.monotonic() > ends:
                 raise
             time.sleep(0.02)
         else:
@@ -65,7 +66,6 @@ SELECT pg_replication_slot_advance(slot_name, wanted)
 FROM pg_replication_slots, (VALUES (%s::name, %s::pg_lsn)) AS v (name, wanted)
 WHERE slot_name = name AND confirmed_flush_lsn < wanted
 """
-_IN_USE = "55006"
 _RELEASE_SECONDS = 5.0
 #: Longer than the WAL writer needs for commits that are not synchronous.
 _FLUSH_SECONDS = 1.5

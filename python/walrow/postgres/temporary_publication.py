@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import OptionError, ReplicationError, SchemaError
+from walrow.postgres.failures import UNDEFINED_OBJECT
 from walrow.postgres.publications import (
     ambiguous,
     create_publication,
@@ -63,7 +64,7 @@ def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
     try:
         drop_publication(conn, name)
     except ReplicationError as error:
-        if error.sqlstate != _UNDEFINED_OBJECT:
+        if error.sqlstate != UNDEFINED_OBJECT:
             raise
 
 
@@ -74,7 +75,6 @@ def _named(conn: psycopg.Connection[Any], table: TableName) -> str | tuple[str, 
     return (row[0], row[1]) if row else f"with OID {table}"
 
 
-_UNDEFINED_OBJECT = "42704"
 _NAME = """
 SELECT n.nspname::text, c.relname::text
 FROM pg_catalog.pg_class c

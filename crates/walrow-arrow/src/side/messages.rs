@@ -13,6 +13,7 @@ use walrow_wire::Xid;
 pub(super) struct MessageRow {
     lsn: u64,
     transactional: bool,
+    undecidable: bool,
     prefix: String,
     content: Vec<u8>,
     /// The transaction of a transactional message, and the seq of the change after it.
@@ -33,6 +34,7 @@ impl MessageRow {
         Self {
             lsn: message.lsn.0,
             transactional: message.transactional,
+            undecidable: message.undecidable,
             prefix: message.prefix.to_owned(),
             content: message.content.to_vec(),
             transaction: message.transactional.then_some(Place {
@@ -56,6 +58,7 @@ impl SideRow for MessageRow {
             Field::new("content", DataType::Binary, false),
             Field::new("commit_lsn", types.wide(), true),
             Field::new("seq", types.wide(), true),
+            Field::new("undecidable", DataType::Boolean, false),
         ]
     }
 
@@ -68,6 +71,7 @@ impl SideRow for MessageRow {
     fn arrays(rows: &[Self], types: Types) -> Vec<ArrayRef> {
         let places = || rows.iter().map(|row| row.transaction);
         let transactional = rows.iter().map(|row| Some(row.transactional));
+        let undecidable = rows.iter().map(|row| Some(row.undecidable));
         let (mut prefixes, mut contents) = (StringBuilder::new(), BinaryBuilder::new());
         for row in rows {
             prefixes.append_value(&row.prefix);
@@ -81,6 +85,7 @@ impl SideRow for MessageRow {
             Arc::new(contents.finish()),
             types.wides(places().map(|place| Some(place?.commit_lsn))),
             types.wides(places().map(|place| Some(place?.seq))),
+            Arc::new(undecidable.collect::<BooleanArray>()),
         ]
     }
 }

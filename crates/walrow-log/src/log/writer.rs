@@ -372,6 +372,10 @@ impl Writer {
             }
             .encode(false, &mut self.block);
         }
+        let until = transaction.rolled_back_until;
+        if until.is_valid() {
+            Fact::RolledBack { until }.encode(false, &mut self.block);
+        }
         self.encoder.begin(&transaction, &mut self.block);
         self.count(before);
         self.current = Current {

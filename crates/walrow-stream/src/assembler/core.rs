@@ -143,6 +143,7 @@ impl Core {
                     prepare_time: Timestamp(*prepare_time),
                 });
             }
+            Fact::RolledBack { until } => facts.rolled_back_until = *until,
             Fact::Part { first_seq } => facts.first_seq = Some(*first_seq),
             Fact::Continues => facts.continues = true,
             _ => {}
@@ -253,6 +254,8 @@ impl Core {
                 if let Some(prepared) = facts.prepared.take() {
                     self.session.transaction.prepared = Some(prepared);
                 }
+                let until = &mut self.session.transaction.rolled_back_until;
+                *until = std::mem::take(&mut facts.rolled_back_until).max(*until);
                 self.seq = facts.first_seq.take().unwrap_or(0);
                 let skipped = reading.skipped;
                 self.phase = Phase::Reading(reading);
@@ -309,7 +312,10 @@ impl Core {
                     logical_message(&peek, context.in_stream, INSIDE, self.seq)
                         .map_err(|fault| fault.or_near(context.commit_lsn))
                 };
-                Event::Message(read.map_err(|fault| fault.at(&self.frames, at.offset))?)
+                let mut message = read.map_err(|fault| fault.at(&self.frames, at.offset))?;
+                let until = self.session.transaction.rolled_back_until;
+                message.undecidable = !outside && message.lsn <= until;
+                Event::Message(message)
             }
             Next::Truncate(truncate) => Event::Truncate(*truncate),
             Next::Relation(relation) => Event::Relation {
@@ -385,6 +391,7 @@ fn logical_message<'a>(
     Ok(Message {
         lsn,
         transactional,
+        undecidable: false,
         seq,
         prefix: prefix.map_err(|_| ErrorKind::InvalidUtf8 {
             message: "Message",

@@ -16,7 +16,7 @@ use crate::undecided::{Earlier, Open, Undecided};
 use std::io::{self, Read, Write};
 use walrow_wire::{
     BackendMessage, BeginPrepare, CopyBothResponse, Framing, LogicalMessage, Lsn, Message, Peek,
-    PgString, Prepare, StreamPrepare, StreamStart, Timestamp, Xid,
+    PgString, Prepare, StreamAbort, StreamPrepare, StreamStart, Timestamp, Xid,
 };
 
 /// Bytes of messages that are collected before they are written.
@@ -271,6 +271,16 @@ fn put_end(open: &Open, out: &mut Vec<u8>) {
     } = prepared;
     if open.streamed {
         put_here(&Message::StreamStop, prepared, out);
+        if let Some(subxid) = open.aborted.iter().min() {
+            // Its rows are gone, but messages up to here may be its own.
+            let lsn = open.transaction.rolled_back_until;
+            let abort = StreamAbort {
+                xid,
+                subxid: *subxid,
+                abort: None,
+            };
+            put(&Message::StreamAbort(abort), lsn, prepare_time, out);
+        }
         let prepare = StreamPrepare {
             prepare_lsn,
             end_lsn,

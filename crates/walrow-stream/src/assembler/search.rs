@@ -374,6 +374,7 @@ impl Session {
                     transaction.end_lsn = Lsn::INVALID;
                     transaction.origins.clear();
                     transaction.prepared = None;
+                    transaction.rolled_back_until = Lsn::INVALID;
                     *search = Search::Plain(None);
                     Ok(Step::Pass)
                 }
@@ -481,7 +482,7 @@ impl Session {
             Message::StreamStart(message) => {
                 *search = Search::Block(undecided.stream_start(message).map_err(near)?);
             }
-            Message::StreamAbort(abort) => undecided.stream_abort(&abort),
+            Message::StreamAbort(abort) => undecided.stream_abort(&abort, peek.start()),
             Message::StreamCommit(commit) => {
                 if let Some(open) = undecided.stream_commit(&commit)? {
                     return Ok(Step::CommitOf(open));
@@ -516,7 +517,7 @@ impl Session {
         match parse(peek, false)? {
             Message::Origin(origin) => self.transaction.push_origin(read_origin(&origin)?),
             // PostgreSQL 18 sends these for transactions of which it streamed nothing.
-            Message::StreamAbort(abort) => self.undecided.stream_abort(&abort),
+            Message::StreamAbort(abort) => self.undecided.stream_abort(&abort, peek.start()),
             other => return Err(Fault::unexpected(other.name(), INSIDE).near(peek.start())),
         }
         Ok(Step::Keep)
@@ -561,7 +562,9 @@ impl Session {
             }
             Message::Origin(origin) => open.transaction.push_origin(read_origin(&origin)?),
             // PostgreSQL 18 sends these for transactions of which it streamed nothing.
-            Message::StreamAbort(abort) if !open.streamed => self.undecided.stream_abort(&abort),
+            Message::StreamAbort(abort) if !open.streamed => {
+                self.undecided.stream_abort(&abort, peek.start());
+            }
             other => return Err(Fault::unexpected(other.name(), INSIDE).near(peek.start())),
         }
         Ok(Step::Keep)

@@ -31,6 +31,8 @@ pub(super) struct Session {
 pub(super) struct Facts {
     /// How the next transaction was prepared.
     pub(super) prepared: Option<Prepared>,
+    /// [`Transaction::rolled_back_until`] of the next transaction.
+    pub(super) rolled_back_until: Lsn,
     /// The seq of the next transaction's first change.
     pub(super) first_seq: Option<u64>,
     /// Whether the current transaction continues in another segment.

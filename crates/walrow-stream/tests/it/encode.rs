@@ -37,7 +37,11 @@ fn contents<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Opt
                     let relations: Vec<_> = it.relations.iter().map(|it| relation(it)).collect();
                     format!("{what:?} {relations:?}")
                 }
-                Event::Message(it) => format!("{it:?}"),
+                // Protocol 1 does not say which ones are undecidable: logs have a fact for it.
+                Event::Message(it) => {
+                    let what = (it.lsn, it.transactional, it.seq);
+                    format!("{what:?} {:?} {:?}", it.prefix, it.content)
+                }
                 Event::Commit { changes, .. } => format!("{changes} changes"),
                 _ => continue,
             });
