@@ -16,8 +16,8 @@ use walrow_log::{
 };
 use walrow_stream::{Assembler, Event, Relation};
 use walrow_testkit::strategy::arbitrary;
-use walrow_testkit::{History, Stream, captures, in_chunks};
-use walrow_wire::{Frame, Kind, Lsn, Message, Peek};
+use walrow_testkit::{History, Stream, captures, in_chunks, text};
+use walrow_wire::{Frame, Kind, Lsn, Message, Peek, ReplicaIdentity};
 
 /// Objects in memory, which crash at an operation and then lose what was not synced.
 #[derive(Clone, Debug, Default)]
@@ -375,6 +375,47 @@ fn a_position_without_transactions_is_durable_and_no_segment() {
     let foot = writer.publish(&mut assembler).unwrap().unwrap();
     assert_eq!((foot.start, foot.transactions), (Lsn::INVALID, 1));
     assert_eq!(writer.position(), foot.end);
+}
+
+/// A new connection has a new assembler, which numbers relation versions again.
+#[test]
+fn a_table_that_changed_between_connections_is_described_again() {
+    let store = Memory::default();
+    let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+    let int4 = |name| (name, 23, -1, true);
+    let session = |name, columns: &[_], lsn, cells: &[_]| {
+        let stream = Stream::new().session().begin(lsn, 700);
+        let stream = stream.relation(1, "public", name, ReplicaIdentity::Default, columns);
+        stream.insert(1, cells).commit().bytes()
+    };
+    let sessions = [
+        session("t", &[int4("a")], 0x3000, &[text("1")]),
+        session(
+            "t",
+            &[int4("a"), int4("b")],
+            0x4000,
+            &[text("1"), text("2")],
+        ),
+        session(
+            "t",
+            &[int4("a"), int4("b")],
+            0x5000,
+            &[text("3"), text("4")],
+        ),
+        session("u", &[int4("a")], 0x6000, &[text("5")]),
+    ];
+    for session in &sessions {
+        let mut assembler = writer.resume(Assembler::default()).unwrap();
+        writer.append(&mut assembler, &mut &**session).unwrap();
+    }
+    let foot = writer.publish(&mut Assembler::default()).unwrap().unwrap();
+    let expected = contents(sessions.iter().map(|it| &**it));
+    assert_eq!(read(&store), expected);
+    let tables = foot.tables.iter();
+    let tables: Vec<_> = tables
+        .map(|it| (&*it.name, it.columns.len(), it.rows))
+        .collect();
+    assert_eq!(tables, [("t", 1, 1), ("t", 2, 2), ("u", 1, 1)]);
 }
 
 #[test]

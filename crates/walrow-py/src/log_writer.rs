@@ -57,8 +57,9 @@ impl State {
     }
 
     fn begin(&mut self) -> Result<(), Error> {
-        if let Some(writer) = &self.writer {
-            self.assembler = writer.resume(self.assembler())?;
+        let assembler = self.assembler();
+        if let Some(writer) = &mut self.writer {
+            self.assembler = writer.resume(assembler)?;
             self.seen.clear();
             self.rest.clear();
         }

@@ -8,10 +8,9 @@
 
 use crate::encoding::Encoding;
 use crate::error::Error;
-use crate::message_frame::put;
 use crate::relation::Relation;
 use crate::transaction::{Change, Message, Transaction, Truncate, Unread};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use walrow_wire::{
     self as wire, Begin, Columns, Commit, LogicalMessage, Lsn, Oid, PgString, Timestamp, Type, Xid,
@@ -40,15 +39,28 @@ use walrow_wire::{
 #[derive(Debug, Default)]
 pub struct Encoder {
     encoding: Encoding,
-    /// The version of each relation that was written last.
-    described: HashMap<Oid, u32>,
-    /// The last one, because most rows follow a row of the same table.
-    last: Option<u32>,
-    /// The versions that the current transaction uses, but that were written before it.
-    inherited: Vec<Arc<Relation>>,
-    /// The relations that the current transaction uses.
-    written: HashSet<Oid>,
+    /// The relations that were written.
+    written: Vec<Written>,
+    /// Their places.
+    places: HashMap<Oid, usize>,
+    /// The place of the last row's relation: most rows follow a row of the same table.
+    last: usize,
+    /// Versions that the current transaction has used, and then defined again.
+    replaced: Vec<Arc<Relation>>,
+    /// Counts transactions.
+    transaction: u64,
     clock: Timestamp,
+}
+
+/// A relation that was written.
+#[derive(Debug)]
+struct Written {
+    /// The version that was written last.
+    relation: Arc<Relation>,
+    /// The last transaction that used it.
+    used_in: u64,
+    /// Whether it was written before that transaction.
+    is_inherited: bool,
 }
 
 impl Encoder {
@@ -61,9 +73,10 @@ impl Encoder {
     }
 
     /// Forgets which relations were written: what follows can be read without what came before.
+    /// Call it before the first event of another assembler, which numbers its versions again.
     pub fn restart(&mut self) {
-        self.described.clear();
-        self.last = None;
+        self.written.clear();
+        self.places.clear();
     }
 
     /// Writes a transaction's Begin, and its origins.
@@ -75,22 +88,21 @@ impl Encoder {
             ..
         } = transaction;
         self.clock = commit_time;
-        self.last = None;
-        self.inherited.clear();
-        self.written.clear();
+        self.transaction = self.transaction.wrapping_add(1);
+        self.replaced.clear();
         let begin = wire::Message::Begin(Begin {
             final_lsn: commit_lsn,
             commit_time,
             xid,
         });
-        put(&begin, commit_lsn, commit_time, out);
+        begin.encode_in_frame(commit_lsn, commit_time, out);
         for origin in &transaction.origins {
             let name = self.encoding.encode(&origin.name);
             let origin = wire::Message::Origin(wire::Origin {
                 commit_lsn: origin.commit_lsn,
                 name: PgString(&name),
             });
-            put(&origin, Lsn::INVALID, commit_time, out);
+            origin.encode_in_frame(Lsn::INVALID, commit_time, out);
         }
     }
 
@@ -104,7 +116,11 @@ impl Encoder {
             // Returns the error.
             change.read()?;
         }
-        if self.last != Some(change.relation.version) {
+        let last = self.written.get(self.last);
+        let is_described = last.is_some_and(|last| {
+            last.relation.version == change.relation.version && last.used_in == self.transaction
+        });
+        if !is_described {
             self.describe(change.relation, out);
         }
         let Unread { peek, context } = &change.row;
@@ -126,7 +142,7 @@ impl Encoder {
         } = *truncate;
         let message = wire::Truncate::new(cascade, restart_identity, &relations);
         let message = wire::Message::Truncate(message);
-        put(&message, truncate.lsn, self.clock, out);
+        message.encode_in_frame(truncate.lsn, self.clock, out);
     }
 
     /// Writes a logical message.
@@ -138,13 +154,16 @@ impl Encoder {
             prefix: PgString(message.prefix.as_bytes()),
             content: message.content,
         });
-        put(&logical, message.lsn, self.clock, out);
+        logical.encode_in_frame(message.lsn, self.clock, out);
     }
 
     /// Writes the relations that the current transaction uses, but that were written before it.
     /// With them after its Begin, it can be read without what came before.
     pub fn inherited(&self, out: &mut Vec<u8>) {
-        for relation in &self.inherited {
+        let written = self.written.iter();
+        let inherited = written.filter(|it| it.is_inherited && it.used_in == self.transaction);
+        let inherited = inherited.map(|it| &it.relation);
+        for relation in inherited.chain(&self.replaced) {
             self.put(relation, out);
         }
     }
@@ -167,19 +186,42 @@ impl Encoder {
             end_lsn,
             commit_time,
         });
-        put(&commit, end_lsn, commit_time, out);
+        commit.encode_in_frame(end_lsn, commit_time, out);
     }
 
-    /// Writes a relation, unless its last description was the same.
+    /// Notes that the current transaction uses a relation. Writes it, unless its last description was
+    /// the same.
     fn describe(&mut self, relation: &Arc<Relation>, out: &mut Vec<u8>) {
-        self.last = Some(relation.version);
-        let known = self.described.insert(relation.oid, relation.version);
-        if known != Some(relation.version) {
-            self.written.insert(relation.oid);
-            self.put(relation, out);
-        } else if self.written.insert(relation.oid) {
-            self.inherited.push(Arc::clone(relation));
+        let last = self.written.get(self.last);
+        let place = match last {
+            Some(last) if last.relation.oid == relation.oid => Some(self.last),
+            _ => self.places.get(&relation.oid).copied(),
+        };
+        if let Some(place) = place
+            && let Some(written) = self.written.get_mut(place)
+        {
+            self.last = place;
+            let is_used = written.used_in == self.transaction;
+            if written.relation.version == relation.version {
+                written.is_inherited |= !is_used;
+                written.used_in = self.transaction;
+                return;
+            }
+            let before = std::mem::replace(&mut written.relation, Arc::clone(relation));
+            if is_used && written.is_inherited {
+                self.replaced.push(before);
+            }
+            (written.used_in, written.is_inherited) = (self.transaction, false);
+        } else {
+            self.last = self.written.len();
+            self.places.insert(relation.oid, self.last);
+            self.written.push(Written {
+                relation: Arc::clone(relation),
+                used_in: self.transaction,
+                is_inherited: false,
+            });
         }
+        self.put(relation, out);
     }
 }
 
@@ -200,7 +242,7 @@ pub(crate) fn put_relation(
                 namespace: PgString(&encoding.encode(&name.namespace)),
                 name: PgString(&encoding.encode(&name.name)),
             };
-            put(&wire::Message::Type(message), lsn, clock, out);
+            wire::Message::Type(message).encode_in_frame(lsn, clock, out);
         }
     }
     let names = relation.columns.iter().map(|it| encoding.encode(&it.name));
@@ -221,5 +263,5 @@ pub(crate) fn put_relation(
         replica_identity: relation.replica_identity,
         columns: Columns::encoded(columns, &mut buffer),
     };
-    put(&wire::Message::Relation(message), lsn, clock, out);
+    wire::Message::Relation(message).encode_in_frame(lsn, clock, out);
 }

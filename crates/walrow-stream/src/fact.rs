@@ -5,7 +5,6 @@
 //! remains data. A fact comes anywhere before it is used.
 
 use crate::catalog::Catalog;
-use crate::message_frame::put;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use walrow_wire::{LogicalMessage, Lsn, Message, PgString, Timestamp};
@@ -124,7 +123,7 @@ impl Fact {
             prefix: PgString(PREFIX.as_bytes()),
             content: &content,
         });
-        put(&message, Lsn::INVALID, Timestamp(0), out);
+        message.encode_in_frame(Lsn::INVALID, Timestamp(0), out);
     }
 
     /// The fact in a logical message. `None` if it is a user's message.

@@ -28,7 +28,6 @@ mod encoding;
 mod error;
 pub mod fact;
 mod frames;
-mod message_frame;
 mod printable;
 mod relation;
 mod spool;

@@ -73,6 +73,20 @@ impl<'a> Frame<'a> {
         out.put_length(self.body.len().saturating_add(4));
         out.put_bytes(self.body);
     }
+
+    /// Appends a frame whose body `encode` appends.
+    #[inline]
+    pub(crate) fn encode_with(tag: u8, out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        out.put_u8(tag);
+        out.put_u32(0);
+        encode(out);
+        let length = out.len().saturating_sub(start).saturating_sub(1);
+        let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+        if let Some(place) = out.get_mut(start.saturating_add(1)..start.saturating_add(5)) {
+            place.copy_from_slice(&length);
+        }
+    }
 }
 
 /// 1 GiB: PostgreSQL cannot build a larger message.
@@ -273,15 +287,7 @@ impl<'a> BackendMessage<'a> {
 
     /// Appends the message in its frame: the exact inverse of [`BackendMessage::parse`].
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.put_u8(self.tag());
-        out.put_u32(0);
-        self.encode_body(out);
-        let length = out.len().saturating_sub(start).saturating_sub(1);
-        let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
-        if let Some(place) = out.get_mut(start.saturating_add(1)..start.saturating_add(5)) {
-            place.copy_from_slice(&length);
-        }
+        Frame::encode_with(self.tag(), out, |out| self.encode_body(out));
     }
 
     /// The message's type byte.

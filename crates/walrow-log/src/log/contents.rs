@@ -7,18 +7,30 @@ use walrow_stream::fact::Source;
 use walrow_stream::{Relation, Transaction};
 use walrow_wire::{Lsn, Oid};
 
-/// Counts of transactions and changes.
-#[derive(Clone, Debug, Default)]
+/// Counts of transactions and changes: of whole transactions, and of the current one.
+#[derive(Debug, Default)]
 pub(crate) struct Contents {
     transactions: u64,
-    /// Where the current transaction ends.
-    current_end: Lsn,
     times: Option<(i64, i64)>,
-    tables: Vec<(Arc<Relation>, Counts)>,
-    /// The place of each relation version in `tables`.
-    places: HashMap<u32, usize>,
-    /// The place of the last one.
-    last: usize,
+    tables: Vec<Table>,
+    /// The places of each relation's versions in `tables`.
+    places: HashMap<Oid, Vec<usize>>,
+    /// The place of each version of the current assembler.
+    versions: HashMap<u32, usize>,
+    /// The version of the last row, and its place.
+    last: Option<(u32, usize)>,
+    /// Where the current transaction ends, and when it was committed.
+    current: (Lsn, i64),
+    /// The tables that it changes.
+    changed: Vec<usize>,
+}
+
+/// A relation version.
+#[derive(Debug)]
+struct Table {
+    relation: Arc<Relation>,
+    whole: Counts,
+    current: Counts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,15 +41,24 @@ struct Counts {
     last: Lsn,
 }
 
+/// Which transactions a segment contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// All whole ones.
+    Whole,
+    /// A part of the current one.
+    Current,
+}
+
 impl Contents {
-    pub(crate) fn transaction(&mut self, transaction: &Transaction) {
-        self.current_end = transaction.end_lsn;
-        add(&mut self.transactions, 1);
-        let time = transaction.commit_time.0;
-        let (least, greatest) = self.times.unwrap_or((time, time));
-        self.times = Some((least.min(time), greatest.max(time)));
+    /// Begins a transaction, or another part of it. What was counted of the last one is dropped, if
+    /// it was not completed.
+    pub(crate) fn begin(&mut self, transaction: &Transaction) {
+        self.drop_current();
+        self.current = (transaction.end_lsn, transaction.commit_time.0);
     }
 
+    #[inline]
     pub(crate) fn row(&mut self, relation: &Arc<Relation>, bytes: usize) {
         let counts = self.counts(relation);
         add(&mut counts.rows, 1);
@@ -48,53 +69,120 @@ impl Contents {
         add(&mut self.counts(relation).truncates, 1);
     }
 
-    fn counts(&mut self, relation: &Arc<Relation>) -> &mut Counts {
-        let (tables, places) = (&mut self.tables, &mut self.places);
-        // Most rows have the relation of the row before.
-        let is_last = tables
-            .get(self.last)
-            .is_some_and(|(last, _)| last.version == relation.version);
-        if !is_last {
-            self.last = *places.entry(relation.version).or_insert_with(|| {
-                tables.push((Arc::clone(relation), Counts::default()));
-                tables.len().saturating_sub(1)
-            });
+    /// The transaction is whole.
+    pub(crate) fn commit(&mut self) {
+        let (_, time) = self.current;
+        add(&mut self.transactions, 1);
+        let (least, greatest) = self.times.unwrap_or((time, time));
+        self.times = Some((least.min(time), greatest.max(time)));
+        for place in self.changed.drain(..) {
+            if let Some(Table { whole, current, .. }) = self.tables.get_mut(place) {
+                let more = std::mem::take(current);
+                add(&mut whole.rows, more.rows);
+                add(&mut whole.truncates, more.truncates);
+                add(&mut whole.bytes, more.bytes);
+                whole.last = more.last;
+            }
         }
+    }
+
+    fn drop_current(&mut self) {
+        for place in self.changed.drain(..) {
+            if let Some(table) = self.tables.get_mut(place) {
+                table.current = Counts::default();
+            }
+        }
+    }
+
+    /// Forgets the version numbers: another assembler begins.
+    pub(crate) fn begin_session(&mut self) {
+        self.versions.clear();
+        self.last = None;
+    }
+
+    /// Forgets the whole transactions.
+    pub(crate) fn drop_whole(&mut self) {
+        (self.transactions, self.times) = (0, None);
+        for table in &mut self.tables {
+            table.whole = Counts::default();
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    #[inline]
+    fn counts(&mut self, relation: &Arc<Relation>) -> &mut Counts {
+        let place = match self.last {
+            // Most rows have the relation of the row before.
+            Some((version, place)) if version == relation.version => place,
+            _ => self.place(relation),
+        };
         #[expect(clippy::indexing_slicing, reason = "places are those of tables")]
-        let counts = &mut tables[self.last].1;
-        counts.last = self.current_end;
+        let counts = &mut self.tables[place].current;
+        // A table that changes has at least one row or truncate.
+        if counts.rows == 0 && counts.truncates == 0 {
+            counts.last = self.current.0;
+            self.changed.push(place);
+        }
         counts
     }
 
-    /// Adds what comes after it.
-    pub(crate) fn extend(&mut self, other: &Self) {
-        add(&mut self.transactions, other.transactions);
-        self.times = match (self.times, other.times) {
-            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
-            (one, other) => one.or(other),
-        };
-        for (relation, counts) in &other.tables {
-            self.current_end = counts.last;
-            let own = self.counts(relation);
-            add(&mut own.rows, counts.rows);
-            add(&mut own.truncates, counts.truncates);
-            add(&mut own.bytes, counts.bytes);
-        }
+    fn place(&mut self, relation: &Arc<Relation>) -> usize {
+        let known = self.versions.get(&relation.version).copied();
+        let place = known.unwrap_or_else(|| self.new_place(relation));
+        self.last = Some((relation.version, place));
+        place
+    }
+
+    #[cold]
+    fn new_place(&mut self, relation: &Arc<Relation>) -> usize {
+        let Self { tables, places, .. } = self;
+        let places = places.entry(relation.oid).or_default();
+        let known = places.iter().copied().find(|place| {
+            let table = tables.get(*place);
+            table.is_some_and(|table| is_same(&table.relation, relation))
+        });
+        let place = known.unwrap_or_else(|| {
+            places.push(tables.len());
+            tables.push(Table {
+                relation: Arc::clone(relation),
+                whole: Counts::default(),
+                current: Counts::default(),
+            });
+            tables.len().saturating_sub(1)
+        });
+        self.versions.insert(relation.version, place);
+        place
+    }
+
+    /// The relation versions that changed, and how.
+    fn changed(&self, which: Which) -> impl Iterator<Item = (&Relation, &Counts)> {
+        let tables = self.tables.iter().map(move |table| {
+            let counts = match which {
+                Which::Whole => &table.whole,
+                Which::Current => &table.current,
+            };
+            (&*table.relation, counts)
+        });
+        tables.filter(|(_, counts)| counts.rows > 0 || counts.truncates > 0)
     }
 
     /// The OIDs of the tables, and of the types of their columns.
-    pub(crate) fn oids(&self) -> (HashSet<Oid>, HashSet<Oid>) {
-        let relations = self.tables.iter().map(|(relation, _)| relation);
-        let columns = relations.clone().flat_map(|it| it.columns.iter());
+    pub(crate) fn oids(&self, which: Which) -> (HashSet<Oid>, HashSet<Oid>) {
+        let relations = || self.changed(which).map(|(relation, _)| relation);
+        let columns = relations().flat_map(|it| it.columns.iter());
         (
-            relations.map(|it| it.oid).collect(),
+            relations().map(|it| it.oid).collect(),
             columns.map(|it| it.type_oid).collect(),
         )
     }
 
-    /// The foot of a segment with these contents.
-    pub(crate) fn foot(&self, source: &Source, end: Lsn, continues: bool) -> Foot {
-        let tables = self.tables.iter().map(|(relation, counts)| TableFoot {
+    /// The foot of a segment with these transactions.
+    pub(crate) fn foot(&self, which: Which, source: &Source, end: Lsn) -> Foot {
+        let tables = self.changed(which).map(|(relation, counts)| TableFoot {
             oid: relation.oid,
             schema: relation.namespace.to_string(),
             name: relation.name.to_string(),
@@ -115,21 +203,43 @@ impl Contents {
             bytes: counts.bytes,
             last: counts.last,
         });
+        let (_, time) = self.current;
+        let (transactions, times) = match which {
+            Which::Whole => (self.transactions, self.times),
+            Which::Current => (1, Some((time, time))),
+        };
         Foot {
             format: FORMAT,
             start: Lsn::INVALID,
             part: 0,
             end,
-            continues,
+            continues: which == Which::Current,
             source: source.clone(),
-            transactions: self.transactions,
-            times: self.times,
+            transactions,
+            times,
             tables: tables.collect(),
             stream_bytes: 0,
             bytes: 0,
             crc32c: 0,
         }
     }
+}
+
+/// Whether they differ in nothing but their numbers.
+fn is_same(one: &Relation, other: &Relation) -> bool {
+    let Relation {
+        version: _,
+        oid,
+        namespace,
+        name,
+        replica_identity,
+        columns,
+    } = one;
+    *oid == other.oid
+        && *namespace == other.namespace
+        && *name == other.name
+        && *replica_identity == other.replica_identity
+        && *columns == other.columns
 }
 
 fn add(count: &mut u64, more: u64) {

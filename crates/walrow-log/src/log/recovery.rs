@@ -30,7 +30,7 @@ impl Recovered {
     pub(crate) fn of(stream: &[u8]) -> Result<Self, Error> {
         let mut found = Self::default();
         let (mut assembler, mut encoder) = (Assembler::default(), Encoder::default());
-        let (mut current, mut scratch) = (Contents::default(), Vec::new());
+        let mut scratch = Vec::new();
         // A part is useless without the others, which were not all published.
         let mut is_part = false;
         let mut rest = stream;
@@ -38,7 +38,7 @@ impl Recovered {
             scratch.clear();
             let event = assembler.next_with(&mut rest, |change| {
                 encoder.row(&change, &mut scratch)?;
-                current.row(change.relation, scratch.len());
+                found.contents.row(change.relation, scratch.len());
                 Ok::<_, walrow_stream::Error>(())
             })?;
             let end = match event {
@@ -48,13 +48,12 @@ impl Recovered {
                     continue;
                 }
                 Some(Event::Begin(transaction)) => {
-                    current = Contents::default();
-                    current.transaction(transaction);
+                    found.contents.begin(transaction);
                     continue;
                 }
                 Some(Event::Truncate(truncate)) => {
                     for relation in &truncate.relations {
-                        current.truncate(relation);
+                        found.contents.truncate(relation);
                     }
                     continue;
                 }
@@ -83,7 +82,7 @@ impl Recovered {
                         // So is what comes after it, such as the decision about it.
                         return Ok(found);
                     }
-                    found.contents.extend(&current);
+                    found.contents.commit();
                     found.has_changes = true;
                     transaction.end_lsn
                 }

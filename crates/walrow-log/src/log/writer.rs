@@ -11,7 +11,7 @@
 //! rows again.
 
 use crate::log::block_file::{BlockFile, OPEN};
-use crate::log::contents::Contents;
+use crate::log::contents::{Contents, Which};
 use crate::log::error::{Error, ErrorKind};
 use crate::log::index::IndexFile;
 use crate::log::recovery::{Published, Recovered, compare};
@@ -94,7 +94,7 @@ pub struct Writer {
     size: u64,
     /// How many of them are whole transactions.
     whole: u64,
-    /// What the whole transactions contain.
+    /// What the transactions contain.
     contents: Contents,
     /// Whether there are transactions or messages.
     has_changes: bool,
@@ -133,7 +133,6 @@ struct Current {
     transaction: Option<Transaction>,
     /// Whether the log has it.
     is_repeated: bool,
-    contents: Contents,
     /// Where its relations would come, if it were written without what came before.
     head: u64,
     /// The seq of its next change.
@@ -196,7 +195,9 @@ impl Writer {
     ///
     /// # Errors
     /// A prepared transaction is damaged, or the store failed.
-    pub fn resume(&self, mut assembler: Assembler) -> Result<Assembler, Error> {
+    pub fn resume(&mut self, mut assembler: Assembler) -> Result<Assembler, Error> {
+        self.encoder.restart();
+        self.contents.begin_session();
         if !self.durable.is_valid() {
             return Ok(assembler);
         }
@@ -274,6 +275,7 @@ impl Writer {
                 encoder,
                 block,
                 current,
+                contents,
                 ..
             } = self;
             let event = assembler.next_with(input, |change| {
@@ -283,7 +285,7 @@ impl Writer {
                 let before = block.len();
                 encoder.row(&change, block)?;
                 let bytes = block.len().saturating_sub(before);
-                current.contents.row(change.relation, bytes);
+                contents.row(change.relation, bytes);
                 current.next_seq = change.seq.saturating_add(1);
                 Ok::<_, walrow_stream::Error>(bytes)
             })?;
@@ -318,7 +320,7 @@ impl Writer {
                 Some(Event::Truncate(truncate)) => {
                     self.encoder.truncate(&truncate, &mut self.block);
                     for relation in &truncate.relations {
-                        self.current.contents.truncate(relation);
+                        self.contents.truncate(relation);
                     }
                     self.current.next_seq = truncate.seq.saturating_add(1);
                 }
@@ -381,18 +383,17 @@ impl Writer {
         self.current = Current {
             head: self.size,
             is_repeated: false,
-            contents: Contents::default(),
             next_seq: first_seq.unwrap_or(0),
             transaction: Some(transaction),
         };
         if let Some(transaction) = &self.current.transaction {
-            self.current.contents.transaction(transaction);
+            self.contents.begin(transaction);
         }
     }
 
     fn end_transaction(&mut self, end: Lsn, assembler: &mut Assembler) -> Result<(), Error> {
-        let current = std::mem::take(&mut self.current);
-        self.contents.extend(&current.contents);
+        self.current = Current::default();
+        self.contents.commit();
         self.has_changes = true;
         (self.whole, self.end) = (self.size, self.end.max(end));
         // The last part of a large transaction is a segment of its own.
@@ -513,8 +514,7 @@ impl Writer {
         // What is published is durable, so what was prepared before must be, too.
         self.save_prepared(assembler)?;
         self.flush()?;
-        let contents = self.contents.clone();
-        let foot = self.publish_range((self.published, self.size), None, &contents, false)?;
+        let foot = self.publish_range((self.published, self.size), None, Which::Whole)?;
         // The facts about decisions go with the open file.
         self.durable = self.end;
         self.forget_decided()?;
@@ -529,10 +529,10 @@ impl Writer {
         };
         self.flush()?;
         if self.has_changes {
-            let contents = self.contents.clone();
-            self.publish_range((self.published, self.whole), None, &contents, false)?;
+            self.publish_range((self.published, self.whole), None, Which::Whole)?;
             self.published = self.whole;
-            (self.contents, self.has_changes) = (Contents::default(), false);
+            self.contents.drop_whole();
+            self.has_changes = false;
             self.name = SegmentName {
                 start: self.end,
                 part: 0,
@@ -542,9 +542,8 @@ impl Writer {
         self.encoder.inherited(&mut inherited);
         Fact::Continues.encode(true, &mut end);
         self.encoder.commit(&transaction, &mut end);
-        let contents = self.current.contents.clone();
         let added = (self.current.head, inherited, end);
-        self.publish_range((self.whole, self.size), Some(&added), &contents, true)?;
+        self.publish_range((self.whole, self.size), Some(&added), Which::Current)?;
         let next_seq = self.current.next_seq;
         self.continue_at(self.name.start, self.name.part.saturating_add(1))?;
         self.begin(transaction, Some(next_seq));
@@ -557,7 +556,8 @@ impl Writer {
             .clear()
             .map_err(|error| Error::store(OPEN, &error))?;
         (self.size, self.whole, self.published) = (0, 0, 0);
-        (self.contents, self.has_changes) = (Contents::default(), false);
+        self.contents.clear();
+        self.has_changes = false;
         self.encoder.restart();
         self.name = SegmentName { start, part };
         Ok(())
@@ -568,10 +568,9 @@ impl Writer {
         &mut self,
         (from, to): (u64, u64),
         added: Option<&(u64, Vec<u8>, Vec<u8>)>,
-        contents: &Contents,
-        continues: bool,
+        which: Which,
     ) -> Result<Foot, Error> {
-        let foot = contents.foot(&self.options.source, self.end, continues);
+        let foot = self.contents.foot(which, &self.options.source, self.end);
         let head = Segment {
             start: self.name.start,
             part: self.name.part,
@@ -579,7 +578,7 @@ impl Writer {
             ..Segment::default()
         };
         let mut segment = SegmentFile::create(&*self.store, head, self.options.level)?;
-        let (tables, types) = contents.oids();
+        let (tables, types) = self.contents.oids(which);
         let catalog = self.catalog.restricted(tables, types);
         if !catalog.is_empty() {
             let mut fact = Vec::new();
@@ -642,7 +641,8 @@ impl Writer {
         }
         (self.end, self.durable) = (found.end, found.end);
         if found.has_changes {
-            self.publish_range((0, found.whole), None, &found.contents, false)?;
+            self.contents = found.contents;
+            self.publish_range((0, found.whole), None, Which::Whole)?;
             self.forget_decided()?;
             return self.continue_at(self.end, 0);
         }

@@ -9,7 +9,6 @@ use super::session::Session;
 use crate::encode::put_relation;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
-use crate::message_frame::put;
 use crate::spool::SpoolReader;
 use crate::transaction::{Event, Prepared};
 use crate::undecided::{Earlier, Open, Undecided};
@@ -166,7 +165,7 @@ fn put_trailer(count: usize, complete: bool, out: &mut Vec<u8>) {
         prefix: PgString(b"walrow"),
         content: content.as_bytes(),
     });
-    put(&message, Lsn::INVALID, Timestamp(0), out);
+    message.encode_in_frame(Lsn::INVALID, Timestamp(0), out);
 }
 
 fn put_frames(
@@ -279,7 +278,7 @@ fn put_end(open: &Open, out: &mut Vec<u8>) {
                 subxid: *subxid,
                 abort: None,
             };
-            put(&Message::StreamAbort(abort), lsn, prepare_time, out);
+            Message::StreamAbort(abort).encode_in_frame(lsn, prepare_time, out);
         }
         let prepare = StreamPrepare {
             prepare_lsn,
@@ -302,7 +301,7 @@ fn put_end(open: &Open, out: &mut Vec<u8>) {
 }
 
 fn put_here(message: &Message<'_>, prepared: &Prepared, out: &mut Vec<u8>) {
-    put(message, prepared.prepare_lsn, prepared.prepare_time, out);
+    message.encode_in_frame(prepared.prepare_lsn, prepared.prepare_time, out);
 }
 
 #[cfg(test)]
