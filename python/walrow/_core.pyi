@@ -812,6 +812,9 @@ class LogWriter:
     def sync(self) -> Lsn:
         """Makes all transactions durable. Returns the position."""
 
+    def fill(self) -> None:
+        """Gives what fills blocks to the next segment. The catalog must have the definitions."""
+
     def publish(self) -> bool:
         """Publishes all transactions. Returns whether there were any."""
 

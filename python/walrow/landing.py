@@ -193,6 +193,8 @@ class Landing:
                 self._try(self._writer.publish)
                 self._note()
                 published = now
+            elif not self._must_read_catalog:
+                self._try(self._writer.fill)
             if self._deadline is not None and (is_idle or now >= self._deadline):
                 self._sync()
                 self._try(self._writer.publish)

@@ -120,6 +120,8 @@ def _seal(
             writer.append(chunk)
             if writer.is_full:
                 writer.publish()
+            else:
+                writer.fill()
     finally:
         # What is published is durable: then there are only prepared transactions to sync.
         writer.publish()

@@ -31,6 +31,8 @@ struct State {
     crash: Option<usize>,
     /// How many bytes of that operation, and of what was not synced, survive.
     survive: usize,
+    /// The one operation that fails, as on a disk that is full for a moment.
+    refused: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -46,13 +48,16 @@ impl Memory {
         if state.crash.is_some_and(|crash| state.operations >= crash) {
             return Err(io::Error::other("crash"));
         }
+        if state.refused == Some(state.operations) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         run(&mut state)
     }
 
     /// Starts again after a crash.
     fn reboot(&self) {
         let mut state = self.0.lock().unwrap();
-        (state.crash, state.operations) = (None, 0);
+        (state.crash, state.refused, state.operations) = (None, None, 0);
         let survive = state.survive;
         for object in state.objects.values_mut() {
             let kept = object.bytes.len().min(object.synced.len() + survive);
@@ -68,6 +73,11 @@ impl Memory {
     fn crash_at(&self, operation: usize, survive: usize) {
         let mut state = self.0.lock().unwrap();
         (state.crash, state.survive, state.operations) = (Some(operation), survive, 0);
+    }
+
+    fn refuse(&self, operation: usize, survive: usize) {
+        let mut state = self.0.lock().unwrap();
+        (state.refused, state.survive, state.operations) = (Some(operation), survive, 0);
     }
 
     fn operations(&self) -> usize {
@@ -278,6 +288,8 @@ struct Plan {
     /// Pieces between two calls.
     sync: usize,
     publish: usize,
+    /// Whether a segment is begun before it is published.
+    fills: bool,
 }
 
 /// The stream as a server sends it again: without the rows of transactions that were prepared before
@@ -318,6 +330,9 @@ fn write(store: &Memory, bytes: &[u8], plan: Plan, confirmed: &mut Lsn) -> Resul
         if at % plan.sync == 0 {
             *confirmed = writer.sync(&mut assembler)?;
         }
+        if plan.fills {
+            writer.fill()?;
+        }
         if at % plan.publish == 0 || writer.is_full() {
             writer.publish(&mut assembler)?;
         }
@@ -344,6 +359,7 @@ fn captures_are_read_as_they_were_written() {
                 piece: 1000,
                 sync: 3,
                 publish: 7,
+                fills: segment_bytes > 600,
             };
             write(&store, &capture.bytes, plan, &mut Lsn::default()).unwrap();
             assert_eq!(read(&store), expected, "{} {segment_bytes}", capture.name);
@@ -508,10 +524,11 @@ proptest! {
         segment_bytes in prop::sample::select(vec![200_u64, 900, 1 << 20]),
         survive in prop::sample::select(vec![0_usize, 1, 7, 100, 10_000]),
         is_whole: bool,
+        fills: bool,
     ) {
         let stream = if is_whole { history.whole() } else { history.delivered() };
         let bytes = stream.bytes();
-        let plan = Plan { segment_bytes, level: None, piece, sync, publish };
+        let plan = Plan { segment_bytes, level: None, piece, sync, publish, fills };
         let whole = Memory::default();
         let mut confirmed = Lsn::default();
         if write(&whole, &bytes, plan, &mut confirmed).is_err() {
@@ -532,4 +549,68 @@ proptest! {
             prop_assert_eq!(&read(&store), &expected, "a crash at operation {}", operation);
         }
     }
+
+    /// Each operation of the store fails once, and the same call is made again.
+    #[test]
+    fn what_the_store_refuses_once_is_done_again(
+        history in arbitrary::<History>(1_000),
+        piece in 50_usize..2_000,
+        (sync, publish) in (1_usize..6, 1_usize..9),
+        segment_bytes in prop::sample::select(vec![200_u64, 900, 1 << 20]),
+        survive in prop::sample::select(vec![0_usize, 7, 10_000]),
+        fills: bool,
+    ) {
+        let bytes = history.whole().bytes();
+        let plan = Plan { segment_bytes, level: None, piece, sync, publish, fills };
+        let whole = Memory::default();
+        if write(&whole, &bytes, plan, &mut Lsn::default()).is_err() {
+            return Ok(());
+        }
+        let operations = whole.operations();
+        let expected = read(&whole);
+        for operation in 1..=operations {
+            let store = Memory::default();
+            store.refuse(operation, survive);
+            if insist(&store, &bytes, plan).is_err() {
+                // The log was not opened, or its state is not known.
+                store.reboot();
+                write(&store, &bytes, plan, &mut Lsn::default()).unwrap();
+            }
+            store.refuse(usize::MAX, 0);
+            prop_assert_eq!(&read(&store), &expected, "operation {} was refused", operation);
+        }
+    }
+}
+
+/// As `write`, but repeats a call that the store has refused.
+fn insist(store: &Memory, bytes: &[u8], plan: Plan) -> Result<(), Error> {
+    fn again<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        match call() {
+            Err(Error {
+                kind: ErrorKind::Store { .. },
+                ..
+            }) => call(),
+            result => result,
+        }
+    }
+    let mut options = WriterOptions::default();
+    (options.segment_bytes, options.level) = (plan.segment_bytes, plan.level);
+    let mut writer = Writer::open(Arc::new(store.clone()), options)?;
+    let mut assembler = writer.resume(Assembler::default())?;
+    for (at, piece) in in_chunks(bytes, &[plan.piece]).enumerate() {
+        let mut rest = piece;
+        again(|| writer.append(&mut assembler, &mut rest))?;
+        if at % plan.sync == 0 {
+            again(|| writer.sync(&mut assembler))?;
+        }
+        if plan.fills {
+            again(|| writer.fill())?;
+        }
+        if at % plan.publish == 0 || writer.is_full() {
+            again(|| writer.publish(&mut assembler))?;
+        }
+    }
+    again(|| writer.publish(&mut assembler))?;
+    again(|| writer.sync(&mut assembler))?;
+    Ok(())
 }

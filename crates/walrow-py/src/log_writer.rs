@@ -206,6 +206,14 @@ impl LogWriter {
         lsn::new(py, synced.map_err(|error| errors::log_error(py, error))?)
     }
 
+    /// Gives what fills blocks to the next segment. The catalog must have the definitions.
+    fn fill(&self, py: Python<'_>) -> PyResult<()> {
+        let mut state = lock(&self.0)?;
+        let (writer, _) = state.parts()?;
+        let filled = py.detach(|| writer.fill());
+        filled.map_err(|error| errors::log_error(py, error))
+    }
+
     /// Publishes all transactions. Returns whether there were any.
     fn publish(&self, py: Python<'_>) -> PyResult<bool> {
         let mut state = lock(&self.0)?;

@@ -10,10 +10,12 @@
 //! bytes differ from their CRC-32C, was not synced: what it and later blocks contain was confirmed
 //! to nobody.
 
-use crate::log::error::Error;
+use crate::log::error::{Error, ErrorKind};
 use crate::log::store::{ReadAt, Store, TEMPORARY, WriteAt};
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes of a block before its contents.
 const HEADER: usize = 8;
@@ -32,6 +34,11 @@ const HELD: usize = 80 << 20;
 ///
 /// Blocks may be held in memory until they have to be durable: if they are published before, they
 /// never come into the file.
+///
+/// ```text
+/// blocks    0 … first     first … written     written … count
+///           in the file   in both             in memory
+/// ```
 #[derive(Debug)]
 pub(crate) struct BlockFile {
     name: String,
@@ -39,23 +46,41 @@ pub(crate) struct BlockFile {
     /// Bytes of all blocks in the file.
     size: u64,
     is_synced: bool,
-    /// Blocks that are not in the file yet, and whether each ends between transactions.
-    held: VecDeque<(Vec<u8>, bool)>,
+    /// Whether a part of a block that could not be appended is still there.
+    is_torn: bool,
+    /// The number of the first block in memory.
+    first: usize,
+    /// How many blocks are in the file.
+    written: usize,
+    /// The number after the last block that ends between transactions.
+    whole: usize,
+    held: VecDeque<Block>,
     held_bytes: usize,
     /// The memory of earlier blocks.
     empty: Vec<Vec<u8>>,
-    /// Whether a part of a block that could not be appended is still there.
-    is_torn: bool,
+}
+
+/// Bytes of the stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) bytes: Arc<Vec<u8>>,
+    /// Whether it ends between transactions.
+    pub(crate) between: bool,
 }
 
 impl BlockFile {
-    /// Opens the file, and keeps only blocks that are whole.
+    /// Opens the file, and keeps only blocks up to the last one that ends between transactions.
     pub(crate) fn open(store: &dyn Store, name: &str) -> io::Result<Self> {
         let mut file = store.write(name)?;
         let stored = file.size()?;
         let mut blocks = Blocks::new(&mut *file)?;
-        while blocks.next()?.is_some() {}
-        let size = blocks.at;
+        let (mut number, mut whole, mut size) = (0_usize, 0, 0);
+        while let Some((_, between)) = blocks.next()? {
+            number = number.saturating_add(1);
+            if between {
+                (whole, size) = (number, blocks.at);
+            }
+        }
         if size < stored {
             file.truncate(size)?;
             file.sync()?;
@@ -65,28 +90,62 @@ impl BlockFile {
             file,
             size,
             is_synced: true,
+            is_torn: false,
+            first: whole,
+            written: whole,
+            whole,
             held: VecDeque::new(),
             held_bytes: 0,
             empty: Vec::new(),
-            is_torn: false,
         })
     }
 
-    /// Takes a block, and holds it in memory until there are too many or [`BlockFile::write_held`] is
-    /// called. Leaves an empty buffer.
+    /// How many blocks there are.
+    pub(crate) fn count(&self) -> usize {
+        self.first.saturating_add(self.held.len())
+    }
+
+    /// The number after the last block that ends between transactions.
+    pub(crate) const fn whole(&self) -> usize {
+        self.whole
+    }
+
+    /// Takes a block, and holds it in memory. If there are too many, they are written to the file.
+    /// Leaves an empty buffer.
     pub(crate) fn hold(&mut self, block: &mut Vec<u8>, between: bool) -> io::Result<()> {
         if self.held_bytes.saturating_add(block.len()) > HELD {
             self.write_held()?;
+            self.release(self.written);
         }
         self.held_bytes = self.held_bytes.saturating_add(block.len());
-        let empty = self.empty.pop().unwrap_or_default();
-        self.held
-            .push_back((std::mem::replace(block, empty), between));
+        let empty = self.empty.pop();
+        let empty = empty.unwrap_or_else(|| Vec::with_capacity(block.capacity()));
+        let bytes = Arc::new(std::mem::replace(block, empty));
+        self.held.push_back(Block { bytes, between });
+        if between {
+            self.whole = self.count();
+        }
         Ok(())
     }
 
-    /// Appends a block to the file. It is durable after [`BlockFile::sync`].
-    pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
+    /// Frees the memory of blocks before this number, if they are in the file.
+    pub(crate) fn release(&mut self, before: usize) {
+        while self.first < before.min(self.written)
+            && let Some(block) = self.held.pop_front()
+        {
+            self.first = self.first.saturating_add(1);
+            self.recycle(block);
+        }
+    }
+
+    /// Appends a block to the file, if none is held. It is durable after [`BlockFile::sync`].
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes, true)?;
+        self.first = self.written;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8], between: bool) -> io::Result<()> {
         self.is_synced = false;
         if self.is_torn {
             self.file.truncate(self.size)?;
@@ -99,26 +158,28 @@ impl BlockFile {
         }
         let added = bytes.len().saturating_add(HEADER);
         self.size = self.size.saturating_add(added as u64);
+        self.written = self.written.saturating_add(1);
         Ok(())
     }
 
-    /// Writes the blocks that are held. After an error, those that were not written still are.
+    /// Writes the blocks that are held. After an error, those that were not written are still held.
     pub(crate) fn write_held(&mut self) -> io::Result<()> {
-        while let Some((block, between)) = self.held.pop_front() {
-            if let Err(error) = self.append(&block, between) {
-                self.held.push_front((block, between));
-                return Err(error);
-            }
-            self.held_bytes = self.held_bytes.saturating_sub(block.len());
-            self.recycle(block);
+        loop {
+            let place = self.written.saturating_sub(self.first);
+            let Some(block) = self.held.get(place).cloned() else {
+                return Ok(());
+            };
+            self.write(&block.bytes, block.between)?;
         }
-        Ok(())
     }
 
-    /// Keeps the memory of a block for the next one.
-    fn recycle(&mut self, mut block: Vec<u8>) {
-        block.clear();
-        self.empty.push(block);
+    /// Keeps the memory of a block for the next one, unless a segment still uses it.
+    fn recycle(&mut self, block: Block) {
+        self.held_bytes = self.held_bytes.saturating_sub(block.bytes.len());
+        if let Ok(mut bytes) = Arc::try_unwrap(block.bytes) {
+            bytes.clear();
+            self.empty.push(bytes);
+        }
     }
 
     /// Makes all blocks of the file durable.
@@ -137,28 +198,43 @@ impl BlockFile {
             self.file.sync()?;
             (self.size, self.is_synced, self.is_torn) = (0, true, false);
         }
-        for (block, _) in std::mem::take(&mut self.held) {
+        for block in std::mem::take(&mut self.held) {
             self.recycle(block);
         }
+        (self.first, self.written, self.whole) = (0, 0, 0);
         self.held_bytes = 0;
         Ok(())
     }
 
-    /// Calls `read` with the bytes of each block, in order, and whether it ends between transactions.
+    /// Calls `read` with the blocks of these numbers, in order.
     pub(crate) fn read(
         &mut self,
-        mut read: impl FnMut(&[u8], bool) -> Result<(), Error>,
+        range: Range<usize>,
+        mut read: impl FnMut(Block) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let io = |error| Error::store(&self.name, &error);
-        let mut blocks = Blocks::new(&mut *self.file).map_err(io)?;
-        while let Some((block, between)) = blocks.next().map_err(io)? {
-            read(block, between)?;
+        let in_file = range.start..range.end.min(self.first);
+        if !in_file.is_empty() {
+            let mut blocks = Blocks::new(&mut *self.file).map_err(io)?;
+            for number in 0..in_file.end {
+                let Some((bytes, between)) = blocks.next().map_err(io)? else {
+                    let what = "a block that was written";
+                    return Err(Error::new(&self.name, ErrorKind::Damaged { what }));
+                };
+                if in_file.contains(&number) {
+                    let bytes = Arc::new(bytes.to_vec());
+                    read(Block { bytes, between })?;
+                }
+            }
         }
-        for (block, between) in &self.held {
-            read(block, *between)?;
+        let skipped = range.start.saturating_sub(self.first);
+        let end = range.end.saturating_sub(self.first);
+        for block in self.held.range(skipped..end.min(self.held.len())) {
+            read(block.clone())?;
         }
         Ok(())
     }
+
 }
 
 fn block(bytes: &[u8], between: bool) -> io::Result<Vec<u8>> {

@@ -158,31 +158,37 @@ impl Contents {
         place
     }
 
-    /// The relation versions that changed, and how.
-    fn changed(&self, which: Which) -> impl Iterator<Item = (&Relation, &Counts)> {
-        let tables = self.tables.iter().map(move |table| {
+    /// The relation versions that changed, how, and their places.
+    fn changed(&self, which: Which) -> impl Iterator<Item = (usize, &Relation, &Counts)> {
+        let tables = self.tables.iter().enumerate().map(move |(place, table)| {
             let counts = match which {
                 Which::Whole => &table.whole,
                 Which::Current => &table.current,
             };
-            (&*table.relation, counts)
+            (place, &*table.relation, counts)
         });
-        tables.filter(|(_, counts)| counts.rows > 0 || counts.truncates > 0)
+        tables.filter(|(_, _, counts)| counts.rows > 0 || counts.truncates > 0)
     }
 
-    /// The OIDs of the tables, and of the types of their columns.
-    pub(crate) fn oids(&self, which: Which) -> (HashSet<Oid>, HashSet<Oid>) {
-        let relations = || self.changed(which).map(|(relation, _)| relation);
-        let columns = relations().flat_map(|it| it.columns.iter());
-        (
-            relations().map(|it| it.oid).collect(),
-            columns.map(|it| it.type_oid).collect(),
-        )
+    /// The OIDs of the tables that are not described yet, and of the types of their columns.
+    pub(crate) fn oids(
+        &self,
+        which: Which,
+        described: &mut HashSet<usize>,
+    ) -> (HashSet<Oid>, HashSet<Oid>) {
+        let (mut tables, mut types) = (HashSet::new(), HashSet::new());
+        for (place, relation, _) in self.changed(which) {
+            if described.insert(place) {
+                tables.insert(relation.oid);
+                types.extend(relation.columns.iter().map(|it| it.type_oid));
+            }
+        }
+        (tables, types)
     }
 
     /// The foot of a segment with these transactions.
     pub(crate) fn foot(&self, which: Which, source: &Source, end: Lsn) -> Foot {
-        let tables = self.changed(which).map(|(relation, counts)| TableFoot {
+        let tables = self.changed(which).map(|(_, relation, counts)| TableFoot {
             oid: relation.oid,
             schema: relation.namespace.to_string(),
             name: relation.name.to_string(),

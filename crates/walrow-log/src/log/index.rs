@@ -281,7 +281,7 @@ impl IndexFile {
         let entry = Entry { segment, versions };
         // Serializing plain data into memory cannot fail.
         let json = serde_json::to_vec(&entry).unwrap_or_default();
-        self.file.append(&json, true)?;
+        self.file.append(&json)?;
         for version in entry.versions {
             let next = self.places.len();
             self.places.entry(version).or_insert(next);
@@ -304,7 +304,7 @@ pub(crate) fn rewrite(store: &dyn Store, index: &Index) -> Result<(), Error> {
                 versions: versions.to_vec(),
             };
             let json = serde_json::to_vec(&entry).unwrap_or_default();
-            file.append(&json, true)?;
+            file.append(&json)?;
         }
         Ok(())
     })

@@ -20,8 +20,6 @@ pub(crate) struct Recovered {
     /// Where the first one ends.
     pub(crate) first: Option<Lsn>,
     pub(crate) end: Lsn,
-    /// Bytes of the stream up to there.
-    pub(crate) whole: u64,
     /// Prepared transactions that were committed or rolled back.
     pub(crate) decided: Vec<PreparedName>,
 }
@@ -94,7 +92,6 @@ impl Recovered {
             };
             found.first.get_or_insert(end);
             found.end = found.end.max(end);
-            found.whole = (stream.len().saturating_sub(rest.len())) as u64;
         }
     }
 }

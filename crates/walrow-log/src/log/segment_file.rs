@@ -1,10 +1,16 @@
 //! A segment under construction: a temporary object, which is published when it is complete.
+//!
+//! A thread of its own makes the frames and writes them, while the writer goes on with the stream.
 
 use crate::log::error::{Error, ErrorKind};
 use crate::log::frames::Compressor;
 use crate::log::segment::{FORMAT, Foot, SegmentName};
 use crate::log::store::{Store, TEMPORARY, WriteAt, remove_if_there};
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::{self, JoinHandle};
 use walrow_stream::fact::{Fact, Segment};
 
 /// Bytes of a stream after which a frame ends with the transaction.
@@ -12,18 +18,38 @@ const FRAME: usize = 1 << 20;
 /// Bytes after which it ends in any case.
 const LARGEST: usize = 8 << 20;
 
-/// A segment's frames so far.
+/// Pieces of the stream that wait for the thread, at most.
+const WAITING: usize = 4;
+
+/// A segment under construction.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
     name: SegmentName,
-    temporary: String,
-    file: Box<dyn WriteAt>,
-    compressor: Compressor,
-    /// Bytes of the stream that are not in a frame yet.
-    rest: Vec<u8>,
-    stream_bytes: u64,
-    bytes: u64,
-    crc32c: u32,
+    /// `None` once all pieces were given.
+    pieces: Option<SyncSender<Piece>>,
+    thread: Option<JoinHandle<Result<Frames, Error>>>,
+}
+
+/// Whole messages of the stream.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) bytes: Arc<Vec<u8>>,
+    /// The place of the messages.
+    pub(crate) range: Range<usize>,
+    /// Whether a transaction ends there.
+    pub(crate) between: bool,
+}
+
+impl From<Vec<u8>> for Piece {
+    /// Messages between transactions.
+    fn from(bytes: Vec<u8>) -> Self {
+        let range = 0..bytes.len();
+        Self {
+            bytes: Arc::new(bytes),
+            range,
+            between: true,
+        }
+    }
 }
 
 impl SegmentFile {
@@ -37,7 +63,7 @@ impl SegmentFile {
             start: head.start,
             part: head.part,
         };
-        let temporary = format!("{TEMPORARY}{name}");
+        let temporary = temporary(name);
         let io = |error| Error::store(&temporary, &error);
         // It may be the published segment under its other name, if publishing it failed late: then
         // it must not be overwritten.
@@ -50,20 +76,124 @@ impl SegmentFile {
             ..head
         })
         .encode(false, &mut rest);
-        Ok(Self {
-            name,
-            temporary,
+        let frames = Frames {
+            temporary: temporary.clone(),
             file,
             compressor,
             rest,
             stream_bytes: 0,
             bytes: 0,
             crc32c: 0,
+        };
+        let (pieces, given) = mpsc::sync_channel(WAITING);
+        let thread = thread::Builder::new().name("walrow-segment".to_owned());
+        let thread = thread.spawn(move || frames.write(&given)).map_err(io)?;
+        Ok(Self {
+            name,
+            pieces: Some(pieces),
+            thread: Some(thread),
         })
     }
 
-    /// Appends whole messages of the stream. `between` says whether a transaction ends there.
-    pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> Result<(), Error> {
+    /// Appends whole messages of the stream. An error may be that of an earlier call.
+    pub(crate) fn append(&mut self, piece: impl Into<Piece>) -> Result<(), Error> {
+        let sent = self.pieces.as_ref().map(|it| it.send(piece.into()));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            // The thread has ended.
+            _ => self.end().map(|_| ()),
+        }
+    }
+
+    /// Waits until all frames are written.
+    fn end(&mut self) -> Result<Frames, Error> {
+        self.pieces = None;
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.and_then(Result::ok).unwrap_or_else(|| {
+            let error = io::Error::other("the thread that writes the segment has ended");
+            Err(Error::store(&temporary(self.name), &error))
+        })
+    }
+
+    /// Completes the segment and publishes it. Succeeds too if it was published before with the same
+    /// contents.
+    pub(crate) fn publish(mut self, store: &dyn Store, foot: Foot) -> Result<Foot, Error> {
+        let mut frames = self.end()?;
+        let foot = Foot {
+            format: FORMAT,
+            start: self.name.start,
+            part: self.name.part,
+            stream_bytes: frames.stream_bytes,
+            bytes: frames.bytes,
+            crc32c: frames.crc32c,
+            ..foot
+        };
+        let temporary = temporary(self.name);
+        let io = |error: io::Error| Error::store(&temporary, &error);
+        frames.file.append(&foot.encode()).map_err(io)?;
+        frames.file.sync().map_err(io)?;
+        let name = self.name.to_string();
+        match store.publish(&temporary, &name) {
+            Ok(()) => Ok(foot),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let published = Foot::read(store, self.name)?;
+                if published != foot {
+                    return Err(Error::new(&name, ErrorKind::Published));
+                }
+                store.remove(&temporary).map_err(io)?;
+                Ok(foot)
+            }
+            Err(error) => Err(Error::store(&name, &error)),
+        }
+    }
+
+    /// Removes what was written.
+    pub(crate) fn remove(mut self, store: &dyn Store) -> Result<(), Error> {
+        // An error of the thread no longer matters.
+        let _ = self.end();
+        remove_if_there(store, &temporary(self.name))
+    }
+}
+
+impl Drop for SegmentFile {
+    /// The thread must not write to an object that somebody else begins again.
+    fn drop(&mut self) {
+        self.pieces = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn temporary(name: SegmentName) -> String {
+    format!("{TEMPORARY}{name}")
+}
+
+/// A segment's frames so far.
+#[derive(Debug)]
+struct Frames {
+    temporary: String,
+    file: Box<dyn WriteAt>,
+    compressor: Compressor,
+    /// Bytes of the stream that are not in a frame yet.
+    rest: Vec<u8>,
+    stream_bytes: u64,
+    bytes: u64,
+    crc32c: u32,
+}
+
+impl Frames {
+    /// Writes all pieces that come.
+    fn write(mut self, pieces: &Receiver<Piece>) -> Result<Self, Error> {
+        for piece in pieces {
+            let bytes = piece.bytes.get(piece.range).unwrap_or_default();
+            self.append(bytes, piece.between)?;
+        }
+        self.end_frame()?;
+        Ok(self)
+    }
+
+    fn append(&mut self, bytes: &[u8], between: bool) -> Result<(), Error> {
         if between && bytes.len() >= FRAME {
             // Large enough without a copy.
             self.end_frame()?;
@@ -95,36 +225,5 @@ impl SegmentFile {
         written.map_err(|error| Error::store(&self.temporary, &error))?;
         self.stream_bytes = self.stream_bytes.saturating_add(bytes.len() as u64);
         Ok(())
-    }
-
-    /// Completes the segment and publishes it. Succeeds too if it was published before with the same
-    /// contents.
-    pub(crate) fn publish(mut self, store: &dyn Store, foot: Foot) -> Result<Foot, Error> {
-        self.end_frame()?;
-        let foot = Foot {
-            format: FORMAT,
-            start: self.name.start,
-            part: self.name.part,
-            stream_bytes: self.stream_bytes,
-            bytes: self.bytes,
-            crc32c: self.crc32c,
-            ..foot
-        };
-        let io = |error: io::Error| Error::store(&self.temporary, &error);
-        self.file.append(&foot.encode()).map_err(io)?;
-        self.file.sync().map_err(io)?;
-        let name = self.name.to_string();
-        match store.publish(&self.temporary, &name) {
-            Ok(()) => Ok(foot),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let published = Foot::read(store, self.name)?;
-                if published != foot {
-                    return Err(Error::new(&name, ErrorKind::Published));
-                }
-                store.remove(&self.temporary).map_err(io)?;
-                Ok(foot)
-            }
-            Err(error) => Err(Error::store(&name, &error)),
-        }
     }
 }

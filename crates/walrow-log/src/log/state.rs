@@ -44,7 +44,7 @@ impl PreparedName {
         write_object(store, &self.object(), |file| {
             let mut out = Chunks {
                 block: Vec::new(),
-                write: |block: &[u8]| file.append(block, true),
+                write: |block: &[u8]| file.append(block),
             };
             assembler.save_prepared_transaction(self.xid, self.end, &mut out)?;
             out.finish()
@@ -103,7 +103,7 @@ impl<W: FnMut(&[u8]) -> io::Result<()>> io::Write for Chunks<W> {
 
 pub(crate) fn write_catalog(store: &dyn Store, catalog: &Catalog) -> Result<(), Error> {
     write_object(store, CATALOG, |file| {
-        file.append(catalog.to_json().as_bytes(), true)
+        file.append(catalog.to_json().as_bytes())
     })
 }
 
@@ -138,7 +138,7 @@ impl Pruned {
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         // Serializing plain data into memory cannot fail.
         let json = serde_json::to_vec(self).unwrap_or_default();
-        write_object(store, PRUNED, |file| file.append(&json, true))
+        write_object(store, PRUNED, |file| file.append(&json))
     }
 }
 

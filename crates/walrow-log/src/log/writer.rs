@@ -10,22 +10,22 @@
 //! A prepared transaction is an object of its own until it is decided: the server does not send its
 //! rows again.
 
-use crate::log::block_file::{BlockFile, OPEN};
+use crate::log::block_file::{Block, BlockFile, OPEN};
 use crate::log::contents::{Contents, Which};
 use crate::log::error::{Error, ErrorKind};
 use crate::log::index::IndexFile;
 use crate::log::recovery::{Published, Recovered, compare};
 use crate::log::segment::{Foot, SegmentName};
-use crate::log::segment_file::SegmentFile;
+use crate::log::segment_file::{Piece, SegmentFile};
 use crate::log::state::{PreparedName, Pruned, read_catalog, write_catalog};
 use crate::log::store::Store;
 use crate::log::view::Listing;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
 use walrow_stream::fact::{Fact, Segment, Source};
 use walrow_stream::{Assembler, Catalog, Encoder, Event, Transaction};
-use walrow_wire::{BackendMessage, CopyBothResponse, Lsn, Timestamp};
+use walrow_wire::{Lsn, Timestamp};
 
 /// Bytes of a block that ends with a transaction.
 const BLOCK: usize = 1 << 20;
@@ -98,8 +98,11 @@ pub struct Writer {
     contents: Contents,
     /// Whether there are transactions or messages.
     has_changes: bool,
-    /// Bytes of the open file that are published.
+    /// Bytes and blocks of the open file that are published.
     published: u64,
+    published_blocks: usize,
+    /// The next segment, if it was begun.
+    segment: Option<Filling>,
     current: Current,
     /// The next segment.
     name: SegmentName,
@@ -124,6 +127,16 @@ pub struct WriterCounts {
     pub segments: u64,
     /// When the last one was committed. `None` before the first.
     pub last_commit_time: Option<Timestamp>,
+}
+
+/// A segment that was begun.
+#[derive(Debug)]
+struct Filling {
+    file: SegmentFile,
+    /// The number of the next block.
+    next: usize,
+    /// The relation versions that the catalog at its head, or a later one, describes.
+    described: HashSet<usize>,
 }
 
 /// The transaction that is being written.
@@ -177,6 +190,8 @@ impl Writer {
             contents: Contents::default(),
             has_changes: false,
             published: 0,
+            published_blocks: 0,
+            segment: None,
             current: Current::default(),
             name: SegmentName {
                 start: end,
@@ -239,8 +254,8 @@ impl Writer {
         &self.catalog
     }
 
-    /// Adds definitions to the catalog. Each segment that is published from now on begins with those
-    /// that it uses.
+    /// Adds definitions to the catalog. Each segment has those that it uses, before the transactions
+    /// that [`Writer::fill`] did not give to it yet.
     ///
     /// # Errors
     /// The store failed.
@@ -250,6 +265,9 @@ impl Writer {
         if catalog != self.catalog {
             write_catalog(&*self.store, &catalog)?;
             self.catalog = catalog;
+            if let Some(segment) = &mut self.segment {
+                segment.described.clear();
+            }
         }
         Ok(())
     }
@@ -276,68 +294,41 @@ impl Writer {
                 block,
                 current,
                 contents,
+                size,
                 ..
             } = self;
+            let before = block.len();
             let event = assembler.next_with(input, |change| {
                 if current.is_repeated {
-                    return Ok(0);
+                    return Ok(());
                 }
-                let before = block.len();
                 encoder.row(&change, block)?;
                 let bytes = block.len().saturating_sub(before);
                 contents.row(change.relation, bytes);
                 current.next_seq = change.seq.saturating_add(1);
-                Ok::<_, walrow_stream::Error>(bytes)
-            })?;
-            let before = self.block.len();
+                *size = size.saturating_add(bytes as u64);
+                Ok::<_, walrow_stream::Error>(())
+            });
             match event {
-                None => return Ok(()),
-                Some(Event::Change(bytes)) => {
-                    self.size = self.size.saturating_add(bytes? as u64);
-                    continue;
-                }
-                Some(Event::Begin(transaction)) => {
+                Ok(Some(Event::Change(row))) => row?,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(error.into()),
+                Ok(Some(Event::Begin(transaction))) => {
                     if transaction.end_lsn <= self.end {
                         self.current.is_repeated = true;
                         self.counts.repeated = self.counts.repeated.saturating_add(1);
-                        continue;
+                    } else {
+                        self.begin(transaction.clone(), None);
                     }
-                    let transaction = transaction.clone();
-                    self.begin(transaction, None);
-                    continue;
                 }
-                Some(Event::Commit { .. }) if self.current.is_repeated => {
+                Ok(Some(Event::Commit { .. })) if self.current.is_repeated => {
                     self.current = Current::default();
-                    continue;
                 }
-                Some(Event::Truncate(_)) if self.current.is_repeated => continue,
-                Some(Event::Message(message))
-                    if self.current.is_repeated
-                        || !message.transactional && message.lsn <= self.end =>
-                {
-                    continue;
-                }
-                Some(Event::Truncate(truncate)) => {
-                    self.encoder.truncate(&truncate, &mut self.block);
-                    for relation in &truncate.relations {
-                        self.contents.truncate(relation);
-                    }
-                    self.current.next_seq = truncate.seq.saturating_add(1);
-                }
-                Some(Event::Message(message)) => {
-                    self.encoder.message(&message, &mut self.block);
-                    if !message.transactional {
-                        self.count(before);
-                        self.has_changes = true;
-                        (self.whole, self.end) = (self.size, self.end.max(message.lsn));
-                        continue;
-                    }
-                }
-                Some(Event::Commit {
+                Ok(Some(Event::Commit {
                     transaction,
                     changes,
                     ..
-                }) => {
+                })) => {
                     let end = transaction.end_lsn;
                     self.counts.transactions = self.counts.transactions.saturating_add(1);
                     self.counts.rows = self.counts.rows.saturating_add(changes);
@@ -345,11 +336,36 @@ impl Writer {
                     self.encoder.commit(transaction, &mut self.block);
                     self.count(before);
                     self.end_transaction(end, assembler)?;
-                    continue;
                 }
-                Some(_) => {}
+                Ok(Some(event)) => self.other(&event),
             }
-            self.count(before);
+        }
+    }
+
+    /// Appends an event that is rare.
+    #[inline(never)]
+    fn other<T>(&mut self, event: &Event<'_, T>) {
+        let before = self.block.len();
+        match event {
+            Event::Truncate(truncate) if !self.current.is_repeated => {
+                self.encoder.truncate(truncate, &mut self.block);
+                for relation in &truncate.relations {
+                    self.contents.truncate(relation);
+                }
+                self.current.next_seq = truncate.seq.saturating_add(1);
+                self.count(before);
+            }
+            Event::Message(message) if message.transactional && !self.current.is_repeated => {
+                self.encoder.message(message, &mut self.block);
+                self.count(before);
+            }
+            Event::Message(message) if !message.transactional && message.lsn > self.end => {
+                self.encoder.message(message, &mut self.block);
+                self.count(before);
+                self.has_changes = true;
+                (self.whole, self.end) = (self.size, message.lsn);
+            }
+            _ => {}
         }
     }
 
@@ -416,15 +432,46 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the block to the open file.
+    /// Ends the block. Blocks have whole transactions only, or a part of the current one only.
     fn flush(&mut self) -> Result<(), Error> {
+        let io = |error| Error::store(OPEN, &error);
+        let between = self.current.transaction.is_none();
+        if !between {
+            let current = self.size.saturating_sub(self.whole);
+            let current = usize::try_from(current).unwrap_or(usize::MAX);
+            let whole = self.block.len().saturating_sub(current);
+            if whole > 0 {
+                let rest = self.block.split_off(whole);
+                self.open.hold(&mut self.block, true).map_err(io)?;
+                self.block.extend_from_slice(&rest);
+            }
+        }
         if self.block.is_empty() {
             return Ok(());
         }
-        let between = self.current.transaction.is_none();
-        self.open
-            .hold(&mut self.block, between)
-            .map_err(|error| Error::store(OPEN, &error))
+        self.open.hold(&mut self.block, between).map_err(io)
+    }
+
+    /// Gives the whole transactions that fill blocks to the next segment, so that
+    /// [`Writer::publish`] has less to do. Call it when the catalog has the definitions that they use.
+    ///
+    /// # Errors
+    /// The store failed. Another call, or [`Writer::publish`], begins the segment again.
+    pub fn fill(&mut self) -> Result<(), Error> {
+        if !self.has_changes || self.name.part > 0 {
+            return Ok(());
+        }
+        let next = self.segment.as_ref().map_or(self.published_blocks, |it| it.next);
+        if next < self.open.whole() {
+            let mut segment = self.begun()?;
+            self.give(&mut segment, self.open.whole(), Which::Whole)?;
+            self.segment = Some(segment);
+        }
+        // Their memory is needed only if they are in no file.
+        if let Some(segment) = &self.segment {
+            self.open.release(segment.next);
+        }
+        Ok(())
     }
 
     /// Records that the server has decoded everything up to this LSN, so that it may be confirmed when
@@ -450,9 +497,13 @@ impl Writer {
             self.save_prepared(assembler)?;
         }
         self.flush()?;
-        self.open
-            .write_held()
-            .map_err(|error| Error::store(OPEN, &error))?;
+        if let Err(error) = self.open.write_held() {
+            // Its bytes may be those that the file lacks on a full disk.
+            if let Some(segment) = self.segment.take() {
+                segment.file.remove(&*self.store)?;
+            }
+            return Err(Error::store(OPEN, &error));
+        }
         self.open.sync().map_err(|error| {
             let (code, text) = (error.raw_os_error(), error.to_string());
             Error::new(OPEN, ErrorKind::NotSynced { code, text })
@@ -514,7 +565,7 @@ impl Writer {
         // What is published is durable, so what was prepared before must be, too.
         self.save_prepared(assembler)?;
         self.flush()?;
-        let foot = self.publish_range((self.published, self.size), None, Which::Whole)?;
+        let foot = self.publish_whole()?;
         // The facts about decisions go with the open file.
         self.durable = self.end;
         self.forget_decided()?;
@@ -529,8 +580,7 @@ impl Writer {
         };
         self.flush()?;
         if self.has_changes {
-            self.publish_range((self.published, self.whole), None, Which::Whole)?;
-            self.published = self.whole;
+            self.publish_whole()?;
             self.contents.drop_whole();
             self.has_changes = false;
             self.name = SegmentName {
@@ -538,12 +588,14 @@ impl Writer {
                 part: 0,
             };
         }
-        let (mut inherited, mut end) = (Vec::new(), Vec::new());
-        self.encoder.inherited(&mut inherited);
+        (self.published, self.published_blocks) = (self.whole, self.open.whole());
+        let mut segment = self.begun()?;
+        self.give(&mut segment, self.open.count(), Which::Current)?;
+        let mut end = Vec::new();
         Fact::Continues.encode(true, &mut end);
         self.encoder.commit(&transaction, &mut end);
-        let added = (self.current.head, inherited, end);
-        self.publish_range((self.whole, self.size), Some(&added), Which::Current)?;
+        segment.file.append(end)?;
+        self.complete(segment, Which::Current)?;
         let next_seq = self.current.next_seq;
         self.continue_at(self.name.start, self.name.part.saturating_add(1))?;
         self.begin(transaction, Some(next_seq));
@@ -555,7 +607,8 @@ impl Writer {
         self.open
             .clear()
             .map_err(|error| Error::store(OPEN, &error))?;
-        (self.size, self.whole, self.published) = (0, 0, 0);
+        (self.size, self.whole) = (0, 0);
+        (self.published, self.published_blocks) = (0, 0);
         self.contents.clear();
         self.has_changes = false;
         self.encoder.restart();
@@ -563,54 +616,77 @@ impl Writer {
         Ok(())
     }
 
-    /// Publishes a range of the open file. `added` has bytes to add at a place, and at the end.
-    fn publish_range(
-        &mut self,
-        (from, to): (u64, u64),
-        added: Option<&(u64, Vec<u8>, Vec<u8>)>,
-        which: Which,
-    ) -> Result<Foot, Error> {
-        let foot = self.contents.foot(which, &self.options.source, self.end);
+    /// The segment that was begun, or a new one.
+    fn begun(&mut self) -> Result<Filling, Error> {
+        if let Some(segment) = self.segment.take() {
+            return Ok(segment);
+        }
         let head = Segment {
             start: self.name.start,
             part: self.name.part,
             source: self.options.source.clone(),
             ..Segment::default()
         };
-        let mut segment = SegmentFile::create(&*self.store, head, self.options.level)?;
-        let (tables, types) = self.contents.oids(which);
+        Ok(Filling {
+            file: SegmentFile::create(&*self.store, head, self.options.level)?,
+            next: self.published_blocks,
+            described: HashSet::new(),
+        })
+    }
+
+    /// Gives blocks to a segment, up to this number, after the definitions that they use.
+    fn give(&mut self, segment: &mut Filling, end: usize, which: Which) -> Result<(), Error> {
+        let (tables, types) = self.contents.oids(which, &mut segment.described);
         let catalog = self.catalog.restricted(tables, types);
         if !catalog.is_empty() {
             let mut fact = Vec::new();
             Fact::Catalog(catalog).encode(false, &mut fact);
-            segment.append(&fact, true)?;
+            segment.file.append(fact)?;
         }
-        let mut at = 0_u64;
-        let mut copy = |bytes: &[u8], at: u64, between| -> Result<(), Error> {
-            let end = at.saturating_add(bytes.len() as u64);
-            let within = |place: u64| {
-                let place = place.clamp(at, end).saturating_sub(at);
-                usize::try_from(place).unwrap_or(usize::MAX)
-            };
-            let part = |from, to| bytes.get(within(from)..within(to)).unwrap_or_default();
-            match added {
-                Some((place, more, _)) if (at..end).contains(place) && *place < to => {
-                    segment.append(part(from, *place), false)?;
-                    segment.append(more, false)?;
-                    segment.append(part(*place, to), between)
-                }
-                _ => segment.append(part(from, to), between),
+        // A part of a transaction is read without what came before, so it describes its relations.
+        let mut inherited = (which == Which::Current).then(|| {
+            let mut inherited = Vec::new();
+            self.encoder.inherited(&mut inherited);
+            let begin = self.current.head.saturating_sub(self.whole);
+            (usize::try_from(begin).unwrap_or(usize::MAX), inherited)
+        });
+        let file = &mut segment.file;
+        self.open.read(segment.next..end, |Block { bytes, between }| {
+            let mut range = 0..bytes.len();
+            if let Some((begin, inherited)) = inherited.take() {
+                let begin = begin.min(range.end);
+                file.append(Piece {
+                    bytes: Arc::clone(&bytes),
+                    range: 0..begin,
+                    between: false,
+                })?;
+                file.append(Piece {
+                    between: false,
+                    ..inherited.into()
+                })?;
+                range.start = begin;
             }
-        };
-        self.open.read(|bytes, between| {
-            copy(bytes, at, between)?;
-            at = at.saturating_add(bytes.len() as u64);
-            Ok(())
+            file.append(Piece {
+                bytes,
+                range,
+                between,
+            })
         })?;
-        if let Some((_, _, end)) = added {
-            segment.append(end, true)?;
-        }
-        let foot = segment.publish(&*self.store, foot)?;
+        segment.next = end;
+        Ok(())
+    }
+
+    /// Publishes the whole transactions.
+    fn publish_whole(&mut self) -> Result<Foot, Error> {
+        let mut segment = self.begun()?;
+        self.give(&mut segment, self.open.whole(), Which::Whole)?;
+        self.complete(segment, Which::Whole)
+    }
+
+    /// Publishes a segment that has all its blocks.
+    fn complete(&mut self, segment: Filling, which: Which) -> Result<Foot, Error> {
+        let foot = self.contents.foot(which, &self.options.source, self.end);
+        let foot = segment.file.publish(&*self.store, foot)?;
         self.counts.segments = self.counts.segments.saturating_add(1);
         // The index follows from the segments: what it lacks is added when the log is opened.
         let _ = self.index.append(&foot);
@@ -620,8 +696,8 @@ impl Writer {
     /// Publishes the whole transactions that the open file has after a crash.
     fn recover(&mut self) -> Result<(), Error> {
         let mut stream = Vec::new();
-        self.open.read(|bytes, _| {
-            stream.extend_from_slice(bytes);
+        self.open.read(0..self.open.count(), |block| {
+            stream.extend_from_slice(&block.bytes);
             Ok(())
         })?;
         let found = Recovered::of(&stream)?;
@@ -642,20 +718,15 @@ impl Writer {
         (self.end, self.durable) = (found.end, found.end);
         if found.has_changes {
             self.contents = found.contents;
-            self.publish_range((0, found.whole), None, Which::Whole)?;
+            self.publish_whole()?;
             self.forget_decided()?;
             return self.continue_at(self.end, 0);
         }
         self.forget_decided()?;
-        // Only a position. It must stay durable, so it stays, and so does what comes after it: the
-        // begin of a transaction, which a new session ends.
-        let stored = stream.len() as u64;
-        self.size = stored;
-        if found.whole < stored {
-            BackendMessage::CopyBothResponse(CopyBothResponse::default()).encode(&mut self.block);
-            self.count(0);
-        }
+        // Only a position. It must stay durable, so it stays.
+        self.size = stream.len() as u64;
         (self.whole, self.published) = (self.size, self.size);
+        self.published_blocks = self.open.count();
         Ok(())
     }
 }
