@@ -781,6 +781,7 @@ class LogWriter:
         session: Mapping[str, str] | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
         group_access: bool = False,
+        syncs: bool = True,
     ) -> Self: ...
     def new_session(self) -> None:
         """Begins a session of the server, at `position`."""

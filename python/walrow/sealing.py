@@ -101,6 +101,7 @@ def seal(
             spool_directory=spool_directory,
             group_access=group_access,
             framing=framing,
+            syncs=False,
         )
         with closing(writer):
             return _seal(chunks, writer, found, unfinished)

@@ -245,6 +245,35 @@ fn plain(segment: &[u8]) -> Vec<u8> {
     stream
 }
 
+/// The stream of all segments.
+fn stream_of(store: &Memory) -> Vec<u8> {
+    let log = Log::open(Arc::new(store.clone())).unwrap();
+    let mut read = Vec::new();
+    for name in log.plan(&walrow_log::Plan::default()).unwrap() {
+        let (mut segment, mut chunk) = (log.segment(name).unwrap(), Vec::new());
+        while segment.read(&mut chunk).unwrap() {
+            read.extend_from_slice(&chunk);
+        }
+    }
+    read
+}
+
+/// The commit LSNs, and how many changes come before each.
+fn commits(mut stream: &[u8]) -> Vec<(Lsn, u64)> {
+    let (mut assembler, mut found) = (Assembler::default(), Vec::new());
+    while let Some(event) = assembler.next(&mut stream).unwrap() {
+        if let Event::Commit {
+            transaction,
+            changes,
+            ..
+        } = event
+        {
+            found.push((transaction.commit_lsn, changes));
+        }
+    }
+    found
+}
+
 fn read(store: &Memory) -> Vec<String> {
     let segments = store.segments();
     let mut start = Lsn::INVALID;
@@ -267,14 +296,7 @@ fn read(store: &Memory) -> Vec<String> {
         assert_eq!(rows, foot.tables.iter().map(|it| it.rows).sum::<u64>());
     }
     let streams: Vec<_> = segments.iter().map(|(_, bytes)| plain(bytes)).collect();
-    let log = Log::open(Arc::new(store.clone())).unwrap();
-    let mut read = Vec::new();
-    for name in log.plan(&walrow_log::Plan::default()).unwrap() {
-        let (mut segment, mut chunk) = (log.segment(name).unwrap(), Vec::new());
-        while segment.read(&mut chunk).unwrap() {
-            read.extend_from_slice(&chunk);
-        }
-    }
+    let read = stream_of(store);
     assert!(read == streams.concat());
     contents([&*read])
 }
@@ -290,6 +312,7 @@ struct Plan {
     publish: usize,
     /// Whether a segment is begun before it is published.
     fills: bool,
+    syncs: bool,
 }
 
 /// The stream as a server sends it again: without the rows of transactions that were prepared before
@@ -321,6 +344,7 @@ fn sent_again(bytes: &[u8], confirmed: Lsn) -> Vec<u8> {
 fn write(store: &Memory, bytes: &[u8], plan: Plan, confirmed: &mut Lsn) -> Result<(), Error> {
     let mut options = WriterOptions::default();
     (options.segment_bytes, options.level) = (plan.segment_bytes, plan.level);
+    options.syncs = plan.syncs;
     let mut writer = Writer::open(Arc::new(store.clone()), options)?;
     assert!(writer.position() >= *confirmed, "lost what was confirmed");
     let mut assembler = writer.resume(Assembler::default())?;
@@ -360,6 +384,7 @@ fn captures_are_read_as_they_were_written() {
                 sync: 3,
                 publish: 7,
                 fills: segment_bytes > 600,
+                syncs: true,
             };
             write(&store, &capture.bytes, plan, &mut Lsn::default()).unwrap();
             assert_eq!(read(&store), expected, "{} {segment_bytes}", capture.name);
@@ -391,6 +416,76 @@ fn a_position_without_transactions_is_durable_and_no_segment() {
     let foot = writer.publish(&mut assembler).unwrap().unwrap();
     assert_eq!((foot.start, foot.transactions), (Lsn::INVALID, 1));
     assert_eq!(writer.position(), foot.end);
+}
+
+/// Segments that are begun before they are published, and a transaction of several segments, with
+/// a crash at each operation.
+#[test]
+fn segments_are_filled_while_the_stream_is_read() {
+    let row = |number: u32| [text(number.to_string()), text(vec![b'x'; 20_000])];
+    let columns = [("a", 23, -1, true), ("b", 25, -1, false)];
+    let mut stream = Stream::new().session();
+    for transaction in 0..100_u32 {
+        stream = stream.begin(0x1000 * u64::from(transaction + 1), 700 + transaction);
+        if transaction == 0 {
+            stream = stream.relation(1, "public", "t", ReplicaIdentity::Default, &columns);
+        }
+        // One has 5 MB.
+        for number in 0..if transaction == 70 { 250 } else { 1 } {
+            stream = stream.insert(1, &row(number));
+        }
+        stream = stream.commit();
+    }
+    let bytes = stream.bytes();
+    let expected = commits(&bytes);
+    for syncs in [true, false] {
+        let (segment_bytes, level, piece, fills) = (2 << 20, None, 100_000, true);
+        // 23 is after the first block is full.
+        for (sync, publish) in [(usize::MAX, usize::MAX), (7, 23)] {
+            let plan = Plan {
+                segment_bytes,
+                level,
+                piece,
+                sync,
+                publish,
+                fills,
+                syncs,
+            };
+            let whole = Memory::default();
+            write(&whole, &bytes, plan, &mut Lsn::default()).unwrap();
+            let operations = whole.operations();
+            assert_eq!(read(&whole), contents([&*bytes]));
+            for operation in 1..=operations {
+                let store = Memory::default();
+                store.crash_at(operation, 1_000);
+                let mut confirmed = Lsn::default();
+                let crashed = write(&store, &bytes, plan, &mut confirmed);
+                store.reboot();
+                if crashed.is_err() {
+                    write(&store, &bytes, plan, &mut confirmed).unwrap();
+                }
+                assert_eq!(
+                    commits(&stream_of(&store)),
+                    expected,
+                    "a crash at operation {operation}"
+                );
+            }
+            for operation in 1..=operations {
+                let store = Memory::default();
+                store.refuse(operation, 1_000);
+                if insist(&store, &bytes, plan).is_err() {
+                    store.reboot();
+                    write(&store, &bytes, plan, &mut Lsn::default()).unwrap();
+                }
+                store.refuse(usize::MAX, 0);
+                assert_eq!(
+                    commits(&stream_of(&store)),
+                    expected,
+                    "operation {operation} was refused"
+                );
+            }
+        }
+    }
 }
 
 /// A new connection has a new assembler, which numbers relation versions again.
@@ -525,10 +620,11 @@ proptest! {
         survive in prop::sample::select(vec![0_usize, 1, 7, 100, 10_000]),
         is_whole: bool,
         fills: bool,
+        syncs: bool,
     ) {
         let stream = if is_whole { history.whole() } else { history.delivered() };
         let bytes = stream.bytes();
-        let plan = Plan { segment_bytes, level: None, piece, sync, publish, fills };
+        let plan = Plan { segment_bytes, level: None, piece, sync, publish, fills, syncs };
         let whole = Memory::default();
         let mut confirmed = Lsn::default();
         if write(&whole, &bytes, plan, &mut confirmed).is_err() {
@@ -561,7 +657,7 @@ proptest! {
         fills: bool,
     ) {
         let bytes = history.whole().bytes();
-        let plan = Plan { segment_bytes, level: None, piece, sync, publish, fills };
+        let plan = Plan { segment_bytes, level: None, piece, sync, publish, fills, syncs: true };
         let whole = Memory::default();
         if write(&whole, &bytes, plan, &mut Lsn::default()).is_err() {
             return Ok(());
@@ -595,6 +691,7 @@ fn insist(store: &Memory, bytes: &[u8], plan: Plan) -> Result<(), Error> {
     }
     let mut options = WriterOptions::default();
     (options.segment_bytes, options.level) = (plan.segment_bytes, plan.level);
+    options.syncs = plan.syncs;
     let mut writer = Writer::open(Arc::new(store.clone()), options)?;
     let mut assembler = writer.resume(Assembler::default())?;
     for (at, piece) in in_chunks(bytes, &[plan.piece]).enumerate() {

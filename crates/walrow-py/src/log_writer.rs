@@ -76,7 +76,7 @@ impl LogWriter {
     #[new]
     #[pyo3(signature = (path, *, segment_bytes, level, spool_memory, framing="wire",
         system_identifier=None, database=None, slot=None, session=None, spool_directory=None,
-        group_access=false))]
+        group_access=false, syncs=true))]
     #[expect(
         clippy::too_many_arguments,
         clippy::needless_pass_by_value,
@@ -95,6 +95,7 @@ impl LogWriter {
         session: Option<BTreeMap<String, String>>,
         spool_directory: Option<PathBuf>,
         group_access: bool,
+        syncs: bool,
     ) -> PyResult<Self> {
         let framing = self::framing(py, framing)?;
         let mut options = WriterOptions::default();
@@ -102,7 +103,7 @@ impl LogWriter {
         options.source.database = database;
         options.source.slot = slot;
         options.source.session = session.unwrap_or_default();
-        (options.segment_bytes, options.level) = (segment_bytes, level);
+        (options.segment_bytes, options.level, options.syncs) = (segment_bytes, level, syncs);
         let opened = py.detach(|| {
             let directory = Directory::create_for(&path, group_access)?;
             let writer = Writer::open(Arc::new(directory), options).map_err(Fail::Log)?;

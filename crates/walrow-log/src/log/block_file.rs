@@ -36,8 +36,8 @@ const HELD: usize = 80 << 20;
 /// never come into the file.
 ///
 /// ```text
-/// blocks    0 … first     first … written     written … count
-///           in the file   in both             in memory
+/// blocks    0 … begin     begin … first   first … written   written … count
+///           dropped       in the file     in both           in memory
 /// ```
 #[derive(Debug)]
 pub(crate) struct BlockFile {
@@ -48,9 +48,11 @@ pub(crate) struct BlockFile {
     is_synced: bool,
     /// Whether a part of a block that could not be appended is still there.
     is_torn: bool,
+    /// The number of the first block in the file.
+    begin: usize,
     /// The number of the first block in memory.
     first: usize,
-    /// How many blocks are in the file.
+    /// The number after the last block in the file.
     written: usize,
     /// The number after the last block that ends between transactions.
     whole: usize,
@@ -91,6 +93,7 @@ impl BlockFile {
             size,
             is_synced: true,
             is_torn: false,
+            begin: 0,
             first: whole,
             written: whole,
             whole,
@@ -130,7 +133,26 @@ impl BlockFile {
 
     /// Frees the memory of blocks before this number, if they are in the file.
     pub(crate) fn release(&mut self, before: usize) {
-        while self.first < before.min(self.written)
+        self.free(before.min(self.written));
+    }
+
+    /// Drops the blocks before this number, if none is in the file. What comes after them is no longer
+    /// recovered.
+    pub(crate) fn discard(&mut self, before: usize) {
+        if self.begin == self.written {
+            self.free(before);
+            self.begin = self.first;
+            self.written = self.first;
+        }
+    }
+
+    /// The number of the first block that was not discarded.
+    pub(crate) const fn begin(&self) -> usize {
+        self.begin
+    }
+
+    fn free(&mut self, before: usize) {
+        while self.first < before
             && let Some(block) = self.held.pop_front()
         {
             self.first = self.first.saturating_add(1);
@@ -169,7 +191,7 @@ impl BlockFile {
             let Some(block) = self.held.get(place).cloned() else {
                 return Ok(());
             };
-            self.write(&block.bytes, block.between)?;
+            self.write(&block.bytes, block.between && self.begin == 0)?;
         }
     }
 
@@ -201,7 +223,7 @@ impl BlockFile {
         for block in std::mem::take(&mut self.held) {
             self.recycle(block);
         }
-        (self.first, self.written, self.whole) = (0, 0, 0);
+        (self.begin, self.first, self.written, self.whole) = (0, 0, 0, 0);
         self.held_bytes = 0;
         Ok(())
     }
@@ -216,7 +238,7 @@ impl BlockFile {
         let in_file = range.start..range.end.min(self.first);
         if !in_file.is_empty() {
             let mut blocks = Blocks::new(&mut *self.file).map_err(io)?;
-            for number in 0..in_file.end {
+            for number in self.begin..in_file.end {
                 let Some((bytes, between)) = blocks.next().map_err(io)? else {
                     let what = "a block that was written";
                     return Err(Error::new(&self.name, ErrorKind::Damaged { what }));
@@ -234,7 +256,6 @@ impl BlockFile {
         }
         Ok(())
     }
-
 }
 
 fn block(bytes: &[u8], between: bool) -> io::Result<Vec<u8>> {

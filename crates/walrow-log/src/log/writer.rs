@@ -45,6 +45,10 @@ pub struct WriterOptions {
     pub segment_bytes: u64,
     /// The compression level of zstd. `None` stores the bytes as they are.
     pub level: Option<i32>,
+    /// Whether transactions become durable before they fill a segment, by [`Writer::sync`]. Otherwise
+    /// [`Writer::fill`] needs less memory, `sync` publishes them, and after a failure of the store,
+    /// the log must be opened again.
+    pub syncs: bool,
 }
 
 impl Default for WriterOptions {
@@ -53,6 +57,7 @@ impl Default for WriterOptions {
             source: Source::default(),
             segment_bytes: 64 << 20,
             level: Some(3),
+            syncs: true,
         }
     }
 }
@@ -461,15 +466,19 @@ impl Writer {
         if !self.has_changes || self.name.part > 0 {
             return Ok(());
         }
-        let next = self.segment.as_ref().map_or(self.published_blocks, |it| it.next);
+        let next = self
+            .segment
+            .as_ref()
+            .map_or(self.published_blocks, |it| it.next);
         if next < self.open.whole() {
             let mut segment = self.begun()?;
             self.give(&mut segment, self.open.whole(), Which::Whole)?;
             self.segment = Some(segment);
         }
-        // Their memory is needed only if they are in no file.
-        if let Some(segment) = &self.segment {
-            self.open.release(segment.next);
+        match &self.segment {
+            Some(segment) if self.options.syncs => self.open.release(segment.next),
+            Some(segment) => self.open.discard(segment.next),
+            None => {}
         }
         Ok(())
     }
@@ -493,6 +502,12 @@ impl Writer {
     /// The store failed. Another call tries again.
     pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Lsn, Error> {
         let between = self.current.transaction.is_none();
+        if !self.options.syncs {
+            self.publish(assembler)?;
+            if self.open.begin() > 0 {
+                return Ok(self.durable);
+            }
+        }
         if between {
             self.save_prepared(assembler)?;
         }
@@ -621,6 +636,11 @@ impl Writer {
         if let Some(segment) = self.segment.take() {
             return Ok(segment);
         }
+        if self.open.begin() > self.published_blocks {
+            let what = "the segment that was begun: open the log again, and append what is missing";
+            let error = io::Error::other(what);
+            return Err(Error::store(&self.name.to_string(), &error));
+        }
         let head = Segment {
             start: self.name.start,
             part: self.name.part,
@@ -651,27 +671,28 @@ impl Writer {
             (usize::try_from(begin).unwrap_or(usize::MAX), inherited)
         });
         let file = &mut segment.file;
-        self.open.read(segment.next..end, |Block { bytes, between }| {
-            let mut range = 0..bytes.len();
-            if let Some((begin, inherited)) = inherited.take() {
-                let begin = begin.min(range.end);
+        self.open
+            .read(segment.next..end, |Block { bytes, between }| {
+                let mut range = 0..bytes.len();
+                if let Some((begin, inherited)) = inherited.take() {
+                    let begin = begin.min(range.end);
+                    file.append(Piece {
+                        bytes: Arc::clone(&bytes),
+                        range: 0..begin,
+                        between: false,
+                    })?;
+                    file.append(Piece {
+                        between: false,
+                        ..inherited.into()
+                    })?;
+                    range.start = begin;
+                }
                 file.append(Piece {
-                    bytes: Arc::clone(&bytes),
-                    range: 0..begin,
-                    between: false,
-                })?;
-                file.append(Piece {
-                    between: false,
-                    ..inherited.into()
-                })?;
-                range.start = begin;
-            }
-            file.append(Piece {
-                bytes,
-                range,
-                between,
-            })
-        })?;
+                    bytes,
+                    range,
+                    between,
+                })
+            })?;
         segment.next = end;
         Ok(())
     }
