@@ -34,7 +34,7 @@ T = TypeVar("T")
 #: Files are read in blocks of this many bytes. Large blocks keep most transactions in one
 #: piece; the memory of larger ones would be new each time. Memory stays bounded, unlike with
 #: a mapped file.
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 512 << 10
 
 
 class Chunks:

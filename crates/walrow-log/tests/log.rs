@@ -440,8 +440,8 @@ fn segments_are_filled_while_the_stream_is_read() {
     let expected = commits(&bytes);
     for syncs in [true, false] {
         let (segment_bytes, level, piece, fills) = (2 << 20, None, 100_000, true);
-        // 23 is after the first block is full.
-        for (sync, publish) in [(usize::MAX, usize::MAX), (7, 23)] {
+        // After the first block is full, and later.
+        for (sync, publish) in [(usize::MAX, usize::MAX), (13, 31)] {
             let plan = Plan {
                 segment_bytes,
                 level,
