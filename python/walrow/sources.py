@@ -32,8 +32,8 @@ __all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 T = TypeVar("T")
 
 #: Files are read in blocks of this many bytes. Large blocks keep most transactions in one
-#: piece; the memory of larger ones would be new each time. Memory stays bounded, unlike with
-#: a mapped file.
+#: piece, but the memory of larger ones would be new each time. Memory stays bounded, unlike
+#: with a mapped file.
 BLOCK_BYTES = 512 << 10
 
 

@@ -58,8 +58,8 @@ pub(crate) struct BlockFile {
     whole: usize,
     held: VecDeque<Block>,
     held_bytes: usize,
-    /// The memory of earlier blocks.
-    empty: Vec<Vec<u8>>,
+    /// The memory of earlier blocks. A segment may still use it.
+    spare: VecDeque<Arc<Vec<u8>>>,
 }
 
 /// Bytes of the stream.
@@ -99,7 +99,7 @@ impl BlockFile {
             whole,
             held: VecDeque::new(),
             held_bytes: 0,
-            empty: Vec::new(),
+            spare: VecDeque::new(),
         })
     }
 
@@ -121,8 +121,7 @@ impl BlockFile {
             self.release(self.written);
         }
         self.held_bytes = self.held_bytes.saturating_add(block.len());
-        let empty = self.empty.pop();
-        let empty = empty.unwrap_or_else(|| Vec::with_capacity(block.capacity()));
+        let empty = self.empty(block.capacity());
         let bytes = Arc::new(std::mem::replace(block, empty));
         self.held.push_back(Block { bytes, between });
         if between {
@@ -195,13 +194,23 @@ impl BlockFile {
         }
     }
 
-    /// Keeps the memory of a block for the next one, unless a segment still uses it.
+    /// Keeps the memory of a block for a later one: new memory costs more than filling it.
     fn recycle(&mut self, block: Block) {
         self.held_bytes = self.held_bytes.saturating_sub(block.bytes.len());
-        if let Ok(mut bytes) = Arc::try_unwrap(block.bytes) {
-            bytes.clear();
-            self.empty.push(bytes);
+        self.spare.push_back(block.bytes);
+    }
+
+    fn empty(&mut self, capacity: usize) -> Vec<u8> {
+        let bytes = self.spare.pop_front().map(Arc::try_unwrap);
+        match bytes {
+            Some(Ok(mut bytes)) => {
+                bytes.clear();
+                return bytes;
+            }
+            Some(Err(used)) => self.spare.push_front(used),
+            None => {}
         }
+        Vec::with_capacity(capacity)
     }
 
     /// Makes all blocks of the file durable.
@@ -405,7 +414,7 @@ mod tests {
         for discards in [false, true] {
             let store = Directory::create(&path).unwrap();
             let mut file = BlockFile::open(&store, OPEN).unwrap();
-            let mut hold = |file: &mut BlockFile, byte| {
+            let hold = |file: &mut BlockFile, byte| {
                 file.hold(&mut vec![byte; 30], byte % 3 == 0).unwrap();
             };
             hold(&mut file, 0);

@@ -147,8 +147,8 @@ struct Filling {
 /// The transaction that is being written.
 #[derive(Debug, Default)]
 struct Current {
-    /// `None` between transactions.
-    transaction: Option<Transaction>,
+    /// False between transactions.
+    is_open: bool,
     /// Whether the log has it.
     is_repeated: bool,
     /// Where its relations would come, if it were written without what came before.
@@ -293,7 +293,7 @@ impl Writer {
     /// the next call continues where this one stopped, with the rest of the input.
     pub fn append(&mut self, assembler: &mut Assembler, input: &mut &[u8]) -> Result<(), Error> {
         loop {
-            self.make_room()?;
+            self.make_room(assembler)?;
             let Self {
                 encoder,
                 block,
@@ -314,16 +314,15 @@ impl Writer {
                 *size = size.saturating_add(bytes as u64);
                 Ok::<_, walrow_stream::Error>(())
             });
-            match event {
-                Ok(Some(Event::Change(row))) => row?,
-                Ok(None) => return Ok(()),
-                Err(error) => return Err(error.into()),
+            // By reference: most events are large, and few of their fields are used.
+            match &event {
+                Ok(Some(Event::Change(Ok(())))) => {}
                 Ok(Some(Event::Begin(transaction))) => {
                     if transaction.end_lsn <= self.end {
                         self.current.is_repeated = true;
                         self.counts.repeated = self.counts.repeated.saturating_add(1);
                     } else {
-                        self.begin(transaction.clone(), None);
+                        self.begin(transaction, None);
                     }
                 }
                 Ok(Some(Event::Commit { .. })) if self.current.is_repeated => {
@@ -336,13 +335,17 @@ impl Writer {
                 })) => {
                     let end = transaction.end_lsn;
                     self.counts.transactions = self.counts.transactions.saturating_add(1);
-                    self.counts.rows = self.counts.rows.saturating_add(changes);
+                    self.counts.rows = self.counts.rows.saturating_add(*changes);
                     self.counts.last_commit_time = Some(transaction.commit_time);
                     self.encoder.commit(transaction, &mut self.block);
                     self.count(before);
                     self.end_transaction(end, assembler)?;
                 }
-                Ok(Some(event)) => self.other(&event),
+                Ok(None) => return Ok(()),
+                Ok(Some(Event::Change(Err(error)))) | Err(error) => {
+                    return Err(error.clone().into());
+                }
+                Ok(Some(event)) => self.other(event),
             }
         }
     }
@@ -381,7 +384,7 @@ impl Writer {
     }
 
     /// Writes a transaction's begin, or that of another part, whose first change has this seq.
-    fn begin(&mut self, transaction: Transaction, first_seq: Option<u64>) {
+    fn begin(&mut self, transaction: &Transaction, first_seq: Option<u64>) {
         let before = self.block.len();
         if let Some(first_seq) = first_seq {
             Fact::Part { first_seq }.encode(false, &mut self.block);
@@ -399,17 +402,15 @@ impl Writer {
         if until.is_valid() {
             Fact::RolledBack { until }.encode(false, &mut self.block);
         }
-        self.encoder.begin(&transaction, &mut self.block);
+        self.encoder.begin(transaction, &mut self.block);
         self.count(before);
         self.current = Current {
             head: self.size,
             is_repeated: false,
             next_seq: first_seq.unwrap_or(0),
-            transaction: Some(transaction),
+            is_open: true,
         };
-        if let Some(transaction) = &self.current.transaction {
-            self.contents.begin(transaction);
-        }
+        self.contents.begin(transaction);
     }
 
     fn end_transaction(&mut self, end: Lsn, assembler: &mut Assembler) -> Result<(), Error> {
@@ -426,13 +427,13 @@ impl Writer {
 
     /// Writes a block that is full to the open file, and a part of a transaction that is larger than a
     /// segment to a segment.
-    fn make_room(&mut self) -> Result<(), Error> {
-        let between = self.current.transaction.is_none();
+    fn make_room(&mut self, assembler: &Assembler) -> Result<(), Error> {
+        let between = !self.current.is_open;
         if self.block.len() >= LARGEST || between && self.block.len() >= BLOCK {
             self.flush()?;
         }
         if !between && self.size.saturating_sub(self.whole) >= self.options.segment_bytes {
-            self.publish_part()?;
+            self.publish_part(assembler)?;
         }
         Ok(())
     }
@@ -440,7 +441,7 @@ impl Writer {
     /// Ends the block. Blocks have whole transactions only, or a part of the current one only.
     fn flush(&mut self) -> Result<(), Error> {
         let io = |error| Error::store(OPEN, &error);
-        let between = self.current.transaction.is_none();
+        let between = !self.current.is_open;
         if !between {
             let current = self.size.saturating_sub(self.whole);
             let current = usize::try_from(current).unwrap_or(usize::MAX);
@@ -486,7 +487,7 @@ impl Writer {
     /// Records that the server has decoded everything up to this LSN, so that it may be confirmed when
     /// it is durable. A quiet database would keep its WAL for ever otherwise.
     pub fn advance(&mut self, lsn: Lsn) {
-        if lsn <= self.end || self.current.transaction.is_some() {
+        if lsn <= self.end || self.current.is_open {
             return;
         }
         let before = self.block.len();
@@ -501,7 +502,7 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again.
     pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Lsn, Error> {
-        let between = self.current.transaction.is_none();
+        let between = !self.current.is_open;
         if !self.options.syncs {
             self.publish(assembler)?;
             if self.open.begin() > 0 {
@@ -574,7 +575,7 @@ impl Writer {
     /// The store failed. Another call tries again. Another writer has published the segment.
     pub fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
         let is_due = self.has_changes || self.size.saturating_sub(self.published) >= POSITIONS;
-        if self.current.transaction.is_some() || !is_due || self.end <= self.name.start {
+        if self.current.is_open || !is_due || self.end <= self.name.start {
             return Ok(None);
         }
         // What is published is durable, so what was prepared before must be, too.
@@ -589,8 +590,8 @@ impl Writer {
     }
 
     /// Publishes what there is of a transaction that is larger than a segment.
-    fn publish_part(&mut self) -> Result<(), Error> {
-        let Some(transaction) = self.current.transaction.clone() else {
+    fn publish_part(&mut self, assembler: &Assembler) -> Result<(), Error> {
+        let Some(transaction) = assembler.transaction() else {
             return Ok(());
         };
         self.flush()?;
@@ -608,7 +609,7 @@ impl Writer {
         self.give(&mut segment, self.open.count(), Which::Current)?;
         let mut end = Vec::new();
         Fact::Continues.encode(true, &mut end);
-        self.encoder.commit(&transaction, &mut end);
+        self.encoder.commit(transaction, &mut end);
         segment.file.append(end)?;
         self.complete(segment, Which::Current)?;
         let next_seq = self.current.next_seq;

@@ -36,7 +36,7 @@ use crate::error::Error;
 use crate::frames::Frames;
 use crate::relation::Relation;
 use crate::spool::Spool;
-use crate::transaction::{Change, Event, Prepared, Unread};
+use crate::transaction::{Change, Event, Prepared, Transaction, Unread};
 use crate::undecided::Earlier;
 pub use committed::Committed;
 use std::sync::Arc;
@@ -152,6 +152,14 @@ impl Assembler {
     /// sessions have sent later transactions, but not this one again.
     pub fn missing_transaction(&self) -> Option<(Xid, Lsn)> {
         self.core.session.interrupted.missing()
+    }
+
+    /// The committed transaction that is being read.
+    pub const fn transaction(&self) -> Option<&Transaction> {
+        match self.core.phase {
+            Phase::Reading(_) => Some(&self.core.session.transaction),
+            Phase::Search(_) => None,
+        }
     }
 
     /// Whether a committed transaction is being read: there are events without more input.
