@@ -16,7 +16,7 @@ use walrow_stream::fact::{Fact, Segment};
 /// Bytes of a stream after which a frame ends with the transaction.
 const FRAME: usize = 1 << 20;
 /// Bytes after which it ends in any case.
-const LARGEST: usize = 8 << 20;
+const LARGEST: usize = 2 << 20;
 
 /// Pieces of the stream that wait for the thread, at most.
 const WAITING: usize = 4;
