@@ -215,6 +215,10 @@ class Landing:
                 if self._writer.has_changes:
                     due = min(due, published + self._age - now)
                 self._changed.wait(max(0.0, due))
+        if 0 < self._queued < _GATHERED_BYTES and self._deadline is None:
+            # A turn for each small block would cost more than the blocks.
+            time.sleep(_GATHER_SECONDS)
+        with self._changed:
             blocks: list[bytes] = []
             size, position = 0, Lsn(0)
             while self._queue and size < _JOINED_BYTES:
@@ -334,7 +338,10 @@ def _columns_of(catalog: Catalog) -> dict[int, tuple[str, str, list[int]]]:
 
 #: Blocks that wait for the disk.
 _QUEUE_BYTES = 64 << 20
-#: Blocks that are appended together.
+#: Fewer bytes than these wait for others, so long.
+_GATHERED_BYTES = 1 << 20
+_GATHER_SECONDS = 0.01
+#: Blocks that are appended together, at most.
 _JOINED_BYTES = 4 << 20
 #: Without other blocks, what has come since becomes durable after this time.
 _IDLE_SECONDS = 0.02

@@ -34,7 +34,7 @@ def receive(
     origin: Literal["any", "none"] | None = None,
     age: float = 10.0,
     segment_bytes: int = 64 << 20,
-    compression_level: int | None = 3,
+    compression_level: int | None = 1,
     spool_memory: int = 64 << 20,
     spool_directory: str | os.PathLike[str] | None = None,
     group_access: bool = False,

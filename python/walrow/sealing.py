@@ -45,7 +45,7 @@ def seal(
     framing: Framing | None = None,
     unfinished: Absence = "error",
     segment_bytes: int = 64 << 20,
-    compression_level: int | None = 3,
+    compression_level: int | None = 1,
     spool_memory: int = 64 << 20,
     spool_directory: str | os.PathLike[str] | None = None,
     group_access: bool = False,

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
     from servers import EmbeddedServer
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.timeout(3600 if os.environ.get("WALROW_SLOW") else 600),
+]
 
 #: For each server: a hundred on the two of CI.
 KILLS = 400 if os.environ.get("WALROW_SLOW") else 50

@@ -18,7 +18,7 @@ segment_size = click.option(
 level = click.option(
     "--level",
     type=click.IntRange(0, 22),
-    default=3,
+    default=1,
     show_default=True,
     help="The compression level of zstd. 0 stores the stream as it is.",
 )

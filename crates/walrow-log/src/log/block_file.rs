@@ -172,7 +172,9 @@ impl BlockFile {
             self.file.truncate(self.size)?;
             self.is_torn = false;
         }
-        if let Err(error) = self.file.append(&block(bytes, between)?) {
+        let head = head(bytes, between)?;
+        let appended = self.file.append(&head);
+        if let Err(error) = appended.and_then(|()| self.file.append(bytes)) {
             // A part of it may be there, and would end the file for recovery.
             self.is_torn = self.file.truncate(self.size).is_err();
             return Err(error);
@@ -267,17 +269,16 @@ impl BlockFile {
     }
 }
 
-fn block(bytes: &[u8], between: bool) -> io::Result<Vec<u8>> {
+/// What comes before the bytes of a block.
+fn head(bytes: &[u8], between: bool) -> io::Result<[u8; HEADER]> {
     let size = u32::try_from(bytes.len())
         .ok()
         .filter(|size| *size < BETWEEN);
     let size = size.ok_or(io::ErrorKind::InvalidInput)?;
     let size = if between { size | BETWEEN } else { size };
-    let mut block = Vec::with_capacity(bytes.len().saturating_add(HEADER));
-    block.extend_from_slice(&size.to_le_bytes());
-    block.extend_from_slice(&crc32c::crc32c(bytes).to_le_bytes());
-    block.extend_from_slice(bytes);
-    Ok(block)
+    let [s0, s1, s2, s3] = size.to_le_bytes();
+    let [c0, c1, c2, c3] = crc32c::crc32c(bytes).to_le_bytes();
+    Ok([s0, s1, s2, s3, c0, c1, c2, c3])
 }
 
 /// The blocks of an object, up to one that is not whole.

@@ -43,7 +43,8 @@ pub struct WriterOptions {
     /// Bytes of the stream after which a segment ends with the transaction. A larger transaction
     /// continues in several segments.
     pub segment_bytes: u64,
-    /// The compression level of zstd. `None` stores the bytes as they are.
+    /// The compression level of zstd. `None` stores the bytes as they are. Higher levels than 1 cost
+    /// more time and make rows of a stream hardly smaller.
     pub level: Option<i32>,
     /// Whether transactions become durable before they fill a segment, by [`Writer::sync`]. Otherwise
     /// [`Writer::fill`] needs less memory, `sync` publishes them, and after a failure of the store,
@@ -56,7 +57,7 @@ impl Default for WriterOptions {
         Self {
             source: Source::default(),
             segment_bytes: 64 << 20,
-            level: Some(3),
+            level: Some(1),
             syncs: true,
         }
     }
