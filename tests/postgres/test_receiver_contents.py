@@ -166,7 +166,12 @@ def test_large_transaction_in_constant_memory(
     log = tmp_path / "log"
     megabytes = 1000 if os.environ.get("WALROW_SLOW") else 150
     with ReceiverProcess(
-        server.dsn, log, "--segment-size", "16", streaming, slot=slot
+        server.dsn,
+        log,
+        *("--segment-size", "16", streaming),
+        slot=slot,
+        # Otherwise libc keeps as much again for threads that may need it later.
+        environment={"MALLOC_ARENA_MAX": "1"},
     ) as receiver:
         receiver.until_streaming()
         before = peak_memory(receiver)
