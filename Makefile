@@ -68,9 +68,10 @@ test-python: build ## the package, the command line and the reference decoder
 	pytest --doctest-modules python/walrow; \
 	python -c $(WITHOUT_PYARROW) tests/python --ignore tests/python/test_hostile.py $(MARKS) )
 
+# Many of these tests wait for a server or a time: more processes than cores.
 test-postgres: build ## against PostgreSQL servers, which the tests start
 	$(TIMED) ( set -x; \
-	$(PYTEST) --dist loadfile tests/servers tests/postgres $(MARKS) )
+	pytest -n 4 --dist loadfile tests/servers tests/postgres $(MARKS) )
 
 test-spark: build ## in Spark; needs Java
 	@command -v java >/dev/null || test -n "$${JAVA_HOME:-}" || \

@@ -97,7 +97,7 @@ class Receiver:
         self._has_given_up = False
         self._answered = 0.0
         self._final: Error | None = None
-        self._in_use_since: float | None = None
+        self._stuck_since: float | None = None
 
     def run(self) -> Received:
         """Receives until it is stopped."""
@@ -130,7 +130,7 @@ class Receiver:
                 except Error as error:
                     lasted = time.monotonic() - began
                     if self._durable > durable and not is_refusal(error):
-                        attempts, self._in_use_since = 0, None
+                        attempts, self._stuck_since = 0, None
                     # What is refused at one place of the stream is refused there again.
                     if lasted > _STABLE_SECONDS + 2 * longest:
                         self._refused_since = None
@@ -154,7 +154,11 @@ class Receiver:
         self, error: Error, *, is_first: bool
     ) -> Literal["connecting", "degraded"]:
         """Raises an error that another attempt does not mend. Returns the state until then."""
-        from walrow.postgres.failures import OBJECT_IN_USE, deserves_reconnect
+        from walrow.postgres.failures import (
+            INTERNAL_ERROR,
+            OBJECT_IN_USE,
+            deserves_reconnect,
+        )
 
         now = time.monotonic()
         if is_refusal(error) and not self._has_given_up:
@@ -162,11 +166,13 @@ class Receiver:
             since = self._refused_since = self._refused_since or now
             if now - since < self._give_up_after:
                 return "degraded"
-        elif error is not self._final and deserves_reconnect(error):
-            sqlstate = getattr(error, "sqlstate", None)
+        sqlstate = getattr(error, "sqlstate", None)
+        if error is not self._final and (
+            deserves_reconnect(error) or sqlstate == INTERNAL_ERROR
+        ):
             since = now
-            if sqlstate == OBJECT_IN_USE:
-                since = self._in_use_since = self._in_use_since or now
+            if sqlstate in {INTERNAL_ERROR, OBJECT_IN_USE}:
+                since = self._stuck_since = self._stuck_since or now
             is_unknown = self._system is None and is_first and sqlstate is None
             if not is_unknown and now - since <= _BUSY_SECONDS:
                 return "connecting"
@@ -528,7 +534,8 @@ def _line(finding: Finding) -> str:
     return f"{text}: {sql}" if sql else text
 
 
-#: An old connection keeps the slot until the server notices that it is gone.
+#: An old connection keeps the slot until the server notices that it is gone. An internal error that
+#: comes for longer comes each time.
 _BUSY_SECONDS = 90.0
 _LONGEST_PAUSE = 15.0
 #: Connecting, questions and the stream's start take less than this together.

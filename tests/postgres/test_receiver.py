@@ -65,7 +65,8 @@ def test_kills_lose_nothing_and_repeat_nothing(
                     receiver.process.wait(seconds)
                 killed += receiver.process.poll() in {None, -signal.SIGKILL}
                 assert receiver.process.poll() in {None, -signal.SIGKILL}, (
-                    receiver.wait()
+                    receiver.wait(),
+                    server.log.read_text(errors="replace")[-2000:],
                 )
     assert killed == KILLS
     assert load.transactions > 100

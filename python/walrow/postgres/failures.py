@@ -6,7 +6,13 @@ import re
 
 from walrow.errors import ConnectionLostError, ReplicationError
 
-__all__ = ["OBJECT_IN_USE", "UNDEFINED_OBJECT", "deserves_reconnect", "stream_error"]
+__all__ = [
+    "INTERNAL_ERROR",
+    "OBJECT_IN_USE",
+    "UNDEFINED_OBJECT",
+    "deserves_reconnect",
+    "stream_error",
+]
 
 
 def deserves_reconnect(error: BaseException) -> bool:
@@ -56,6 +62,8 @@ def stream_error(
 
 
 UNDEFINED_OBJECT = "42704"
+#: May come once: of a walsender beside the files of one that was killed.
+INTERNAL_ERROR = "XX000"
 #: A slot that another process has.
 OBJECT_IN_USE = "55006"
 
