@@ -52,7 +52,8 @@ def test_the_tables_name_every_file_and_every_fact() -> None:
     )
     names = re.findall(r"^    (\w+)(?:\(| \{|,)", enum, re.MULTILINE)
     for name in set(names) - {"Unknown"}:
-        assert f"\n| `{name.lower()}` |" in PAGE
+        snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+        assert f"\n| `{snake}` |" in PAGE
     files = (ROOT / "crates/walrow-log/src/log/mod.rs").read_text()
     for name in re.findall(r"^//! \| `([^`]+)` \|", files, re.MULTILINE):
         assert f"| `{name}` |" in PAGE
