@@ -13,6 +13,7 @@
 mod block_file;
 mod contents;
 mod error;
+mod filling;
 mod frames;
 mod index;
 mod reader;

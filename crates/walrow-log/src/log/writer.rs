@@ -10,17 +10,17 @@
 //! A prepared transaction is an object of its own until it is decided: the server does not send its
 //! rows again.
 
-use crate::log::block_file::{Block, BlockFile, OPEN};
+use crate::log::block_file::{BlockFile, OPEN};
 use crate::log::contents::{Contents, Which};
 use crate::log::error::{Error, ErrorKind};
+use crate::log::filling::Filling;
 use crate::log::index::IndexFile;
 use crate::log::recovery::{Published, Recovered, compare};
 use crate::log::segment::{Foot, SegmentName};
-use crate::log::segment_file::{Piece, SegmentFile};
 use crate::log::state::{PreparedName, Pruned, read_catalog, write_catalog};
 use crate::log::store::Store;
 use crate::log::view::Listing;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::fact::{Fact, Segment, Source};
@@ -135,16 +135,6 @@ pub struct WriterCounts {
     pub last_commit_time: Option<Timestamp>,
 }
 
-/// A segment that was begun.
-#[derive(Debug)]
-struct Filling {
-    file: SegmentFile,
-    /// The number of the next block.
-    next: usize,
-    /// The relation versions that the catalog at its head, or a later one, describes.
-    described: HashSet<usize>,
-}
-
 /// The transaction that is being written.
 #[derive(Debug, Default)]
 struct Current {
@@ -212,7 +202,8 @@ impl Writer {
     }
 
     /// Prepares a new assembler for a session of the server that begins at [`Writer::position`] or
-    /// before: it knows the transactions that are prepared. What the log has is skipped.
+    /// before: it knows the transactions that are prepared. What the log has is skipped. Call it between
+    /// transactions: when [`Writer::append`] has taken all input of the session before.
     ///
     /// # Errors
     /// A prepared transaction is damaged, or the store failed.
@@ -272,7 +263,7 @@ impl Writer {
             write_catalog(&*self.store, &catalog)?;
             self.catalog = catalog;
             if let Some(segment) = &mut self.segment {
-                segment.described.clear();
+                segment.describe_again();
             }
         }
         Ok(())
@@ -449,8 +440,10 @@ impl Writer {
             let whole = self.block.len().saturating_sub(current);
             if whole > 0 {
                 let rest = self.block.split_off(whole);
-                self.open.hold(&mut self.block, true).map_err(io)?;
+                let held = self.open.hold(&mut self.block, true);
+                // If it was refused, the block is as before.
                 self.block.extend_from_slice(&rest);
+                held.map_err(io)?;
             }
         }
         if self.block.is_empty() {
@@ -468,18 +461,15 @@ impl Writer {
         if !self.has_changes || self.name.part > 0 {
             return Ok(());
         }
-        let next = self
-            .segment
-            .as_ref()
-            .map_or(self.published_blocks, |it| it.next);
-        if next < self.open.whole() {
+        let next = self.segment.as_ref().map(Filling::next);
+        if next.unwrap_or(self.published_blocks) < self.open.whole() {
             let mut segment = self.begun()?;
             self.give(&mut segment, self.open.whole(), Which::Whole)?;
             self.segment = Some(segment);
         }
         match &self.segment {
-            Some(segment) if self.options.syncs => self.open.release(segment.next),
-            Some(segment) => self.open.discard(segment.next),
+            Some(segment) if self.options.syncs => self.open.release(segment.next()),
+            Some(segment) => self.open.discard(segment.next()),
             None => {}
         }
         Ok(())
@@ -517,7 +507,7 @@ impl Writer {
         if let Err(error) = self.open.write_held() {
             // Its bytes may be those that the file lacks on a full disk.
             if let Some(segment) = self.segment.take() {
-                segment.file.remove(&*self.store)?;
+                segment.remove(&*self.store)?;
             }
             return Err(Error::store(OPEN, &error));
         }
@@ -611,7 +601,7 @@ impl Writer {
         let mut end = Vec::new();
         Fact::Continues.encode(true, &mut end);
         self.encoder.commit(transaction, &mut end);
-        segment.file.append(end)?;
+        segment.give_end(end)?;
         self.complete(segment, Which::Current)?;
         let next_seq = self.current.next_seq;
         self.continue_at(self.name.start, self.name.part.saturating_add(1))?;
@@ -649,54 +639,21 @@ impl Writer {
             source: self.options.source.clone(),
             ..Segment::default()
         };
-        Ok(Filling {
-            file: SegmentFile::create(&*self.store, head, self.options.level)?,
-            next: self.published_blocks,
-            described: HashSet::new(),
-        })
+        let (store, level) = (&*self.store, self.options.level);
+        Filling::begin(store, head, level, self.published_blocks)
     }
 
     /// Gives blocks to a segment, up to this number, after the definitions that they use.
     fn give(&mut self, segment: &mut Filling, end: usize, which: Which) -> Result<(), Error> {
-        let (tables, types) = self.contents.oids(which, &mut segment.described);
-        let catalog = self.catalog.restricted(tables, types);
-        if !catalog.is_empty() {
-            let mut fact = Vec::new();
-            Fact::Catalog(catalog).encode(false, &mut fact);
-            segment.file.append(fact)?;
-        }
+        segment.describe(&self.contents, which, &self.catalog)?;
         // A part of a transaction is read without what came before, so it describes its relations.
-        let mut inherited = (which == Which::Current).then(|| {
+        let inherited = (which == Which::Current).then(|| {
             let mut inherited = Vec::new();
             self.encoder.inherited(&mut inherited);
             let begin = self.current.head.saturating_sub(self.whole);
             (usize::try_from(begin).unwrap_or(usize::MAX), inherited)
         });
-        let file = &mut segment.file;
-        self.open
-            .read(segment.next..end, |Block { bytes, between }| {
-                let mut range = 0..bytes.len();
-                if let Some((begin, inherited)) = inherited.take() {
-                    let begin = begin.min(range.end);
-                    file.append(Piece {
-                        bytes: Arc::clone(&bytes),
-                        range: 0..begin,
-                        between: false,
-                    })?;
-                    file.append(Piece {
-                        between: false,
-                        ..inherited.into()
-                    })?;
-                    range.start = begin;
-                }
-                file.append(Piece {
-                    bytes,
-                    range,
-                    between,
-                })
-            })?;
-        segment.next = end;
-        Ok(())
+        segment.give(&mut self.open, end, inherited)
     }
 
     /// Publishes the whole transactions.
@@ -709,7 +666,7 @@ impl Writer {
     /// Publishes a segment that has all its blocks.
     fn complete(&mut self, segment: Filling, which: Which) -> Result<Foot, Error> {
         let foot = self.contents.foot(which, &self.options.source, self.end);
-        let foot = segment.file.publish(&*self.store, foot)?;
+        let foot = segment.publish(&*self.store, foot)?;
         self.counts.segments = self.counts.segments.saturating_add(1);
         // The index follows from the segments: what it lacks is added when the log is opened.
         let _ = self.index.append(&foot);
