@@ -62,7 +62,7 @@ def stream_error(
 
 
 UNDEFINED_OBJECT = "42704"
-#: May come once: of a walsender beside the files of one that was killed.
+#: Seen once among hundreds of killed receivers, and gone with the next connection.
 INTERNAL_ERROR = "XX000"
 #: A slot that another process has.
 OBJECT_IN_USE = "55006"
