@@ -342,6 +342,34 @@ fn sent_again(bytes: &[u8], confirmed: Lsn) -> Vec<u8> {
 
 /// Writes the stream from its beginning, as a server sends it again. Returns what was confirmed.
 fn write(store: &Memory, bytes: &[u8], plan: Plan, confirmed: &mut Lsn) -> Result<(), Error> {
+    write_with(store, bytes, plan, confirmed, 1)
+}
+
+/// As `write`, but makes a call again that the store has refused.
+fn insist(store: &Memory, bytes: &[u8], plan: Plan) -> Result<(), Error> {
+    write_with(store, bytes, plan, &mut Lsn::default(), 2)
+}
+
+fn write_with(
+    store: &Memory,
+    bytes: &[u8],
+    plan: Plan,
+    confirmed: &mut Lsn,
+    attempts: usize,
+) -> Result<(), Error> {
+    fn tried<T>(attempts: usize, mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        let mut result = call();
+        for _ in 1..attempts {
+            if let Err(Error {
+                kind: ErrorKind::Store { .. },
+                ..
+            }) = &result
+            {
+                result = call();
+            }
+        }
+        result
+    }
     let mut options = WriterOptions::default();
     (options.segment_bytes, options.level) = (plan.segment_bytes, plan.level);
     options.syncs = plan.syncs;
@@ -350,19 +378,20 @@ fn write(store: &Memory, bytes: &[u8], plan: Plan, confirmed: &mut Lsn) -> Resul
     let mut assembler = writer.resume(Assembler::default())?;
     let bytes = &sent_again(bytes, *confirmed);
     for (at, piece) in in_chunks(bytes, &[plan.piece]).enumerate() {
-        writer.append(&mut assembler, &mut &*piece)?;
+        let mut rest = piece;
+        tried(attempts, || writer.append(&mut assembler, &mut rest))?;
         if at % plan.sync == 0 {
-            *confirmed = writer.sync(&mut assembler)?;
+            *confirmed = tried(attempts, || writer.sync(&mut assembler))?;
         }
         if plan.fills {
-            writer.fill()?;
+            tried(attempts, || writer.fill())?;
         }
         if at % plan.publish == 0 || writer.is_full() {
-            writer.publish(&mut assembler)?;
+            tried(attempts, || writer.publish(&mut assembler))?;
         }
     }
-    *confirmed = writer.sync(&mut assembler)?;
-    writer.publish(&mut assembler)?;
+    *confirmed = tried(attempts, || writer.sync(&mut assembler))?;
+    tried(attempts, || writer.publish(&mut assembler))?;
     Ok(())
 }
 
@@ -676,38 +705,4 @@ proptest! {
             prop_assert_eq!(&read(&store), &expected, "operation {} was refused", operation);
         }
     }
-}
-
-/// As `write`, but repeats a call that the store has refused.
-fn insist(store: &Memory, bytes: &[u8], plan: Plan) -> Result<(), Error> {
-    fn again<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-        match call() {
-            Err(Error {
-                kind: ErrorKind::Store { .. },
-                ..
-            }) => call(),
-            result => result,
-        }
-    }
-    let mut options = WriterOptions::default();
-    (options.segment_bytes, options.level) = (plan.segment_bytes, plan.level);
-    options.syncs = plan.syncs;
-    let mut writer = Writer::open(Arc::new(store.clone()), options)?;
-    let mut assembler = writer.resume(Assembler::default())?;
-    for (at, piece) in in_chunks(bytes, &[plan.piece]).enumerate() {
-        let mut rest = piece;
-        again(|| writer.append(&mut assembler, &mut rest))?;
-        if at % plan.sync == 0 {
-            again(|| writer.sync(&mut assembler))?;
-        }
-        if plan.fills {
-            again(|| writer.fill())?;
-        }
-        if at % plan.publish == 0 || writer.is_full() {
-            again(|| writer.publish(&mut assembler))?;
-        }
-    }
-    again(|| writer.publish(&mut assembler))?;
-    again(|| writer.sync(&mut assembler))?;
-    Ok(())
 }

@@ -54,6 +54,10 @@ impl Filling {
         catalog: &Catalog,
     ) -> Result<(), Error> {
         let (tables, types) = contents.oids(which, &mut self.described);
+        if tables.is_empty() {
+            // Nearly always: the search in the catalog would read all of it.
+            return Ok(());
+        }
         let catalog = catalog.restricted(tables, types);
         if catalog.is_empty() {
             return Ok(());

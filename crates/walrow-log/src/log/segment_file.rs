@@ -158,10 +158,7 @@ impl SegmentFile {
 impl Drop for SegmentFile {
     /// The thread must not write to an object that somebody else begins again.
     fn drop(&mut self) {
-        self.pieces = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _ = self.end();
     }
 }
 
