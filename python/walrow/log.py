@@ -90,11 +90,14 @@ class LogTable(NamedTuple):
         oid: Its OID.
         versions: Its versions, in the order in which they first came.
         last: Where the last transaction with changes of it ends.
+        loaded: Where its last load ends. None if it was never loaded: then the log lacks
+            the rows from before.
     """
 
     oid: int
     versions: tuple[LogVersion, ...]
     last: Lsn
+    loaded: Lsn | None
 
     @property
     def name(self) -> str:
@@ -214,12 +217,15 @@ class Log:
         versions = self._log.versions()
         counts = [[0, 0, 0] for _ in versions]
         last: dict[int, Lsn] = {}
+        loads: dict[int, Lsn] = {}
         for place in range(len(self._log)):
-            for number, rows, truncates, size, end in self._dict(place)["tables"]:
-                for at, count in enumerate((rows, truncates, size)):
+            for number, *more, end, loaded in self._dict(place)["tables"]:
+                for at, count in enumerate(more):
                     counts[number][at] += count
                 oid = versions[number][0]
                 last[oid] = max(end, last.get(oid, end))
+                if loaded is not None:
+                    loads[oid] = loaded
         tables: dict[int, list[LogVersion]] = {}
         for (oid, schema, name, columns), count in zip(versions, counts, strict=True):
             if oid in last:
@@ -227,7 +233,7 @@ class Log:
                 version = LogVersion(f"{schema}.{name}", columns_, *count)
                 tables.setdefault(oid, []).append(version)
         return [
-            LogTable(oid, tuple(versions), last[oid])
+            LogTable(oid, tuple(versions), last[oid], loads.get(oid))
             for oid, versions in tables.items()
         ]
 

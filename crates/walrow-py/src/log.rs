@@ -288,7 +288,8 @@ fn describe<'py>(py: Python<'py>, segment: &Segment) -> PyResult<Bound<'py, PyDi
     dict.set_item("commit_times", times)?;
     let tables = segment.tables.iter().map(|it| {
         let last = lsn::new(py, it.last)?;
-        Ok((it.version, it.rows, it.truncates, it.bytes, last))
+        let loaded = it.loaded.map(|loaded| lsn::new(py, loaded)).transpose()?;
+        Ok((it.version, it.rows, it.truncates, it.bytes, last, loaded))
     });
     dict.set_item("tables", tables.collect::<PyResult<Vec<_>>>()?)?;
     dict.set_item("stream_bytes", segment.stream_bytes)?;

@@ -43,6 +43,8 @@ pub enum Fact {
         /// When it was prepared, in microseconds since 2000.
         prepare_time: i64,
     },
+    /// The next transaction is a load: a truncate of tables, and their rows in a snapshot.
+    Snapshot,
     /// Savepoints of the next transaction were rolled back, while it was streamed.
     RolledBack {
         /// Where the last rollback is recorded: logical messages up to here may belong to them.

@@ -29,6 +29,9 @@ pub struct Transaction {
     /// it; otherwise 0/0. Logical messages up to here may belong to what was rolled back: see
     /// [`Message::undecidable`].
     pub rolled_back_until: Lsn,
+    /// Whether it is a load: a truncate of tables, and their rows in a snapshot, which no transaction
+    /// of the server wrote. The snapshot has the transactions that were committed before `end_lsn`.
+    pub snapshot: bool,
 }
 
 impl Transaction {

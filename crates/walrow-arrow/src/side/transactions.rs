@@ -98,7 +98,7 @@ impl SideRow for TransactionRow {
             gids.append_option(prepared.map(|prepared| &prepared.gid));
         }
         let mut snapshots = BooleanBuilder::new();
-        snapshots.append_n(rows.len(), false);
+        heads().for_each(|head| snapshots.append_value(head.snapshot));
         vec![
             types.narrows(heads().map(|head| Some(head.xid))),
             types.wides(heads().map(|head| Some(head.commit_lsn.0))),

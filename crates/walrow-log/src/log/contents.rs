@@ -21,6 +21,8 @@ pub(crate) struct Contents {
     last: Option<(u32, usize)>,
     /// Where the current transaction ends, and when it was committed.
     current: (Lsn, i64),
+    /// Whether it is a load.
+    loads: bool,
     /// The tables that it changes.
     changed: Vec<usize>,
 }
@@ -39,6 +41,7 @@ struct Counts {
     truncates: u64,
     bytes: u64,
     last: Lsn,
+    loaded: Option<Lsn>,
 }
 
 /// Which transactions a segment contains.
@@ -56,6 +59,7 @@ impl Contents {
     pub(crate) fn begin(&mut self, transaction: &Transaction) {
         self.drop_current();
         self.current = (transaction.end_lsn, transaction.commit_time.0);
+        self.loads = transaction.snapshot;
     }
 
     #[inline]
@@ -82,6 +86,7 @@ impl Contents {
                 add(&mut whole.truncates, more.truncates);
                 add(&mut whole.bytes, more.bytes);
                 whole.last = more.last;
+                whole.loaded = more.loaded.or(whole.loaded);
             }
         }
     }
@@ -125,6 +130,7 @@ impl Contents {
         // A table that changes has at least one row or truncate.
         if counts.rows == 0 && counts.truncates == 0 {
             counts.last = self.current.0;
+            counts.loaded = self.loads.then_some(counts.last);
             self.changed.push(place);
         }
         counts
@@ -208,6 +214,7 @@ impl Contents {
             truncates: counts.truncates,
             bytes: counts.bytes,
             last: counts.last,
+            loaded: counts.loaded,
         });
         let (_, time) = self.current;
         let (transactions, times) = match which {

@@ -7,7 +7,7 @@
 
 use crate::log::block_file::{BlockFile, read_object, write_object};
 use crate::log::error::{Error, ErrorKind};
-use crate::log::segment::{Foot, SegmentName, TableFoot};
+use crate::log::segment::{Foot, SegmentName, TableFoot, loaded};
 use crate::log::store::Store;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -89,6 +89,10 @@ pub struct TableChanges {
     /// Where the last transaction with changes of it ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub last: Lsn,
+    /// Where the last load of it ends. Its rows are those of the table from there on, whatever came
+    /// before. `None` without a load.
+    #[serde(default, with = "loaded", skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<Lsn>,
 }
 
 impl Segment {
@@ -100,6 +104,7 @@ impl Segment {
             truncates: table.truncates,
             bytes: table.bytes,
             last: table.last,
+            loaded: table.loaded,
         });
         Self {
             start: foot.start,

@@ -129,6 +129,37 @@ pub struct TableFoot {
     /// Where the last transaction with changes of it ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub last: Lsn,
+    /// Where the last load of it ends. Its rows are those of the table from there on, whatever came
+    /// before. `None` without a load.
+    #[serde(default, with = "loaded", skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<Lsn>,
+}
+
+/// An LSN that there may be, in JSON.
+pub(crate) mod loaded {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use walrow_stream::fact::lsn;
+    use walrow_wire::Lsn;
+
+    #[expect(clippy::ref_option, reason = "as serde calls it")]
+    pub(crate) fn serialize<S: Serializer>(
+        loaded: &Option<Lsn>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match loaded {
+            Some(loaded) => lsn::serialize(loaded, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Lsn>, D::Error> {
+        #[derive(Deserialize)]
+        struct Loaded(#[serde(with = "walrow_stream::fact::lsn")] Lsn);
+        let loaded = Option::<Loaded>::deserialize(deserializer)?;
+        Ok(loaded.map(|loaded| loaded.0))
+    }
 }
 
 /// The magic number of a skippable zstd frame, one of sixteen.

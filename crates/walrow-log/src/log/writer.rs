@@ -390,6 +390,9 @@ impl Writer {
             }
             .encode(false, &mut self.block);
         }
+        if transaction.snapshot {
+            Fact::Snapshot.encode(false, &mut self.block);
+        }
         let until = transaction.rolled_back_until;
         if until.is_valid() {
             Fact::RolledBack { until }.encode(false, &mut self.block);

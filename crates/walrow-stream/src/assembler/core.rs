@@ -144,6 +144,7 @@ impl Core {
                 });
             }
             Fact::RolledBack { until } => facts.rolled_back_until = *until,
+            Fact::Snapshot => facts.snapshot = true,
             Fact::Part { first_seq } => facts.first_seq = Some(*first_seq),
             Fact::Continues => facts.continues = true,
             _ => {}
@@ -256,6 +257,7 @@ impl Core {
                 }
                 let until = &mut self.session.transaction.rolled_back_until;
                 *until = std::mem::take(&mut facts.rolled_back_until).max(*until);
+                self.session.transaction.snapshot = std::mem::take(&mut facts.snapshot);
                 self.seq = facts.first_seq.take().unwrap_or(0);
                 let skipped = reading.skipped;
                 self.phase = Phase::Reading(reading);

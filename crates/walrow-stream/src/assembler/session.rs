@@ -33,6 +33,8 @@ pub(super) struct Facts {
     pub(super) prepared: Option<Prepared>,
     /// [`Transaction::rolled_back_until`] of the next transaction.
     pub(super) rolled_back_until: Lsn,
+    /// Whether the next transaction is a load.
+    pub(super) snapshot: bool,
     /// The seq of the next transaction's first change.
     pub(super) first_seq: Option<u64>,
     /// Whether the current transaction continues in another segment.
