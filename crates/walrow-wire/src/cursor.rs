@@ -35,6 +35,10 @@ impl<'a> Cursor<'a> {
         self.rest.len()
     }
 
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -39,6 +39,7 @@ extern crate alloc;
 mod backend;
 mod command;
 mod copy_data;
+mod copy_rows;
 mod cursor;
 mod encode;
 mod error;
@@ -61,6 +62,7 @@ pub use command::{
 pub use copy_data::{
     CopyData, HotStandbyFeedback, PrimaryKeepalive, StandbyStatusUpdate, XLogData,
 };
+pub use copy_rows::CopyRows;
 pub use error::{Error, ErrorKind};
 pub use framing::Framing;
 pub use lsn::{Lsn, ParseLsnError, Timestamp};

@@ -1,5 +1,6 @@
 //! Messages and their bytes.
 
+mod copy_rows;
 mod errors;
 mod golden;
 mod messages;
