@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+
 import hypothesis
+
+# A shell starts processes in the background with these signals ignored, and their children
+# inherit that. The tests send them.
+for ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        is_interrupt = ignored is signal.SIGINT
+        signal.signal(
+            ignored, signal.default_int_handler if is_interrupt else signal.SIG_DFL
+        )
 
 # A slow machine must not fail a test.
 hypothesis.settings.register_profile("walrow", deadline=None, derandomize=True)

@@ -47,11 +47,7 @@ def test_signal_publishes_and_confirms_the_end(
 ) -> None:
     log = tmp_path / "log"
     arguments = ("--age", "3600")
-    # A child of nohup would ignore SIGHUP, and rightly so.
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    process = ReceiverProcess(server.dsn, log, *arguments, slot=slot)
-    signal.signal(signal.SIGHUP, before)
-    with process as receiver:
+    with ReceiverProcess(server.dsn, log, *arguments, slot=slot) as receiver:
         receiver.until_streaming()
         with Load(server.dsn, seed=1):
             time.sleep(1)

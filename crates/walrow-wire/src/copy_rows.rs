@@ -224,29 +224,29 @@ fn text_cell(cursor: &mut Cursor<'_>, end: u8, out: &mut Vec<u8>) -> Result<(), 
     loop {
         let special = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\\');
         let run = cursor.rest().iter().position(special);
-        let run = run.unwrap_or(cursor.remaining());
+        let run = run.unwrap_or_else(|| cursor.remaining());
         out.put_bytes(cursor.bytes(run, "cell")?);
         let before = *cursor;
         let byte = cursor.u8("end of the cell")?;
         if byte == end {
             break;
         }
-        let expected = "an escape of COPY";
-        let byte = match byte {
-            b'\\' => match cursor.u8("escape")? {
-                b'b' => 0x08,
-                b't' => b'\t',
-                b'n' => b'\n',
-                b'v' => 0x0B,
-                b'f' => 0x0C,
-                b'r' => b'\r',
-                b'\\' => b'\\',
-                _ => return Err(before.error(ErrorKind::InvalidValue { expected }, "escape")),
-            },
+        if byte != b'\\' {
+            let expected = "the number of columns that were asked for";
+            let kind = ErrorKind::InvalidValue { expected };
+            return Err(before.error(kind, "number of columns"));
+        }
+        let byte = match cursor.u8("escape")? {
+            b'b' => 0x08,
+            b't' => b'\t',
+            b'n' => b'\n',
+            b'v' => 0x0B,
+            b'f' => 0x0C,
+            b'r' => b'\r',
+            b'\\' => b'\\',
             _ => {
-                let expected = "the number of columns that were asked for";
-                let kind = ErrorKind::InvalidValue { expected };
-                return Err(before.error(kind, "number of columns"));
+                let expected = "an escape of COPY";
+                return Err(before.error(ErrorKind::InvalidValue { expected }, "escape"));
             }
         };
         out.put_u8(byte);
