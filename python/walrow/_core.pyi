@@ -18,8 +18,10 @@ __all__ = [
     "Decoder",
     "Frame",
     "Frames",
+    "LogCopy",
     "LogDirectory",
     "LogFile",
+    "LogLoad",
     "LogWriter",
     "Message",
     "Reader",
@@ -764,6 +766,24 @@ class LogFile:
         """Closes the current segment. Nothing can be read after it."""
 
 @final
+class LogLoad:
+    """A load under construction. Several threads may append rows."""
+
+    @property
+    def point(self) -> Lsn:
+        """The consistent point of its snapshot."""
+
+    def copy(self, table: int, *, binary: bool) -> LogCopy:
+        """Begins a COPY of the table with this number. A large table may come in several."""
+
+@final
+class LogCopy:
+    """The rows of one COPY. It is for one thread at a time."""
+
+    def append(self, data: bytes) -> int:
+        """Appends rows: whole payloads of CopyData, joined. Returns how many there were."""
+
+@final
 class LogWriter:
     """The one writer of a log. It is for one thread at a time."""
 
@@ -818,6 +838,30 @@ class LogWriter:
 
     def publish(self) -> bool:
         """Publishes all transactions. Returns whether there were any."""
+
+    @property
+    def lacks_first_load(self) -> bool:
+        """Whether the log lacks the load that it begins with, because that was broken off."""
+
+    def plan_first_load(self) -> None:
+        """Records that the log begins with a load, before its slot is created."""
+
+    def begin_load(
+        self,
+        point: Lsn | int | str,
+        micros: int,
+        catalog: Catalog,
+        tables: Sequence[tuple[int, str]],
+    ) -> LogLoad:
+        """Begins a load of tables, by OID and replica identity, in a snapshot: its consistent point, and
+        its time in microseconds since 1970.
+        """
+
+    def end_load(self, load: LogLoad) -> bool:
+        """Gives a load its place. Returns false while something before it may still come."""
+
+    def give_up_load(self, load: LogLoad) -> None:
+        """Gives a load up."""
 
     @property
     def position(self) -> Lsn:

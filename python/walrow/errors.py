@@ -297,7 +297,8 @@ class LogError(Error):
         code: What is wrong: `"not_a_log"`, `"foreign"` (a file that does not belong
             there), `"version"` (a later version of walrow wrote it), `"damaged"`,
             `"missing"` (a segment), `"pruned"` (changes were removed), `"locked"` (by
-            another writer), `"published"` (another writer's segment), `"other_source"`
+            another writer), `"published"` (another writer's segment), `"other_source"`,
+            `"load"` (a load is not possible there), `"copy"` (the rows of a load),
             `"store"` (the file system), or `"not_synced"` (it is not known what is on the
             disk).
         file: The name of the file in the log's directory.

@@ -10,8 +10,8 @@ mod spool;
 
 #[cfg(feature = "segments")]
 pub use log::{
-    Directory, Error, ErrorKind, FORMAT, Foot, Log, Plan, ReadAt, Segment, SegmentName,
-    SegmentReader, Store, TableChanges, TableFoot, TableVersion, WriteAt, Writer, WriterCounts,
-    WriterOptions,
+    Directory, Error, ErrorKind, FORMAT, Foot, Load, Log, Plan, ReadAt, Segment, SegmentName,
+    SegmentReader, Store, TableChanges, TableCopy, TableFoot, TableVersion, WriteAt, Writer,
+    WriterCounts, WriterOptions,
 };
 pub use spool::FileSpool;

@@ -6,6 +6,9 @@
     reason = "a panic is how a test fails"
 )]
 
+#[path = "log/loads.rs"]
+mod loads;
+
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io;

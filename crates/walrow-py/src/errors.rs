@@ -36,6 +36,8 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
         ErrorKind::Locked => "locked",
         ErrorKind::Published => "published",
         ErrorKind::OtherSource { .. } => "other_source",
+        ErrorKind::Load { .. } => "load",
+        ErrorKind::Copy(_) => "copy",
         _ => "other",
     };
     let fields = PyDict::new(py);

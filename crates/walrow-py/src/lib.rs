@@ -23,6 +23,7 @@ mod engine;
 mod errors;
 mod export;
 mod log;
+mod log_load;
 mod log_writer;
 mod lsn;
 mod messages;
@@ -59,6 +60,8 @@ mod _core {
     use crate::decoder::{BatchIterator, Decoder};
     #[pymodule_export]
     use crate::log::{LogDirectory, LogFile};
+    #[pymodule_export]
+    use crate::log_load::{LogCopy, LogLoad};
     #[pymodule_export]
     use crate::log_writer::LogWriter;
     #[pymodule_export]

@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::engine::{append, lock};
 use crate::errors;
 use crate::log::{Fail, source};
+use crate::log_load::{LogLoad, relations};
 use crate::lsn;
 use crate::options::{framing, read_lsn};
 use pyo3::prelude::*;
@@ -289,6 +290,56 @@ impl LogWriter {
         let mut state = lock(&self.0)?;
         let (writer, _) = state.parts()?;
         py.detach(|| writer.extend_catalog(&catalog.0))
+            .map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Whether the log lacks the load that it begins with, because that was broken off.
+    #[getter]
+    fn lacks_first_load(&self) -> PyResult<bool> {
+        Ok(lock(&self.0)?.writer()?.lacks_first_load())
+    }
+
+    /// Records that the log begins with a load, before its slot is created.
+    fn plan_first_load(&self, py: Python<'_>) -> PyResult<()> {
+        let mut state = lock(&self.0)?;
+        let (writer, _) = state.parts()?;
+        py.detach(|| writer.plan_first_load())
+            .map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Begins a load of tables, by OID and replica identity, in a snapshot: its consistent point, and
+    /// its time in microseconds since 1970.
+    fn begin_load(
+        &self,
+        py: Python<'_>,
+        point: &Bound<'_, PyAny>,
+        micros: i64,
+        catalog: &Catalog,
+        tables: Vec<(u32, char)>,
+    ) -> PyResult<LogLoad> {
+        let point = read_lsn(point, "point")?;
+        let relations = relations(&catalog.0, &tables)?;
+        let time = Timestamp::from_unix_micros(micros);
+        let mut state = lock(&self.0)?;
+        let (writer, _) = state.parts()?;
+        py.detach(|| writer.begin_load(point, time, relations))
+            .map(|load| LogLoad(Arc::new(load)))
+            .map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Gives a load its place. Returns false while something before it may still come.
+    fn end_load(&self, py: Python<'_>, load: &LogLoad) -> PyResult<bool> {
+        let mut state = lock(&self.0)?;
+        let (writer, _) = state.parts()?;
+        py.detach(|| writer.end_load(&load.0))
+            .map_err(|error| errors::log_error(py, error))
+    }
+
+    /// Gives a load up.
+    fn give_up_load(&self, py: Python<'_>, load: &LogLoad) -> PyResult<()> {
+        let mut state = lock(&self.0)?;
+        let (writer, _) = state.parts()?;
+        py.detach(|| writer.give_up_load(&load.0))
             .map_err(|error| errors::log_error(py, error))
     }
 

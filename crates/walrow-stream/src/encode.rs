@@ -191,7 +191,7 @@ impl Encoder {
 
     /// Notes that the current transaction uses a relation. Writes it, unless its last description was
     /// the same.
-    fn describe(&mut self, relation: &Arc<Relation>, out: &mut Vec<u8>) {
+    pub fn describe(&mut self, relation: &Arc<Relation>, out: &mut Vec<u8>) {
         let last = self.written.get(self.last);
         let place = match last {
             Some(last) if last.relation.oid == relation.oid => Some(self.last),

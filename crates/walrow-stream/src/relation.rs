@@ -39,7 +39,7 @@
 //! transaction are never promoted: in `b` … `P` they applied at once, and after a Stream Prepare
 //! the server describes relations again.
 
-use crate::catalog::CatalogTable;
+use crate::catalog::{Catalog, CatalogTable, TypeKind};
 use crate::encoding::Encoding;
 use crate::error::ErrorKind;
 use std::borrow::Cow;
@@ -114,6 +114,22 @@ impl From<&CatalogTable> for Relation {
 }
 
 impl Relation {
+    /// The definition of a catalog's table, with the names of its types, as a server sends them.
+    pub fn of_catalog(
+        catalog: &Catalog,
+        table: &CatalogTable,
+        replica_identity: ReplicaIdentity,
+    ) -> Self {
+        let mut relation = Self {
+            replica_identity,
+            ..Self::from(table)
+        };
+        for column in &mut relation.columns {
+            column.type_name = type_name(catalog, column.type_oid);
+        }
+        relation
+    }
+
     /// Whether the message has the same definition.
     fn is_like(&self, message: &walrow_wire::Relation<'_>, encoding: Encoding) -> bool {
         let same = |one: &str, other| encoding.decode(other).is_some_and(|other| other == one);
@@ -129,6 +145,22 @@ impl Relation {
                     && one.is_key == other.is_key()
             })
     }
+}
+
+/// What the Type message of a type says. `None` for built-in types, and domains of them.
+fn type_name(catalog: &Catalog, oid: Oid) -> Option<TypeName> {
+    let mut found = catalog.type_of(oid)?;
+    // Domains of domains: each is defined after its base.
+    for _ in 0..catalog.types.len() {
+        let TypeKind::Domain { base, .. } = found.kind else {
+            break;
+        };
+        found = catalog.type_of(base)?;
+    }
+    Some(TypeName {
+        namespace: found.schema.as_str().into(),
+        name: found.name.as_str().into(),
+    })
 }
 
 impl fmt::Display for Relation {

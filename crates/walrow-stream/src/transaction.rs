@@ -156,7 +156,7 @@ pub enum RowChange<'a> {
 }
 
 /// A committed truncate of tables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Truncate {
     /// Its place among the transaction's changes: [`Change::seq`].

@@ -74,6 +74,11 @@ impl Timestamp {
     pub const fn unix_micros(self) -> Option<i64> {
         self.0.checked_add(Self::UNIX_EPOCH_OFFSET)
     }
+
+    /// The time of so many microseconds since 1970-01-01 00:00:00 UTC.
+    pub const fn from_unix_micros(micros: i64) -> Self {
+        Self(micros.saturating_sub(Self::UNIX_EPOCH_OFFSET))
+    }
 }
 
 #[cfg(test)]

@@ -64,8 +64,13 @@ impl Contents {
 
     #[inline]
     pub(crate) fn row(&mut self, relation: &Arc<Relation>, bytes: usize) {
+        self.rows(relation, 1, bytes);
+    }
+
+    #[inline]
+    pub(crate) fn rows(&mut self, relation: &Arc<Relation>, rows: u64, bytes: usize) {
         let counts = self.counts(relation);
-        add(&mut counts.rows, 1);
+        add(&mut counts.rows, rows);
         add(&mut counts.bytes, bytes as u64);
     }
 

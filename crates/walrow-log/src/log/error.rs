@@ -73,6 +73,13 @@ pub enum ErrorKind {
         /// Of the new changes.
         found: String,
     },
+    /// A load is not possible.
+    Load {
+        /// Why not.
+        what: &'static str,
+    },
+    /// The rows of a load are not those of a COPY.
+    Copy(walrow_wire::Error),
     /// The stream does not follow the protocol.
     Stream(walrow_stream::Error),
 }
@@ -164,6 +171,8 @@ impl fmt::Display for Error {
                 Printable(log),
                 Printable(found)
             ),
+            ErrorKind::Load { what } => write!(f, "the load is not possible: {what}"),
+            ErrorKind::Copy(error) => write!(f, "the rows of a load: {error}"),
             ErrorKind::Stream(error) => error.fmt(f),
         }
     }
@@ -173,6 +182,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
             ErrorKind::Stream(error) => Some(error),
+            ErrorKind::Copy(error) => Some(error),
             _ => None,
         }
     }

@@ -8,6 +8,7 @@
 //! | `_catalog` | definitions of types and tables, for the next segments: see [`state`] |
 //! | `_prepared-…` | a prepared transaction that is not decided yet: see [`state`] |
 //! | `_pruned` | up to where segments were removed: see [`state`] |
+//! | `_load` | where a load is expected: see [`load_place`] |
 //! | `.walrow-…` | a temporary object |
 
 mod block_file;
@@ -16,6 +17,8 @@ mod error;
 mod filling;
 mod frames;
 mod index;
+mod load;
+mod load_place;
 mod reader;
 mod recovery;
 mod segment;
@@ -27,6 +30,7 @@ mod writer;
 
 pub use error::{Error, ErrorKind};
 pub use index::{Segment, TableChanges, TableVersion};
+pub use load::{Load, TableCopy};
 pub use reader::SegmentReader;
 pub use segment::{FORMAT, Foot, SegmentName, TableFoot};
 pub use store::{Directory, ReadAt, Store, WriteAt};

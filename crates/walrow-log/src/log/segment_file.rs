@@ -30,6 +30,47 @@ pub(crate) struct SegmentFile {
     thread: Option<JoinHandle<Result<Frames, Error>>>,
 }
 
+/// A segment that lacks only its name.
+#[derive(Clone, Debug)]
+pub(crate) struct CompleteSegment {
+    name: SegmentName,
+    foot: Foot,
+}
+
+impl CompleteSegment {
+    /// Publishes it. Succeeds too if it was published before with the same contents.
+    pub(crate) fn publish(&self, store: &dyn Store) -> Result<Foot, Error> {
+        let (temporary, name) = (temporary(self.name), self.name.to_string());
+        match store.publish(&temporary, &name) {
+            Ok(()) => Ok(self.foot.clone()),
+            // The second, if an earlier call failed after it.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+                ) =>
+            {
+                if Foot::read(store, self.name)? != self.foot {
+                    return Err(Error::new(&name, ErrorKind::Published));
+                }
+                remove_if_there(store, &temporary)?;
+                Ok(self.foot.clone())
+            }
+            Err(error) => Err(Error::store(&name, &error)),
+        }
+    }
+
+    /// Whether its transaction continues in another segment.
+    pub(crate) const fn continues(&self) -> bool {
+        self.foot.continues
+    }
+
+    /// Removes it, unless it is published.
+    pub(crate) fn remove(&self, store: &dyn Store) -> Result<(), Error> {
+        remove_if_there(store, &temporary(self.name))
+    }
+}
+
 /// Whole messages of the stream.
 #[derive(Debug)]
 pub(crate) struct Piece {
@@ -115,9 +156,13 @@ impl SegmentFile {
         })
     }
 
-    /// Completes the segment and publishes it. Succeeds too if it was published before with the same
-    /// contents.
-    pub(crate) fn publish(mut self, store: &dyn Store, foot: Foot) -> Result<Foot, Error> {
+    /// Completes the segment and publishes it.
+    pub(crate) fn publish(self, store: &dyn Store, foot: Foot) -> Result<Foot, Error> {
+        self.complete(foot)?.publish(store)
+    }
+
+    /// Writes what is left, and makes it durable.
+    pub(crate) fn complete(mut self, foot: Foot) -> Result<CompleteSegment, Error> {
         let mut frames = self.end()?;
         let foot = Foot {
             format: FORMAT,
@@ -132,19 +177,10 @@ impl SegmentFile {
         let io = |error: io::Error| Error::store(&temporary, &error);
         frames.file.append(&foot.encode()).map_err(io)?;
         frames.file.sync().map_err(io)?;
-        let name = self.name.to_string();
-        match store.publish(&temporary, &name) {
-            Ok(()) => Ok(foot),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let published = Foot::read(store, self.name)?;
-                if published != foot {
-                    return Err(Error::new(&name, ErrorKind::Published));
-                }
-                store.remove(&temporary).map_err(io)?;
-                Ok(foot)
-            }
-            Err(error) => Err(Error::store(&name, &error)),
-        }
+        Ok(CompleteSegment {
+            name: self.name,
+            foot,
+        })
     }
 
     /// Removes what was written.

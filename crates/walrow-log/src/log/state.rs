@@ -136,14 +136,23 @@ impl Pruned {
     }
 
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
-        // Serializing plain data into memory cannot fail.
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        write_object(store, PRUNED, |file| file.append(&json))
+        write_json(store, PRUNED, self)
     }
 }
 
+/// Writes an object of one block of JSON, instead of the one that has the name.
+pub(crate) fn write_json(
+    store: &dyn Store,
+    name: &str,
+    value: &impl Serialize,
+) -> Result<(), Error> {
+    // Serializing plain data into memory cannot fail.
+    let json = serde_json::to_vec(value).unwrap_or_default();
+    write_object(store, name, |file| file.append(&json))
+}
+
 /// Reads an object of one block of JSON.
-fn read_json<T: for<'de> Deserialize<'de>>(
+pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(
     store: &dyn Store,
     name: &str,
     what: &'static str,

@@ -3,6 +3,7 @@
 use crate::log::block_file::OPEN;
 use crate::log::error::{Error, ErrorKind};
 use crate::log::index::{INDEX, Index, Segment, TableVersion, check_order};
+use crate::log::load_place::{LOAD, Place};
 use crate::log::reader::SegmentReader;
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::{CATALOG, LastRemoved, PRUNED, PreparedName, Pruned};
@@ -93,6 +94,9 @@ impl Log {
         let pruned = Pruned::read(&*store)?;
         let kept = names.partition_point(|name| name.start < pruned.until);
         let mut index = Index::read(&*store, names.get(kept..).unwrap_or_default())?;
+        if let Some(place) = Place::read(&*store)? {
+            place.hide_later(&mut index.segments);
+        }
         check_order(&index.segments, pruned.until)?;
         drop_incomplete(&mut index.segments);
         Ok(Self {
@@ -377,7 +381,7 @@ impl Listing {
                 listing.prepared.insert(name);
             } else if object.starts_with(TEMPORARY) {
                 listing.temporary.push(object);
-            } else if [OPEN, INDEX, CATALOG, PRUNED].contains(&&*object) {
+            } else if [OPEN, INDEX, CATALOG, PRUNED, LOAD].contains(&&*object) {
                 listing.is_log |= object == OPEN;
             } else if !object.starts_with('.') {
                 foreign = Some(object);

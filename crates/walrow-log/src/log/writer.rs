@@ -15,6 +15,7 @@ use crate::log::contents::{Contents, Which};
 use crate::log::error::{Error, ErrorKind};
 use crate::log::filling::Filling;
 use crate::log::index::IndexFile;
+use crate::log::load_place::{Awaited, NEVER, settle};
 use crate::log::recovery::{Published, Recovered, compare};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::{PreparedName, Pruned, read_catalog, write_catalog};
@@ -84,39 +85,50 @@ impl Default for WriterOptions {
 /// ```
 #[derive(Debug)]
 pub struct Writer {
-    store: Arc<dyn Store>,
-    options: WriterOptions,
-    encoder: Encoder,
-    open: BlockFile,
-    index: IndexFile,
-    catalog: Catalog,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) options: WriterOptions,
+    pub(super) encoder: Encoder,
+    pub(super) open: BlockFile,
+    pub(super) index: IndexFile,
+    pub(super) catalog: Catalog,
     /// The prepared transactions that are objects of the log.
-    prepared: BTreeSet<PreparedName>,
+    pub(super) prepared: BTreeSet<PreparedName>,
     /// Those of them that were decided. They are removed when their decision is durable.
-    decided: Vec<PreparedName>,
+    pub(super) decided: Vec<PreparedName>,
     /// What is not in the open file yet.
-    block: Vec<u8>,
+    pub(super) block: Vec<u8>,
     /// Bytes of the stream in the open file and the block.
-    size: u64,
+    pub(super) size: u64,
     /// How many of them are whole transactions.
-    whole: u64,
+    pub(super) whole: u64,
     /// What the transactions contain.
-    contents: Contents,
+    pub(super) contents: Contents,
     /// Whether there are transactions or messages.
-    has_changes: bool,
+    pub(super) has_changes: bool,
     /// Bytes and blocks of the open file that are published.
-    published: u64,
-    published_blocks: usize,
+    pub(super) published: u64,
+    pub(super) published_blocks: usize,
     /// The next segment, if it was begun.
-    segment: Option<Filling>,
-    current: Current,
+    pub(super) segment: Option<Filling>,
+    pub(super) current: Current,
     /// The next segment.
-    name: SegmentName,
+    pub(super) name: SegmentName,
     /// Where the last whole transaction ends.
-    end: Lsn,
+    pub(super) end: Lsn,
     /// The same, of what is durable.
-    durable: Lsn,
-    counts: WriterCounts,
+    pub(super) durable: Lsn,
+    pub(super) counts: WriterCounts,
+    /// Whether the log lacks the load that it begins with.
+    pub(super) lacks_first_load: bool,
+    /// The load that was begun.
+    pub(super) awaited: Option<Awaited>,
+    /// Where it belongs, until something after it comes.
+    pub(super) point: Lsn,
+    /// Whether something after it has come, so that what is before it must be published.
+    pub(super) passes: bool,
+    /// Where this is, if it is a message or a position.
+    pub(super) message: Option<Lsn>,
+    pub(super) beyond: Option<Lsn>,
 }
 
 /// What a writer was given since it was opened.
@@ -137,13 +149,13 @@ pub struct WriterCounts {
 
 /// The transaction that is being written.
 #[derive(Debug, Default)]
-struct Current {
+pub(super) struct Current {
     /// False between transactions.
     is_open: bool,
     /// Whether the log has it.
     is_repeated: bool,
     /// Where its relations would come, if it were written without what came before.
-    head: u64,
+    pub(super) head: u64,
     /// The seq of its next change.
     next_seq: u64,
 }
@@ -158,10 +170,14 @@ impl Writer {
     pub fn open(store: Arc<dyn Store>, mut options: WriterOptions) -> Result<Self, Error> {
         // First, so that nothing is created in a directory that is not a log.
         Listing::of(&*store)?;
-        let open = BlockFile::open(&*store, OPEN).map_err(|error| match error.kind() {
+        let mut open = BlockFile::open(&*store, OPEN).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => Error::new("", ErrorKind::Locked),
             _ => Error::store(OPEN, &error),
         })?;
+        let lacks_first_load = settle(&*store, options.level)?;
+        if lacks_first_load {
+            open.clear().map_err(|error| Error::store(OPEN, &error))?;
+        }
         let pruned = Pruned::read(&*store)?.until;
         let published = Published::of(&*store, pruned)?;
         if let Some(source) = &published.source {
@@ -196,6 +212,12 @@ impl Writer {
             end,
             durable: end,
             counts: WriterCounts::default(),
+            lacks_first_load,
+            awaited: None,
+            point: NEVER,
+            passes: false,
+            message: None,
+            beyond: None,
         };
         writer.recover()?;
         Ok(writer)
@@ -315,6 +337,7 @@ impl Writer {
                         self.counts.repeated = self.counts.repeated.saturating_add(1);
                     } else {
                         self.begin(transaction, None);
+                        self.passes = transaction.commit_lsn >= self.point;
                     }
                 }
                 Ok(Some(Event::Commit { .. })) if self.current.is_repeated => {
@@ -362,8 +385,12 @@ impl Writer {
             Event::Message(message) if !message.transactional && message.lsn > self.end => {
                 self.encoder.message(message, &mut self.block);
                 self.count(before);
-                self.has_changes = true;
-                (self.whole, self.end) = (self.size, message.lsn);
+                if message.lsn >= self.point {
+                    (self.passes, self.message) = (true, Some(message.lsn));
+                } else {
+                    self.has_changes = true;
+                    (self.whole, self.end) = (self.size, message.lsn);
+                }
             }
             _ => {}
         }
@@ -423,6 +450,9 @@ impl Writer {
     /// Writes a block that is full to the open file, and a part of a transaction that is larger than a
     /// segment to a segment.
     fn make_room(&mut self, assembler: &Assembler) -> Result<(), Error> {
+        if self.passes {
+            self.pass_point()?;
+        }
         let between = !self.current.is_open;
         if self.block.len() >= LARGEST || between && self.block.len() >= BLOCK {
             self.flush()?;
@@ -434,7 +464,7 @@ impl Writer {
     }
 
     /// Ends the block. Blocks have whole transactions only, or a part of the current one only.
-    fn flush(&mut self) -> Result<(), Error> {
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
         let io = |error| Error::store(OPEN, &error);
         let between = !self.current.is_open;
         if !between {
@@ -484,6 +514,10 @@ impl Writer {
         if lsn <= self.end || self.current.is_open {
             return;
         }
+        if lsn >= self.point {
+            (self.passes, self.beyond) = (true, Some(lsn));
+            return;
+        }
         let before = self.block.len();
         Fact::Position { lsn }.encode(false, &mut self.block);
         self.count(before);
@@ -496,6 +530,9 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again.
     pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Lsn, Error> {
+        if self.passes {
+            self.pass_point()?;
+        }
         let between = !self.current.is_open;
         if !self.options.syncs {
             self.publish(assembler)?;
@@ -555,7 +592,7 @@ impl Writer {
     }
 
     /// Removes the prepared transactions whose decision is durable.
-    fn forget_decided(&mut self) -> Result<(), Error> {
+    pub(super) fn forget_decided(&mut self) -> Result<(), Error> {
         while let Some(name) = self.decided.last() {
             name.remove(&*self.store)?;
             self.decided.pop();
@@ -568,6 +605,9 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again. Another writer has published the segment.
     pub fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
+        if self.passes {
+            self.pass_point()?;
+        }
         let is_due = self.has_changes || self.size.saturating_sub(self.published) >= POSITIONS;
         if self.current.is_open || !is_due || self.end <= self.name.start {
             return Ok(None);
@@ -614,15 +654,21 @@ impl Writer {
 
     /// Begins the next segment.
     fn continue_at(&mut self, start: Lsn, part: u32) -> Result<(), Error> {
+        self.clear_open()?;
+        self.contents.clear();
+        self.name = SegmentName { start, part };
+        Ok(())
+    }
+
+    /// Empties the open file: everything in it is published.
+    pub(super) fn clear_open(&mut self) -> Result<(), Error> {
         self.open
             .clear()
             .map_err(|error| Error::store(OPEN, &error))?;
         (self.size, self.whole) = (0, 0);
         (self.published, self.published_blocks) = (0, 0);
-        self.contents.clear();
         self.has_changes = false;
         self.encoder.restart();
-        self.name = SegmentName { start, part };
         Ok(())
     }
 
@@ -660,7 +706,7 @@ impl Writer {
     }
 
     /// Publishes the whole transactions.
-    fn publish_whole(&mut self) -> Result<Foot, Error> {
+    pub(super) fn publish_whole(&mut self) -> Result<Foot, Error> {
         let mut segment = self.begun()?;
         self.give(&mut segment, self.open.whole(), Which::Whole)?;
         self.complete(segment, Which::Whole)
@@ -671,8 +717,10 @@ impl Writer {
         let foot = self.contents.foot(which, &self.options.source, self.end);
         let foot = segment.publish(&*self.store, foot)?;
         self.counts.segments = self.counts.segments.saturating_add(1);
-        // The index follows from the segments: what it lacks is added when the log is opened.
-        let _ = self.index.append(&foot);
+        if !self.is_behind_a_load() {
+            // The index follows from the segments: what it lacks is added when the log is opened.
+            let _ = self.index.append(&foot);
+        }
         Ok(foot)
     }
 

@@ -42,6 +42,17 @@ pub enum ReplicaIdentity {
 }
 
 impl ReplicaIdentity {
+    /// The identity with this letter.
+    pub const fn from_letter(letter: u8) -> Option<Self> {
+        Some(match letter {
+            b'd' => Self::Default,
+            b'n' => Self::Nothing,
+            b'f' => Self::Full,
+            b'i' => Self::Index,
+            _ => return None,
+        })
+    }
+
     /// The letter of `pg_class.relreplident`.
     pub const fn letter(self) -> u8 {
         match self {

@@ -1,5 +1,11 @@
 //! Rows of COPY. The bytes are those that PostgreSQL 16 sends for
 //! `COPY (SELECT 1, E'a\tb\nc\\d\be\vf\fg\rh', NULL::text, '\N'::text, '') TO STDOUT`.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
 
 use walrow_wire::{Cell, CopyData, CopyRows, ErrorKind, Frame, Message, Timestamp};
 
