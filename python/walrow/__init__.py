@@ -10,6 +10,7 @@ public.stock 7
 - `messages` returns every message of a stream unchanged; `frames` also returns the frames.
 - `tables` lists the tables of a stream, with their changes.
 - `receive` writes the changes of a live server into a log, and `seal` those of captures.
+- `load` asks the receiver for the rows that tables have, at their place in the log.
 - `Log` is a directory of committed transactions, for any number of readers.
 - `Catalog` holds the definitions of user-defined types and of tables, which a stream
   lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
@@ -49,6 +50,7 @@ from walrow.errors import (
     UnfinishedError,
     UnrepresentableError,
 )
+from walrow.load_requests import load
 from walrow.log import Log
 from walrow.lsn import Lsn
 from walrow.reading import frames, messages, read
@@ -84,6 +86,7 @@ __all__ = [
     "UnresolvedType",
     "__version__",
     "frames",
+    "load",
     "messages",
     "read",
     "receive",

@@ -853,8 +853,9 @@ class LogWriter:
         catalog: Catalog,
         tables: Sequence[tuple[int, str]],
     ) -> LogLoad:
-        """Begins a load of tables, by OID and replica identity, in a snapshot: its consistent point, and
-        its time in microseconds since 1970.
+        """Begins a load of tables, by OID and replica identity, in a snapshot.
+
+        `point` is its consistent point, and `micros` its time, in microseconds since 1970.
         """
 
     def end_load(self, load: LogLoad) -> bool:

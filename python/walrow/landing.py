@@ -10,22 +10,25 @@ The connection goes on whatever the disk does: it waits at most for room in the 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from walrow.errors import Error, LogError, SpoolError
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from walrow._core import Catalog, LogWriter
+    from walrow._core import Catalog, LogLoad, LogWriter
 
 __all__ = ["Counts", "Landing", "is_refusal"]
+
+T = TypeVar("T")
 
 
 class Counts(NamedTuple):
@@ -53,6 +56,34 @@ class _Session(NamedTuple):
     timeline: int
 
 
+class _Order:
+    """Something that the thread does between two blocks."""
+
+    def __init__(self, do: Callable[[], Any]) -> None:
+        self._do = do
+        self._is_done = threading.Event()
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def follow(self) -> None:
+        try:
+            self._result = self._do()
+        except BaseException as error:
+            self._error = error
+        self._is_done.set()
+
+    def refuse(self, failure: BaseException | None) -> None:
+        text = "the log is closed"
+        self._error = failure or LogError(text)
+        self._is_done.set()
+
+    def wait(self) -> Any:
+        self._is_done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
 class Landing:
     """The thread that writes a log.
 
@@ -62,6 +93,7 @@ class Landing:
         failure: What ended the thread.
         has_given_up: Whether the file system has refused it for too long.
         counts: What has landed.
+        has_load: Whether a load was begun, and has no place yet.
     """
 
     def __init__(
@@ -102,6 +134,12 @@ class Landing:
         self._must_read_catalog = False
         self._catalog_due = 0.0
         self._known = _columns_of(writer.catalog)
+        self._orders: deque[_Order] = deque()
+        self._is_paused = False
+        self._load: LogLoad | None = None
+        self._is_load_due = False
+        self._load_began = 0
+        self.has_load = False
         self._thread = threading.Thread(
             target=self._run, name="walrow-landing", daemon=True
         )
@@ -124,6 +162,60 @@ class Landing:
             self._queue.append((block, server_lsn))
             self._queued += len(block)
             self._changed.notify()
+
+    @property
+    def lacks_first_load(self) -> bool:
+        """Whether the log lacks the load that it begins with."""
+        return self._call(lambda: self._writer.lacks_first_load)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the stream since a load began, which readers see after it."""
+        return self._bytes - self._load_began if self.has_load else 0
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Appends nothing meanwhile."""
+        self._call(lambda: self._pause_appending(is_paused=True))
+        try:
+            yield
+        finally:
+            # The thread may have ended.
+            self._is_paused = False
+            with self._changed:
+                self._changed.notify_all()
+
+    def plan_first_load(self) -> None:
+        """Records that the log begins with a load, before its slot is created."""
+        self._call(self._writer.plan_first_load)
+
+    def begin_load(
+        self,
+        point: Lsn,
+        micros: int,
+        catalog: Catalog,
+        tables: Sequence[tuple[int, str]],
+    ) -> LogLoad:
+        """Begins a load. See `LogWriter.begin_load`."""
+
+        def begin() -> LogLoad:
+            self._writer.extend_catalog(catalog)
+            load = self._writer.begin_load(point, micros, catalog, tables)
+            self._load, self._load_began = load, self._bytes
+            self.has_load, self._is_load_due = True, False
+            return load
+
+        return self._call(begin)
+
+    def end_load(self) -> None:
+        """Gives the load its place, as soon as everything before it has landed."""
+        with self._changed:
+            self._is_load_due = True
+            self._changed.notify_all()
+
+    def give_up_load(self) -> None:
+        """Gives the load up: the log goes on without it."""
+        self._call(self._give_up_load)
 
     def wait_for_room(self, timeout: float) -> None:
         """Waits until the queue has room again."""
@@ -159,14 +251,54 @@ class Landing:
             self.failure = error
         finally:
             with self._changed:
+                orders, self._orders = self._orders, deque()
                 self._changed.notify_all()
+            for order in orders:
+                order.refuse(self.failure)
             self._wake()
+
+    def _call(self, do: Callable[[], T]) -> T:
+        """Does something with the writer, between two blocks."""
+        order = _Order(do)
+        with self._changed:
+            if self._thread.is_alive():
+                self._orders.append(order)
+                self._changed.notify_all()
+            else:
+                order.refuse(self.failure)
+        result: T = order.wait()
+        return result
+
+    def _pause_appending(self, *, is_paused: bool) -> None:
+        self._is_paused = is_paused
+
+    def _give_up_load(self) -> None:
+        load = self._load
+        if load is not None:
+            self._try(lambda: self._writer.give_up_load(load))
+        self._load, self.has_load = None, False
+
+    def _end_load(self) -> None:
+        load = self._load
+        if load is None or not self._is_load_due:
+            return
+        ended: list[bool] = []
+        self._try(lambda: ended.append(self._writer.end_load(load)))
+        if ended[-1]:
+            self._load, self.has_load = None, False
+            self._note()
+            self._wake()
+
+    def _follow_orders(self) -> None:
+        while self._orders:
+            self._orders.popleft().follow()
 
     def _land(self) -> None:
         synced = published = time.monotonic()
         unsynced = 0
         is_dirty = False
         while True:
+            self._follow_orders()
             item = self._next(published, synced if is_dirty else None)
             if item is not None:
                 block, server_lsn = item
@@ -181,12 +313,13 @@ class Landing:
                     unsynced += len(block)
                     is_dirty = True
             now = time.monotonic()
-            is_idle = not self._queue
+            is_idle = self._is_paused or not self._queue
             is_due = now - synced >= (_IDLE_SECONDS if is_idle else _SYNC_SECONDS)
             if is_dirty and (is_due or unsynced >= _SYNC_BYTES):
                 self._sync()
                 synced, unsynced, is_dirty = time.monotonic(), 0, False
             self._look_at_relations(now)
+            self._end_load()
             if not self._writer.has_changes and not self._writer.is_full:
                 published = now
             elif self._writer.is_full or now - published >= self._age:
@@ -198,6 +331,8 @@ class Landing:
             if self._deadline is not None and (is_idle or now >= self._deadline):
                 self._sync()
                 self._try(self._writer.publish)
+                if self._load is not None and not self._writer.lacks_first_load:
+                    self._give_up_load()
                 self._note()
                 return
 
@@ -209,12 +344,15 @@ class Landing:
         `synced` is when blocks were synced last, if there are others since.
         """
         with self._changed:
-            if not self._queue and self._deadline is None:
+            is_idle = self._is_paused or not self._queue
+            if is_idle and not self._orders and self._deadline is None:
                 now = time.monotonic()
                 due = self._age if synced is None else synced + _IDLE_SECONDS - now
                 if self._writer.has_changes:
                     due = min(due, published + self._age - now)
                 self._changed.wait(max(0.0, due))
+        if self._is_paused:
+            return None
         if 0 < self._queued < _GATHERED_BYTES and self._deadline is None:
             # A turn for each small block would cost more than the blocks.
             time.sleep(_GATHER_SECONDS)

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from walrow._core import LogWriter
@@ -20,6 +21,7 @@ from walrow.errors import (
 from walrow.interruption import Step, Wakeup
 from walrow.landing import Counts, Landing, is_refusal
 from walrow.lsn import Lsn
+from walrow.receiver_loads import Loads
 from walrow.receiver_state import Received, Status, lag_seconds
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ class Receiver:
         tables: Sequence[TableName] | None,
         until: Literal["now"] | None,
         failover: bool,
+        snapshot: bool,
+        jobs: int,
+        max_hold: int | None,
         stream_options: dict[str, Any],
         writer_options: dict[str, Any],
         age: float,
@@ -68,6 +73,12 @@ class Receiver:
                 "tables needs create=True: otherwise the publication has its own tables"
             )
             raise OptionError(text)
+        if snapshot and not create:
+            text = "snapshot needs create=True: the first load begins with the slot"
+            raise OptionError(text)
+        if jobs < 1:
+            text = "jobs must be at least 1"
+            raise OptionError(text)
         self._log = os.fspath(log)
         self._slot = slot
         self._publications = tuple(publications)
@@ -76,6 +87,7 @@ class Receiver:
         self._until = until
         self._target: Lsn | None = None
         self._failover = failover
+        self._snapshot = snapshot
         self._stream_options = stream_options
         self._writer_options = writer_options
         self._age = age
@@ -96,8 +108,19 @@ class Receiver:
         self._refused_since: float | None = None
         self._has_given_up = False
         self._answered = 0.0
+        self._asked = 0.0
         self._final: Error | None = None
         self._stuck_since: float | None = None
+        self._loads = Loads(
+            self._given,
+            log=Path(self._log),
+            publications=self._publications,
+            binary=bool(stream_options["binary"]),
+            jobs=jobs,
+            max_hold=max_hold,
+            wake=self._wakeup.wake,
+            note=self._notes.append,
+        )
 
     def run(self) -> Received:
         """Receives until it is stopped."""
@@ -275,7 +298,12 @@ class Receiver:
             if landing.failure is not None:
                 self._abandon()
                 raise landing.failure
-            if self._target is not None and landing.durable >= self._target:
+            self._tend_loads(stream, landing)
+            if (
+                self._target is not None
+                and landing.durable >= self._target
+                and not self._loads.is_pending
+            ):
                 return
             self._report("streaming" if landing.trouble is None else "degraded")
             if landing.is_full:
@@ -292,6 +320,19 @@ class Receiver:
                 landing.put(block, stream.server_lsn)
             if landing.durable > stream.flushed:
                 stream.confirm(landing.durable)
+
+    def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
+        try:
+            self._loads.tend(landing)
+        except BaseException:
+            # Opening the log again empties it.
+            self._abandon()
+            raise
+        now = time.monotonic()
+        if self._loads.waits_for_position and now >= self._asked + _REPORT_SECONDS:
+            # An idle server would be silent for long.
+            self._asked = now
+            stream.confirm(landing.durable, reply=True)
 
     @contextlib.contextmanager
     def _finally_refusing(self) -> Iterator[None]:
@@ -367,7 +408,7 @@ class Receiver:
         step: Step[Any],
     ) -> None:
         """Checks that the slot continues where the log ends. Creates it on request."""
-        from walrow.postgres import create_slot, timeline_history
+        from walrow.postgres import create_slot, drop_slot, timeline_history
         from walrow.postgres.resuming import check_slot, check_timeline
 
         conn = stream.connection
@@ -379,8 +420,22 @@ class Receiver:
         self._timeline = now
         durable = landing.durable
         with self._finally_refusing():
+            is_broken = landing.lacks_first_load and not self._loads.is_first
+            if is_broken and not self._snapshot:
+                text = (
+                    "the first load of the log was broken off: continue with snapshot=True,"
+                    " or remove the log and its slot"
+                )
+                raise ReplicationError(text, slot=self._slot)
             exists = check_slot(conn, self._slot, system, durable, create=self._create)
+            if exists and is_broken:
+                # What it has kept is useless without the rows from before.
+                drop_slot(conn, self._slot, wait=True)
+                exists = False
         if exists:
+            if self._snapshot and not durable and not self._loads.is_pending:
+                # Somebody else has created the slot: its snapshot is gone.
+                self._loads.request_all()
             return
 
         def waiting(waits: Waiting) -> None:
@@ -391,13 +446,16 @@ class Receiver:
         if self._tables is not None:
             with step.unless_left():
                 self._create_publication(self._tables)
-        create_slot(
-            conn,
-            self._slot,
-            two_phase=bool(self._stream_options["two_phase"]),
-            failover=self._failover,
-            waiting=waiting,
-        )
+        slot_options: dict[str, Any] = {
+            "two_phase": bool(self._stream_options["two_phase"]),
+            "failover": self._failover,
+        }
+        if self._snapshot:
+            self._loads.begin_first(
+                conn, self._slot, landing, waiting=waiting, **slot_options
+            )
+        else:
+            create_slot(conn, self._slot, waiting=waiting, **slot_options)
 
     def _preflight(self, stream: ReplicationStream) -> None:
         """Refuses what would fail later. Warns once."""
@@ -438,6 +496,7 @@ class Receiver:
     def _finish(self, stream: ReplicationStream | None) -> None:
         """Publishes and confirms what is durable, and closes the log."""
         landing, self._landing = self._landing, None
+        self._loads.stop()
         if landing is None:
             return
         self._earlier = landing.counts
@@ -459,6 +518,7 @@ class Receiver:
 
     def _abandon(self) -> None:
         """Closes the log without another try."""
+        self._loads.stop()
         landing, self._landing = self._landing, None
         if landing is not None:
             self._close(landing)
@@ -523,6 +583,9 @@ class Receiver:
                     lag,
                     lag_seconds(counts.last_commit_time, lag),
                     kept,
+                    None
+                    if landing is None
+                    else self._loads.progress(landing.held_bytes),
                     note,
                 )
             )

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from walrow.loading import LoadProgress
     from walrow.lsn import Lsn
 
 __all__ = ["Received", "State", "Status", "lag_seconds"]
@@ -47,6 +48,7 @@ class Status(NamedTuple):
         lag_seconds: The seconds since the commit of the last transaction, or 0 if there
             is no lag in bytes. None before the first one.
         kept_bytes: The WAL that the slot keeps on the server.
+        load: How far a load is. None without one.
         note: What is wrong, in words.
     """
 
@@ -59,6 +61,7 @@ class Status(NamedTuple):
     lag_bytes: int | None
     lag_seconds: float | None
     kept_bytes: int | None
+    load: LoadProgress | None
     note: str | None
 
 

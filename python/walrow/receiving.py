@@ -31,6 +31,9 @@ def receive(
     messages: bool = False,
     two_phase: bool = False,
     failover: bool = False,
+    snapshot: bool = False,
+    jobs: int = 4,
+    max_hold: int | None = None,
     origin: Literal["any", "none"] | None = None,
     age: float = 10.0,
     segment_bytes: int = 64 << 20,
@@ -74,6 +77,13 @@ def receive(
         two_phase: Whether prepared transactions come at PREPARE. They are in the log once
             they are committed.
         failover: With `create`, whether the slot is copied to standbys.
+        snapshot: With `create`, whether the log begins with a load: the rows that the
+            tables have when the slot is created. Readers see later changes after it. If it
+            is broken off, it starts over with a new slot.
+        jobs: The number of connections that copy tables, for this load and for those of
+            `walrow.load`.
+        max_hold: Gives a load up when more bytes of the stream wait for it. Default: the
+            disk's size.
         origin: `"none"` skips transactions that came to the server by replication.
         age: The seconds after which transactions are published for readers.
         segment_bytes: The size of the stream after which a segment ends.
@@ -120,6 +130,9 @@ def receive(
         tables=tables,
         until=until,
         failover=failover,
+        snapshot=snapshot,
+        jobs=jobs,
+        max_hold=max_hold,
         stream_options=options,
         writer_options=writer_options,
         age=age,

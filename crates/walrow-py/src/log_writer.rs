@@ -307,8 +307,9 @@ impl LogWriter {
             .map_err(|error| errors::log_error(py, error))
     }
 
-    /// Begins a load of tables, by OID and replica identity, in a snapshot: its consistent point, and
-    /// its time in microseconds since 1970.
+    /// Begins a load of tables, by OID and replica identity, in a snapshot.
+    ///
+    /// `point` is its consistent point, and `micros` its time, in microseconds since 1970.
     fn begin_load(
         &self,
         py: Python<'_>,

@@ -16,6 +16,7 @@ from walrow import __version__
 from walrow.cli.catalog import catalog
 from walrow.cli.decode import INSTEAD, decode
 from walrow.cli.inspect import inspect
+from walrow.cli.load import load
 from walrow.cli.log import log
 from walrow.cli.preflight import preflight
 from walrow.cli.receive import receive
@@ -49,6 +50,7 @@ cli.add_command(preflight)
 cli.add_command(slot)
 cli.add_command(receive)
 cli.add_command(seal)
+cli.add_command(load)
 cli.add_command(log)
 
 

@@ -71,6 +71,24 @@ if TYPE_CHECKING:
     "--failover", is_flag=True, help="With --create, copy the slot to standbys."
 )
 @click.option(
+    "--snapshot",
+    is_flag=True,
+    help="With --create, begin the log with the rows that the tables have.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="The number of connections that copy tables for a load.",
+)
+@click.option(
+    "--max-hold",
+    type=click.IntRange(min=1),
+    metavar="MIB",
+    help="Give a load up when more of the stream waits for it.",
+)
+@click.option(
     "--origin",
     type=click.Choice(["any", "none"]),
     help="none: skip transactions that came to the server by replication.",
@@ -119,6 +137,7 @@ def receive(
     until_now: bool,
     segment_size: int,
     spool_memory: int,
+    max_hold: int | None,
     level: int,
     as_json: bool,
     tables: tuple[str, ...],
@@ -131,7 +150,7 @@ def receive(
     within two seconds.
 
     With --json, each line contains state, position, transactions, rows, bytes, segments,
-    lag_bytes, lag_seconds, kept_bytes and note.
+    lag_bytes, lag_seconds, kept_bytes, load and note.
     """
     stop = threading.Event()
     with _stopped_by_signals(stop), _shown(as_json=as_json) as status:
@@ -142,6 +161,7 @@ def receive(
             until="now" if until_now else None,
             segment_bytes=segment_size << 20,
             spool_memory=spool_memory << 20,
+            max_hold=None if max_hold is None else max_hold << 20,
             compression_level=level or None,
             status=status,
             stop=stop,
@@ -247,6 +267,13 @@ def _line(status: Status, rate: _Rate) -> str:
         count(status.transactions, "transaction"),
         f"at {status.position}",
     ]
+    if status.load is not None:
+        done, every = status.load.pieces, status.load.pieces_in_all
+        parts.append(
+            f"loads {count(status.load.tables, 'table')}: "
+            f"{100 * done // max(every, 1)} %, {status.load.rows:,} rows"
+            f", {status.load.held_bytes / 1e6:,.1f} MB wait"
+        )
     if status.lag_bytes is not None:
         seconds = "" if status.lag_seconds is None else f", {status.lag_seconds:,.0f} s"
         parts.append(f"lag {status.lag_bytes / 1e6:,.1f} MB{seconds}")
@@ -256,7 +283,10 @@ def _line(status: Status, rate: _Rate) -> str:
 
 
 def _print_json(status: Status) -> None:
-    record = status._asdict() | {"position": str(status.position)}
+    record = status._asdict() | {
+        "position": str(status.position),
+        "load": status.load and status.load._asdict(),
+    }
     click.echo(json.dumps(record))
     sys.stdout.flush()
 

@@ -47,9 +47,12 @@ def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
 
 
 def connect(
-    parameters: dict[str, Any], *, server_encoding: str | None = None
+    parameters: dict[str, Any],
+    *,
+    server_encoding: str | None = None,
+    replication: bool = True,
 ) -> psycopg.Connection[Any]:
-    """Opens a replication connection to a database, and checks its settings.
+    """Opens a connection whose values are those of a stream, and checks its settings.
 
     The pinned settings follow the user's own `options`, so they win.
 
@@ -57,17 +60,18 @@ def connect(
         parameters: Those of `parameters_of`.
         server_encoding: The database's encoding. Default: as the server reports it, which
             takes a second connection to a SQL_ASCII database.
+        replication: Whether it is a replication connection to a database.
 
     Raises:
         ReplicationError: The connection failed. Its text is libpq's.
         SettingError: An environment variable or a connection parameter overrides a
             pinned setting.
     """
-    conn = _open(parameters, server_encoding or "UTF8")
+    conn = _open(parameters, server_encoding or "UTF8", replication=replication)
     found = conn.pgconn.parameter_status(b"server_encoding")
     if server_encoding is None and found == b"SQL_ASCII":
         conn.close()
-        conn = _open(parameters, found.decode())
+        conn = _open(parameters, found.decode(), replication=replication)
     with closed_after_error(conn, "cannot check the settings of the session"):
         try:
             check_settings(conn)

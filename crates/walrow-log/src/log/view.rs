@@ -14,6 +14,9 @@ use walrow_stream::End;
 use walrow_stream::fact::Source;
 use walrow_wire::{Lsn, Oid};
 
+/// The beginning of the names of requests to a receiver.
+const REQUESTS: &str = "_load-";
+
 /// How often the opening of a log is tried that seems to lack a segment.
 const ATTEMPTS: usize = 4;
 
@@ -379,6 +382,8 @@ impl Listing {
                 listing.is_log = true;
             } else if let Some(name) = PreparedName::parse(&object) {
                 listing.prepared.insert(name);
+            } else if object.starts_with(REQUESTS) {
+                // Of the receiver's.
             } else if object.starts_with(TEMPORARY) {
                 listing.temporary.push(object);
             } else if [OPEN, INDEX, CATALOG, PRUNED, LOAD].contains(&&*object) {

@@ -1,0 +1,311 @@
+"""Copies published tables in a snapshot: what a load consists of."""
+
+from __future__ import annotations
+
+import itertools
+import select
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow.errors import ConnectionLostError, ReplicationError
+from walrow.postgres.server_errors import replication_error
+from walrow.postgres.session import records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import psycopg
+
+__all__ = [
+    "Piece",
+    "PublishedTable",
+    "Stopped",
+    "check_named",
+    "copy",
+    "lock",
+    "pieces_of",
+    "published_tables",
+]
+
+
+class PublishedTable(NamedTuple):
+    """A table as a publication treats it.
+
+    Attributes:
+        oid: Its OID.
+        name: Its name, as `schema.name`.
+        identity: `pg_class.relreplident`.
+        columns: The published columns, as SQL, in attribute order.
+        filters: The row filters of its publications, as SQL: a row that one of them accepts
+            is published. Empty without a filter.
+        parts: The tables that have its rows, as SQL: its partitions, or itself.
+    """
+
+    oid: int
+    name: str
+    identity: str
+    columns: list[str]
+    filters: list[str]
+    parts: list[TablePart]
+
+
+class TablePart(NamedTuple):
+    """A table that has rows.
+
+    Attributes:
+        quoted: Its name as SQL.
+        pages: Its size in pages. 0 if it cannot be read by ranges of pages.
+    """
+
+    quoted: str
+    pages: int
+
+
+class Piece(NamedTuple):
+    """What one COPY reads.
+
+    Attributes:
+        table: The number of its table.
+        query: The query.
+        pages: How large it is.
+    """
+
+    table: int
+    query: str
+    pages: int
+
+
+def published_tables(
+    conn: psycopg.Connection[Any], publications: Sequence[str]
+) -> list[PublishedTable]:
+    """The tables of publications, as they are for the connection's transaction."""
+    found = records(conn, _TABLES, {"publications": list(publications)})
+    return [
+        PublishedTable(**it | {"parts": [TablePart(**part) for part in it["parts"]]})
+        for it in found
+    ]
+
+
+def lock(conn: psycopg.Connection[Any], tables: Sequence[PublishedTable]) -> None:
+    """Keeps tables from being truncated, rewritten or altered until the transaction ends.
+
+    A snapshot does not protect from that: a table that was truncated is empty for older
+    snapshots, too.
+
+    Raises:
+        ReplicationError: Somebody has a table locked for longer than a few seconds, or it
+            does not exist any more.
+    """
+    import psycopg
+
+    quoted = dict.fromkeys(part.quoted for table in tables for part in table.parts)
+    if not quoted:
+        return
+    command = f"LOCK TABLE ONLY {', ONLY '.join(quoted)} IN ACCESS SHARE MODE"
+    try:
+        conn.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLIS}")
+        conn.execute(command.encode())
+    except psycopg.Error as error:
+        raise replication_error(error, "cannot lock the tables of a load") from error
+
+
+def pieces_of(tables: Sequence[PublishedTable]) -> list[Piece]:
+    """What to copy, the largest first, so that all connections end at about the same time."""
+    pieces = []
+    for number, table in enumerate(tables):
+        wanted = " OR ".join(f"({it})" for it in table.filters)
+        for part in table.parts:
+            for range_ in _ranges(part.pages):
+                conditions = [f"({it})" for it in (range_, wanted) if it]
+                where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+                columns = ", ".join(table.columns)
+                # The server has quoted all names, and written the filters.
+                query = f"SELECT {columns} FROM ONLY {part.quoted}{where}"  # noqa: S608
+                size = min(part.pages, _PIECE_PAGES)
+                pieces.append(Piece(number, query, size))
+    return sorted(pieces, key=lambda piece: -piece.pages)
+
+
+def _ranges(pages: int) -> list[str]:
+    """Conditions that divide a table. Together they have all rows, whatever its size is."""
+    starts = range(0, max(1, pages), _PIECE_PAGES)
+    return [
+        " AND ".join(
+            [f"ctid >= '({start},0)'"] * (start > 0)
+            + [f"ctid < '({start + _PIECE_PAGES},0)'"] * (start != starts[-1])
+        )
+        for start in starts
+    ]
+
+
+def copy(
+    conn: psycopg.Connection[Any],
+    piece: Piece,
+    *,
+    binary: bool,
+    take: Callable[[bytes], None],
+    is_stopped: Callable[[], bool],
+) -> None:
+    """Copies a piece.
+
+    Args:
+        conn: A connection in the transaction of the snapshot.
+        piece: The piece.
+        binary: Whether values come in binary.
+        take: Gets whole rows, about 1 MiB at once.
+        is_stopped: Whether to give up.
+
+    Raises:
+        ReplicationError: The server refused it, or the connection broke.
+        Stopped: It was given up.
+    """
+    import psycopg
+    from psycopg import errors, pq
+
+    pgconn = conn.pgconn
+    form = "BINARY" if binary else "TEXT"
+    failed = "cannot copy a table"
+    try:
+        pgconn.nonblocking = 1
+        pgconn.send_query(f"COPY ({piece.query}) TO STDOUT (FORMAT {form})".encode())
+        _flush(pgconn)
+        result = _result(pgconn, is_stopped)
+        if result is not None and result.status == pq.ExecStatus.COPY_OUT:
+            _drain(pgconn, take, is_stopped)
+            result = _result(pgconn, is_stopped)
+        while _result(pgconn, is_stopped) is not None:
+            pass
+    except psycopg.Error as error:
+        text = f"{failed}: the connection broke"
+        raise ConnectionLostError(text) from error
+    if result is None or result.status != pq.ExecStatus.COMMAND_OK:
+        text = "the server sent no result"
+        refusal = (
+            errors.error_from_result(result)
+            if result is not None
+            else psycopg.OperationalError(text)
+        )
+        raise replication_error(refusal, failed) from None
+
+
+class Stopped(Exception):  # noqa: N818
+    """A COPY was given up."""
+
+
+def _flush(pgconn: Any) -> None:
+    while pgconn.flush():
+        select.select([pgconn.socket], [pgconn.socket], [], _POLL_SECONDS)
+        pgconn.consume_input()
+
+
+def _result(pgconn: Any, is_stopped: Callable[[], bool]) -> Any:
+    while pgconn.is_busy():
+        _wait(pgconn, is_stopped)
+    return pgconn.get_result()
+
+
+def _wait(pgconn: Any, is_stopped: Callable[[], bool]) -> None:
+    if is_stopped():
+        raise Stopped
+    select.select([pgconn.socket], [], [], _POLL_SECONDS)
+    pgconn.consume_input()
+
+
+def _drain(
+    pgconn: Any, take: Callable[[bytes], None], is_stopped: Callable[[], bool]
+) -> None:
+    block = bytearray()
+    while True:
+        # This runs for every row: as little as possible.
+        for size, payload in map(pgconn.get_copy_data, itertools.repeat(1)):
+            if size <= 0:
+                break
+            block += payload
+            if len(block) >= _BLOCK_BYTES:
+                take(bytes(block))
+                block.clear()
+        if size < 0:
+            break
+        _wait(pgconn, is_stopped)
+    if block:
+        take(bytes(block))
+
+
+def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
+    """Refuses tables that are not published."""
+    published = {table.name for table in tables}
+    if missing := [name for name in names if name not in published]:
+        text = (
+            f"no table {', '.join(missing)} in the publication: add it with"
+            " ALTER PUBLICATION, or name another one as schema.name"
+        )
+        raise ReplicationError(text)
+
+
+#: 128 MiB of 8 KiB pages: a few seconds for one connection.
+_PIECE_PAGES = 16_384
+_BLOCK_BYTES = 1 << 20
+_POLL_SECONDS = 0.5
+_LOCK_MILLIS = 10_000
+
+_TABLES = """
+WITH published (oid, columns, filter) AS (
+    -- Version 14 has no column lists, and no row filters.
+    SELECT c.oid, to_jsonb(p) -> 'attnames', to_jsonb(p) ->> 'rowfilter'
+    FROM pg_publication_tables p
+    JOIN pg_namespace n ON n.nspname = p.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+    WHERE p.pubname = ANY (%(publications)s::text[])
+),
+chosen (oid, columns, filters) AS (
+    SELECT oid, (array_agg(columns))[1],
+        CASE WHEN bool_or(filter IS NULL) THEN '[]'::jsonb
+            ELSE jsonb_agg(DISTINCT filter) END
+    FROM published
+    GROUP BY oid
+),
+part_of (oid, part) AS (
+    SELECT c.oid, c.oid
+    FROM chosen c
+    JOIN pg_class r ON r.oid = c.oid
+    WHERE r.relkind <> 'p'
+    UNION ALL
+    SELECT c.oid, t.relid
+    FROM chosen c
+    JOIN pg_class r ON r.oid = c.oid
+    CROSS JOIN pg_partition_tree(c.oid) t
+    WHERE r.relkind = 'p' AND t.isleaf
+)
+SELECT jsonb_build_object(
+    'oid', c.oid::bigint,
+    'name', n.nspname || '.' || c.relname,
+    'identity', c.relreplident,
+    'columns', (
+        SELECT coalesce(jsonb_agg(quote_ident(a.attname) ORDER BY a.attnum), '[]')
+        FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            AND coalesce(p.columns ? a.attname::text, true)
+            -- Before 18, generated columns are never published, even if attnames lists them.
+            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
+    ),
+    'filters', p.filters,
+    'parts', (
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+            'quoted', format('%%I.%%I', m.nspname, t.relname),
+            -- Other access methods may have other addresses of rows.
+            'pages', CASE WHEN h.amname = 'heap'
+                THEN pg_relation_size(t.oid) / current_setting('block_size')::int
+                ELSE 0 END
+        ) ORDER BY t.oid), '[]')
+        FROM part_of q
+        JOIN pg_class t ON t.oid = q.part
+        JOIN pg_namespace m ON m.oid = t.relnamespace
+        LEFT JOIN pg_am h ON h.oid = t.relam
+        -- Rows of foreign tables are never in the stream.
+        WHERE q.oid = c.oid AND t.relkind = 'r'
+    )
+)::text
+FROM chosen p
+JOIN pg_class c ON c.oid = p.oid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+ORDER BY c.oid
+"""

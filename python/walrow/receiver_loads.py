@@ -1,0 +1,236 @@
+"""The loads of a receiver: its first one, and those that are requested while it runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from walrow import load_requests
+from walrow.errors import Error, LogError
+from walrow.landing import is_refusal
+from walrow.loading import LoadProgress, TableLoad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import psycopg
+
+    from walrow.landing import Landing
+    from walrow.load_requests import LoadRequest
+    from walrow.postgres.waiting import Waiting
+
+__all__ = ["Loads"]
+
+
+class Loads:
+    """At most one load at a time.
+
+    Attributes:
+        is_first: Whether the log begins with the current one.
+    """
+
+    def __init__(
+        self,
+        given: dict[str, Any],
+        *,
+        log: Path,
+        publications: Sequence[str],
+        binary: bool,
+        jobs: int,
+        max_hold: int | None,
+        wake: Callable[[], None],
+        note: Callable[[str], None],
+    ) -> None:
+        """Loads nothing yet.
+
+        Args:
+            given: The connection parameters.
+            log: The log's directory.
+            publications: The publications.
+            binary: Whether values come in binary.
+            jobs: The number of connections that copy.
+            max_hold: The bytes of the stream that may wait for a load.
+            wake: Is called when something has changed.
+            note: Says something to people.
+        """
+        self._given = given
+        self._log = log
+        self._publications = publications
+        self._binary = binary
+        self._jobs = jobs
+        self._max_hold = max_hold
+        self._wake = wake
+        self._note = note
+        self._load: TableLoad | None = None
+        self._request: LoadRequest | None = None
+        self._beginning: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._is_ending = False
+        self._attempts = 0
+        self._due = 0.0
+        self.is_first = False
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether something is still to be loaded."""
+        return self._load is not None or self._request is not None
+
+    @property
+    def waits_for_position(self) -> bool:
+        """Whether a load waits until everything before it has come."""
+        return self._load is not None and self._is_ending
+
+    def progress(self, held: int) -> LoadProgress | None:
+        """How far the current load is, while so many bytes of the stream are held."""
+        return None if self._load is None else self._load.progress(held)
+
+    def begin_first(
+        self,
+        conn: psycopg.Connection[Any],
+        slot: str,
+        landing: Landing,
+        *,
+        waiting: Callable[[Waiting], None],
+        **slot_options: Any,
+    ) -> None:
+        """Creates the slot of a log, and begins the load that the log begins with."""
+        landing.plan_first_load()
+        load = self._new(None)
+        load.begin(conn, slot, landing, waiting=waiting, **slot_options)
+        self._load, self.is_first = load, True
+
+    def request_all(self) -> None:
+        """Loads all published tables as soon as the stream runs."""
+        self._request = load_requests.LoadRequest("", None)
+
+    def tend(self, landing: Landing) -> None:
+        """Does what is to be done next. Call it often.
+
+        Raises:
+            Error: The first load is broken: open the log again, which empties it.
+        """
+        if self._load is None:
+            self._look(landing)
+            return
+        if self._beginning is not None and self._beginning.is_alive():
+            return
+        self._beginning = None
+        failure = self._failure or self._load.failure
+        if failure is not None:
+            self._break(failure, landing)
+        elif self._is_ending:
+            if not landing.has_load:
+                self._complete()
+        elif self._max_hold is not None and landing.held_bytes > self._max_hold:
+            self._attempts = _ATTEMPTS
+            text = (
+                f"more than {self._max_hold} bytes of the stream waited for it: allow"
+                " more with max_hold, or load when there is less traffic"
+            )
+            self._break(LogError(text, code="load"), landing)
+        elif self._load.is_copied:
+            landing.end_load()
+            self._is_ending = True
+
+    def stop(self) -> None:
+        """Stops the current load. A request stays."""
+        load, self._load = self._load, None
+        if load is not None:
+            load.stop()
+        self._failure, self._is_ending, self.is_first = None, False, False
+
+    def _new(self, names: Sequence[str] | None) -> TableLoad:
+        return TableLoad(
+            self._given,
+            publications=self._publications,
+            names=names,
+            binary=self._binary,
+            jobs=self._jobs,
+            wake=self._wake,
+        )
+
+    def _look(self, landing: Landing) -> None:
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _LOOK_SECONDS
+        if self._request is None:
+            self._request = load_requests.take(self._log)
+            self._attempts = 0
+        if self._request is not None:
+            load = self._load = self._new(self._request.tables)
+            self._failure, self._is_ending = None, False
+            self._beginning = threading.Thread(
+                target=self._begin,
+                args=(load, landing),
+                name="walrow-load",
+                daemon=True,
+            )
+            self._beginning.start()
+
+    def _begin(self, load: TableLoad, landing: Landing) -> None:
+        """Begins a load on a slot of its own, which ends with its connection."""
+        import os
+        import secrets
+
+        from walrow.postgres.connecting import connect
+
+        def waiting(waits: Waiting) -> None:
+            self._note(f"a load: {waits}")
+
+        slot = f"walrow_load_{os.getpid()}_{secrets.token_hex(4)}"
+        try:
+            conn = connect(self._given)
+            try:
+                load.begin(conn, slot, landing, temporary=True, waiting=waiting)
+            finally:
+                # The snapshot was imported.
+                conn.close()
+        except BaseException as error:
+            self._failure = error
+        self._wake()
+
+    def _break(self, failure: BaseException, landing: Landing) -> None:
+        from walrow.postgres.failures import deserves_reconnect
+
+        is_first = self.is_first
+        self.stop()
+        if is_first:
+            raise failure
+        if landing.has_load:
+            landing.give_up_load()
+        self._attempts += 1
+        may_succeed = deserves_reconnect(failure) or is_refusal(failure)
+        if self._attempts < _ATTEMPTS and (may_succeed or _was_busy(failure)):
+            self._due = time.monotonic() + _RETRY_SECONDS * 2**self._attempts
+            self._note(f"a load was broken off, and begins again: {failure}")
+            return
+        request, self._request = self._request, None
+        text = f"a load was given up: {failure}"
+        self._note(text)
+        if request is not None and request.key:
+            load_requests.give_back(self._log, request, text)
+        if not isinstance(failure, Error):
+            raise failure
+
+    def _complete(self) -> None:
+        load, request = self._load, self._request
+        if load is not None:
+            done = load.progress(0)
+            self._note(f"loaded {done.tables} tables with {done.rows} rows")
+        self.stop()
+        self._request = None
+        if request is not None and request.key:
+            load_requests.finish(self._log)
+
+
+def _was_busy(failure: BaseException) -> bool:
+    """Whether a table was locked, or changed in the meantime."""
+    return getattr(failure, "sqlstate", None) in {"55P03", "40P01", "40001"}
+
+
+_ATTEMPTS = 5
+_LOOK_SECONDS = 1.0
+_RETRY_SECONDS = 1.0

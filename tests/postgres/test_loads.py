@@ -1,0 +1,375 @@
+"""Loads: the rows that tables have, at their place in the log."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import walrow
+from servers.receiving import (
+    Load,
+    ReceiverProcess,
+    check_log,
+    drop_if_there,
+    end_of_wal,
+    execute,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytest import MonkeyPatch
+
+    from servers import EmbeddedServer
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+
+QUICK = ("--age", "0.3", "--segment-size", "1")
+FIRST = (*QUICK, "--create", "--snapshot")
+
+
+@pytest.fixture
+def slot(server: EmbeddedServer) -> Iterator[str]:
+    """The name of a slot that does not exist, beside tables that have rows."""
+    name = f"s_{uuid.uuid4().hex[:8]}"
+    execute(
+        server.dsn,
+        "DROP PUBLICATION IF EXISTS p",
+        "DROP TABLE IF EXISTS item, audit, wide",
+        Load.SETUP,
+        "INSERT INTO item SELECT g, g, 'before ' || g FROM generate_series(1, 30) g",
+        "INSERT INTO audit SELECT now(), g, E'a\\tb\\nc\\\\N' FROM generate_series(1, 20000) g",
+        "INSERT INTO wide SELECT g, repeat('w', 5000) FROM generate_series(1, 50) g",
+        "CREATE PUBLICATION p FOR TABLE item, audit, wide",
+    )
+    yield name
+    drop_if_there(server.dsn, name)
+
+
+def loads(log: Path) -> dict[str, walrow.Lsn | None]:
+    """The tables of a log, and where their last loads end."""
+    return {table.name: table.loaded for table in walrow.Log(log).tables()}
+
+
+def transactions(log: Path) -> list[dict[str, object]]:
+    """The transactions of a log."""
+    batches = walrow.read(log, table="walrow.transactions")
+    return [row for batch in batches for row in pa.record_batch(batch).to_pylist()]
+
+
+def is_loaded(state: dict[str, object]) -> bool:
+    """Whether no load runs."""
+    return state["state"] == "streaming" and state["load"] is None
+
+
+def receive_rest(server: EmbeddedServer, log: Path, slot: str, *arguments: str) -> None:
+    """Receives everything that is committed now."""
+    arguments = arguments or QUICK
+    with ReceiverProcess(
+        server.dsn, log, *arguments, "--until-now", slot=slot
+    ) as receiver:
+        code, text = receiver.wait()
+        assert code == 0, text
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_log_begins_with_the_rows_of_its_tables(
+    server: EmbeddedServer, slot: str, tmp_path: Path, *, binary: bool
+) -> None:
+    log = tmp_path / "log"
+    arguments = (*FIRST, "--binary") if binary else FIRST
+    with (
+        ReceiverProcess(server.dsn, log, *arguments, slot=slot) as receiver,
+        Load(server.dsn, seed=3),
+    ):
+        receiver.until_streaming()
+        time.sleep(2)
+        receiver.until(is_loaded)
+    receive_rest(server, log, slot, *arguments)
+    if not binary:
+        # The other decoder compares texts.
+        check_log(server.dsn, log, Load.TABLES)
+    # All of them at one place: before it, there is nothing.
+    (point,) = set(loads(log).values())
+    assert point is not None
+    first, *rest = transactions(log)
+    assert first["snapshot"]
+    assert first["commit_lsn"] == point - 1
+    assert first["end_lsn"] == point
+    assert first["changes"] == 20_081
+    assert not any(each["snapshot"] for each in rest)
+    (audit,) = [it for it in walrow.Log(log).tables() if it.name == "public.audit"]
+    assert audit.truncates == 1
+
+
+def test_a_table_is_loaded_again_while_it_changes(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with (
+        ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver,
+        Load(server.dsn, seed=4),
+    ):
+        receiver.until(is_loaded)
+        seen: list[int] = []
+        stop = threading.Event()
+
+        def follow() -> None:
+            # A reader that goes on through all loads.
+            with walrow.Log(log).follow(
+                table="walrow.transactions", poll_interval=0.05
+            ) as batches:
+                for batch in batches:
+                    seen.extend(pa.record_batch(batch).column("end_lsn").to_pylist())
+                    if stop.is_set():
+                        return
+
+        follower = threading.Thread(target=follow, daemon=True)
+        follower.start()
+        before = loads(log)
+        for tables in (["public.wide"], ["public.item", "public.audit"], None):
+            walrow.load(tables, log=log, timeout=60)
+            time.sleep(0.5)
+        after = loads(log)
+        assert all(after[name] > before[name] for name in before)
+        # The last one had all tables.
+        assert len(set(after.values())) == 1
+        stop.set()
+        execute(server.dsn, "INSERT INTO audit (what) VALUES ('the end')")
+        follower.join(30)
+        assert not follower.is_alive()
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+    found = transactions(log)
+    assert [each["snapshot"] for each in found].count(True) == 4
+    # The follower has missed nothing.
+    assert seen == [each["end_lsn"] for each in found][: len(seen)]
+
+
+def test_a_load_that_is_killed_leaves_no_trace(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with Load(server.dsn, seed=5):
+        # The first load, in each of its phases; then loads of a live slot.
+        for pause in (0.2, 0.5, 0.7, 0.9, 1.1):
+            with ReceiverProcess(server.dsn, log, *FIRST, slot=slot):
+                time.sleep(pause)
+        with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+            receiver.until(is_loaded)
+        for pause in (0.1, 0.2, 0.3, 0.5):
+            with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+                receiver.until_streaming()
+                requested = threading.Thread(target=load_if_possible, args=(log,))
+                requested.start()
+                time.sleep(pause)
+                receiver.kill()
+                requested.join()
+            # Readers see everything that was there, and nothing of the load.
+            walrow.Log(log).verify()
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+    # The request has survived.
+    assert not (log / "_load-taken").exists()
+    assert not (log / "_load").exists()
+
+
+def load_if_possible(log: Path) -> None:
+    """Leaves a request, unless there is one."""
+    try:
+        walrow.load(log=log, timeout=0)
+    except (TimeoutError, walrow.LogError):
+        pass
+
+
+@pytest.mark.parametrize("step", range(5, 75, 5))
+def test_a_first_load_that_is_killed_at_a_step_begins_again(
+    server: EmbeddedServer, slot: str, tmp_path: Path, step: int
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot, crash_at=step) as receiver:
+        try:
+            receiver.until(is_loaded)
+        except AssertionError:
+            assert receiver.process.poll() is not None
+    execute(server.dsn, "DELETE FROM item WHERE id < 10")
+    receive_rest(server, log, slot, *FIRST)
+    check_log(server.dsn, log, Load.TABLES)
+    assert None not in loads(log).values()
+
+
+def test_what_the_stream_lacks_is_loaded(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+        receiver.until(is_loaded)
+        execute(
+            server.dsn,
+            "DROP TABLE IF EXISTS late",
+            'CREATE TABLE late (id int PRIMARY KEY, "odd ""name" text)',
+            "INSERT INTO late VALUES (1, 'from before')",
+            "ALTER PUBLICATION p ADD TABLE late",
+            "ALTER TABLE item ADD COLUMN more int DEFAULT 7",
+            "ALTER TABLE item RENAME COLUMN label TO title",
+            "ALTER TABLE wide ALTER id TYPE bigint",
+            "UPDATE item SET n = 0 WHERE id = 1",
+            "INSERT INTO late VALUES (2, 'later')",
+        )
+        walrow.load(["public.item", "public.wide", "public.late"], log=log, timeout=60)
+    check_log(server.dsn, log, [*Load.TABLES, "late"])
+    execute(server.dsn, "DROP TABLE late")
+
+
+def test_a_load_has_what_the_publication_has(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP PUBLICATION p",
+        "DROP TABLE IF EXISTS tree, twin",
+        "CREATE TABLE tree (id int, part int, note text, PRIMARY KEY (id, part))"
+        " PARTITION BY LIST (part)",
+        "CREATE TABLE tree_1 PARTITION OF tree FOR VALUES IN (1)",
+        # The same columns in another order.
+        "CREATE TABLE tree_2 (note text, part int NOT NULL, id int NOT NULL)",
+        "ALTER TABLE tree ATTACH PARTITION tree_2 FOR VALUES IN (2)",
+        "INSERT INTO tree SELECT g, 1 + g % 2, 'n' || g FROM generate_series(1, 9) g",
+        "CREATE TABLE twin (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2)"
+        " STORED, secret text)",
+        "INSERT INTO twin (id, secret) SELECT g, 'secret' FROM generate_series(1, 9) g",
+    )
+    new = server.version >= 15
+    execute(
+        server.dsn,
+        "CREATE PUBLICATION p FOR TABLE tree, "
+        + ("twin (id) WHERE (id > 5)" if new else "twin")
+        + " WITH (publish_via_partition_root)",
+    )
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+        receiver.until(is_loaded)
+        execute(server.dsn, "UPDATE tree SET note = 'new' WHERE id = 4")
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, ["tree"])
+    assert set(loads(log)) == {"public.tree", "public.twin"}
+    twin = pa.table(walrow.read(log, table="public.twin"))
+    if new:
+        assert "secret" not in twin.column_names
+        assert "twice" not in twin.column_names
+        assert sorted(filter(None, twin["id"].to_pylist())) == [6, 7, 8, 9]
+    else:
+        assert twin.num_rows == 10
+    execute(server.dsn, "DROP PUBLICATION p", "DROP TABLE tree, twin")
+
+
+def test_a_large_table_comes_in_ranges_over_several_connections(
+    server: EmbeddedServer, slot: str, tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrow.postgres.copying._PIECE_PAGES", 16)
+    log = tmp_path / "log"
+    states: list[walrow.receiver_state.Status] = []
+    walrow.receive(
+        server.dsn,
+        log=log,
+        slot=slot,
+        publications="p",
+        create=True,
+        snapshot=True,
+        jobs=3,
+        segment_bytes=1 << 20,
+        until="now",
+        status=states.append,
+    )
+    check_log(server.dsn, log, Load.TABLES)
+    pieces = [each.load.pieces_in_all for each in states if each.load is not None]
+    assert max(pieces, default=20) >= 20
+    segments = walrow.Log(log).segments()
+    assert sum(each.continues for each in segments) >= 1
+
+
+def test_a_load_that_is_refused_says_why(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+        receiver.until(is_loaded)
+        with pytest.raises(walrow.LogError, match="no table public.nobody"):
+            walrow.load("public.nobody", log=log, timeout=60)
+        # It goes on.
+        execute(server.dsn, "INSERT INTO audit (what) VALUES ('later')")
+        receiver.until_streaming(after=end_of_wal(server.dsn))
+        assert receiver.stop(signal.SIGINT) < 2
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_load_is_given_up_when_too_much_waits(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    receive_rest(server, log, slot, *FIRST)
+    execute(server.dsn, "BEGIN; LOCK TABLE wide IN ACCESS SHARE MODE; COMMIT")
+    with ReceiverProcess(
+        server.dsn, log, *QUICK, "--max-hold", "1", "--jobs", "1", slot=slot
+    ) as receiver:
+        receiver.until_streaming()
+        execute(
+            server.dsn,
+            "INSERT INTO audit SELECT now(), g, repeat('z', 100)"
+            " FROM generate_series(1, 300000) g",
+        )
+        receiver.until_streaming(after=end_of_wal(server.dsn), timeout=60)
+        request = walrow.load_requests.request(log, None)
+        # Beside the load, more comes than may wait.
+        for _ in range(40):
+            execute(
+                server.dsn,
+                "INSERT INTO wide SELECT 1000000 + g + (random() * 1e9)::int, repeat('v', 2000)"
+                " FROM generate_series(1, 300) g ON CONFLICT DO NOTHING",
+            )
+            found = walrow.load_requests.state_of(log, request)
+            if found is None or found.failure is not None:
+                break
+        assert found is not None
+        assert "waited for it" in (found.failure or "")
+        walrow.load_requests.finish(log)
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_slot_that_exists_gets_a_load_too(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')",
+        "DELETE FROM item WHERE id < 5",
+    )
+    receive_rest(server, log, slot, *FIRST)
+    check_log(server.dsn, log, Load.TABLES)
+    deleted, load, *_ = transactions(log)
+    assert (deleted["snapshot"], deleted["changes"]) == (False, 4)
+    assert load["snapshot"]
+
+
+def test_a_first_load_that_was_broken_off_is_not_forgotten(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot, crash_at=30) as receiver:
+        receiver.wait()
+    # Without the option, the log would lack the rows.
+    with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+        code, text = receiver.wait()
+    assert code != 0
+    assert "first load" in text
+    receive_rest(server, log, slot, *FIRST)
+    check_log(server.dsn, log, Load.TABLES)
