@@ -1,8 +1,8 @@
 """Loads tables into a log, in a snapshot, while the stream goes on.
 
 ```text
-locks ─► slot ─► snapshot ─► connections that share it ─► COPY ─► LogLoad ─► place in the log
-         its consistent point is the load's place
+slot ─► snapshot ─► connections that share it, locks ─► COPY ─► LogLoad ─► place in the log
+its consistent point is the load's place
 ```
 """
 
@@ -12,6 +12,8 @@ import contextlib
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow.errors import ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from walrow.postgres.copying import Piece, PublishedTable
     from walrow.postgres.waiting import Waiting
 
-__all__ = ["LoadProgress", "TableLoad"]
+__all__ = ["LoadProgress", "TableLoad", "was_busy"]
 
 
 class LoadProgress(NamedTuple):
@@ -83,7 +85,6 @@ class TableLoad:
         self._wake = wake
         self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._guard: psycopg.Connection[Any] | None = None
         self._connections: list[psycopg.Connection[Any]] = []
         self._pieces: deque[Piece] = deque()
         self._threads: list[threading.Thread] = []
@@ -125,7 +126,7 @@ class TableLoad:
         from walrow.postgres.commands import create_slot
 
         try:
-            self._protect()
+            self._open()
             with landing.paused():
                 created = create_slot(
                     conn, slot, snapshot="export", waiting=waiting, **slot_options
@@ -138,13 +139,13 @@ class TableLoad:
         except BaseException:
             self.stop()
             raise
-        for conn_ in self._connections:
+        for each in self._connections[: self._all]:
             thread = threading.Thread(
-                target=self._work, args=(conn_,), name="walrow-load", daemon=True
+                target=self._work, args=(each,), name="walrow-load", daemon=True
             )
             self._threads.append(thread)
             thread.start()
-        if not self._connections:
+        if not self._threads:
             self._wake()
 
     def stop(self) -> None:
@@ -152,57 +153,62 @@ class TableLoad:
         self._stopped.set()
         for thread in self._threads:
             thread.join()
-        for conn in (*self._connections, *filter(None, [self._guard])):
+        for conn in self._connections:
             with contextlib.suppress(Exception):
                 conn.close()
 
-    def _protect(self) -> None:
-        """Locks the tables, before there is a snapshot."""
+    def _open(self) -> None:
+        """Opens the connections that copy, and one that sees what is there now."""
         from walrow.postgres.connecting import connect
-        from walrow.postgres.copying import check_named, lock
+        from walrow.postgres.copying import check_named
 
-        self._guard = connect(self._given, replication=False)
-        self._guard.execute("BEGIN")
-        tables = self._published(self._guard)
+        for _ in range(self._jobs + 1):
+            conn = connect(self._given, replication=False)
+            self._connections.append(conn)
+            # Policies would leave rows out in silence: with this, they are an error.
+            conn.execute("SET row_security = off")
+            conn.execute("SET statement_timeout = 0")
+            conn.execute("SET idle_in_transaction_session_timeout = 0")
+            conn.execute(_LOCK_TIMEOUT)
         if self._names is not None:
+            tables = self._published(self._connections[-1], sized=False)
             check_named(tables, self._names)
-        lock(self._guard, tables)
 
-    def _published(self, conn: psycopg.Connection[Any]) -> list[PublishedTable]:
+    def _published(
+        self, conn: psycopg.Connection[Any], *, sized: bool
+    ) -> list[PublishedTable]:
         from walrow.postgres.copying import published_tables
 
-        tables = published_tables(conn, self._publications)
+        tables = published_tables(conn, self._publications, sized=sized)
         names = self._names
         return [it for it in tables if names is None or it.name in names]
 
     def _share(self, snapshot: str) -> tuple[int, Catalog]:
-        """Opens the connections that copy. Returns the time, and the tables' definitions."""
+        """Gives the snapshot to the connections. Returns its time, and the definitions."""
         from walrow.postgres.catalog import catalog
-        from walrow.postgres.copying import pieces_of
+        from walrow.postgres.copying import is_same, lock, pieces_of
+        from walrow.postgres.running import literal
 
-        first = self._in_snapshot(snapshot)
-        self.tables = self._published(first)
+        *copying, now = self._connections
+        for conn in copying:
+            conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
+        # Not before the slot: its creation waits for transactions, and they for the locks.
+        first = copying[0]
+        self.tables = self._published(first, sized=True)
+        lock(copying, self.tables)
+        if not is_same(self.tables, self._published(now, sized=False)):
+            text = "a table was altered or truncated while the load began"
+            raise ReplicationError(text, sqlstate=SERIALIZATION_FAILURE)
+        now.close()
         self._pieces.extend(pieces_of(self.tables))
         self._all = len(self._pieces)
-        for _ in range(1, min(self._jobs, self._all)):
-            self._in_snapshot(snapshot)
+        self._connections = copying
+        for conn in copying[self._all :]:
+            conn.close()
         row = first.execute(_NOW).fetchone()
         micros = 0 if row is None else int(row[0])
         return micros, catalog(first, publications=self._publications)
-
-    def _in_snapshot(self, snapshot: str) -> psycopg.Connection[Any]:
-        from walrow.postgres.connecting import connect
-        from walrow.postgres.running import literal
-
-        conn = connect(self._given, replication=False)
-        self._connections.append(conn)
-        conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
-        # Policies would leave rows out in silence: with this, they are an error.
-        conn.execute("SET LOCAL row_security = off")
-        conn.execute("SET LOCAL statement_timeout = 0")
-        conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        return conn
 
     def _work(self, conn: psycopg.Connection[Any]) -> None:
         from walrow.postgres.copying import Stopped
@@ -219,9 +225,6 @@ class TableLoad:
         finally:
             with contextlib.suppress(Exception):
                 conn.close()
-            if self.is_copied and self._guard is not None:
-                with contextlib.suppress(Exception):
-                    self._guard.close()
             self._wake()
 
     def _next(self) -> Piece | None:
@@ -250,4 +253,13 @@ class TableLoad:
             self._done += 1
 
 
+#: Retried: somebody else had a table locked, or has changed it.
+SERIALIZATION_FAILURE = "40001"
+_LOCK_TIMEOUT = "SET lock_timeout = '2s'"
 _NOW = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint"
+
+
+def was_busy(failure: BaseException) -> bool:
+    """Whether a table was locked by somebody else, or changed while the load began."""
+    found = getattr(failure, "sqlstate", None)
+    return found in {"55P03", "40P01", SERIALIZATION_FAILURE}

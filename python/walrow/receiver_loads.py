@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from walrow import load_requests
 from walrow.errors import Error, LogError
 from walrow.landing import is_refusal
-from walrow.loading import LoadProgress, TableLoad
+from walrow.loading import TableLoad, was_busy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from walrow.landing import Landing
     from walrow.load_requests import LoadRequest
+    from walrow.loading import LoadProgress
     from walrow.postgres.waiting import Waiting
 
 __all__ = ["Loads"]
@@ -96,9 +97,20 @@ class Loads:
         **slot_options: Any,
     ) -> None:
         """Creates the slot of a log, and begins the load that the log begins with."""
+        from walrow.postgres.commands import drop_slot
+
         landing.plan_first_load()
-        load = self._new(None)
-        load.begin(conn, slot, landing, waiting=waiting, **slot_options)
+        for attempt in range(1, _ATTEMPTS + 1):
+            load = self._new(None)
+            try:
+                load.begin(conn, slot, landing, waiting=waiting, **slot_options)
+                break
+            except Error as error:
+                if attempt == _ATTEMPTS or not was_busy(error):
+                    raise
+                self._note(f"the first load begins again: {error}")
+                drop_slot(conn, slot, wait=True)
+                time.sleep(_RETRY_SECONDS * attempt)
         self._load, self.is_first = load, True
 
     def request_all(self) -> None:
@@ -203,7 +215,7 @@ class Loads:
             landing.give_up_load()
         self._attempts += 1
         may_succeed = deserves_reconnect(failure) or is_refusal(failure)
-        if self._attempts < _ATTEMPTS and (may_succeed or _was_busy(failure)):
+        if self._attempts < _ATTEMPTS and (may_succeed or was_busy(failure)):
             self._due = time.monotonic() + _RETRY_SECONDS * 2**self._attempts
             self._note(f"a load was broken off, and begins again: {failure}")
             return
@@ -224,11 +236,6 @@ class Loads:
         self._request = None
         if request is not None and request.key:
             load_requests.finish(self._log)
-
-
-def _was_busy(failure: BaseException) -> bool:
-    """Whether a table was locked, or changed in the meantime."""
-    return getattr(failure, "sqlstate", None) in {"55P03", "40P01", "40001"}
 
 
 _ATTEMPTS = 5

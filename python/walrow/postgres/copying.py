@@ -21,6 +21,7 @@ __all__ = [
     "Stopped",
     "check_named",
     "copy",
+    "is_same",
     "lock",
     "pieces_of",
     "published_tables",
@@ -53,10 +54,12 @@ class TablePart(NamedTuple):
 
     Attributes:
         quoted: Its name as SQL.
+        file: The number of its file, which changes when it is truncated or rewritten.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
     """
 
     quoted: str
+    file: int
     pages: int
 
 
@@ -75,25 +78,31 @@ class Piece(NamedTuple):
 
 
 def published_tables(
-    conn: psycopg.Connection[Any], publications: Sequence[str]
+    conn: psycopg.Connection[Any], publications: Sequence[str], *, sized: bool
 ) -> list[PublishedTable]:
-    """The tables of publications, as they are for the connection's transaction."""
-    found = records(conn, _TABLES, {"publications": list(publications)})
+    """The tables of publications, as they are for the connection's transaction.
+
+    With `sized`, it waits for whoever has a table locked.
+    """
+    parameters = {"publications": list(publications), "sized": sized}
+    found = records(conn, _TABLES, parameters)
     return [
         PublishedTable(**it | {"parts": [TablePart(**part) for part in it["parts"]]})
         for it in found
     ]
 
 
-def lock(conn: psycopg.Connection[Any], tables: Sequence[PublishedTable]) -> None:
-    """Keeps tables from being truncated, rewritten or altered until the transaction ends.
+def lock(
+    conns: Sequence[psycopg.Connection[Any]], tables: Sequence[PublishedTable]
+) -> None:
+    """Keeps tables from being truncated, rewritten or altered while they are copied.
 
     A snapshot does not protect from that: a table that was truncated is empty for older
-    snapshots, too.
+    snapshots, too. All connections lock at the same time: if somebody waited for the lock
+    of the first one, the second one would wait for them.
 
     Raises:
-        ReplicationError: Somebody has a table locked for longer than a few seconds, or it
-            does not exist any more.
+        ReplicationError: Somebody has a table locked, or it does not exist any more.
     """
     import psycopg
 
@@ -101,11 +110,26 @@ def lock(conn: psycopg.Connection[Any], tables: Sequence[PublishedTable]) -> Non
     if not quoted:
         return
     command = f"LOCK TABLE ONLY {', ONLY '.join(quoted)} IN ACCESS SHARE MODE"
+    failed = "cannot lock the tables of a load"
     try:
-        conn.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLIS}")
-        conn.execute(command.encode())
+        for conn in conns:
+            conn.pgconn.send_query(command.encode())
     except psycopg.Error as error:
-        raise replication_error(error, "cannot lock the tables of a load") from error
+        raise replication_error(error, failed) from error
+    for conn in conns:
+        _finish(conn.pgconn, failed, lambda: False)
+
+
+def is_same(one: Sequence[PublishedTable], other: Sequence[PublishedTable]) -> bool:
+    """Whether tables have the same definitions and files. They may have grown."""
+
+    def definitions(tables: Sequence[PublishedTable]) -> list[PublishedTable]:
+        return [
+            table._replace(parts=[part._replace(pages=0) for part in table.parts])
+            for table in tables
+        ]
+
+    return definitions(one) == definitions(other)
 
 
 def pieces_of(tables: Sequence[PublishedTable]) -> list[Piece]:
@@ -159,42 +183,49 @@ def copy(
         Stopped: It was given up.
     """
     import psycopg
-    from psycopg import errors, pq
+    from psycopg import pq
 
     pgconn = conn.pgconn
     form = "BINARY" if binary else "TEXT"
     failed = "cannot copy a table"
     try:
-        pgconn.nonblocking = 1
         pgconn.send_query(f"COPY ({piece.query}) TO STDOUT (FORMAT {form})".encode())
-        _flush(pgconn)
+        while pgconn.flush():
+            _wait(pgconn, is_stopped)
         result = _result(pgconn, is_stopped)
         if result is not None and result.status == pq.ExecStatus.COPY_OUT:
+            pgconn.nonblocking = 1
             _drain(pgconn, take, is_stopped)
-            result = _result(pgconn, is_stopped)
-        while _result(pgconn, is_stopped) is not None:
-            pass
+            result = None
     except psycopg.Error as error:
         text = f"{failed}: the connection broke"
         raise ConnectionLostError(text) from error
-    if result is None or result.status != pq.ExecStatus.COMMAND_OK:
-        text = "the server sent no result"
-        refusal = (
-            errors.error_from_result(result)
-            if result is not None
-            else psycopg.OperationalError(text)
-        )
+    _finish(pgconn, failed, is_stopped, result)
+
+
+def _finish(
+    pgconn: Any, failed: str, is_stopped: Callable[[], bool], last: Any = None
+) -> None:
+    """Takes the results of a command, and raises if it failed."""
+    import psycopg
+    from psycopg import errors, pq
+
+    try:
+        while (result := _result(pgconn, is_stopped)) is not None:
+            last = result
+    except psycopg.Error as error:
+        text = f"{failed}: the connection broke"
+        raise ConnectionLostError(text) from error
+    if last is None:
+        text = f"{failed}: the server sent no result"
+        raise ConnectionLostError(text)
+    if last.status != pq.ExecStatus.COMMAND_OK:
+        refusal = errors.error_from_result(last)
         raise replication_error(refusal, failed) from None
 
 
 class Stopped(Exception):  # noqa: N818
     """A COPY was given up."""
-
-
-def _flush(pgconn: Any) -> None:
-    while pgconn.flush():
-        select.select([pgconn.socket], [pgconn.socket], [], _POLL_SECONDS)
-        pgconn.consume_input()
 
 
 def _result(pgconn: Any, is_stopped: Callable[[], bool]) -> Any:
@@ -245,7 +276,6 @@ def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
 _PIECE_PAGES = 16_384
 _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.5
-_LOCK_MILLIS = 10_000
 
 _TABLES = """
 WITH published (oid, columns, filter) AS (
@@ -291,8 +321,9 @@ SELECT jsonb_build_object(
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'quoted', format('%%I.%%I', m.nspname, t.relname),
+            'file', t.relfilenode::bigint,
             -- Other access methods may have other addresses of rows.
-            'pages', CASE WHEN h.amname = 'heap'
+            'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
                 THEN pg_relation_size(t.oid) / current_setting('block_size')::int
                 ELSE 0 END
         ) ORDER BY t.oid), '[]')
