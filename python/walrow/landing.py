@@ -94,6 +94,7 @@ class Landing:
         has_given_up: Whether the file system has refused it for too long.
         counts: What has landed.
         has_load: Whether a load was begun, and has no place yet.
+        catalogs: How often the catalog was read again.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class Landing:
         self._is_load_due = False
         self._load_began = 0
         self.has_load = False
+        self.catalogs = 0
         self._thread = threading.Thread(
             target=self._run, name="walrow-landing", daemon=True
         )
@@ -449,6 +451,7 @@ class Landing:
             # Values of unknown types are text until it is read.
             return
         self._must_read_catalog = False
+        self.catalogs += 1
         self._try(lambda: self._writer.extend_catalog(found))
         self._known = _columns_of(self._writer.catalog)
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog, LogLoad
     from walrow.landing import Landing
-    from walrow.postgres.copying import Piece, PublishedTable
+    from walrow.postgres.copying import Piece
+    from walrow.postgres.published import PublishedTable
     from walrow.postgres.waiting import Waiting
 
 __all__ = ["LoadProgress", "TableLoad", "was_busy"]
@@ -160,7 +161,7 @@ class TableLoad:
     def _open(self) -> None:
         """Opens the connections that copy, and one that sees what is there now."""
         from walrow.postgres.connecting import connect
-        from walrow.postgres.copying import check_named
+        from walrow.postgres.published import check_named
 
         for _ in range(self._jobs + 1):
             conn = connect(self._given, replication=False)
@@ -177,7 +178,7 @@ class TableLoad:
     def _published(
         self, conn: psycopg.Connection[Any], *, sized: bool
     ) -> list[PublishedTable]:
-        from walrow.postgres.copying import published_tables
+        from walrow.postgres.published import published_tables
 
         tables = published_tables(conn, self._publications, sized=sized)
         names = self._names

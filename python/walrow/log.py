@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from walrow._core import Decoder, LogDirectory, Reader
+from walrow.completeness import incomplete_tables
 from walrow.errors import OptionError
 from walrow.signatures import with_options
 from walrow.typing import Options
@@ -92,12 +93,16 @@ class LogTable(NamedTuple):
         last: Where the last transaction with changes of it ends.
         loaded: Where its last load ends. None if it was never loaded: then the log lacks
             the rows from before.
+        needs_load: Why the rows are not those of the server's table until it is loaded
+            again (see `walrow.load`), as far as the receiver has noticed. None if it is
+            whole.
     """
 
     oid: int
     versions: tuple[LogVersion, ...]
     last: Lsn
     loaded: Lsn | None
+    needs_load: str | None
 
     @property
     def name(self) -> str:
@@ -232,8 +237,15 @@ class Log:
                 columns_ = tuple(LogColumn(*column) for column in columns)
                 version = LogVersion(f"{schema}.{name}", columns_, *count)
                 tables.setdefault(oid, []).append(version)
+        marks = incomplete_tables(self.path)
         return [
-            LogTable(oid, tuple(versions), last[oid], loads.get(oid))
+            LogTable(
+                oid,
+                tuple(versions),
+                last[oid],
+                loads.get(oid),
+                marks[oid].reason if oid in marks else None,
+            )
             for oid, versions in tables.items()
         ]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from walrow._core import LogWriter
+from walrow.completeness import Completeness
 from walrow.errors import (
     ConnectionLostError,
     Error,
@@ -111,6 +112,12 @@ class Receiver:
         self._asked = 0.0
         self._final: Error | None = None
         self._stuck_since: float | None = None
+        self._completeness = Completeness(
+            self._given,
+            log=Path(self._log),
+            publications=self._publications,
+            note=self._notes.append,
+        )
         self._loads = Loads(
             self._given,
             log=Path(self._log),
@@ -120,6 +127,7 @@ class Receiver:
             max_hold=max_hold,
             wake=self._wakeup.wake,
             note=self._notes.append,
+            completeness=self._completeness,
         )
 
     def run(self) -> Received:
@@ -322,6 +330,7 @@ class Receiver:
                 stream.confirm(landing.durable)
 
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
+        self._completeness.look(landing.durable, landing.catalogs)
         try:
             self._loads.tend(landing)
         except BaseException:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from walrow.completeness import Completeness
     from walrow.landing import Landing
     from walrow.load_requests import LoadRequest
     from walrow.loading import LoadProgress
@@ -43,6 +44,7 @@ class Loads:
         max_hold: int | None,
         wake: Callable[[], None],
         note: Callable[[str], None],
+        completeness: Completeness,
     ) -> None:
         """Loads nothing yet.
 
@@ -55,6 +57,7 @@ class Loads:
             max_hold: The bytes of the stream that may wait for a load.
             wake: Is called when something has changed.
             note: Says something to people.
+            completeness: Learns which tables were loaded.
         """
         self._given = given
         self._log = log
@@ -64,6 +67,7 @@ class Loads:
         self._max_hold = max_hold
         self._wake = wake
         self._note = note
+        self._completeness = completeness
         self._load: TableLoad | None = None
         self._request: LoadRequest | None = None
         self._beginning: threading.Thread | None = None
@@ -231,6 +235,8 @@ class Loads:
         load, request = self._load, self._request
         if load is not None:
             done = load.progress(0)
+            if load.load is not None:
+                self._completeness.loaded(load.tables, load.load.point)
             self._note(f"loaded {done.tables} tables with {done.rows} rows")
         self.stop()
         self._request = None

@@ -32,9 +32,10 @@ SERVERS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The faults of receivers take seconds each: on one server, and on all in make test-all."""
+    """Faults of receivers and loads take seconds each: on one server, and on all in make test-all."""
     for item in items:
-        if item.path.name.startswith("test_receiver_") and "[embedded-16" in item.name:
+        takes_long = item.path.name.startswith(("test_receiver_", "test_loads"))
+        if takes_long and "[embedded-16" in item.name:
             item.add_marker(pytest.mark.slow)
 
 

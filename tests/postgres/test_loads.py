@@ -57,6 +57,12 @@ def loads(log: Path) -> dict[str, walrow.Lsn | None]:
     return {table.name: table.loaded for table in walrow.Log(log).tables()}
 
 
+def needed(log: Path) -> dict[str, str]:
+    """The tables that need a load, and why."""
+    tables = walrow.Log(log).tables()
+    return {it.name: it.needs_load for it in tables if it.needs_load is not None}
+
+
 def transactions(log: Path) -> list[dict[str, object]]:
     """The transactions of a log."""
     batches = walrow.read(log, table="walrow.transactions")
@@ -220,7 +226,18 @@ def test_what_the_stream_lacks_is_loaded(
             "UPDATE item SET n = 0 WHERE id = 1",
             "INSERT INTO late VALUES (2, 'later')",
         )
+        # The receiver has noticed.
+        deadline = time.monotonic() + 45
+        while len(needs := needed(log)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert needs == {
+            "public.item": "column label was renamed to title; "
+            "column more was added with a value for existing rows",
+            "public.wide": "column id has another type",
+            "public.late": "it is new in the publication",
+        }
         walrow.load(["public.item", "public.wide", "public.late"], log=log, timeout=60)
+        assert needed(log) == {}
     check_log(server.dsn, log, [*Load.TABLES, "late"])
     execute(server.dsn, "DROP TABLE late")
 

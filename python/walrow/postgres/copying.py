@@ -6,61 +6,24 @@ import itertools
 import select
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.errors import ConnectionLostError, ReplicationError
+from walrow.errors import ConnectionLostError
 from walrow.postgres.server_errors import replication_error
-from walrow.postgres.session import records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import psycopg
 
+    from walrow.postgres.published import PublishedTable
+
 __all__ = [
     "Piece",
-    "PublishedTable",
     "Stopped",
-    "check_named",
     "copy",
     "is_same",
     "lock",
     "pieces_of",
-    "published_tables",
 ]
-
-
-class PublishedTable(NamedTuple):
-    """A table as a publication treats it.
-
-    Attributes:
-        oid: Its OID.
-        name: Its name, as `schema.name`.
-        identity: `pg_class.relreplident`.
-        columns: The published columns, as SQL, in attribute order.
-        filters: The row filters of its publications, as SQL: a row that one of them accepts
-            is published. Empty without a filter.
-        parts: The tables that have its rows, as SQL: its partitions, or itself.
-    """
-
-    oid: int
-    name: str
-    identity: str
-    columns: list[str]
-    filters: list[str]
-    parts: list[TablePart]
-
-
-class TablePart(NamedTuple):
-    """A table that has rows.
-
-    Attributes:
-        quoted: Its name as SQL.
-        file: The number of its file, which changes when it is truncated or rewritten.
-        pages: Its size in pages. 0 if it cannot be read by ranges of pages.
-    """
-
-    quoted: str
-    file: int
-    pages: int
 
 
 class Piece(NamedTuple):
@@ -75,21 +38,6 @@ class Piece(NamedTuple):
     table: int
     query: str
     pages: int
-
-
-def published_tables(
-    conn: psycopg.Connection[Any], publications: Sequence[str], *, sized: bool
-) -> list[PublishedTable]:
-    """The tables of publications, as they are for the connection's transaction.
-
-    With `sized`, it waits for whoever has a table locked.
-    """
-    parameters = {"publications": list(publications), "sized": sized}
-    found = records(conn, _TABLES, parameters)
-    return [
-        PublishedTable(**it | {"parts": [TablePart(**part) for part in it["parts"]]})
-        for it in found
-    ]
 
 
 def lock(
@@ -141,7 +89,7 @@ def pieces_of(tables: Sequence[PublishedTable]) -> list[Piece]:
             for range_ in _ranges(part.pages):
                 conditions = [f"({it})" for it in (range_, wanted) if it]
                 where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-                columns = ", ".join(table.columns)
+                columns = ", ".join(it.quoted for it in table.columns)
                 # The server has quoted all names, and written the filters.
                 query = f"SELECT {columns} FROM ONLY {part.quoted}{where}"  # noqa: S608
                 size = min(part.pages, _PIECE_PAGES)
@@ -261,82 +209,7 @@ def _drain(
         take(bytes(block))
 
 
-def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
-    """Refuses tables that are not published."""
-    published = {table.name for table in tables}
-    if missing := [name for name in names if name not in published]:
-        text = (
-            f"no table {', '.join(missing)} in the publication: add it with"
-            " ALTER PUBLICATION, or name another one as schema.name"
-        )
-        raise ReplicationError(text)
-
-
 #: 128 MiB of 8 KiB pages: a few seconds for one connection.
 _PIECE_PAGES = 16_384
 _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.5
-
-_TABLES = """
-WITH published (oid, columns, filter) AS (
-    -- Version 14 has no column lists, and no row filters.
-    SELECT c.oid, to_jsonb(p) -> 'attnames', to_jsonb(p) ->> 'rowfilter'
-    FROM pg_publication_tables p
-    JOIN pg_namespace n ON n.nspname = p.schemaname
-    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-    WHERE p.pubname = ANY (%(publications)s::text[])
-),
-chosen (oid, columns, filters) AS (
-    SELECT oid, (array_agg(columns))[1],
-        CASE WHEN bool_or(filter IS NULL) THEN '[]'::jsonb
-            ELSE jsonb_agg(DISTINCT filter) END
-    FROM published
-    GROUP BY oid
-),
-part_of (oid, part) AS (
-    SELECT c.oid, c.oid
-    FROM chosen c
-    JOIN pg_class r ON r.oid = c.oid
-    WHERE r.relkind <> 'p'
-    UNION ALL
-    SELECT c.oid, t.relid
-    FROM chosen c
-    JOIN pg_class r ON r.oid = c.oid
-    CROSS JOIN pg_partition_tree(c.oid) t
-    WHERE r.relkind = 'p' AND t.isleaf
-)
-SELECT jsonb_build_object(
-    'oid', c.oid::bigint,
-    'name', n.nspname || '.' || c.relname,
-    'identity', c.relreplident,
-    'columns', (
-        SELECT coalesce(jsonb_agg(quote_ident(a.attname) ORDER BY a.attnum), '[]')
-        FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            AND coalesce(p.columns ? a.attname::text, true)
-            -- Before 18, generated columns are never published, even if attnames lists them.
-            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
-    ),
-    'filters', p.filters,
-    'parts', (
-        SELECT coalesce(jsonb_agg(jsonb_build_object(
-            'quoted', format('%%I.%%I', m.nspname, t.relname),
-            'file', t.relfilenode::bigint,
-            -- Other access methods may have other addresses of rows.
-            'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
-                THEN pg_relation_size(t.oid) / current_setting('block_size')::int
-                ELSE 0 END
-        ) ORDER BY t.oid), '[]')
-        FROM part_of q
-        JOIN pg_class t ON t.oid = q.part
-        JOIN pg_namespace m ON m.oid = t.relnamespace
-        LEFT JOIN pg_am h ON h.oid = t.relam
-        -- Rows of foreign tables are never in the stream.
-        WHERE q.oid = c.oid AND t.relkind = 'r'
-    )
-)::text
-FROM chosen p
-JOIN pg_class c ON c.oid = p.oid
-JOIN pg_namespace n ON n.oid = c.relnamespace
-ORDER BY c.oid
-"""
