@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import threading
 import time
@@ -387,3 +388,41 @@ def test_a_first_load_that_was_broken_off_is_not_forgotten(
     assert "first load" in text
     receive_rest(server, log, slot, *FIRST)
     check_log(server.dsn, log, Load.TABLES)
+
+
+def test_ddl_is_a_message_at_its_place(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(server.dsn, walrow.postgres.ddl_trigger())
+    try:
+        receive_rest(server, log, slot, *FIRST, "--messages")
+        execute(
+            server.dsn,
+            "BEGIN; INSERT INTO item VALUES (101, 1, 'a');"
+            " ALTER TABLE item RENAME label TO title;"
+            " INSERT INTO item VALUES (102, 1, 'b'); COMMIT",
+            "CREATE TEMP TABLE unseen ()",
+            "CREATE TABLE dropped (id int)",
+            "DROP TABLE dropped",
+        )
+        receive_rest(server, log, slot, *QUICK, "--messages")
+    finally:
+        execute(server.dsn, walrow.postgres.ddl_trigger(drop=True))
+    found = [
+        (row["seq"], json.loads(row["content"]))
+        for batch in walrow.read(log, table="walrow.messages")
+        for row in pa.record_batch(batch).to_pylist()
+        if row["prefix"] == "walrow.ddl"
+    ]
+    (seq, renamed), (_, created), (_, dropped) = found
+    assert seq == 1
+    assert (renamed["command"], renamed["table"]) == ("ALTER TABLE", "item")
+    assert [(it["number"], it["name"]) for it in renamed["columns"]] == [
+        (1, "id"),
+        (2, "n"),
+        (3, "title"),
+    ]
+    assert (created["command"], created["table"]) == ("CREATE TABLE", "dropped")
+    assert (dropped["command"], dropped["columns"]) == ("DROP TABLE", None)
+    assert not execute(server.dsn, "SELECT FROM pg_event_trigger")

@@ -14,6 +14,7 @@ import click
 
 from walrow import __version__
 from walrow.cli.catalog import catalog
+from walrow.cli.ddl_trigger import ddl_trigger
 from walrow.cli.decode import INSTEAD, decode
 from walrow.cli.inspect import inspect
 from walrow.cli.load import load
@@ -50,6 +51,7 @@ cli.add_command(preflight)
 cli.add_command(slot)
 cli.add_command(receive)
 cli.add_command(seal)
+cli.add_command(ddl_trigger)
 cli.add_command(load)
 cli.add_command(log)
 

@@ -7,6 +7,7 @@
   replication commands.
 - `settings`, `options` and `check_settings` are about the text of values.
 - `catalog` reads the definitions of types and tables.
+- `ddl_trigger` is an event trigger that makes DDL visible in the stream.
 
 A stream identifies the types of its columns by OID. Only the server's catalog defines
 the enum, domain, composite type, range or array behind an OID. Read the catalog while
@@ -47,6 +48,7 @@ from walrow.postgres.commands import (
     start_replication_command,
     timeline_history,
 )
+from walrow.postgres.ddl_trigger import ddl_trigger
 from walrow.postgres.failures import deserves_reconnect
 from walrow.postgres.preflight import Finding, Preflight, preflight
 from walrow.postgres.publications import create_publication, drop_publication
@@ -72,6 +74,7 @@ __all__ = [
     "check_settings",
     "create_publication",
     "create_slot",
+    "ddl_trigger",
     "deserves_reconnect",
     "drop_publication",
     "drop_slot",
