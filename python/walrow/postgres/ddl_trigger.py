@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["DDL_PREFIX", "ddl_trigger"]
-
-#: The prefix of the trigger's messages.
-DDL_PREFIX = "walrow.ddl"
+__all__ = ["ddl_trigger"]
 
 
 def ddl_trigger(*, drop: bool = False) -> str:
     """Returns the SQL of an event trigger for CREATE TABLE, ALTER TABLE and DROP TABLE.
 
     The trigger writes a logical message into the transaction, so it comes at its place in
-    the stream of a receiver with `messages=True`. The content is JSON: `command`, `schema`,
+    the stream of a receiver with `messages=True`. Its prefix is `walrow.ddl`. The content is JSON: `command`, `schema`,
     `table`, `oid` and `columns`, with `number`, `name`, `type` and `type_modifier` of each.
     A renamed column keeps its number, which a Relation message does not contain. The text
     of the command is left out, as it may contain values.
@@ -37,7 +34,7 @@ DROP EVENT TRIGGER IF EXISTS walrow_drop;
 DROP SCHEMA IF EXISTS walrow CASCADE;
 """
 
-_CREATE = f"""\
+_CREATE = """\
 -- Run as a superuser. It does not lock any table.
 BEGIN;
 CREATE SCHEMA IF NOT EXISTS walrow;
@@ -45,7 +42,7 @@ CREATE SCHEMA IF NOT EXISTS walrow;
 CREATE OR REPLACE FUNCTION walrow.emit_ddl() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pg_logical_emit_message(true, '{DDL_PREFIX}', jsonb_build_object(
+    PERFORM pg_logical_emit_message(true, 'walrow.ddl', jsonb_build_object(
         'command', found.command, 'schema', n.nspname, 'table', c.relname,
         'oid', c.oid::bigint,
         'columns', (
@@ -68,7 +65,7 @@ END $$;
 CREATE OR REPLACE FUNCTION walrow.emit_drop() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pg_logical_emit_message(true, '{DDL_PREFIX}', jsonb_build_object(
+    PERFORM pg_logical_emit_message(true, 'walrow.ddl', jsonb_build_object(
         'command', tg_tag, 'schema', schema_name, 'table', object_name,
         'oid', objid::bigint, 'columns', NULL)::text)
     FROM pg_event_trigger_dropped_objects()
