@@ -205,11 +205,12 @@ class TableLoad:
         self._pieces.extend(pieces_of(self.tables))
         self._all = len(self._pieces)
         self._connections = copying
-        for conn in copying[self._all :]:
-            conn.close()
         row = first.execute(_NOW).fetchone()
         micros = 0 if row is None else int(row[0])
-        return micros, catalog(first, publications=self._publications)
+        definitions = catalog(first, publications=self._publications)
+        for conn in copying[self._all :]:
+            conn.close()
+        return micros, definitions
 
     def _work(self, conn: psycopg.Connection[Any]) -> None:
         from walrow.postgres.copying import Stopped

@@ -15,6 +15,7 @@ import pytest
 
 import walrow
 from servers.receiving import (
+    Disk,
     Load,
     ReceiverProcess,
     check_log,
@@ -359,6 +360,22 @@ def test_a_load_is_given_up_when_too_much_waits(
     check_log(server.dsn, log, Load.TABLES)
 
 
+def test_a_publication_may_have_no_tables(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(server.dsn, "DROP PUBLICATION p", "CREATE PUBLICATION p")
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+        receiver.until(is_loaded)
+        execute(
+            server.dsn,
+            "ALTER PUBLICATION p ADD TABLE item",
+            "INSERT INTO item VALUES (200, 1)",
+        )
+        walrow.load("public.item", log=log, timeout=60)
+    check_log(server.dsn, log, ["item"])
+
+
 def test_a_slot_that_exists_gets_a_load_too(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
@@ -426,3 +443,52 @@ def test_ddl_is_a_message_at_its_place(
     assert (created["command"], created["table"]) == ("CREATE TABLE", "dropped")
     assert (dropped["command"], dropped["columns"]) == ("DROP TABLE", None)
     assert not execute(server.dsn, "SELECT FROM pg_event_trigger")
+
+
+def test_a_full_disk_only_delays_a_load(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with disk.has("full"):
+        receiver = ReceiverProcess(server.dsn, log, *FIRST, slot=slot, disk=disk)
+        time.sleep(2)
+    with receiver, Load(server.dsn, seed=7):
+        receiver.until(is_loaded)
+        with disk.has("full"):
+            request = walrow.load_requests.request(log, None)
+            time.sleep(3)
+        deadline = time.monotonic() + 60
+        while walrow.load_requests.state_of(log, request) is not None:
+            assert time.monotonic() < deadline, receiver.states[-3:]
+            time.sleep(0.1)
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+    assert [each["snapshot"] for each in transactions(log)].count(True) == 2
+
+
+def test_a_lost_connection_only_delays_a_load(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    receive_rest(server, log, slot, *FIRST)
+    end_all = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'walrow' AND pid <> pg_backend_pid()"
+    )
+    with (
+        ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver,
+        Load(server.dsn, seed=8),
+    ):
+        receiver.until_streaming()
+        request = walrow.load_requests.request(log, None)
+        for _ in range(4):
+            execute(server.dsn, end_all)
+            time.sleep(0.25)
+        deadline = time.monotonic() + 60
+        while (found := walrow.load_requests.state_of(log, request)) is not None:
+            assert found.failure is None
+            assert time.monotonic() < deadline, receiver.states[-3:]
+            time.sleep(0.1)
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)

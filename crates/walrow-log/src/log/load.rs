@@ -202,7 +202,7 @@ impl Load {
         state.encoder.restart();
         state.encoder.begin(&self.transaction, &mut begin);
         state.contents.begin(&self.transaction);
-        if number == 0 {
+        if number == 0 && !self.tables.is_empty() {
             let mut truncate = Truncate::default();
             truncate.relations.clone_from(&self.tables);
             state.encoder.truncate(&truncate, &mut begin);
