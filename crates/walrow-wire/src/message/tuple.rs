@@ -32,6 +32,22 @@ pub enum Cell<'a> {
     Binary(&'a [u8]),
 }
 
+impl Cell<'_> {
+    /// Appends the cell's kind, length and value.
+    #[inline]
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, value) = match self {
+            Self::Null => return out.put_u8(b'n'),
+            Self::Unchanged => return out.put_u8(b'u'),
+            Self::Text(value) => (b't', value),
+            Self::Binary(value) => (b'b', value),
+        };
+        out.put_u8(kind);
+        out.put_length(value.len());
+        out.put_bytes(value);
+    }
+}
+
 impl<'a> Tuple<'a> {
     /// Reads the cells field by field, so that an error names the field.
     pub(super) fn parse(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
@@ -72,6 +88,28 @@ impl<'a> Tuple<'a> {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.put_u16(self.count);
         out.put_bytes(self.bytes);
+    }
+
+    /// The tuple of these cells: kinds, lengths and values, as [`Tuple::bytes`] returns them. `None`
+    /// unless these are `count` well-formed cells.
+    ///
+    /// ```
+    /// use walrow_wire::{Cell, Tuple};
+    ///
+    /// let tuple = Tuple::of(2, b"nt\0\0\0\x01a").unwrap();
+    /// assert_eq!(tuple.cells().last(), Some(Cell::Text(b"a")));
+    /// assert!(Tuple::of(1, tuple.bytes()).is_none());
+    /// ```
+    #[inline]
+    pub fn of(count: u16, bytes: &'a [u8]) -> Option<Self> {
+        let (tuple, rest) = Self::split(count, bytes)?;
+        rest.is_empty().then_some(tuple)
+    }
+
+    /// The cells' kinds, lengths and values.
+    #[inline]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// How many cells there are; 0 is legal.
