@@ -5,6 +5,7 @@
 //!   bytes, without its encoder: an oracle for its parser and its encoder.
 //! - [`History`] generates transactions, delivers the same ones in every way that a server may use
 //!   (whole, streamed in chunks, prepared), and returns the expected result.
+//! - [`TableModel`] is a table as a server holds it, with the stream of its changes.
 //! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly, or
 //!   returns why it rejects the stream.
 //! - [`strategy::arbitrary`] makes a proptest strategy from any `Arbitrary` type.
@@ -56,6 +57,7 @@ mod recvlogical;
 pub mod reference;
 pub mod strategy;
 mod stream;
+mod table_model;
 mod type_cases;
 mod walk;
 
@@ -69,5 +71,6 @@ pub use message::{
 };
 pub use recvlogical::{in_recvlogical, recvlogical};
 pub use stream::Stream;
+pub use table_model::{TableModel, TableStep};
 pub use type_cases::{TypeCase, TypeCases, type_cases, type_catalog};
 pub use walk::{Step, walk};

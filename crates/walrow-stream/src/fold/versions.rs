@@ -1,0 +1,177 @@
+//! The versions of a table's columns under which rows are stored, and how each row becomes one of
+//! the last version.
+
+use crate::catalog::Catalog;
+use crate::fold::heap::Version;
+use crate::relation::Relation;
+use std::collections::HashMap;
+use walrow_wire::{Cell, Oid, Tuple};
+
+/// The places of the last version's columns in an earlier version. `None` for a column that it
+/// lacks.
+type Places = Box<[Option<usize>]>;
+
+/// The versions of a table.
+#[derive(Debug, Default)]
+pub(super) struct Versions(Vec<Stored>);
+
+#[derive(Debug)]
+struct Stored {
+    columns: u16,
+    /// `None` if it has the columns of the last version.
+    places: Option<Places>,
+}
+
+impl Versions {
+    /// Begins again, with one version of this number of columns.
+    pub(super) fn begin(&mut self, columns: usize) {
+        self.0.clear();
+        self.0.push(Stored::new(columns));
+    }
+
+    /// The number of the last version.
+    pub(super) fn last(&self) -> Version {
+        let last = self.0.len().saturating_sub(1);
+        Version::try_from(last).unwrap_or(Version::MAX)
+    }
+
+    /// Adds a version, whose columns were at these places of the version before.
+    pub(super) fn add(&mut self, columns: usize, step: &Places) {
+        for stored in &mut self.0 {
+            stored.places = Some(match &stored.places {
+                None => step.clone(),
+                Some(places) => {
+                    let places = step.iter().map(|place| *places.get((*place)?)?);
+                    places.collect()
+                }
+            });
+        }
+        self.0.push(Stored::new(columns));
+    }
+
+    /// The cells of a row that was stored under a version, as one of the last version: in `out`,
+    /// unless they are the same. `None` if they are not those of the version.
+    pub(super) fn project<'a>(
+        &self,
+        version: Version,
+        cells: &'a [u8],
+        out: &'a mut Vec<u8>,
+    ) -> Option<Tuple<'a>> {
+        let stored = self.0.get(usize::try_from(version).ok()?)?;
+        let row = Tuple::of(stored.columns, cells)?;
+        let Some(places) = &stored.places else {
+            return Some(row);
+        };
+        let cells: Vec<Cell<'_>> = row.cells().collect();
+        out.clear();
+        for place in places {
+            let cell = place.and_then(|place| cells.get(place));
+            cell.unwrap_or(&Cell::Null).encode(out);
+        }
+        Tuple::of(u16::try_from(places.len()).ok()?, out)
+    }
+}
+
+impl Stored {
+    fn new(columns: usize) -> Self {
+        Self {
+            columns: u16::try_from(columns).unwrap_or(u16::MAX),
+            places: None,
+        }
+    }
+}
+
+/// The attribute numbers of a version's columns, if the catalog has exactly these columns.
+pub(super) fn numbers(relation: &Relation, catalog: &Catalog) -> Option<Vec<i16>> {
+    let table = catalog.tables.iter().find(|it| it.oid == relation.oid)?;
+    if table.columns.len() != relation.columns.len() {
+        return None;
+    }
+    let columns = relation.columns.iter().zip(&table.columns);
+    let numbers = columns.map(|(column, known)| {
+        let is_same = *column.name == *known.name && column.type_oid == known.type_oid;
+        known.number.filter(|_| is_same)
+    });
+    numbers.collect()
+}
+
+/// How a version's columns were those of the version before.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// They are the same.
+    Same,
+    /// They were at these places.
+    Changed(Places),
+    /// A column went and another came: it may be the same one, with a new name.
+    Unclear {
+        /// A column that went.
+        went: String,
+        /// A column that came.
+        came: String,
+    },
+    /// The values of a column changed with its type.
+    Retyped(String),
+}
+
+impl Step {
+    /// The step from a version to the next one. The numbers are those of their columns.
+    pub(super) fn new(
+        (before, numbers_before): (&Relation, Option<&[i16]>),
+        (after, numbers_after): (&Relation, Option<&[i16]>),
+    ) -> Self {
+        let places = match (numbers_before, numbers_after) {
+            (Some(before), Some(after)) => by_number(before, after),
+            _ => match by_name(before, after) {
+                Ok(places) => places,
+                Err((went, came)) => return Self::Unclear { went, came },
+            },
+        };
+        for (column, place) in after.columns.iter().zip(&places) {
+            let old = place.and_then(|place| before.columns.get(place));
+            if old.is_some_and(|old| !is_kept(old.type_oid, column.type_oid)) {
+                return Self::Retyped(column.name.to_string());
+            }
+        }
+        let is_same = places.iter().enumerate().all(|(at, it)| *it == Some(at));
+        if is_same && before.columns.len() == after.columns.len() {
+            return Self::Same;
+        }
+        Self::Changed(places)
+    }
+}
+
+fn by_number(before: &[i16], after: &[i16]) -> Places {
+    let places = before.iter().enumerate();
+    let places: HashMap<i16, usize> = places.map(|(at, it)| (*it, at)).collect();
+    after.iter().map(|it| places.get(it).copied()).collect()
+}
+
+/// Returns a column that went and one that came if there are both.
+fn by_name(before: &Relation, after: &Relation) -> Result<Places, (String, String)> {
+    let places = before.columns.iter().enumerate();
+    let places: HashMap<&str, usize> = places.map(|(at, it)| (&*it.name, at)).collect();
+    let found = after
+        .columns
+        .iter()
+        .map(|it| places.get(&*it.name).copied());
+    let found: Places = found.collect();
+    let mut went = before.columns.iter().enumerate();
+    let went = went.find(|(place, _)| !found.contains(&Some(*place)));
+    let mut came = after.columns.iter().zip(&found);
+    let came = came.find(|(_, place)| place.is_none());
+    match (went, came) {
+        (Some((_, went)), Some((came, _))) => Err((went.name.to_string(), came.name.to_string())),
+        _ => Ok(found),
+    }
+}
+
+/// `text`
+const TEXT: Oid = 25;
+/// `character varying`
+const VARCHAR: Oid = 1043;
+
+/// Whether a change of a column's type leaves its values as they are.
+fn is_kept(before: Oid, after: Oid) -> bool {
+    let is_text = |oid| oid == TEXT || oid == VARCHAR;
+    before == after || is_text(before) && is_text(after)
+}
