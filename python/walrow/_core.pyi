@@ -22,6 +22,7 @@ __all__ = [
     "LogDirectory",
     "LogFile",
     "LogLoad",
+    "LogState",
     "LogWriter",
     "Message",
     "Reader",
@@ -740,6 +741,15 @@ class LogDirectory:
     def examples(self, table: TableName) -> LogFile:
         """The stream of segments that have each relation version of a table."""
 
+    def state(
+        self,
+        table: TableName,
+        as_of: Lsn | int | str | dt.datetime | None = None,
+        spool_memory: int | None = None,
+        spool_directory: str | os.PathLike[str] | None = None,
+    ) -> LogState:
+        """The rows of a table as of an LSN or a time."""
+
     def follow(self) -> int:
         """Looks for new segments. Returns how many there are."""
 
@@ -782,6 +792,35 @@ class LogCopy:
 
     def append(self, data: bytes) -> int:
         """Appends rows: whole payloads of CopyData, joined. Returns how many there were."""
+
+@final
+class LogState:
+    """The rows of a table of a log, as the chunks of a stream.
+
+    The first one comes after all changes were read.
+    """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> bytes: ...
+
+    @property
+    def position(self) -> Lsn | None:
+        """The rows are those of the table as of this LSN."""
+
+    @property
+    def oid(self) -> int | None:
+        """The OID of the table."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the log's stream that were read."""
+
+    @property
+    def bytes_total(self) -> int:
+        """Bytes of the log's stream that are read."""
+
+    def close(self) -> None:
+        """Frees the rows. There are no more chunks."""
 
 @final
 class LogWriter:

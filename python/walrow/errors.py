@@ -299,16 +299,23 @@ class LogError(Error):
             `"missing"` (a segment), `"pruned"` (changes were removed), `"locked"` (by
             another writer), `"published"` (another writer's segment), `"other_source"`,
             `"load"` (a load is not possible there), `"copy"` (the rows of a load),
-            `"store"` (the file system), or `"not_synced"` (it is not known what is on the
-            disk).
+            `"store"` (the file system), `"not_synced"` (it is not known what is on the
+            disk), or, of the rows of a table, `"too_early"` (they are known only later),
+            `"not_loaded"` (changes were removed) or `"incomplete"` (the changes do not
+            give them).
         file: The name of the file in the log's directory.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.
+        table: The table whose rows are not known, as `schema.name`.
+        lsn: With `"too_early"`, from where on its rows are known. With `"incomplete"`, the
+            commit LSN of the transaction that does not give them.
     """
 
     code: str | None
     file: str | None
     errno: int | None
+    table: str | None
+    lsn: Lsn | None
 
     def __init__(
         self,
@@ -317,10 +324,13 @@ class LogError(Error):
         code: str | None = None,
         file: str | None = None,
         errno: int | None = None,
+        table: str | None = None,
+        lsn: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores what is wrong with which file."""
-        super().__init__(reason, code=code, file=file, errno=errno, **attributes)
+        """Stores what is wrong with which file or table."""
+        attributes |= {"code": code, "file": file, "errno": errno}
+        super().__init__(reason, table=table, lsn=lsn, **attributes)
 
 
 class ReplicationError(Error):

@@ -22,7 +22,7 @@ from walrow._core import Decoder, LogDirectory, Reader
 from walrow.completeness import incomplete_tables
 from walrow.errors import OptionError
 from walrow.signatures import with_options
-from walrow.typing import Options
+from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -295,6 +295,62 @@ class Log:
             OptionError: The options are invalid or contradict each other.
         """
         return Follower(self.path, poll_interval, options)
+
+    @with_options(StateOptions)
+    def state(
+        self,
+        table: TableName,
+        *,
+        as_of: Lsn | int | str | dt.datetime | None = None,
+        **options: Unpack[StateOptions],
+    ) -> Reader:
+        """Returns the rows of a table, as of an LSN or a time.
+
+        They follow from the last complete load of the table, and the changes after it. A
+        table that was never loaded begins empty: rows from before the log are missing.
+
+        >>> import tempfile, walrow
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> sealed = walrow.seal("tests/data/18/rows.text.wire", log=folder.name)
+        >>> state = walrow.Log(folder.name).state("public.item")
+        >>> state.to_pyarrow().select(["id", "label"]).to_pylist()
+        [{'id': 1, 'label': 'uno'}, {'id': 20, 'label': None}]
+        >>> state.position == sealed.position
+        True
+        >>> folder.cleanup()
+
+        Args:
+            table: The table, as in `walrow.read`. Of several tables that had one name, the
+                last one at that point.
+            as_of: The LSN or time. Of a time, the state before the first transaction that
+                was committed later. Default: all of the log. So is an LSN after its end:
+                see `end`.
+            **options: Those of `walrow.read` that determine columns, batches and memory.
+                Beyond `spool_memory`, rows wait in a file.
+
+        Returns:
+            The rows, in the order in which they were changed last, without metadata
+            columns. They are read from the log when the first batch is asked for. The
+            changes after them begin at `position`, once all batches were taken.
+
+        Raises:
+            LogError: With the code `"too_early"` if the rows are known only later:
+                `LogError.lsn` is from where on. With `"not_loaded"` if changes of the
+                table were removed, and no load of it is left.
+            SchemaError: The log has no such table, or two.
+            OptionError: The options are invalid or contradict each other.
+
+        While reading, a `LogError` with the code `"incomplete"` says that the changes do
+        not give the rows: see docs/fold.md.
+        """
+        if unknown := options.keys() - StateOptions.__annotations__.keys():
+            text = f"{min(unknown)} is not an option of state()"
+            raise TypeError(text)
+        # Checks the options before anything is read.
+        Decoder(table=0, metadata=(), **options)
+        spool = (options.get("spool_memory"), options.get("spool_directory"))
+        rows = self._log.state(table, as_of, *spool)
+        return Reader(rows, table=rows.oid, framing="wire", metadata=(), **options)
 
     def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
         """Reads all segments, and compares them with their checksums.

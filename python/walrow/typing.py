@@ -34,6 +34,7 @@ __all__ = [
     "Source",
     "SparkOptions",
     "SparkSchemaOptions",
+    "StateOptions",
     "TableName",
     "TableOptions",
 ]
@@ -126,6 +127,23 @@ class TableOptions(TypedDict, total=False):
 
 class Options(SchemaOptions, SparkOptions, TableOptions, total=False):
     """The options of `walrow.read` and `walrow.Decoder`."""
+
+
+class StateOptions(ProfileOptions, total=False):
+    """The options of `walrow.Log.state`, besides its parameters."""
+
+    columns: Sequence[str] | None
+    types: Mapping[str, ArrowSchemaExportable | str] | None
+    unrepresentable: Policy | Mapping[str, Policy]
+    catalog: Catalog | str | os.PathLike[str] | None
+    session: Mapping[str, str] | None
+    trim_bpchar: bool
+    batch_rows: int
+    batch_bytes: int
+    batch_memory: int
+    spool_memory: int
+    spool_directory: str | os.PathLike[str] | None
+    message_limit: int | None
 
 
 class ChangesOptions(

@@ -11,10 +11,12 @@ import pytest
 
 import walrow
 from captures import capture
+from logs import published, transaction
 from streams import keepalive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 DATA = capture("rows").data
 KEEPALIVE = keepalive(1)
@@ -142,3 +144,22 @@ def test_a_large_state(interrupt: Callable[[], Callable[[], float]]) -> None:
     # No row is lost.
     assert decoder.prepared == held
     assert len(decoder.save_prepared()) > 3 * len(rows)
+
+
+def test_a_state_of_a_log(
+    tmp_path: Path, interrupt: Callable[[], Callable[[], float]]
+) -> None:
+    log = published(
+        tmp_path / "log",
+        (
+            transaction(0x1000 * part, *((str(row), "x" * 500) for row in rows))
+            for part in range(1, 41)
+            for rows in [range(part * 20_000, (part + 1) * 20_000)]
+        ),
+        level=None,
+    )
+    reader = log.state("t", spool_memory=1 << 20)
+    interrupted = interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        next(reader)
+    assert interrupted() < SECONDS

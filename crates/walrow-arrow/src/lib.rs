@@ -7,6 +7,7 @@
 mod arrow_type;
 mod batch;
 mod builder;
+mod cell_text;
 mod checks;
 mod column;
 mod decoder;
@@ -35,6 +36,7 @@ mod versions;
 pub use arrow_type::{ARROW_TYPE_NAMES, ArrowTypeName, MAX_TYPE_DEPTH, parse_arrow_type};
 pub use batch::Batch;
 pub use builder::DecoderBuilder;
+pub use cell_text::cell_text;
 pub use decoder::{Decoder, OpenTransaction};
 pub use error::{
     Conversion, DecoderOption, Error, ErrorKind, MissingTable, OptionsError, Reason, Remedy,

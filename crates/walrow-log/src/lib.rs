@@ -11,7 +11,7 @@ mod spool;
 #[cfg(feature = "segments")]
 pub use log::{
     Directory, Error, ErrorKind, FORMAT, Foot, Load, Log, Plan, ReadAt, Segment, SegmentName,
-    SegmentReader, Store, TableChanges, TableCopy, TableFoot, TableVersion, WriteAt, Writer,
-    WriterCounts, WriterOptions,
+    SegmentReader, StateOptions, StateReader, Store, TableChanges, TableCopy, TableFoot,
+    TableVersion, WriteAt, Writer, WriterCounts, WriterOptions,
 };
 pub use spool::FileSpool;

@@ -38,10 +38,25 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
         ErrorKind::OtherSource { .. } => "other_source",
         ErrorKind::Load { .. } => "load",
         ErrorKind::Copy(_) => "copy",
+        ErrorKind::TooEarly { .. } => "too_early",
+        ErrorKind::NotLoaded { .. } => "not_loaded",
+        ErrorKind::Incomplete { .. } => "incomplete",
         _ => "other",
     };
     let fields = PyDict::new(py);
     fields.set_item("code", code)?;
+    match &error.kind {
+        ErrorKind::TooEarly { table, first } => {
+            fields.set_item("table", table)?;
+            fields.set_item("lsn", lsn::new(py, *first)?)?;
+        }
+        ErrorKind::Incomplete { table, lsn, .. } => {
+            fields.set_item("table", table)?;
+            fields.set_item("lsn", lsn::new(py, *lsn)?)?;
+        }
+        ErrorKind::NotLoaded { table } => fields.set_item("table", table)?,
+        _ => {}
+    }
     fields.set_item("file", Some(&error.object).filter(|it| !it.is_empty()))?;
     if let ErrorKind::Store { code, .. } | ErrorKind::NotSynced { code, .. } = error.kind {
         fields.set_item("errno", code)?;

@@ -24,6 +24,7 @@ mod errors;
 mod export;
 mod log;
 mod log_load;
+mod log_state;
 mod log_writer;
 mod lsn;
 mod messages;
@@ -62,6 +63,8 @@ mod _core {
     use crate::log::{LogDirectory, LogFile};
     #[pymodule_export]
     use crate::log_load::{LogCopy, LogLoad};
+    #[pymodule_export]
+    use crate::log_state::LogState;
     #[pymodule_export]
     use crate::log_writer::LogWriter;
     #[pymodule_export]

@@ -2,6 +2,7 @@
 
 use crate::engine::lock;
 use crate::errors;
+use crate::log_state::LogState;
 use crate::lsn;
 use crate::options;
 use crate::signals;
@@ -11,10 +12,11 @@ use pyo3::types::{PyBytes, PyDict};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use walrow::log::{
-    Directory, Error, Log, Plan, Segment, SegmentName, SegmentReader, Store, TableVersion,
+    Directory, Error, ErrorKind, Log, Plan, Segment, SegmentName, SegmentReader, StateOptions,
+    Store, TableVersion,
 };
-use walrow::stream::{End, fact::Source};
-use walrow::{Lsn, TableName};
+use walrow::stream::{End, Printable, fact::Source};
+use walrow::{FileSpool, Lsn, TableName, cell_text};
 
 /// The published segments of a log.
 #[pyclass(frozen, module = "walrow._core")]
@@ -87,7 +89,7 @@ impl LogDirectory {
     ) -> PyResult<LogFile> {
         let tables = tables.map(|it| options::tables(it, "tables")).transpose()?;
         let start = start.map(|it| options::read_lsn(it, "start")).transpose()?;
-        let end = end.map(options::end).transpose()?;
+        let end = end.map(|it| options::end(it, "end")).transpose()?;
         let log = lock(&self.0)?;
         let start = start.unwrap_or_default();
         let names = plan(&log, tables.as_deref(), start, end, &columns);
@@ -101,6 +103,37 @@ impl LogDirectory {
         let log = lock(&self.0)?;
         let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name));
         Ok(LogFile::new(&log, names))
+    }
+
+    /// The rows of a table as of an LSN or a time.
+    #[pyo3(signature = (table, as_of = None, spool_memory = None, spool_directory = None))]
+    fn state(
+        &self,
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        as_of: Option<&Bound<'_, PyAny>>,
+        spool_memory: Option<usize>,
+        spool_directory: Option<PathBuf>,
+    ) -> PyResult<LogState> {
+        let table = options::table(table, "table")?;
+        let mut state = StateOptions::default();
+        state.as_of = as_of.map(|it| options::end(it, "as_of")).transpose()?;
+        state.memory = spool_memory;
+        let spool = spool_directory.map_or_else(FileSpool::default, FileSpool::new);
+        state.spool = Some(Arc::new(spool));
+        state.cell_text = Some(cell_text);
+        let log = lock(&self.0)?;
+        let log = &*log;
+        let wants = |oid: u32, schema: &str, name: &str| table.matches(oid, schema, name);
+        let reader = py.detach(|| log.state(&wants, state));
+        let reader = reader.map_err(|error| match error.kind {
+            ErrorKind::NoTable => no_table(py, log, &table),
+            ErrorKind::Ambiguous { .. } => {
+                errors::schema_error(py, &error.to_string(), Some(&table.to_string()))
+            }
+            _ => errors::log_error(py, error),
+        });
+        Ok(LogState::new(reader?))
     }
 
     /// Looks for new segments. Returns how many there are.
@@ -181,6 +214,29 @@ fn plan(
     }
     log.plan(&plan)
 }
+
+/// The error for a table that the log lacks, which names some that it has.
+fn no_table(py: Python<'_>, log: &Log, table: &TableName) -> PyErr {
+    let mut names: Vec<_> = log.versions().iter().collect();
+    names.sort_by_key(|it| (&it.schema, &it.name));
+    names.dedup_by_key(|it| (&it.schema, &it.name));
+    let shown = names.iter().take(MOST_NAMES);
+    let mut shown: Vec<_> = shown
+        .map(|it| format!("{}.{}", it.schema, it.name))
+        .collect();
+    if names.len() > MOST_NAMES {
+        shown.push("others".to_owned());
+    }
+    let has = if shown.is_empty() {
+        "no tables".to_owned()
+    } else {
+        shown.join(", ")
+    };
+    let text = format!("the log does not have table {table}, only {has}");
+    errors::schema_error(py, &Printable(text).to_string(), Some(&table.to_string()))
+}
+
+const MOST_NAMES: usize = 5;
 
 /// The stream of some segments of a log, as a file that is read to its end.
 #[pyclass(frozen, module = "walrow._core")]

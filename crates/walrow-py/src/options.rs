@@ -163,7 +163,7 @@ impl Options {
             "side_tables" => builder.with_side_tables(side_tables(value)?),
             "envelope" => builder.with_envelope(flag(value, name)?),
             "start" => builder.with_start(read_lsn(value, name)?),
-            "end" => builder.with_end(end(value)?),
+            "end" => builder.with_end(end(value, name)?),
             "late_start" => builder.with_late_start(flag(value, name)?),
             "unfinished" | "missing_table" => {
                 let ignored = ignored(value.py(), name, &word(value, name)?)?;
@@ -401,26 +401,29 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
 }
 
 /// An LSN, or a time with a time zone.
-pub(crate) fn end(value: &Bound<'_, PyAny>) -> PyResult<End> {
+pub(crate) fn end(value: &Bound<'_, PyAny>, name: &str) -> PyResult<End> {
     let datetime = value.py().import("datetime")?;
     let class = datetime.getattr("datetime")?;
     if !value.is_instance(&class)? {
         let py = value.py();
-        return read_lsn(value, "end").map(End::Lsn).map_err(|error| {
-            let text =
-                "end must be an LSN, such as \"16/B374D848\", or a datetime with a time zone";
+        return read_lsn(value, name).map(End::Lsn).map_err(|error| {
+            let text = format!(
+                "{name} must be an LSN, such as \"16/B374D848\", or a datetime with a time zone"
+            );
             if error.is_instance_of::<PyTypeError>(py) {
                 PyTypeError::new_err(text)
             } else if value.is_instance_of::<PyString>() {
-                errors::option_error(py, text)
+                errors::option_error(py, &text)
             } else {
                 error
             }
         });
     }
     if value.getattr("tzinfo")?.is_none() {
-        let text = "end: the time needs a time zone: datetime.now(UTC), or .replace(tzinfo=UTC)";
-        return Err(errors::option_error(value.py(), text));
+        let text = format!(
+            "{name}: the time needs a time zone: datetime.now(UTC), or .replace(tzinfo=UTC)"
+        );
+        return Err(errors::option_error(value.py(), &text));
     }
     let utc = datetime.getattr("UTC")?;
     let epoch = class.call1((2000, 1, 1, 0, 0, 0, 0, utc))?;

@@ -83,7 +83,7 @@ pub use walrow_arrow::{
     OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile, Reader, Reason,
     Remedy, RemedyValue, SchemaError, SchemaUnion, SessionSettings, SettingError, SideTable,
     Survey, SurveyedColumn, SurveyedVersion, TableName, TypeLimit, Unrepresentable, UnresolvedType,
-    parse_arrow_type,
+    cell_text, parse_arrow_type,
 };
 #[cfg(feature = "log")]
 pub use walrow_log as log;

@@ -52,7 +52,7 @@ impl<'a> Types<'a> {
     }
 
     /// Finds the type of a column.
-    pub(super) fn find(&mut self, column: &Column) -> Result<ColumnType, TypeLimit> {
+    pub(crate) fn find(&mut self, column: &Column) -> Result<ColumnType, TypeLimit> {
         let Column {
             type_oid,
             type_modifier,

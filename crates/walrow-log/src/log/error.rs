@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use walrow_stream::Printable;
+use walrow_stream::{Gap, Printable};
 use walrow_wire::Lsn;
 
 /// A log that cannot be read or written, and the object where this was found.
@@ -80,6 +80,36 @@ pub enum ErrorKind {
     },
     /// The rows of a load are not those of a COPY.
     Copy(walrow_wire::Error),
+    /// The log does not have the table.
+    NoTable,
+    /// Two tables have the name.
+    Ambiguous {
+        /// One of them, as `schema.name`.
+        one: String,
+        /// Another one.
+        other: String,
+    },
+    /// The rows of the table are not known as of an LSN or a time, but later.
+    TooEarly {
+        /// The table, as `schema.name`.
+        table: String,
+        /// From where on they are known.
+        first: Lsn,
+    },
+    /// The rows of the table are not known: changes of it were removed, and no load is left.
+    NotLoaded {
+        /// The table, as `schema.name`.
+        table: String,
+    },
+    /// The changes of the table do not give its rows.
+    Incomplete {
+        /// The table, as `schema.name`.
+        table: String,
+        /// The commit LSN of the transaction where this was found.
+        lsn: Lsn,
+        /// What is missing.
+        gap: Gap,
+    },
     /// The stream does not follow the protocol.
     Stream(walrow_stream::Error),
 }
@@ -173,6 +203,29 @@ impl fmt::Display for Error {
             ),
             ErrorKind::Load { what } => write!(f, "the load is not possible: {what}"),
             ErrorKind::Copy(error) => write!(f, "the rows of a load: {error}"),
+            ErrorKind::NoTable => f.write_str("the log does not have the table"),
+            ErrorKind::Ambiguous { one, other } => write!(
+                f,
+                "the name is that of {} and of {}: choose one of them",
+                Printable(one),
+                Printable(other)
+            ),
+            ErrorKind::TooEarly { table, first } => write!(
+                f,
+                "{}: its rows are known from {first} on, not earlier",
+                Printable(table)
+            ),
+            ErrorKind::NotLoaded { table } => write!(
+                f,
+                "{}: its rows are not known, because changes were removed from the log: load the \
+                 table again",
+                Printable(table)
+            ),
+            ErrorKind::Incomplete { table, lsn, gap } => write!(
+                f,
+                "{}: {gap}; load the table again (lsn {lsn})",
+                Printable(table)
+            ),
             ErrorKind::Stream(error) => error.fmt(f),
         }
     }

@@ -11,6 +11,7 @@
 //! | `_load` | where a load is expected: see [`load_place`] |
 //! | `.walrow-…` | a temporary object |
 
+mod as_of;
 mod block_file;
 mod contents;
 mod error;
@@ -25,6 +26,7 @@ mod segment;
 mod segment_file;
 mod state;
 mod store;
+mod table_state;
 mod view;
 mod writer;
 
@@ -34,5 +36,6 @@ pub use load::{Load, TableCopy};
 pub use reader::SegmentReader;
 pub use segment::{FORMAT, Foot, SegmentName, TableFoot};
 pub use store::{Directory, ReadAt, Store, WriteAt};
+pub use table_state::{StateOptions, StateReader};
 pub use view::{Log, Plan};
 pub use writer::{Writer, WriterCounts, WriterOptions};

@@ -416,7 +416,7 @@ fn of_chain(chain: &[Segment], mut wants: impl FnMut(&Segment) -> bool) -> Vec<S
 }
 
 /// Runs of segments that have one transaction in parts. Most runs are one segment.
-fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
+pub(crate) fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
     segments.chunk_by(|one, _| one.continues)
 }
 

@@ -1,0 +1,366 @@
+"""`Log.state`: the rows of a table as of a point of a log."""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import streams
+import walrow
+from captures import Capture, capture, captures
+from logs import (
+    COLUMNS,
+    Publisher,
+    log_of,
+    published,
+    sealed,
+    transaction,
+    transactions,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pa = pytest.importorskip("pyarrow")
+
+FOLDABLE = [
+    capture for capture in captures("text", "v1", "binary") if capture.meta["foldable"]
+]
+#: The stream does not have the new values after ALTER COLUMN ... TYPE.
+RETYPED = {"alter-columns", "alter-transaction"}
+#: Types whose binary form walrow does not read.
+TEXT_ONLY = {"types-other", "types-user"}
+TABLE = streams.TABLE
+OTHER = 16500
+
+
+def rows_of(reader: walrow.Reader) -> list[list[Any]]:
+    """The rows of a state, sorted as those of the golden tables."""
+    rows = [list(row.values()) for row in reader.to_pyarrow().to_pylist()]
+    return sorted(
+        rows, key=lambda row: [(cell is not None, cell or "") for cell in row]
+    )
+
+
+@pytest.mark.parametrize("capture", FOLDABLE, ids=str)
+def test_a_state_is_the_table_of_the_server(capture: Capture, tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", capture, 700)
+    known = {table.oid for table in log.tables()}
+    for table in capture.tables.values():
+        if table["oid"] not in known:
+            assert table["rows"] == []
+            continue
+        if capture.record == "binary" and capture.name in TEXT_ONLY:
+            expected = {tuple(row[:1]) for row in table["rows"]}
+            found = log.state(table["oid"], columns=["id"], profile="text")
+            assert {tuple(row) for row in rows_of(found)} == expected
+            continue
+        reader = log.state(table["oid"], profile="text")
+        if capture.name in RETYPED:
+            with pytest.raises(walrow.LogError, match="type of column b changed") as it:
+                rows_of(reader)
+            assert (it.value.code, it.value.table) == ("incomplete", "public.shape")
+            continue
+        columns = [column["name"] for column in table["columns"]]
+        assert pa.schema(reader.schema).names == columns
+        assert rows_of(reader) == table["rows"]
+        assert reader.position == log.end
+
+
+def test_enough_captures_are_compared() -> None:
+    assert len(FOLDABLE) > 100
+
+
+@pytest.mark.parametrize(
+    ("name", "gap"),
+    {
+        "alter-names": "column a went and alpha came: renamed, or dropped and added?",
+        "row-filter-toast": "the value of body was never sent",
+    }.items(),
+)
+def test_what_the_stream_lacks_is_an_error(name: str, gap: str, tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", capture(name), 1 << 20)
+    found = []
+    for table in log.tables():
+        try:
+            rows_of(log.state(table.oid, profile="text"))
+        except walrow.LogError as error:
+            found.append((error.code, str(error).partition(": ")[2], error.lsn))
+    code, text, lsn = found[0]
+    assert code == "incomplete"
+    assert text == f"{gap}; load the table again (lsn {lsn})"
+
+
+# ----------------------------------------------------------------------- as of
+
+
+def ids(log: walrow.Log, as_of: Any = None, table: Any = "t") -> list[int]:
+    """The IDs of the rows."""
+    found: list[int] = log.state(table, as_of=as_of).to_pyarrow()["id"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("segment", [1, 1 << 20])
+def test_as_of_an_lsn(tmp_path: Path, segment: int) -> None:
+    source = streams.SESSION + b"".join(transactions(5, 1))
+    log = sealed(tmp_path / "log", source, segment_bytes=segment)
+    assert ids(log, "0/1000") == [100]
+    assert ids(log, 0x2FFF) == [100, 200]
+    assert ids(log, walrow.Lsn(0x3000)) == [100, 200, 300]
+    assert ids(log) == ids(log, log.end) == ids(log, "F/0") == [100, 200, 300, 400, 500]
+    for lsn, position in (("0/2FFF", 0x2FFF), ("F/0", log.end), (None, log.end)):
+        reader = log.state("t", as_of=lsn)
+        assert reader.position == 0
+        list(reader)
+        assert reader.position == position
+    rest = log.read(table="t", start="0/2FFF")
+    assert sum(len(batch) for batch in rest) == 3
+
+
+@pytest.mark.parametrize("segment", [1, 1 << 20])
+def test_as_of_a_time(tmp_path: Path, segment: int) -> None:
+    begin = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    # Commit times are not in the order of the commits.
+    times = [0, 20, 10, 30, 25]
+    source = streams.SESSION + b"".join(
+        transaction(0x1000 * number, (str(number), "x"), time=seconds)
+        for number, seconds in enumerate(times, 1)
+    )
+    log = sealed(tmp_path / "log", source, segment_bytes=segment)
+    for seconds, expected in {
+        0: [1],
+        15: [1],
+        20: [1, 2, 3],
+        29: [1, 2, 3],
+        30: [1, 2, 3, 4, 5],
+    }.items():
+        as_of = begin + dt.timedelta(seconds=seconds)
+        assert ids(log, as_of) == expected
+        reader = log.read(table="t", end=as_of)
+        assert sum(len(batch) for batch in reader) == len(expected)
+    with pytest.raises(walrow.LogError) as raised:
+        log.state("t", as_of=begin - dt.timedelta(seconds=1))
+    assert (raised.value.code, raised.value.lsn) == ("too_early", 0x1000)
+
+
+def test_before_the_first_change_is_too_early(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions(3))
+    with pytest.raises(walrow.LogError) as raised:
+        log.state("public.t", as_of="0/FFF")
+    assert (raised.value.code, raised.value.lsn) == ("too_early", 0x1000)
+    assert (
+        str(raised.value) == "public.t: its rows are known from 0/1000 on, not earlier"
+    )
+    assert len(ids(log, raised.value.lsn)) == 3
+
+
+# ----------------------------------------------------------------------- loads
+
+CATALOG = """{"types": [], "tables": [{"schema": "public", "name": "t", "oid": %d,
+"columns": [{"name": "id", "type": 23, "type_modifier": -1, "key": true},
+            {"name": "v", "type": 25, "type_modifier": -1, "key": false}]}]}"""
+
+
+def loaded(publisher: Publisher, point: int, *rows: int, oid: int = TABLE) -> None:
+    """Loads a table."""
+    catalog = walrow.Catalog.from_json(CATALOG % oid)
+    load = publisher.writer.begin_load(point, 0, catalog, [(oid, "d")])
+    copy = load.copy(0, binary=False)
+    copy.append("".join(f"{row}\tloaded\n" for row in rows).encode())
+    publisher.writer.advance(point + 1)
+    assert publisher.writer.end_load(load)
+
+
+def change(end: int, *messages: bytes, **table: Any) -> bytes:
+    """A transaction of other changes, or of another table."""
+    begun = streams.begin(xid=end, lsn=end - 8)
+    relation = streams.relation(COLUMNS, **table)
+    return streams.wired(
+        begun, relation, *messages, streams.commit(lsn=end - 8, end=end)
+    )
+
+
+def many(count: int, rows: int) -> list[bytes]:
+    """Transactions of this number of rows."""
+    return [
+        transaction(
+            0x1000 * number,
+            *((str(number * 100_000 + row), "x" * 500) for row in range(rows)),
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def delete(row: int) -> bytes:
+    """A Delete with the key."""
+    value = str(row).encode()
+    key = struct.pack("!H", 2) + b"t" + struct.pack("!I", len(value)) + value + b"n"
+    return b"D" + struct.pack("!I", TABLE) + b"K" + key
+
+
+def test_a_state_begins_with_the_last_load(tmp_path: Path) -> None:
+    with Publisher(tmp_path / "log") as publisher:
+        # A row that is older than the log is changed: only the load has it.
+        publisher.publish(transaction(0x1000, ("1", "x")), change(0x2000, delete(7)))
+        loaded(publisher, 0x3000, 1, 2)
+        publisher.publish(change(0x4000, delete(2)), transaction(0x5000, ("3", "x")))
+        loaded(publisher, 0x6000, 5)
+        publisher.publish(transaction(0x7000, ("6", "x")))
+    log = walrow.Log(tmp_path / "log")
+    assert [table.loaded for table in log.tables()] == [0x6000]
+    for as_of in ("0/1000", "0/2FFF"):
+        with pytest.raises(walrow.LogError) as raised:
+            log.state("t", as_of=as_of)
+        assert (raised.value.code, raised.value.lsn) == ("too_early", 0x3000)
+    assert ids(log, 0x3000) == [1, 2]
+    assert ids(log, 0x4000) == [1]
+    assert ids(log, 0x5FFF) == [1, 3]
+    assert ids(log, 0x6000) == [5]
+    assert ids(log) == [5, 6]
+    log.prune(0x4000)
+    with pytest.raises(walrow.LogError) as raised:
+        log.state("t", as_of=0x5000)
+    assert (raised.value.code, raised.value.lsn) == ("too_early", 0x6000)
+    assert ids(log) == [5, 6]
+
+
+def test_without_a_load_nothing_may_be_removed(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions(4))
+    assert log.prune(0x2000) == 2
+    for name in ("t", "public.t", TABLE):
+        with pytest.raises(walrow.LogError, match="load the table again") as raised:
+            walrow.Log(log.path).state(name)
+        assert (raised.value.code, raised.value.table) == ("not_loaded", "public.t")
+
+
+def test_a_removed_table_is_not_loaded(tmp_path: Path) -> None:
+    other = transaction(0x3000, ("1", "x"), oid=OTHER)
+    log = published(tmp_path / "log", [*transactions(2), other])
+    log.prune(0x2000)
+    with pytest.raises(walrow.LogError) as raised:
+        walrow.Log(log.path).state("public.t")
+    assert raised.value.code == "not_loaded"
+    assert ids(log, table=f"t{OTHER}") == [1]
+
+
+def test_a_changed_row_that_is_older_than_the_log_is_an_error(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", [*transactions(1), change(0x2000, delete(7))])
+    assert len(ids(log, 0x1FFF)) == 3
+    with pytest.raises(walrow.LogError) as raised:
+        ids(log)
+    assert str(raised.value) == (
+        "public.t: a changed row is not there: it is older than the changes; load the table "
+        "again (lsn 0/1FF8)"
+    )
+    assert (raised.value.code, raised.value.lsn) == ("incomplete", 0x1FF8)
+
+
+# ----------------------------------------------------------------------- names
+
+
+def test_a_name_is_that_of_its_last_table(tmp_path: Path) -> None:
+    first, second = transaction(0x1000, ("1", "x")), transaction(0x2000, ("2", "x"))
+    again = change(0x3000, streams.insert(("3", "x"), OTHER), oid=OTHER)
+    for segment in (1, 1 << 20):
+        path = tmp_path / str(segment)
+        source = streams.SESSION + first + second + again
+        log = sealed(path, source, segment_bytes=segment)
+        assert ids(log) == [3]
+        assert ids(log, "0/2FFF") == [1, 2]
+        assert ids(log, table=TABLE) == [1, 2]
+        with pytest.raises(walrow.LogError) as raised:
+            log.state(OTHER, as_of="0/2000")
+        assert (raised.value.code, raised.value.lsn) == ("too_early", 0x3000)
+
+
+def test_a_renamed_table_is_the_same_one(tmp_path: Path) -> None:
+    first = change(0x1000, streams.insert(("1", "x")), name="before")
+    log = published(tmp_path / "log", [first, transaction(0x2000, ("2", "x"))])
+    assert ids(log) == ids(log, table="before") == [1, 2]
+
+
+def test_names_of_no_table_or_two_are_errors(tmp_path: Path) -> None:
+    row = streams.insert(("2", "x"), OTHER)
+    other = change(0x2000, row, oid=OTHER, schema="other")
+    log = published(tmp_path / "log", [*transactions(1), other])
+    with pytest.raises(walrow.SchemaError) as raised:
+        log.state("none")
+    assert str(raised.value) == (
+        "the log does not have table none, only other.t, public.t"
+    )
+    with pytest.raises(walrow.SchemaError, match=r"of other\.t and of public\.t"):
+        log.state("t")
+    assert ids(log, table=("other", "t")) == [2]
+
+
+# --------------------------------------------------------------------- options
+
+
+def test_options_are_those_of_columns_and_batches(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions(2, 5))
+    batches = list(log.state("t", columns=["v"], batch_rows=3, types={"v": "binary"}))
+    assert [len(batch) for batch in batches] == [3, 3, 3, 1]
+    schema = pa.schema([("v", pa.string()), ("id", pa.int64())])
+    assert log.state("t", schema=schema).to_pyarrow().schema.names == ["v", "id"]
+    assert "_seq" not in pa.table(log.state("t")).column_names
+    for wrong in ("metadata", "start", "end", "tables", "framing", "nonsense"):
+        wrong_option: Any = {wrong: None}
+        with pytest.raises(TypeError, match=f"{wrong} is not an option of state"):
+            log.state("t", **wrong_option)
+    with pytest.raises(walrow.OptionError):
+        log.state("t", spool_memory=-1)
+    with pytest.raises(walrow.OptionError, match="as_of must be an LSN"):
+        log.state("t", as_of="yesterday")
+    with pytest.raises(walrow.OptionError, match="as_of: the time needs a time zone"):
+        log.state("t", as_of=dt.datetime(2024, 1, 1))
+    with pytest.raises(walrow.SchemaError, match="nope"):
+        list(log.state("t", columns=["nope"]))
+
+
+def test_rows_beyond_memory_wait_in_a_file(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", many(20, 500))
+    expected = pa.table(log.state("t"))
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    for memory in (0, 1000):
+        small = log.state("t", spool_memory=memory, spool_directory=spool)
+        assert pa.table(small).equals(expected)
+    assert expected.num_rows == 10_000
+    gone = log.state("t", spool_memory=0, spool_directory=tmp_path / "none")
+    with pytest.raises(walrow.SpoolError):
+        list(gone)
+
+
+def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
+    empty = change(0x2000, delete(100))
+    log = published(tmp_path / "log", [*transactions(1, 1), empty])
+    found = log.state("t").to_pyarrow()
+    assert (found.column_names, found.num_rows) == (["id", "v"], 0)
+
+
+def test_progress_and_closing(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", many(3, 500))
+    reader = log.state("t", batch_rows=10)
+    total = reader.bytes_total
+    assert reader.bytes_read == 0
+    next(reader)
+    assert reader.bytes_read == total == sum(it.stream_bytes for it in log.segments())
+    reader.close()
+    with pytest.raises(ValueError, match="closed"):
+        next(reader)
+    with log.state("t") as rows:
+        assert sum(len(batch) for batch in rows) == 1500
+
+
+def test_damage_is_an_error(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", many(3, 500))
+    file = log.segments()[1].path
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(walrow.LogError) as raised:
+        list(log.state("t"))
+    assert (raised.value.code, raised.value.file) == ("damaged", file.name)
