@@ -23,6 +23,7 @@ from walrow.cli.preflight import preflight
 from walrow.cli.receive import receive
 from walrow.cli.seal import seal
 from walrow.cli.slot import slot
+from walrow.cli.state import state
 from walrow.cli.tables import tables
 from walrow.cli.terminal import say
 from walrow.errors import (
@@ -54,6 +55,7 @@ cli.add_command(seal)
 cli.add_command(ddl_trigger)
 cli.add_command(load)
 cli.add_command(log)
+cli.add_command(state)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -138,11 +138,11 @@ def decode(
         # It may contain a password.
         text = "--to is a URL or a connection string, but takes only local files"
         raise click.UsageError(text)
-    _require_pyarrow()
+    require_pyarrow()
     from walrow.cli.jsonlines import has_sentinels
     from walrow.cli.output import GROUP_ROWS
 
-    form = _format(to, form)
+    form = format_of(to, form)
     _choose_tables(options, to, form)
     policies = options["unrepresentable"]
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
@@ -159,10 +159,10 @@ def decode(
     ) as blocks:
         options["batch_rows"] = GROUP_ROWS
         reader = walrow.Reader(blocks, **options)
-        batches = _Counted(reader)
+        batches = Counted(reader)
         one_schema = options["envelope"] or "table" in options
         try:
-            _write(to, form, batches, one_schema=one_schema)
+            write(to, form, batches, one_schema=one_schema)
         except (Error, OSError) as error:
             if not isinstance(error, BrokenPipeError):
                 batches.explain(error)
@@ -188,7 +188,8 @@ def _choose_tables(options: Options, to: str, form: str) -> None:
         raise click.UsageError(text)
 
 
-def _write(to: str, form: str, batches: _Counted, *, one_schema: bool) -> None:
+def write(to: str, form: str, batches: Counted, *, one_schema: bool) -> None:
+    """Writes batches to one of the outputs."""
     from walrow.cli.output import Files, Json, unbuffered
 
     if to == "-":
@@ -212,7 +213,7 @@ def _write(to: str, form: str, batches: _Counted, *, one_schema: bool) -> None:
 
 
 def _one_table(
-    path: Path, form: str, batches: _Counted, files: Files, *, one_schema: bool
+    path: Path, form: str, batches: Counted, files: Files, *, one_schema: bool
 ) -> None:
     import pyarrow as pa
 
@@ -249,7 +250,7 @@ def _one_table(
         raise SchemaError(text)
 
 
-def _all_tables(path: Path, form: str, batches: _Counted, files: Files) -> None:
+def _all_tables(path: Path, form: str, batches: Counted, files: Files) -> None:
     import pyarrow as pa
 
     from walrow.cli.output import allow_open_files, file_name, is_file_name
@@ -279,7 +280,7 @@ def _all_tables(path: Path, form: str, batches: _Counted, files: Files) -> None:
         writer.write(batch)
 
 
-class _Counted:
+class Counted:
     """A reader's batches, and the number of their rows.
 
     Attributes:
@@ -388,7 +389,8 @@ def _unresolved(types: Sequence[walrow.UnresolvedType]) -> str:
 _MOST_NAMES = 5
 
 
-def _require_pyarrow() -> None:
+def require_pyarrow() -> None:
+    """Refuses to run without pyarrow."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -411,7 +413,8 @@ def _outputs(to: str) -> list[str | Path]:
     return [file for file in files if is_file_name(file.name)]
 
 
-def _format(to: str, form: str | None) -> str:
+def format_of(to: str, form: str | None) -> str:
+    """The format of an output: that of the option, or of the file's extension."""
     from walrow.cli.output import FORMATS
 
     if to == "-":

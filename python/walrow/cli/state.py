@@ -1,0 +1,108 @@
+"""`walrow state`: writes the rows of a table of a log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option
+from walrow.cli.decode import Counted, format_of, require_pyarrow, write
+from walrow.cli.source import is_quiet, quiet
+from walrow.cli.terminal import count, say
+from walrow.errors import Error
+from walrow.log import Log
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from typing import Unpack
+
+    from walrow.lsn import Lsn
+    from walrow.typing import StateOptions
+
+
+@click.command()
+@click.argument("directory", metavar="LOG", type=click.Path(path_type=Path))
+@click.option(
+    "--table",
+    required=True,
+    type=TEXT,
+    metavar="T",
+    help="The table: orders, public.orders.",
+)
+@click.option(
+    "--as-of",
+    type=LSN_OR_TIME,
+    metavar="LSN|TIME",
+    help="The table after the transactions up to this LSN, or before the first one that was "
+    "committed after this time. Default: all of the log.",
+)
+@library_option(
+    "columns",
+    "Only this column: total, orders.total. Repeatable.",
+    metavar="COLUMN",
+)
+@library_option("profile", "Native types, Spark's types, or PostgreSQL's text.")
+@click.option(
+    "--to",
+    default="-",
+    metavar="OUT",
+    help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("parquet", "arrow", "json")),
+    help="The output format. Default: from the extension of OUT; parquet for DIR/.",
+)
+@quiet
+@library_option(
+    "types",
+    "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
+    metavar="COLUMN=TYPE",
+)
+@library_option(
+    "unrepresentable",
+    "The policy for values that the Arrow type cannot hold: error (the default), null or "
+    "sentinel, for one column or all. Repeatable.",
+    metavar="[COLUMN=]POLICY",
+)
+@library_option("trim_bpchar", "Remove the trailing blanks of character(n).")
+def state(
+    *,
+    directory: Path,
+    table: str,
+    as_of: Lsn | dt.datetime | None,
+    to: str,
+    form: str | None,
+    **options: Unpack[StateOptions],
+) -> None:
+    """Writes the rows of a table, as of an LSN or a time.
+
+    They follow from the last complete load of the table in LOG, and the changes after it.
+    A table that was never loaded begins empty.
+
+    An error leaves no new file. Exit codes: 0, 1 for an error, 2 for a usage error, 129,
+    130 and 143 after a signal.
+    """
+    require_pyarrow()
+    from walrow.cli.jsonlines import has_sentinels
+    from walrow.cli.output import GROUP_ROWS
+
+    form = format_of(to, form)
+    policies = options["unrepresentable"]
+    has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
+    options["batch_rows"] = GROUP_ROWS
+    name = int(table) if table.isdecimal() else table
+    reader = Log(directory).state(name, as_of=as_of, **options)
+    batches = Counted(reader)
+    try:
+        write(to, form, batches, one_schema=True)
+    except (Error, OSError) as error:
+        if not isinstance(error, BrokenPipeError):
+            batches.explain(error)
+        raise
+    if not is_quiet() and not (to == "-" and sys.stdout.isatty()):
+        say(f"walrow: {count(batches.rows, 'row')} as of {reader.position}")
