@@ -297,7 +297,8 @@ def _fold_and_compare(
 ) -> None:
     """Folds the changes and compares the result with the server's text."""
     with screen.step("folding the changes, comparing with PostgreSQL") as step:
-        tables = fold(walrow.read(log, profile="text"))
+        tables = fold(log, profile="text")
+        changes = {it.name: it.rows + it.truncates for it in walrow.Log(log).tables()}
         for name, (columns, rows) in truth.items():
             outcome = outcomes[name]
             table = tables.get(name)
@@ -305,11 +306,12 @@ def _fold_and_compare(
                 if rows:
                     outcome.differences.append("is not in the stream")
                 continue
-            outcome.rows, outcome.changes = len(table), table.changes
-            if table.columns != columns:
+            held = table.to_pyarrow()
+            outcome.rows, outcome.changes = held.num_rows, changes[name]
+            if held.column_names != columns:
                 outcome.differences.append("has different columns")
                 continue
-            ours = Counter(tuple(row[c] for c in columns) for row in table.rows())
+            ours = Counter(tuple(row.values()) for row in held.to_pylist())
             if ours != rows:
                 missing, extra = (rows - ours).total(), (ours - rows).total()
                 outcome.differences.append(
