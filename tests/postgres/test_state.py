@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import psycopg
 import pytest
 
 import walrow
+from servers.receiving import ReceiverProcess
 from walrow import postgres
 from walrow._core import LogWriter
 
@@ -364,3 +366,97 @@ def test_states_are_the_tables_of_the_server(
             compared += sum(expected.values())
     assert compared > 1000
     assert refused
+
+
+class Busy:
+    """A table that two connections change, and what SELECT found at which point."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.points: list[tuple[walrow.Lsn, Counter[Any]]] = []
+        self.stop = threading.Event()
+        self.threads = [
+            threading.Thread(target=self.change, args=(1,)),
+            threading.Thread(target=self.change, args=(2,)),
+            threading.Thread(target=self.look),
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+
+    def change(self, seed: int) -> None:
+        source = random.Random(seed)  # noqa: S311
+        statements = (
+            "UPDATE busy SET n = n + 1 WHERE id = %(row)s",
+            "UPDATE busy SET big = repeat('y', 2600) WHERE id = %(row)s",
+            "UPDATE busy SET id = %(free)s WHERE id = %(row)s",
+            "INSERT INTO busy VALUES (%(row)s, 0, 'new') ON CONFLICT DO NOTHING",
+            "DELETE FROM busy WHERE id = %(row)s",
+        )
+        with psycopg.connect(self.dsn, autocommit=True) as writer:
+            while not self.stop.is_set():
+                numbers = {
+                    "row": source.randrange(1, 900),
+                    "free": source.randrange(10**6, 10**9),
+                }
+                writer.execute(source.choice(statements), numbers)
+
+    def look(self) -> None:
+        with psycopg.connect(self.dsn, autocommit=True) as reader:
+            while not self.stop.wait(0.1):
+                with reader.transaction():
+                    # All transactions that changed it are committed.
+                    reader.execute("LOCK TABLE busy IN SHARE MODE")
+                    rows = Counter(reader.execute("SELECT * FROM busy").fetchall())
+                    ((lsn,),) = reader.execute(
+                        "SELECT pg_current_wal_insert_lsn()::text"
+                    ).fetchall()
+                self.points.append((walrow.Lsn(lsn), rows))
+
+
+def test_states_of_a_receiver_that_loads_beside_changes(
+    conn: psycopg.Connection[Any], server: EmbeddedServer, tmp_path: Path
+) -> None:
+    conn.execute("CREATE TABLE busy (id int PRIMARY KEY, n int, big text)")
+    conn.execute("ALTER TABLE busy ALTER big SET STORAGE EXTERNAL")
+    conn.execute(
+        "INSERT INTO busy SELECT id, 0, repeat('x', 2500) FROM generate_series(1, 900) id"
+    )
+    conn.execute("CREATE PUBLICATION states FOR TABLE busy")
+    dsn, log = server.dsn_of("states"), tmp_path / "log"
+    options: dict[str, Any] = {"log": log, "slot": "states", "publications": "states"}
+    with Busy(dsn) as busy:
+        busy.stop.wait(0.5)
+        walrow.receive(dsn, create=True, snapshot=True, until="now", **options)
+        process = ReceiverProcess(
+            dsn, log, "--age", "0.2", slot="states", publication="states"
+        )
+        with process as receiver:
+            receiver.until_streaming()
+            walrow.load(["public.busy"], log=log, timeout=60)
+            busy.stop.wait(1)
+            receiver.stop()
+    walrow.receive(dsn, until="now", **options)
+    found = walrow.Log(log)
+    first, compared = walrow.Lsn(0), 0
+    for lsn, rows in busy.points:
+        try:
+            state = found.state("busy", as_of=lsn).to_pyarrow()
+        except walrow.LogError as error:
+            if error.code != "too_early" or error.lsn is None or error.lsn <= lsn:
+                raise
+            first = error.lsn
+            continue
+        assert Counter(tuple(row.values()) for row in state.to_pylist()) == rows, lsn
+        compared += 1
+    assert compared > 5
+    (table,) = found.tables()
+    assert table.loaded is not None
+    assert table.loaded > first > 0, "there were two loads"
