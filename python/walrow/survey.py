@@ -486,8 +486,7 @@ def _notes_on_change(where: str, before: Version, after: Version) -> Iterator[No
         yield Note(
             "column-renamed",
             f"{', '.join(gone)} disappeared and {', '.join(added)} appeared {where}: if a "
-            "column was renamed, old rows keep its values; give the names to the fold, or "
-            "read the table again",
+            "column was renamed, old rows keep its values; read the table again",
         )
     elif added:
         yield Note(
