@@ -802,7 +802,6 @@ class LogState:
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> bytes: ...
-
     @property
     def position(self) -> Lsn | None:
         """The rows are those of the table as of this LSN."""
