@@ -803,11 +803,11 @@ class LogState:
     def __iter__(self) -> Self: ...
     def __next__(self) -> bytes: ...
     @property
-    def position(self) -> Lsn | None:
+    def position(self) -> Lsn:
         """The rows are those of the table as of this LSN."""
 
     @property
-    def oid(self) -> int | None:
+    def oid(self) -> int:
         """The OID of the table."""
 
     @property

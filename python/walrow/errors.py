@@ -308,7 +308,8 @@ class LogError(Error):
             disk.
         table: The table whose rows are not known, as `schema.name`.
         lsn: With `"too_early"`, from where on its rows are known. With `"incomplete"`, the
-            commit LSN of the transaction that does not give them.
+            commit LSN of the transaction that does not give them, or where the receiver
+            has noticed that the table needs a load.
     """
 
     code: str | None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow.completeness import incomplete_tables
-from walrow.errors import OptionError
+from walrow.errors import LogError, OptionError
 from walrow.signatures import with_options
 from walrow.typing import Options, StateOptions
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
     from typing import Unpack
 
-    from walrow._core import Batch, LogFile, Schema
+    from walrow._core import Batch, LogFile, LogState, Schema
     from walrow.lsn import Lsn
     from walrow.typing import SchemaOptions, TableName
 
@@ -336,7 +336,8 @@ class Log:
         Raises:
             LogError: With the code `"too_early"` if the rows are known only later:
                 `LogError.lsn` is from where on. With `"not_loaded"` if changes of the
-                table were removed, and no load of it is left.
+                table were removed, and no load of it is left. With `"incomplete"` if the
+                receiver has noticed that the table needs a load: `LogTable.needs_load`.
             SchemaError: The log has no such table, or two.
             OptionError: The options are invalid or contradict each other.
 
@@ -350,7 +351,16 @@ class Log:
         Decoder(table=0, metadata=(), **options)
         spool = (options.get("spool_memory"), options.get("spool_directory"))
         rows = self._log.state(table, as_of, *spool)
+        self._refuse_incomplete(rows)
         return Reader(rows, table=rows.oid, framing="wire", metadata=(), **options)
+
+    def _refuse_incomplete(self, rows: LogState) -> None:
+        mark = incomplete_tables(self.path).get(rows.oid)
+        if mark is None or rows.position < mark.since:
+            return
+        names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == rows.oid]
+        text = f"{names[-1]}: {mark.reason}; load the table again (since {mark.since})"
+        raise LogError(text, code="incomplete", table=names[-1], lsn=mark.since)
 
     def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
         """Reads all segments, and compares them with their checksums.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -256,6 +257,27 @@ def test_a_changed_row_that_is_older_than_the_log_is_an_error(tmp_path: Path) ->
         "again (lsn 0/1FF8)"
     )
     assert (raised.value.code, raised.value.lsn) == ("incomplete", 0x1FF8)
+
+
+def test_a_table_that_needs_a_load_has_no_state_since_then(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions(4))
+    mark = {"reason": "column v has another type", "since": "0/2800"}
+    needed = {"published": {}, "incomplete": {str(TABLE): mark}}
+    (log.path / "_load-needed").write_text(json.dumps(needed))
+    assert log.tables()[0].needs_load == "column v has another type"
+    assert len(ids(log, 0x27FF)) == 6
+    for as_of in (0x2800, log.end, None):
+        with pytest.raises(walrow.LogError) as raised:
+            log.state("t", as_of=as_of)
+        error = raised.value
+        assert str(error) == (
+            "public.t: column v has another type; load the table again (since 0/2800)"
+        )
+        assert (error.code, error.table, error.lsn) == (
+            "incomplete",
+            "public.t",
+            0x2800,
+        )
 
 
 # ----------------------------------------------------------------------- names

@@ -7,6 +7,7 @@ use crate::signals;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Mutex;
+use walrow::Lsn;
 use walrow::log::StateReader;
 
 /// The rows of a table of a log, as the chunks of a stream.
@@ -19,6 +20,8 @@ struct State {
     /// `None` once it was closed.
     reader: Option<StateReader>,
     chunk: Vec<u8>,
+    oid: u32,
+    position: Lsn,
     /// The bytes of the log that were read before it was closed, and all of them.
     progress: (u64, u64),
 }
@@ -26,6 +29,8 @@ struct State {
 impl LogState {
     pub(crate) fn new(reader: StateReader) -> Self {
         Self(Mutex::new(State {
+            oid: reader.oid(),
+            position: reader.at(),
             progress: reader.progress(),
             reader: Some(reader),
             chunk: Vec::new(),
@@ -45,6 +50,7 @@ impl LogState {
             reader,
             chunk,
             progress,
+            ..
         } = &mut *state;
         let Some(reader) = reader else {
             return Ok(None);
@@ -64,16 +70,14 @@ impl LogState {
 
     /// The rows are those of the table as of this LSN.
     #[getter]
-    fn position<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let state = lock(&self.0)?;
-        let position = state.reader.as_ref().map(|it| lsn::new(py, it.at()));
-        position.transpose()
+    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        lsn::new(py, lock(&self.0)?.position)
     }
 
     /// The OID of the table.
     #[getter]
-    fn oid(&self) -> PyResult<Option<u32>> {
-        Ok(lock(&self.0)?.reader.as_ref().map(StateReader::oid))
+    fn oid(&self) -> PyResult<u32> {
+        Ok(lock(&self.0)?.oid)
     }
 
     /// Bytes of the log's stream that were read.
