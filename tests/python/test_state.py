@@ -342,6 +342,23 @@ def test_options_are_those_of_columns_and_batches(tmp_path: Path) -> None:
         list(log.state("t", columns=["nope"]))
 
 
+def test_user_defined_types_are_those_of_the_log(tmp_path: Path) -> None:
+    columns = [streams.Column("id", 90_001, is_key=True), streams.Column("v", 90_002)]
+    moods = {"oid": 90_001, "schema": "s", "name": "mood", "kind": "enum"}
+    items = {"oid": 90_002, "schema": "s", "name": "_mood", "kind": "array"}
+    moods |= {"labels": ["sad", "ok"]}
+    items |= {"element": 90_001, "delimiter": ","}
+    catalog = walrow.Catalog.from_json(json.dumps({"types": [moods, items]}))
+    log = sealed(
+        tmp_path / "log", streams.wire(columns, [["ok", "{sad,ok}"]]), catalog=catalog
+    )
+    state = log.state("t")
+    found = state.to_pyarrow()
+    assert found.to_pylist() == [{"id": "ok", "v": ["sad", "ok"]}]
+    assert state.unresolved_types == []
+    assert found.schema.field("v").metadata[b"pg.type"] == b"_mood"
+
+
 def test_rows_beyond_memory_wait_in_a_file(tmp_path: Path) -> None:
     log = published(tmp_path / "log", many(20, 500))
     expected = pa.table(log.state("t"))

@@ -227,10 +227,66 @@ fn renamed_and_retyped_columns_are_errors() {
         .raw(&retyped.bytes())
         .insert(OID, &[text("2"), text("7")]));
     assert_eq!(found, Some(Gap::Type { column }));
-    // text and varchar have the same values.
-    let columns = [("id", 25, -1, true), ("v", 1043, -1, false)];
-    let retyped = Stream::new().relation(OID, "public", "t", ReplicaIdentity::Default, &columns);
-    assert_eq!(gap(add(begun().raw(&retyped.bytes()))), None);
+}
+
+#[test]
+fn a_type_that_keeps_its_values_is_no_error() {
+    let numeric = |precision: i32, scale: i32| (1700, (precision << 16 | scale) + 4);
+    let (texts, int4, int8) = ((25, -1), (23, -1), (20, -1));
+    let (varchar, longer, any) = ((1043, 9), (1043, 14), (1043, -1));
+    let (char5, char9) = ((1042, 9), (1042, 13));
+    let (millis, micros, moment) = ((1184, 3), (1184, 6), (1184, -1));
+    let keep = [
+        (texts, any),
+        (varchar, texts),
+        (varchar, longer),
+        (varchar, any),
+        (numeric(10, 2), numeric(12, 2)),
+        (numeric(10, 2), (1700, -1)),
+        (millis, micros),
+        (micros, moment),
+        (moment, micros),
+    ];
+    let lose = [
+        (int4, int8),
+        (int4, texts),
+        (texts, varchar),
+        (longer, varchar),
+        (char5, char9),
+        (numeric(10, 2), numeric(12, 3)),
+        (numeric(12, 2), numeric(10, 2)),
+        ((1700, -1), numeric(10, 2)),
+        (micros, millis),
+        (moment, millis),
+    ];
+    let changed = |before: (u32, i32), after: (u32, i32)| {
+        let relation = |(oid, modifier): (u32, i32)| {
+            let columns = [("id", 25, -1, true), ("v", oid, modifier, false)];
+            let stream = Stream::new();
+            stream
+                .relation(OID, "public", "t", ReplicaIdentity::Default, &columns)
+                .bytes()
+        };
+        let begin = Stream::new()
+            .session()
+            .begin(0x1000, 700)
+            .raw(&relation(before));
+        let begin = begin
+            .insert(OID, &[text("1"), null()])
+            .raw(&relation(after));
+        gap(begin.insert(OID, &[text("2"), null()]))
+    };
+    for (before, after) in keep {
+        assert_eq!(changed(before, after), None, "{before:?} to {after:?}");
+    }
+    for (before, after) in lose {
+        let column = "v".to_owned();
+        assert_eq!(
+            changed(before, after),
+            Some(Gap::Type { column }),
+            "{before:?} to {after:?}"
+        );
+    }
 }
 
 #[test]

@@ -36,6 +36,24 @@ impl Log {
     /// They follow from the last complete load of the table, and the changes after it. A table that
     /// was never loaded begins empty.
     ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    /// use walrow_log::{Directory, FileSpool, Log, StateOptions};
+    /// use walrow_stream::End;
+    ///
+    /// let log = Log::open(Arc::new(Directory::open("log/")?))?;
+    /// let mut options = StateOptions::default();
+    /// options.as_of = Some(End::Lsn("16/B374D848".parse::<walrow_wire::Lsn>()?));
+    /// options.spool = Some(Arc::new(FileSpool::default()));
+    /// let mut rows = log.state(&|_, schema, name| (schema, name) == ("public", "orders"), options)?;
+    /// let mut chunk = Vec::new();
+    /// while rows.read(&mut chunk)? {
+    ///     // Wire frames, for `walrow::Decoder`: nothing while changes are read.
+    ///     println!("{} bytes", chunk.len());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::NoTable`] and [`ErrorKind::Ambiguous`] if not exactly one table is chosen.
     /// [`ErrorKind::TooEarly`] if the rows are known only later. [`ErrorKind::NotLoaded`] if changes

@@ -3,7 +3,7 @@
 
 use crate::catalog::Catalog;
 use crate::fold::heap::Version;
-use crate::relation::Relation;
+use crate::relation::{Column, Relation};
 use std::collections::HashMap;
 use walrow_wire::{Cell, Oid, Tuple};
 
@@ -128,7 +128,7 @@ impl Step {
         };
         for (column, place) in after.columns.iter().zip(&places) {
             let old = place.and_then(|place| before.columns.get(place));
-            if old.is_some_and(|old| !is_kept(old.type_oid, column.type_oid)) {
+            if old.is_some_and(|old| !is_kept(old, column)) {
                 return Self::Retyped(column.name.to_string());
             }
         }
@@ -165,13 +165,35 @@ fn by_name(before: &Relation, after: &Relation) -> Result<Places, (String, Strin
     }
 }
 
-/// `text`
+/// `text`, `character varying` and `bit varying`
 const TEXT: Oid = 25;
-/// `character varying`
 const VARCHAR: Oid = 1043;
+const VARBIT: Oid = 1562;
+const NUMERIC: Oid = 1700;
+/// `time`, `timestamp`, `timestamptz` and `timetz`, with up to 6 digits of a second.
+const TIMES: [Oid; 4] = [1083, 1114, 1184, 1266];
+const DIGITS: i32 = 6;
 
-/// Whether a change of a column's type leaves its values as they are.
-fn is_kept(before: Oid, after: Oid) -> bool {
+/// Whether a change of a column's type leaves its values as they are: then the server does not
+/// rewrite the table.
+fn is_kept(before: &Column, after: &Column) -> bool {
     let is_text = |oid| oid == TEXT || oid == VARCHAR;
-    before == after || is_text(before) && is_text(after)
+    let oid = after.type_oid;
+    if before.type_oid != oid && !(is_text(before.type_oid) && is_text(oid)) {
+        return false;
+    }
+    let modifiers = (before.type_modifier, after.type_modifier);
+    match modifiers {
+        (before, after) if before == after || after == -1 => true,
+        (-1, after) => TIMES.contains(&oid) && after >= DIGITS,
+        (before, after) if oid == NUMERIC => {
+            // The lower half has the scale, the upper one the precision.
+            let scale = |modifier: i32| modifier.wrapping_sub(4) & 0xffff;
+            scale(before) == scale(after) && after >= before
+        }
+        (before, after) => {
+            let grows = [VARCHAR, VARBIT].contains(&oid) || TIMES.contains(&oid);
+            grows && after >= before
+        }
+    }
 }
