@@ -1,7 +1,8 @@
 """Live PostgreSQL changes as typed columns, with proof that nothing is lost: `make demo`.
 
-The demo starts a server, asks what a receiver needs, and receives a workload into a log. In
-the middle, it kills the receiver and starts it again. walrow decodes the log in Python and in
+The demo starts a server whose tables have rows, asks what a receiver needs, loads the tables
+into a log, and receives a workload after that. In the middle, it kills the receiver and starts
+it again. walrow decodes the log in Python and in
 Spark. The demo then folds the changes into tables and compares every row and every column
 with PostgreSQL.
 """
@@ -113,6 +114,7 @@ def _preflight(server: Server, screen: Screen) -> None:
         before = walrow.postgres.preflight(connection, publications="demo")
         missing = [finding for finding in before.errors if finding.sql]
         connection.execute("CREATE PUBLICATION demo FOR ALL TABLES")
+        connection.execute(_TABLES)
         after = walrow.postgres.preflight(connection, publications="demo")
         if after.errors:
             raise RuntimeError(str(after))
@@ -131,6 +133,7 @@ def _receive(server: Server, log: Path, screen: Screen) -> walrow.Log:
         ExitStack() as running,
         ThreadPoolExecutor(1) as pool,
     ):
+        loaded = _make_rows(server)
         receiver = _start_receiver(server, log)
         running.callback(receiver.kill)
         _begin_when_the_slot_exists(server, receiver)
@@ -160,18 +163,28 @@ def _receive(server: Server, log: Path, screen: Screen) -> walrow.Log:
         transactions = sum(segment.transactions for segment in found.segments())
         size = sum(segment.stream_bytes for segment in found.segments())
         step.done(
-            f"received {transactions:,} transactions, {size / 1e6:.1f} MB, live;"
-            f" killed when the log ended at {killed_at}, started again"
+            f"loaded {loaded:,} rows, and received {transactions:,} transactions,"
+            f" {size / 1e6:.1f} MB; killed when the log ended at {killed_at}, started again"
         )
     return found
 
 
 def _start_receiver(server: Server, log: Path) -> subprocess.Popen[str]:
     words = ["receive", "--dsn", server.dsn, "--log", str(log), "--slot", "demo"]
-    words += ["--publication", "demo", "--create", "--age", "0.5"]
+    words += ["--publication", "demo", "--create", "--snapshot", "--age", "0.5"]
     return subprocess.Popen(  # noqa: S603
         [sys.executable, "-m", "walrow", *words], stderr=subprocess.PIPE, text=True
     )
+
+
+def _make_rows(server: Server) -> int:
+    """Fills the tables of pgbench. Returns how many rows all tables have."""
+    pgbench = server.bin / "pgbench"
+    if pgbench.exists():
+        make = [str(pgbench), "-i", "-q", server.dsn]
+        subprocess.run(make, check=True, capture_output=True)  # noqa: S603
+    tables = _server_tables(server)
+    return sum(rows.total() for _, rows in tables.values())
 
 
 def _begin_when_the_slot_exists(
@@ -184,7 +197,6 @@ def _begin_when_the_slot_exists(
             if receiver.poll() is not None:
                 raise RuntimeError(receiver.communicate()[1])
             time.sleep(0.05)
-        connection.execute(_TABLES)
 
 
 def _segments(log: Path) -> bool:
@@ -196,9 +208,6 @@ def _workload(server: Server, stop: threading.Event) -> None:
     pgbench = server.bin / "pgbench"
     ours: subprocess.Popen[bytes] | None = None
     if pgbench.exists():
-        # Create keys before rows, so that all changes have the same replica identity.
-        make = [str(pgbench), "-i", "-I", "dtpg", "-q", server.dsn]
-        subprocess.run(make, check=True, capture_output=True)  # noqa: S603
         run = [
             str(pgbench),
             "-n",
