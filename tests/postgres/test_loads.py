@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import walrow
@@ -26,7 +29,6 @@ from servers.receiving import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from servers import EmbeddedServer
 
@@ -492,3 +494,35 @@ def test_a_lost_connection_only_delays_a_load(
             time.sleep(0.1)
     receive_rest(server, log, slot)
     check_log(server.dsn, log, Load.TABLES)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_ten_million_rows_take_constant_memory(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP TABLE IF EXISTS big",
+        "CREATE TABLE big (id bigint PRIMARY KEY, n int, note text)",
+        "INSERT INTO big SELECT g, g % 1000, 'note ' || g"
+        " FROM generate_series(1, 10000000) g",
+        "ALTER PUBLICATION p ADD TABLE big",
+    )
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+        receiver.until(is_loaded, timeout=300)
+        execute(server.dsn, "DELETE FROM big WHERE id % 10 = 0")
+        receiver.until_streaming(after=end_of_wal(server.dsn), timeout=300)
+        status = Path(f"/proc/{receiver.process.pid}/status").read_text("utf-8")
+        (peak,) = re.findall(r"VmHWM:\s*(\d+) kB", status)
+        assert int(peak) < 400_000
+        receiver.stop()
+    with walrow.Log(log).state("public.big") as state:
+        count = total = 0
+        for batch in state:
+            ids = pa.record_batch(batch).column("id")
+            count, total = count + len(ids), total + pc.sum(ids).as_py()
+    ((rows, ids_total),) = execute(server.dsn, "SELECT count(*), sum(id) FROM big")
+    assert (count, total) == (rows, int(ids_total))
+    execute(server.dsn, "DROP TABLE big")
