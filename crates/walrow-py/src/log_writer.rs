@@ -310,6 +310,7 @@ impl LogWriter {
     /// Begins a load of tables, by OID and replica identity, in a snapshot.
     ///
     /// `point` is its consistent point, and `micros` its time, in microseconds since 1970.
+    #[expect(clippy::needless_pass_by_value, reason = "as Python calls it")]
     fn begin_load(
         &self,
         py: Python<'_>,

@@ -20,6 +20,7 @@ mod frames;
 mod index;
 mod load;
 mod load_place;
+mod loading;
 mod reader;
 mod recovery;
 mod segment;

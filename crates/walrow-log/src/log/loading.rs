@@ -1,0 +1,211 @@
+//! The loads of a writer: it keeps the place of one, goes on behind it, and fills it at the end.
+
+use crate::log::error::{Error, ErrorKind};
+use crate::log::index;
+use crate::log::load::{Load, LoadOptions};
+use crate::log::load_place::{Awaited, LOAD, NEVER, Place};
+use crate::log::segment::{Foot, SegmentName};
+use crate::log::store::remove_if_there;
+use crate::log::view::Listing;
+use crate::log::writer::Writer;
+use std::mem;
+use std::sync::Arc;
+use walrow_stream::Relation;
+use walrow_wire::{Lsn, Timestamp};
+
+impl Writer {
+    /// Whether the log lacks the load that it begins with, because that was broken off: then its
+    /// slot is useless. Drop it, and begin the load again.
+    pub const fn lacks_first_load(&self) -> bool {
+        self.lacks_first_load
+    }
+
+    /// Records that the log begins with a load, before its slot is created. Until the load is
+    /// complete, a writer that opens the log finds it empty.
+    ///
+    /// # Errors
+    /// The log is not empty, or the store failed.
+    pub fn plan_first_load(&mut self) -> Result<(), Error> {
+        if self.end.is_valid() {
+            let what = "the log has changes already, so it cannot begin with a load";
+            return Err(Error::new("", ErrorKind::Load { what }));
+        }
+        let place = Place {
+            start: Lsn::INVALID,
+            point: Lsn::INVALID,
+            first: true,
+        };
+        place.write(&*self.store)?;
+        self.lacks_first_load = true;
+        Ok(())
+    }
+
+    /// Begins a load of a snapshot: its place in the log is kept. What was committed before `point`,
+    /// the consistent point of the snapshot, may have been appended, and nothing that was committed
+    /// later.
+    ///
+    /// # Errors
+    /// Something later was appended, another load is not complete, or the store failed.
+    pub fn begin_load(
+        &mut self,
+        point: Lsn,
+        time: Timestamp,
+        tables: Vec<Relation>,
+    ) -> Result<Load, Error> {
+        let fault = |what| Err(Error::new("", ErrorKind::Load { what }));
+        if self.awaited.is_some() {
+            return fault("another load is not complete");
+        }
+        if self.end >= point {
+            return fault("its snapshot is from before the end of the log");
+        }
+        let first = self.lacks_first_load;
+        let before = Lsn(point.0.saturating_sub(1));
+        let place = Place {
+            start: if first { Lsn::INVALID } else { before },
+            point,
+            first,
+        };
+        place.write(&*self.store)?;
+        self.awaited = Some(Awaited {
+            place: place.clone(),
+            has_passed: false,
+        });
+        self.point = point;
+        if first {
+            // The slot has nothing from before.
+            self.passes = true;
+            self.pass_point()?;
+        }
+        let options = LoadOptions {
+            store: Arc::clone(&self.store),
+            level: self.options.level,
+            segment_bytes: self.options.segment_bytes,
+            source: self.options.source.clone(),
+            catalog: self.catalog.clone(),
+        };
+        Ok(Load::new(options, place, time, tables))
+    }
+
+    /// Gives a load its place, once everything before it was appended and published. Returns false
+    /// before that.
+    ///
+    /// # Errors
+    /// The store failed. Another call tries again.
+    pub fn end_load(&mut self, load: &Load) -> Result<bool, Error> {
+        if self.passes {
+            self.pass_point()?;
+        }
+        if !self.awaited.as_ref().is_some_and(|it| it.has_passed) {
+            return Ok(false);
+        }
+        for segment in load.complete()? {
+            segment.publish(&*self.store)?;
+            self.counts.segments = self.counts.segments.saturating_add(1);
+        }
+        self.filled()?;
+        Ok(true)
+    }
+
+    /// Gives a load up. Its place in the log is filled without it.
+    ///
+    /// # Errors
+    /// The log begins with it: open the log again, which empties it. The store failed. Another call
+    /// tries again.
+    pub fn give_up_load(&mut self, load: &Load) -> Result<(), Error> {
+        if self.lacks_first_load {
+            let what = "the log begins with it";
+            return Err(Error::new("", ErrorKind::Load { what }));
+        }
+        load.remove()?;
+        if self.passes {
+            self.pass_point()?;
+        }
+        let Some(Awaited { place, has_passed }) = &self.awaited else {
+            return Ok(());
+        };
+        if *has_passed {
+            place.fill(&*self.store, &self.options.source, self.options.level)?;
+        }
+        self.point = NEVER;
+        self.filled()
+    }
+
+    /// The place is filled: readers see what comes after it.
+    fn filled(&mut self) -> Result<(), Error> {
+        remove_if_there(&*self.store, LOAD)?;
+        let awaited = self.awaited.take();
+        self.lacks_first_load = false;
+        if let Some(Awaited { place, .. }) = awaited {
+            // What the index lacks is added when the log is opened.
+            let _ = self.index_from(place.start);
+        }
+        Ok(())
+    }
+
+    /// Adds the load to the index, and the segments after it, which were published before it.
+    fn index_from(&mut self, start: Lsn) -> Result<(), Error> {
+        let names = Listing::of(&*self.store)?.segments;
+        for name in names.iter().filter(|name| name.start >= start) {
+            let foot = Foot::read(&*self.store, *name)?;
+            let appended = self.index.append(&foot);
+            appended.map_err(|error| Error::store(index::INDEX, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Whether segments are published behind a place that is not filled. The index is in the order of
+    /// the log, so it gets them later.
+    pub(super) fn is_behind_a_load(&self) -> bool {
+        self.awaited.as_ref().is_some_and(|it| it.has_passed)
+    }
+
+    /// Publishes what came before the load. What came since is in the block: the begin of a
+    /// transaction, or a message.
+    pub(super) fn pass_point(&mut self) -> Result<(), Error> {
+        let Some(Awaited { place, .. }) = &self.awaited else {
+            return Ok(());
+        };
+        let place = place.clone();
+        let current = mem::take(&mut self.current);
+        let since = usize::try_from(self.size.saturating_sub(self.whole)).unwrap_or(usize::MAX);
+        let since = self.block.len().saturating_sub(since);
+        let rest = self.block.split_off(since);
+        self.size = self.whole;
+        let published = self.publish_before(&place);
+        self.block.extend_from_slice(&rest);
+        self.size = self.size.saturating_add(rest.len() as u64);
+        self.current = current;
+        self.current.head = self.size;
+        published?;
+        (self.passes, self.point) = (false, NEVER);
+        if let Some(awaited) = &mut self.awaited {
+            awaited.has_passed = true;
+        }
+        if let Some(lsn) = self.message.take() {
+            self.has_changes = true;
+            (self.whole, self.end) = (self.size, lsn);
+        }
+        if let Some(lsn) = self.beyond.take() {
+            self.advance(lsn);
+        }
+        Ok(())
+    }
+
+    fn publish_before(&mut self, place: &Place) -> Result<(), Error> {
+        if !place.first {
+            self.end = self.end.max(place.start);
+            self.flush()?;
+            self.publish_whole()?;
+            self.forget_decided()?;
+        }
+        self.clear_open()?;
+        self.contents.drop_whole();
+        self.end = place.point;
+        self.name = SegmentName {
+            start: place.point,
+            part: 0,
+        };
+        Ok(())
+    }
+}
