@@ -1,13 +1,12 @@
-//! The place of a load in the order of commits: what a log says of it, and what a crash leaves.
+//! The place of a load in the order of commits: what a log says of it.
 
 use crate::log::contents::{Contents, Which};
 use crate::log::error::Error;
-use crate::log::index::{self, Index, Segment};
+use crate::log::index::Segment;
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::segment_file::SegmentFile;
 use crate::log::state::{read_json, write_json};
-use crate::log::store::{Store, remove_if_there};
-use crate::log::view::Listing;
+use crate::log::store::Store;
 use serde::{Deserialize, Serialize};
 use walrow_stream::fact::{Segment as Head, Source};
 use walrow_wire::Lsn;
@@ -48,7 +47,11 @@ impl Place {
     }
 
     /// Whether the load has all its parts.
-    fn is_complete(&self, store: &dyn Store, names: &[SegmentName]) -> Result<bool, Error> {
+    pub(crate) fn is_complete(
+        &self,
+        store: &dyn Store,
+        names: &[SegmentName],
+    ) -> Result<bool, Error> {
         let last = names.iter().rfind(|name| name.start == self.start);
         let Some(last) = last.filter(|_| self.point.is_valid()) else {
             return Ok(false);
@@ -73,53 +76,6 @@ impl Place {
         let foot = Contents::default().foot(Which::Whole, source, self.point);
         SegmentFile::create(store, head, level)?.publish(store, foot)
     }
-}
-
-/// Settles a load that was broken by a crash: removes its parts, and fills its place. Without its first
-/// load, a log is emptied. Returns whether it was: then `_load` stays, as the slot is useless, too.
-pub(crate) fn settle(store: &dyn Store, level: Option<i32>) -> Result<bool, Error> {
-    let Some(place) = Place::read(store)? else {
-        return Ok(false);
-    };
-    let listing = Listing::of(store)?;
-    let names = listing.segments;
-    if place.is_complete(store, &names)? {
-        remove_if_there(store, LOAD)?;
-        return Ok(false);
-    }
-    if place.first {
-        // First, so that nothing of it is ever read.
-        let place = Place {
-            start: Lsn::INVALID,
-            point: Lsn::INVALID,
-            first: true,
-        };
-        place.write(store)?;
-        remove_if_there(store, index::INDEX)?;
-        let prepared = listing.prepared.iter().map(|it| it.object());
-        let segments = names.iter().map(SegmentName::to_string);
-        prepared
-            .chain(segments)
-            .try_for_each(|object| remove_if_there(store, &object))?;
-        return Ok(true);
-    }
-    let (parts, kept): (Vec<_>, Vec<_>) = names
-        .into_iter()
-        .partition(|name| name.start == place.start);
-    if !parts.is_empty() {
-        // First, so that the index never describes other segments of the same names.
-        index::rewrite(store, &Index::read(store, &kept)?)?;
-    }
-    for part in parts {
-        remove_if_there(store, &part.to_string())?;
-    }
-    let before = kept.iter().rfind(|name| name.start < place.start);
-    let before = before.map(|name| Foot::read(store, *name)).transpose()?;
-    if let Some(before) = before.filter(|it| it.end == place.start && !it.continues) {
-        place.fill(store, &before.source, level)?;
-    }
-    remove_if_there(store, LOAD)?;
-    Ok(false)
 }
 
 /// A load that a writer waits for.

@@ -13,6 +13,7 @@
 
 mod as_of;
 mod block_file;
+mod broken_load;
 mod contents;
 mod error;
 mod filling;

@@ -11,11 +11,12 @@
 //! rows again.
 
 use crate::log::block_file::{BlockFile, OPEN};
+use crate::log::broken_load::settle;
 use crate::log::contents::{Contents, Which};
 use crate::log::error::{Error, ErrorKind};
 use crate::log::filling::Filling;
 use crate::log::index::IndexFile;
-use crate::log::load_place::{Awaited, NEVER, settle};
+use crate::log::load_place::{Awaited, NEVER};
 use crate::log::recovery::{Published, Recovered, compare};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::{PreparedName, Pruned, read_catalog, write_catalog};
