@@ -756,8 +756,33 @@ class LogDirectory:
     def verify(self, place: int) -> None:
         """Reads a segment, and compares it with its checksums."""
 
-    def prune(self, until: Lsn | int | str) -> int:
+    def prune(self, until: Lsn | int | str, force: bool) -> int:
         """Removes segments. Returns how many."""
+
+    def retain(
+        self,
+        age: int | None,
+        size: int | None,
+        forget_after: int | None,
+        force: bool,
+    ) -> dict[str, Any]:
+        """Removes segments by age and size. Times are in microseconds."""
+
+    def readers(self) -> list[tuple[str, Lsn, int | None]]:
+        """The registered readers: name, position, last use in microseconds since 1970."""
+
+    def register(
+        self, name: str, position: Lsn | int | str | None
+    ) -> tuple[str, Lsn, int | None]:
+        """Registers a reader, or returns the one of this name."""
+
+    def advance(
+        self, name: str, position: Lsn | int | str, rewind: bool
+    ) -> tuple[str, Lsn, int | None]:
+        """Moves a reader forward, or to any position."""
+
+    def forget(self, name: str) -> None:
+        """Forgets a reader."""
 
 @final
 class LogFile:

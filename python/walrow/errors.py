@@ -296,11 +296,14 @@ class LogError(Error):
     Attributes:
         code: What is wrong: `"not_a_log"`, `"foreign"` (a file that does not belong
             there), `"version"` (a later version of walrow wrote it), `"damaged"`,
-            `"missing"` (a segment), `"pruned"` (changes were removed), `"locked"` (by
-            another writer), `"published"` (another writer's segment), `"other_source"`,
-            `"load"` (a load is not possible there), `"copy"` (the rows of a load),
-            `"store"` (the file system), `"not_synced"` (it is not known what is on the
-            disk), or, of the rows of a table, `"too_early"` (they are known only later),
+            `"missing"` (a segment), `"pruned"` (changes were removed), `"held"` (a reader
+            or a load needs what would be removed), `"no_reader"`, `"reader_name"`,
+            `"backwards"` (a reader is past a position), `"past_end"` (the log does not reach
+            a position), `"busy"` (another process changes segments or readers), `"locked"`
+            (by another writer), `"published"` (another writer's segment),
+            `"other_source"`, `"load"` (a load is not possible there), `"copy"` (the rows of
+            a load), `"store"` (the file system), `"not_synced"` (it is not known what is on
+            the disk), or, of the rows of a table, `"too_early"` (they are known only later),
             `"not_loaded"` (changes were removed) or `"incomplete"` (the changes do not
             give them).
         file: The name of the file in the log's directory.

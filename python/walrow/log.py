@@ -14,25 +14,37 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow.completeness import incomplete_tables
-from walrow.errors import LogError, OptionError
+from walrow.errors import LogError
+from walrow.log_readers import LogReader
+from walrow.retention import Retained, Retention
 from walrow.signatures import with_options
 from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Unpack
 
-    from walrow._core import Batch, LogFile, LogState, Schema
+    from walrow._core import LogFile, LogState, Schema
+    from walrow.following import Follower
     from walrow.lsn import Lsn
     from walrow.typing import SchemaOptions, TableName
 
-__all__ = ["Log", "LogColumn", "LogTable", "LogVersion", "Segment", "SourceIdentity"]
+__all__ = [
+    "Log",
+    "LogColumn",
+    "LogReader",
+    "LogTable",
+    "LogVersion",
+    "Retained",
+    "Retention",
+    "Segment",
+    "SourceIdentity",
+]
 
 
 class SourceIdentity(NamedTuple):
@@ -153,7 +165,7 @@ class Log:
     """The published segments of a log.
 
     It has what was published when it was opened: open it again for later segments, or use
-    `follow`. `walrow.read`, `tables`, `schema`, `frames` and Spark's functions take a log,
+    `follow`. What changes the log or its readers looks for later segments, too. `walrow.read`, `tables`, `schema`, `frames` and Spark's functions take a log,
     or its path, wherever they take a capture.
 
     >>> import tempfile, walrow
@@ -274,7 +286,11 @@ class Log:
         return read(self, **options)
 
     def follow(
-        self, *, poll_interval: float = 1.0, **options: Unpack[Options]
+        self,
+        *,
+        poll_interval: float = 1.0,
+        reader: str | None = None,
+        **options: Unpack[Options],
     ) -> Follower:
         """Reads the log, and then what is published, without an end.
 
@@ -285,6 +301,10 @@ class Log:
 
         Args:
             poll_interval: Seconds between two looks for new segments.
+            reader: The name of a registered reader. It continues at its position, which is
+                recorded while batches are taken, at most once a second, and at the end. So
+                after a crash, some batches come again, and none is missed. A reader that
+                is not registered yet is registered, and begins at `start`.
             **options: Those of `walrow.read`, except `schema` for several versions, and
                 `end`.
 
@@ -293,8 +313,11 @@ class Log:
 
         Raises:
             OptionError: The options are invalid or contradict each other.
+            LogError: What comes after the position was removed.
         """
-        return Follower(self.path, poll_interval, options)
+        from walrow.following import Follower
+
+        return Follower(self.path, poll_interval, reader, options)
 
     @with_options(StateOptions)
     def state(
@@ -380,22 +403,90 @@ class Log:
                 progress(self._dict(place)["bytes"])
         return len(self._log)
 
-    def prune(self, until: Lsn | int | str) -> int:
+    def prune(self, until: Lsn | int | str, *, force: bool = False) -> int:
         """Removes the segments that end at or before an LSN. The last one stays.
 
         Later reads with a `start` before what was removed are a `LogError`, unless none
         of the removed changes after `start` belong to the tables that are read.
 
         Args:
-            until: The LSN, such as the position of the slowest reader.
+            until: The LSN.
+            force: Whether to remove what registered readers and the last loads of tables
+                need.
 
         Returns:
             The number of removed segments.
 
         Raises:
+            LogError: A reader or a load needs one of them (`held`): none is removed. Or
+                a segment cannot be removed: call it again.
+        """
+        return self._log.prune(until, force)
+
+    def retain(
+        self,
+        *,
+        age: dt.timedelta | float | None = None,
+        bytes: int | None = None,  # noqa: A002 - as in Segment
+        forget_after: dt.timedelta | float | None = None,
+        force: bool = False,
+    ) -> Retained:
+        """Removes the oldest segments, by age and size. The last one stays.
+
+        Nothing is removed that a registered reader has not taken, and not the last load of
+        a table: nobody could build the table again without it.
+
+        Args:
+            age: How long transactions are kept, in seconds or as a timedelta.
+            bytes: How many bytes of segments are kept. If age is given too, what is beyond
+                one of them is removed.
+            forget_after: Readers that were not used for so long are forgotten first.
+            force: Whether to remove what readers and loads need.
+
+        Returns:
+            What was removed, and what holds back more.
+
+        Raises:
+            OptionError: A number is negative.
             LogError: A segment cannot be removed. Call it again.
         """
-        return self._log.prune(until)
+        return Retention(age, bytes, forget_after).apply(self._log, force=force)
+
+    def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
+        """Registers a reader, so that nothing is removed that it has not taken.
+
+        Args:
+            name: 1 to 64 bytes of UTF-8, without control characters.
+            start: Where a new reader begins. Default: `start` of the log. One that is
+                registered already stays at its position.
+
+        Returns:
+            The reader. See `LogReader.advance`.
+
+        Raises:
+            LogError: What comes after `start` was removed (`pruned`), the log does not
+                reach it (`past_end`), or the name is not one (`reader_name`).
+        """
+        return self._reader(self._log.register(name, start))
+
+    def readers(self) -> list[LogReader]:
+        """Returns the registered readers, by name."""
+        return [self._reader(found) for found in self._log.readers()]
+
+    def forget(self, name: str) -> None:
+        """Forgets a registered reader: it holds nothing back any more.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            LogError: Nobody is registered under the name (`no_reader`).
+        """
+        self._log.forget(name)
+
+    def _reader(self, found: tuple[str, Lsn, int | None]) -> LogReader:
+        name, position, used = found
+        return LogReader(self._log, name, position, used or 0)
 
     def _dict(self, place: int) -> dict[str, Any]:
         found = self._log.segment(place)
@@ -417,58 +508,6 @@ class Log:
             stream_bytes=found["stream_bytes"],
             bytes=found["bytes"],
         )
-
-
-class Follower:
-    """Batches of a log, and then of what is published. An iterator and context manager.
-
-    Attributes:
-        position: Up to where all batches were taken, and the next one was asked for. Give
-            it as `start` to continue.
-    """
-
-    def __init__(
-        self, path: Path, poll_interval: float, options: Mapping[str, Any]
-    ) -> None:
-        """Opens the log."""
-        if options.get("end") is not None:
-            text = "follow() has no end: use read(end=...)"
-            raise OptionError(text)
-        self._log = LogDirectory(path)
-        self._interval = poll_interval
-        self._options = {key: value for key, value in options.items() if key != "end"}
-        self._decoder = Decoder(**self._options)
-        self.position = self._decoder.position
-        self._batches = self._read()
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self._batches
-
-    def __next__(self) -> Batch:
-        return next(self._batches)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Ends the iterator."""
-        self._batches.close()
-
-    def _read(self) -> Generator[Batch]:
-        part = part_of(self._options)
-        start = part["start"]
-        while True:
-            end = self._log.end
-            with self._log.open(**part | {"start": start}) as file:
-                while chunk := file.read():
-                    yield from self._decoder.feed(chunk)
-            yield from self._decoder.flush()
-            self.position = start = max(self.position, end)
-            while not self._log.follow():
-                time.sleep(self._interval)
 
 
 def part_of(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Literal
 
 from walrow.receiver import Receiver
+from walrow.retention import Retainer
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
     from walrow.receiver_state import Received, Status
+    from walrow.retention import Retention
     from walrow.typing import TableName
 
 __all__ = ["receive"]
@@ -42,6 +45,7 @@ def receive(
     spool_directory: str | os.PathLike[str] | None = None,
     group_access: bool = False,
     give_up_after: float = 3600.0,
+    retain: Retention | None = None,
     status: Callable[[Status], None] | None = None,
     stop: threading.Event | None = None,
 ) -> Received:
@@ -94,6 +98,9 @@ def receive(
         group_access: Whether the owner's group may read the log.
         give_up_after: The seconds after which a full disk, for example, is an error. Until
             then, it stays connected and tries again.
+        retain: What the log keeps: `walrow.log.Retention(age=..., bytes=...)`. It is
+            applied about once a minute, beside the writer, and at the end. See
+            `Log.retain`. Default: everything.
         status: Is called about once a second.
         stop: Ends it within two seconds when set, as Ctrl-C does.
 
@@ -121,6 +128,7 @@ def receive(
         "spool_directory": log if spool_directory is None else spool_directory,
         "group_access": group_access,
     }
+    retainer = None if retain is None else Retainer(log, retain)
     receiver = Receiver(
         conninfo,
         log=log,
@@ -137,7 +145,21 @@ def receive(
         writer_options=writer_options,
         age=age,
         give_up_after=give_up_after,
-        status=status,
+        status=_with_note_of(retainer, status),
         stop=stop or threading.Event(),
     )
-    return receiver.run()
+    with retainer or contextlib.nullcontext():
+        return receiver.run()
+
+
+def _with_note_of(
+    retainer: Retainer | None, status: Callable[[Status], None] | None
+) -> Callable[[Status], None] | None:
+    """Adds what holds segments back to a status that has no other note."""
+    if retainer is None or status is None:
+        return status
+
+    def report(found: Status) -> None:
+        status(found._replace(note=found.note or retainer.note))
+
+    return report

@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTA
 def test_every_block_runs(tmp_path: Path) -> None:
     shutil.copy(ROOT / "tests/data/18/rows.text.wire", tmp_path / "stream.wire")
     programs = [str(Path(sys.executable).parent), os.environ["PATH"]]
-    assert len(BLOCKS) == 7
+    assert len(BLOCKS) == 8
     shown = []
     for language, code in BLOCKS:
         command = {
@@ -35,14 +35,19 @@ def test_every_block_runs(tmp_path: Path) -> None:
         )
         assert result.returncode == 0, result.stdout + result.stderr
         shown.append(result.stdout)
-    sealed, again, read, followed, state, verified, tables = shown
+    sealed, again, read, followed, state, registered, verified, tables = shown
     assert "0000000000000000-00000.wire.zst" in sealed
     assert again.startswith("0 7 0/")
     assert "public.item 9 1\n" in read
     assert "public.item 10\n" in read
     assert "10 rows; continue at 0/0" in followed
     assert state == "2 rows\n"
-    assert verified == "1 segment verified\n0 segments removed\n"
+    assert registered == "10 rows for nightly\n"
+    first, head, reader, *removed = verified.splitlines()
+    assert first == "1 segment verified"
+    assert head.startswith("reader")
+    assert reader.startswith("nightly")
+    assert removed == ["0 segments, 0 bytes removed", "0 segments removed"]
     assert "public.stock" in tables
 
 

@@ -8,199 +8,16 @@
 
 #[path = "log/loads.rs"]
 mod loads;
+mod memory;
 
+use memory::Memory;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Arc, Mutex};
-use walrow_log::{
-    Directory, Error, ErrorKind, Foot, Log, ReadAt, SegmentName, Store, WriteAt, Writer,
-    WriterOptions,
-};
+use std::sync::Arc;
+use walrow_log::{Directory, Error, ErrorKind, Foot, Log, Store, Writer, WriterOptions};
 use walrow_stream::{Assembler, Event, Relation};
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{History, Stream, captures, in_chunks, text};
 use walrow_wire::{Frame, Kind, Lsn, Message, Peek, ReplicaIdentity};
-
-/// Objects in memory, which crash at an operation and then lose what was not synced.
-#[derive(Clone, Debug, Default)]
-struct Memory(Arc<Mutex<State>>);
-
-#[derive(Debug, Default)]
-struct State {
-    objects: BTreeMap<String, Object>,
-    operations: usize,
-    /// The operation that fails, and all after it.
-    crash: Option<usize>,
-    /// How many bytes of that operation, and of what was not synced, survive.
-    survive: usize,
-    /// The one operation that fails, as on a disk that is full for a moment.
-    refused: Option<usize>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Object {
-    bytes: Vec<u8>,
-    synced: Vec<u8>,
-}
-
-impl Memory {
-    fn operate<T>(&self, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
-        let mut state = self.0.lock().unwrap();
-        state.operations += 1;
-        if state.crash.is_some_and(|crash| state.operations >= crash) {
-            return Err(io::Error::other("crash"));
-        }
-        if state.refused == Some(state.operations) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        run(&mut state)
-    }
-
-    /// Starts again after a crash.
-    fn reboot(&self) {
-        let mut state = self.0.lock().unwrap();
-        (state.crash, state.refused, state.operations) = (None, None, 0);
-        let survive = state.survive;
-        for object in state.objects.values_mut() {
-            let kept = object.bytes.len().min(object.synced.len() + survive);
-            if object.bytes.starts_with(&object.synced) {
-                object.bytes.truncate(kept);
-            } else {
-                object.bytes = object.synced.clone();
-            }
-            object.synced = object.bytes.clone();
-        }
-    }
-
-    fn crash_at(&self, operation: usize, survive: usize) {
-        let mut state = self.0.lock().unwrap();
-        (state.crash, state.survive, state.operations) = (Some(operation), survive, 0);
-    }
-
-    fn refuse(&self, operation: usize, survive: usize) {
-        let mut state = self.0.lock().unwrap();
-        (state.refused, state.survive, state.operations) = (Some(operation), survive, 0);
-    }
-
-    fn operations(&self) -> usize {
-        self.0.lock().unwrap().operations
-    }
-
-    fn segments(&self) -> Vec<(SegmentName, Vec<u8>)> {
-        let state = self.0.lock().unwrap();
-        let objects = state.objects.iter();
-        let named = objects.filter_map(|(name, it)| Some((SegmentName::parse(name)?, it)));
-        let mut segments: Vec<_> = named.map(|(name, it)| (name, it.bytes.clone())).collect();
-        segments.sort_unstable();
-        segments
-    }
-}
-
-#[derive(Debug)]
-struct Handle(Memory, String);
-
-impl Handle {
-    fn with<T>(&self, run: impl FnOnce(&mut Object) -> T) -> io::Result<T> {
-        self.0.operate(|state| {
-            let object = state.objects.get_mut(&self.1);
-            object
-                .map(run)
-                .ok_or_else(|| io::ErrorKind::NotFound.into())
-        })
-    }
-}
-
-impl Store for Memory {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.operate(|state| Ok(state.objects.keys().cloned().collect()))
-    }
-
-    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
-        let handle = Handle(self.clone(), name.to_owned());
-        handle.with(|_| ())?;
-        Ok(Box::new(handle))
-    }
-
-    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
-        self.operate(|state| {
-            state.objects.entry(name.to_owned()).or_default();
-            Ok(())
-        })?;
-        Ok(Box::new(Handle(self.clone(), name.to_owned())))
-    }
-
-    fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
-        self.operate(|state| {
-            if state.objects.contains_key(name) {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-            let object = state.objects[temporary].clone();
-            assert_eq!(
-                object.bytes, object.synced,
-                "published before it was synced"
-            );
-            state.objects.insert(name.to_owned(), object);
-            Ok(())
-        })?;
-        self.remove(temporary)
-    }
-
-    fn replace(&self, temporary: &str, name: &str) -> io::Result<()> {
-        self.operate(|state| {
-            let object = state.objects.remove(temporary).unwrap();
-            assert_eq!(object.bytes, object.synced, "replaced before it was synced");
-            state.objects.insert(name.to_owned(), object);
-            Ok(())
-        })
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.operate(|state| {
-            state.objects.remove(name);
-            Ok(())
-        })
-    }
-}
-
-impl ReadAt for Handle {
-    fn size(&mut self) -> io::Result<u64> {
-        self.with(|object| object.bytes.len() as u64)
-    }
-
-    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let at = usize::try_from(at).unwrap();
-        self.with(|object| {
-            let bytes = object.bytes.get(at..at + buffer.len());
-            let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
-            buffer.copy_from_slice(bytes);
-            Ok(())
-        })?
-    }
-}
-
-impl WriteAt for Handle {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let appended = self.with(|object| object.bytes.extend_from_slice(bytes));
-        if appended.is_err() {
-            // A part of the bytes may be there.
-            let mut state = self.0.0.lock().unwrap();
-            let size = state.survive.min(bytes.len());
-            if let Some(object) = state.objects.get_mut(&self.1) {
-                object.bytes.extend_from_slice(&bytes[..size]);
-            }
-        }
-        appended
-    }
-
-    fn truncate(&mut self, size: u64) -> io::Result<()> {
-        self.with(|object| object.bytes.truncate(usize::try_from(size).unwrap()))
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.with(|object| object.synced.clone_from(&object.bytes))
-    }
-}
 
 /// Everything that committed transactions and messages contain.
 fn contents<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
@@ -629,12 +446,9 @@ fn every_changed_byte_of_a_foot_is_an_error() {
     let begin = usize::try_from(foot.bytes).unwrap();
     for place in begin..bytes.len() {
         for bit in [1, 0x80] {
-            let mut state = store.0.lock().unwrap();
-            state.objects.get_mut(&name.to_string()).unwrap().bytes[place] ^= bit;
-            drop(state);
+            store.flip(&name.to_string(), place, bit);
             assert!(Foot::read(&store, *name).is_err(), "byte {place}");
-            let mut state = store.0.lock().unwrap();
-            state.objects.get_mut(&name.to_string()).unwrap().bytes[place] ^= bit;
+            store.flip(&name.to_string(), place, bit);
         }
     }
 }

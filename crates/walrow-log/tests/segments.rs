@@ -213,7 +213,7 @@ fn following_goes_on_where_the_log_was_pruned_past_it() {
     let mut follower = directory.log().unwrap();
     directory.segment(0x4000);
     let end = directory.segment(0x5000).end;
-    assert_eq!(directory.log().unwrap().prune(end), Ok(2));
+    assert_eq!(directory.log().unwrap().prune(end, false), Ok(2));
     assert_eq!(follower.follow(), Ok(1));
     assert_eq!(follower.end(), end);
     let mut plan = Plan::default();
@@ -228,7 +228,7 @@ fn a_segment_that_was_pruned_after_it_was_planned_says_so() {
     let name = foot_name(&directory.segment(0x3000));
     let end = directory.segment(0x4000).end;
     let reader = directory.log().unwrap();
-    directory.log().unwrap().prune(end).unwrap();
+    directory.log().unwrap().prune(end, false).unwrap();
     let error = reader.segment(name).unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Pruned { .. }), "{error}");
 }

@@ -35,6 +35,7 @@ mod schema;
 mod schema_union;
 mod signals;
 mod survey;
+mod upkeep;
 mod zstd;
 
 use pyo3::prelude::*;

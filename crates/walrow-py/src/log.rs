@@ -6,14 +6,15 @@ use crate::log_state::LogState;
 use crate::lsn;
 use crate::options;
 use crate::signals;
+use crate::upkeep;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use walrow::log::{
-    Directory, Error, ErrorKind, Log, Plan, Segment, SegmentName, SegmentReader, StateOptions,
-    Store, TableVersion,
+    Directory, Error, ErrorKind, Log, Plan, Retention, Segment, SegmentName, SegmentReader,
+    StateOptions, Store, TableVersion,
 };
 use walrow::stream::{End, Printable, fact::Source};
 use walrow::{FileSpool, Lsn, TableName, cell_text};
@@ -156,11 +157,83 @@ impl LogDirectory {
     }
 
     /// Removes segments. Returns how many.
-    fn prune(&self, py: Python<'_>, until: &Bound<'_, PyAny>) -> PyResult<usize> {
+    fn prune(&self, py: Python<'_>, until: &Bound<'_, PyAny>, force: bool) -> PyResult<usize> {
         let until = options::read_lsn(until, "until")?;
+        self.changed(py, |log| log.prune(until, force))
+    }
+
+    /// Removes segments by age and size. Times are in microseconds.
+    fn retain<'py>(
+        &self,
+        py: Python<'py>,
+        age: Option<i64>,
+        size: Option<u64>,
+        forget_after: Option<i64>,
+        force: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let mut retention = Retention::default();
+        (retention.age, retention.bytes) = (age, size);
+        (retention.forget_after, retention.force) = (forget_after, force);
+        let retained = self.changed(py, |log| log.retain(&retention, upkeep::now()))?;
+        upkeep::retained(py, &retained)
+    }
+
+    /// The registered readers: name, position, last use in microseconds since 1970.
+    fn readers<'py>(&self, py: Python<'py>) -> PyResult<Vec<upkeep::Reader<'py>>> {
+        let readers = self.changed(py, |log| log.readers())?;
+        let readers = readers.into_iter();
+        readers.map(|reader| upkeep::reader(py, reader)).collect()
+    }
+
+    /// Registers a reader, or returns the one of this name.
+    fn register<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        position: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<upkeep::Reader<'py>> {
+        let position = position
+            .map(|it| options::read_lsn(it, "start"))
+            .transpose()?;
+        let reader = self.changed(py, |log| log.register(name, position, upkeep::now()))?;
+        upkeep::reader(py, reader)
+    }
+
+    /// Moves a reader forward, or to any position.
+    fn advance<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        position: &Bound<'py, PyAny>,
+        rewind: bool,
+    ) -> PyResult<upkeep::Reader<'py>> {
+        let position = options::read_lsn(position, "position")?;
+        let moved = self.changed(py, |log| {
+            if rewind {
+                log.rewind(name, position, upkeep::now())
+            } else {
+                log.advance(name, position, upkeep::now())
+            }
+        });
+        upkeep::reader(py, moved?)
+    }
+
+    /// Forgets a reader.
+    fn forget(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.changed(py, |log| log.forget(name))
+    }
+}
+
+impl LogDirectory {
+    /// Does something with the log while other threads of Python run.
+    fn changed<T: Send>(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut Log) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
         let mut log = lock(&self.0)?;
         let log = &mut *log;
-        py.detach(|| log.prune(until))
+        py.detach(|| change(log))
             .map_err(|error| errors::log_error(py, error))
     }
 }

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt  # noqa: TC003 - click reads the annotations
 import json
 from pathlib import Path
 
 import click
 
-from walrow.cli import grid
-from walrow.cli.terminal import count
+from walrow.cli import grid, log_options
+from walrow.cli.arguments import TEXT
+from walrow.cli.terminal import count, printable, say
 from walrow.log import Log
 from walrow.lsn import Lsn
 
 _directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 
+_force = click.option(
+    "--force", is_flag=True, help="Remove what readers and loads need, too."
+)
+
 
 @click.group()
 def log() -> None:
-    """Lists, checks and removes the segments of a log.
+    """Lists, checks and removes the segments of a log, and its readers.
 
     walrow tables, inspect and decode read a log like a file.
     """
@@ -73,6 +79,100 @@ def verify(*, directory: Path) -> None:
 @click.option(
     "--until", required=True, type=Lsn, help="Remove what ends at or before this LSN."
 )
-def prune(*, directory: Path, until: Lsn) -> None:
-    """Removes old segments. The last one stays."""
-    click.echo(f"{count(Log(directory).prune(until), 'segment')} removed")
+@_force
+def prune(*, directory: Path, until: Lsn, force: bool) -> None:
+    """Removes old segments. The last one stays.
+
+    Nothing is removed if a registered reader, or the last load of a table, needs some of
+    it.
+    """
+    removed = Log(directory).prune(until, force=force)
+    click.echo(f"{count(removed, 'segment')} removed")
+
+
+@log.command()
+@_directory
+@click.option(
+    "--keep",
+    "kept",
+    type=log_options.AGE_OR_SIZE,
+    multiple=True,
+    metavar="AGE|SIZE",
+    help="How long transactions are kept, such as 7d or 12h, or how many bytes, such as "
+    "50GB. Give both to remove what is beyond one of them.",
+)
+@log_options.forget_after
+@_force
+def retain(
+    *,
+    directory: Path,
+    kept: tuple[dt.timedelta | int, ...],
+    forget_after: dt.timedelta | None,
+    force: bool,
+) -> None:
+    """Removes old segments by age and size. The last one stays.
+
+    What registered readers and the last loads of tables need stays, too.
+    """
+    keep = log_options.retention(kept, forget_after)
+    done = Log(directory).retain(**keep._asdict(), force=force)
+    for name in done.forgotten:
+        click.echo(f"forgot the reader {printable(name)}")
+    click.echo(f"{count(done.segments, 'segment')}, {done.bytes:,} bytes removed")
+    for hold in done.held:
+        say(f"walrow: held back: {printable(str(hold))}")
+
+
+@log.command()
+@_directory
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per reader."
+)
+def readers(*, directory: Path, as_json: bool) -> None:
+    """Lists the registered readers.
+
+    Segments after the position of each of them are kept.
+    """
+    opened = Log(directory)
+    segments = opened.segments()
+    rows = []
+    for reader in opened.readers():
+        # The parts of a transaction end where they start, except for the last one.
+        left = (
+            each.bytes
+            for each in segments
+            if each.end > reader.position
+            or (each.continues and each.start >= reader.position)
+        )
+        rows.append((reader, sum(left)))
+    if as_json:
+        for reader, size in rows:
+            record = {
+                "name": reader.name,
+                "position": str(reader.position),
+                "used": reader.used.isoformat(),
+                "bytes": size,
+            }
+            click.echo(json.dumps(record))
+        return
+    grid.show(
+        ["reader", "position", "last used", "bytes to read"],
+        (
+            [
+                printable(reader.name),
+                str(reader.position),
+                reader.used.isoformat(timespec="seconds"),
+                f"{size:,}",
+            ]
+            for reader, size in rows
+        ),
+        numbers={3},
+    )
+
+
+@log.command()
+@_directory
+@click.argument("name", type=TEXT)
+def forget(*, directory: Path, name: str) -> None:
+    """Forgets a registered reader: it holds nothing back any more."""
+    Log(directory).forget(name)

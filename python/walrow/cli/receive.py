@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt  # noqa: TC003 - click reads the annotations
 import json
 import signal
 import sys
@@ -19,6 +20,7 @@ from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, printable, say
 from walrow.receiving import receive as receive_into_log
+from walrow.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +129,16 @@ if TYPE_CHECKING:
     help="How long a full disk, for example, may last.",
 )
 @click.option(
+    "--retain",
+    "kept",
+    type=log_options.AGE_OR_SIZE,
+    multiple=True,
+    metavar="AGE|SIZE",
+    help="How long transactions are kept, such as 7d, or how many bytes, such as 50GB. "
+    "Repeatable. Default: everything is kept.",
+)
+@log_options.forget_after
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the state as JSON, line by line."
 )
 @quiet
@@ -141,6 +153,8 @@ def receive(
     level: int,
     as_json: bool,
     tables: tuple[str, ...],
+    kept: tuple[dt.timedelta | int, ...],
+    forget_after: dt.timedelta | None,
     **options: Any,
 ) -> None:
     """Receives committed transactions into a log, until it is stopped.
@@ -152,6 +166,7 @@ def receive(
     With --json, each line contains state, position, transactions, rows, bytes, segments,
     lag_bytes, lag_seconds, kept_bytes, load and note.
     """
+    retain = log_options.retention(kept, forget_after)
     stop = threading.Event()
     with _stopped_by_signals(stop), _shown(as_json=as_json) as status:
         received = receive_into_log(
@@ -163,6 +178,7 @@ def receive(
             spool_memory=spool_memory << 20,
             max_hold=None if max_hold is None else max_hold << 20,
             compression_level=level or None,
+            retain=retain if retain != Retention() else None,
             status=status,
             stop=stop,
             **options,

@@ -1,5 +1,6 @@
 //! What is wrong with a log.
 
+use crate::log::retention::Hold;
 use std::fmt;
 use std::io;
 use walrow_stream::{Gap, Printable};
@@ -60,6 +61,36 @@ pub enum ErrorKind {
         /// Where the log begins.
         until: Lsn,
     },
+    /// A registered reader or a load needs the segments that would be removed.
+    Held {
+        /// Which.
+        hold: Hold,
+    },
+    /// No reader is registered under this name.
+    NoReader {
+        /// The name.
+        name: String,
+    },
+    /// The name is empty, too long, or has control characters.
+    ReaderName,
+    /// A registered reader would go back.
+    Backwards {
+        /// The reader.
+        name: String,
+        /// Its position.
+        from: Lsn,
+        /// The new one.
+        to: Lsn,
+    },
+    /// The log does not reach a position.
+    PastEnd {
+        /// The position.
+        position: Lsn,
+        /// Where the log ends.
+        end: Lsn,
+    },
+    /// Another process registers readers, or removes or replaces segments, for too long.
+    Busy,
     /// Another process writes to the log.
     Locked,
     /// Another writer has published the same segment with other contents.
@@ -186,6 +217,30 @@ impl fmt::Display for Error {
                 f,
                 "the log begins at {until}, and changes between {start} and there were removed: read \
                  from {until} on, and load again what depends on earlier changes"
+            ),
+            ErrorKind::Held { hold } => write!(
+                f,
+                "{hold}, and needs segments that would be removed: advance or forget the reader, load \
+                 the table again, or use force"
+            ),
+            ErrorKind::NoReader { name } => write!(
+                f,
+                "no reader {} is registered: register it first",
+                Printable(name)
+            ),
+            ErrorKind::ReaderName => f.write_str(
+                "the name of a reader has 1 to 64 bytes of UTF-8, and no control characters",
+            ),
+            ErrorKind::Backwards { name, from, to } => write!(
+                f,
+                "the reader {} is at {from} already, past {to}: rewind it to read changes again",
+                Printable(name)
+            ),
+            ErrorKind::PastEnd { position, end } => {
+                write!(f, "the log ends at {end}, before {position}")
+            }
+            ErrorKind::Busy => f.write_str(
+                "another process changes the log's readers or segments: try again later",
             ),
             ErrorKind::Locked => {
                 f.write_str("another process writes to the log: stop it first, or use another log")

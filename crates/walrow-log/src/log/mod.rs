@@ -7,6 +7,8 @@
 //! | `_index` | the feet of all segments, so that a log of many segments opens fast: see [`index`] |
 //! | `_catalog` | definitions of types and tables, for the next segments: see [`state`] |
 //! | `_prepared-…` | a prepared transaction that is not decided yet: see [`state`] |
+//! | `_reader-…` | how far a registered reader is: see [`readers`] |
+//! | `_lock` | is locked while readers or segments change: see [`locking`] |
 //! | `_pruned` | up to where segments were removed: see [`state`] |
 //! | `_load` | where a load is expected: see [`load_place`] |
 //! | `.walrow-…` | a temporary object |
@@ -22,8 +24,11 @@ mod index;
 mod load;
 mod load_place;
 mod loading;
+mod locking;
 mod reader;
+mod readers;
 mod recovery;
+mod retention;
 mod segment;
 mod segment_file;
 mod state;
@@ -36,6 +41,8 @@ pub use error::{Error, ErrorKind};
 pub use index::{Segment, TableChanges, TableVersion};
 pub use load::{Load, TableCopy};
 pub use reader::SegmentReader;
+pub use readers::RegisteredReader;
+pub use retention::{Hold, Retained, Retention};
 pub use segment::{FORMAT, Foot, SegmentName, TableFoot};
 pub use store::{Directory, ReadAt, Store, WriteAt};
 pub use table_state::{StateOptions, StateReader};

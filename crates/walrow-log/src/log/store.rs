@@ -139,17 +139,18 @@ impl Directory {
         Ok(Self { path, group_access })
     }
 
-    /// Opens a directory.
+    /// Opens a directory. If the owner's group can read it, it can read new files, too.
     ///
     /// # Errors
     /// There is no such directory, or it cannot be read.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         fs::read_dir(&path)?;
-        Ok(Self {
-            path,
-            group_access: false,
-        })
+        #[cfg(unix)]
+        let group_access = fs::metadata(&path)?.permissions().mode() & 0o050 == 0o050;
+        #[cfg(not(unix))]
+        let group_access = false;
+        Ok(Self { path, group_access })
     }
 
     /// The path of an object.

@@ -4,15 +4,17 @@ use crate::log::block_file::OPEN;
 use crate::log::error::{Error, ErrorKind};
 use crate::log::index::{INDEX, Index, Segment, TableVersion, check_order};
 use crate::log::load_place::{LOAD, Place};
+use crate::log::locking::LOCK;
 use crate::log::reader::SegmentReader;
+use crate::log::readers;
 use crate::log::segment::{Foot, SegmentName};
-use crate::log::state::{CATALOG, LastRemoved, PRUNED, PreparedName, Pruned};
-use crate::log::store::{Store, TEMPORARY, remove_if_there};
+use crate::log::state::{CATALOG, PRUNED, PreparedName, Pruned};
+use crate::log::store::{Store, TEMPORARY};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use walrow_stream::End;
 use walrow_stream::fact::Source;
-use walrow_wire::{Lsn, Oid};
+use walrow_wire::Lsn;
 
 /// The beginning of the names of requests to a receiver.
 const REQUESTS: &str = "_load-";
@@ -45,9 +47,9 @@ const ATTEMPTS: usize = 4;
 /// ```
 #[derive(Debug)]
 pub struct Log {
-    store: Arc<dyn Store>,
-    index: Index,
-    pruned: Pruned,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) index: Index,
+    pub(super) pruned: Pruned,
 }
 
 /// What to read of a log.
@@ -301,61 +303,6 @@ impl Log {
         while reader.read(&mut chunk)? {}
         Ok(())
     }
-
-    /// Removes the segments that end at or before this LSN, and returns how many. The last segment
-    /// stays: it says where the log ends.
-    ///
-    /// # Errors
-    /// The store failed. Another call tries again.
-    pub fn prune(&mut self, until: Lsn) -> Result<usize, Error> {
-        let mut count = 0_usize;
-        for chain in chains(&self.index.segments) {
-            let is_removed = chain.last().is_some_and(|last| last.end <= until);
-            let after = count.saturating_add(chain.len());
-            if !is_removed || after >= self.index.segments.len() {
-                break;
-            }
-            count = after;
-        }
-        let removed: Vec<Segment> = self.index.segments.drain(..count).collect();
-        for segment in &removed {
-            self.pruned.until = self.pruned.until.max(segment.end);
-            for table in &segment.tables {
-                let Some(version) = self.index.versions.get(table.version) else {
-                    continue;
-                };
-                let last = LastRemoved {
-                    schema: version.schema.clone(),
-                    name: version.name.clone(),
-                    end: table.last,
-                };
-                self.pruned.tables.insert(version.oid, last);
-            }
-        }
-        if removed.is_empty() {
-            return self.sweep();
-        }
-        // Readers that open the log from now on do not expect the segments.
-        self.pruned.write(&*self.store)?;
-        self.sweep()
-    }
-
-    /// Removes the segments before [`Log::start`], also those that an earlier call left.
-    fn sweep(&self) -> Result<usize, Error> {
-        let names = Listing::of(&*self.store)?.segments;
-        let mut removed = 0_usize;
-        for name in names.iter().filter(|name| name.start < self.pruned.until) {
-            remove_if_there(&*self.store, &name.to_string())?;
-            removed = removed.saturating_add(1);
-        }
-        Ok(removed)
-    }
-
-    /// Where the last removed changes of a table end, by OID. Empty if nothing was removed.
-    pub fn removed(&self) -> impl Iterator<Item = (Oid, &str, &str, Lsn)> {
-        let tables = self.pruned.tables.iter();
-        tables.map(|(oid, it)| (*oid, &*it.schema, &*it.name, it.end))
-    }
 }
 
 /// The objects of a directory that may be a log.
@@ -365,6 +312,8 @@ pub(crate) struct Listing {
     pub(crate) segments: Vec<SegmentName>,
     /// The prepared transactions.
     pub(crate) prepared: BTreeSet<PreparedName>,
+    /// The names of registered readers.
+    pub(crate) readers: BTreeSet<String>,
     /// The temporary objects.
     pub(crate) temporary: Vec<String>,
     /// Whether it is a log.
@@ -384,9 +333,11 @@ impl Listing {
                 listing.prepared.insert(name);
             } else if object.starts_with(REQUESTS) {
                 // Of the receiver's.
+            } else if let Some(name) = readers::parse(&object) {
+                listing.readers.insert(name);
             } else if object.starts_with(TEMPORARY) {
                 listing.temporary.push(object);
-            } else if [OPEN, INDEX, CATALOG, PRUNED, LOAD].contains(&&*object) {
+            } else if [OPEN, INDEX, CATALOG, PRUNED, LOAD, LOCK].contains(&&*object) {
                 listing.is_log |= object == OPEN;
             } else if !object.starts_with('.') {
                 foreign = Some(object);

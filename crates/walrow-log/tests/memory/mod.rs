@@ -1,0 +1,192 @@
+//! A store in memory that crashes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use walrow_log::{ReadAt, SegmentName, Store, WriteAt};
+
+/// Objects in memory, which crash at an operation and then lose what was not synced.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    objects: BTreeMap<String, Object>,
+    operations: usize,
+    /// The operation that fails, and all after it.
+    crash: Option<usize>,
+    /// How many bytes of that operation, and of what was not synced, survive.
+    survive: usize,
+    /// The one operation that fails, as on a disk that is full for a moment.
+    refused: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Object {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+impl Memory {
+    /// Changes a byte of an object.
+    pub(crate) fn flip(&self, name: &str, place: usize, bit: u8) {
+        let mut state = self.0.lock().unwrap();
+        state.objects.get_mut(name).unwrap().bytes[place] ^= bit;
+    }
+
+    fn operate<T>(&self, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.0.lock().unwrap();
+        state.operations += 1;
+        if state.crash.is_some_and(|crash| state.operations >= crash) {
+            return Err(io::Error::other("crash"));
+        }
+        if state.refused == Some(state.operations) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        run(&mut state)
+    }
+
+    /// Starts again after a crash.
+    pub(crate) fn reboot(&self) {
+        let mut state = self.0.lock().unwrap();
+        (state.crash, state.refused, state.operations) = (None, None, 0);
+        let survive = state.survive;
+        for object in state.objects.values_mut() {
+            let kept = object.bytes.len().min(object.synced.len() + survive);
+            if object.bytes.starts_with(&object.synced) {
+                object.bytes.truncate(kept);
+            } else {
+                object.bytes = object.synced.clone();
+            }
+            object.synced = object.bytes.clone();
+        }
+    }
+
+    pub(crate) fn crash_at(&self, operation: usize, survive: usize) {
+        let mut state = self.0.lock().unwrap();
+        (state.crash, state.survive, state.operations) = (Some(operation), survive, 0);
+    }
+
+    pub(crate) fn refuse(&self, operation: usize, survive: usize) {
+        let mut state = self.0.lock().unwrap();
+        (state.refused, state.survive, state.operations) = (Some(operation), survive, 0);
+    }
+
+    pub(crate) fn operations(&self) -> usize {
+        self.0.lock().unwrap().operations
+    }
+
+    pub(crate) fn segments(&self) -> Vec<(SegmentName, Vec<u8>)> {
+        let state = self.0.lock().unwrap();
+        let objects = state.objects.iter();
+        let named = objects.filter_map(|(name, it)| Some((SegmentName::parse(name)?, it)));
+        let mut segments: Vec<_> = named.map(|(name, it)| (name, it.bytes.clone())).collect();
+        segments.sort_unstable();
+        segments
+    }
+}
+
+#[derive(Debug)]
+struct Handle(Memory, String);
+
+impl Handle {
+    fn with<T>(&self, run: impl FnOnce(&mut Object) -> T) -> io::Result<T> {
+        self.0.operate(|state| {
+            let object = state.objects.get_mut(&self.1);
+            object
+                .map(run)
+                .ok_or_else(|| io::ErrorKind::NotFound.into())
+        })
+    }
+}
+
+impl Store for Memory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.operate(|state| Ok(state.objects.keys().cloned().collect()))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
+        let handle = Handle(self.clone(), name.to_owned());
+        handle.with(|_| ())?;
+        Ok(Box::new(handle))
+    }
+
+    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
+        self.operate(|state| {
+            state.objects.entry(name.to_owned()).or_default();
+            Ok(())
+        })?;
+        Ok(Box::new(Handle(self.clone(), name.to_owned())))
+    }
+
+    fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
+        self.operate(|state| {
+            if state.objects.contains_key(name) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let object = state.objects[temporary].clone();
+            assert_eq!(
+                object.bytes, object.synced,
+                "published before it was synced"
+            );
+            state.objects.insert(name.to_owned(), object);
+            Ok(())
+        })?;
+        self.remove(temporary)
+    }
+
+    fn replace(&self, temporary: &str, name: &str) -> io::Result<()> {
+        self.operate(|state| {
+            let object = state.objects.remove(temporary).unwrap();
+            assert_eq!(object.bytes, object.synced, "replaced before it was synced");
+            state.objects.insert(name.to_owned(), object);
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.operate(|state| {
+            state.objects.remove(name);
+            Ok(())
+        })
+    }
+}
+
+impl ReadAt for Handle {
+    fn size(&mut self) -> io::Result<u64> {
+        self.with(|object| object.bytes.len() as u64)
+    }
+
+    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let at = usize::try_from(at).unwrap();
+        self.with(|object| {
+            let bytes = object.bytes.get(at..at + buffer.len());
+            let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
+            buffer.copy_from_slice(bytes);
+            Ok(())
+        })?
+    }
+}
+
+impl WriteAt for Handle {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let appended = self.with(|object| object.bytes.extend_from_slice(bytes));
+        if appended.is_err() {
+            // A part of the bytes may be there.
+            let mut state = self.0.0.lock().unwrap();
+            let size = state.survive.min(bytes.len());
+            if let Some(object) = state.objects.get_mut(&self.1) {
+                object.bytes.extend_from_slice(&bytes[..size]);
+            }
+        }
+        appended
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.with(|object| object.bytes.truncate(usize::try_from(size).unwrap()))
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.with(|object| object.synced.clone_from(&object.bytes))
+    }
+}

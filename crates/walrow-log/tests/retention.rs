@@ -1,0 +1,323 @@
+//! Registered readers, and what is removed of a log.
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+mod memory;
+
+use memory::Memory;
+use std::sync::Arc;
+use walrow_log::{
+    Error, ErrorKind, Hold, Log, Plan, RegisteredReader, Retained, Retention, Writer, WriterOptions,
+};
+use walrow_stream::{Assembler, Fact};
+use walrow_testkit::{Stream, text};
+use walrow_wire::{Lsn, ReplicaIdentity, Timestamp};
+
+/// Where a transaction of `log_of` ends.
+const fn end(number: u64) -> Lsn {
+    Lsn(0x1000 * number + Stream::RECORD)
+}
+
+/// The time of a test that is as many seconds after the first transaction.
+fn at(seconds: i64) -> Timestamp {
+    Timestamp(Stream::time(0) + seconds * 1_000_000)
+}
+
+/// A log of transactions with one insert each, and each of them a segment. Each table is a relation and its
+/// name. A load is a transaction of its own.
+fn log_of(transactions: &[(u32, &str, bool)]) -> Memory {
+    let store = Memory::default();
+    let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+    let mut assembler = Assembler::default();
+    let mut snapshot = Vec::new();
+    Fact::Snapshot.encode(false, &mut snapshot);
+    for (number, (oid, name, loads)) in (1..).zip(transactions) {
+        let mut stream = Stream::new();
+        if number == 1 {
+            stream = stream.session();
+        }
+        if *loads {
+            stream = stream.raw(&snapshot);
+        }
+        let columns = [("a", 23, -1, true)];
+        let stream = stream
+            .begin(0x1000 * number, u32::try_from(number).unwrap())
+            .relation(*oid, "public", name, ReplicaIdentity::Default, &columns)
+            .insert(*oid, &[text("1")])
+            .commit();
+        writer
+            .append(&mut assembler, &mut &*stream.bytes())
+            .unwrap();
+        writer.publish(&mut assembler).unwrap().unwrap();
+    }
+    store
+}
+
+fn six() -> Memory {
+    log_of(&[(1, "t", false); 6])
+}
+
+fn open(store: &Memory) -> Log {
+    Log::open(Arc::new(store.clone())).unwrap()
+}
+
+/// Keeps what is not older than so many seconds.
+fn age(seconds: i64) -> Retention {
+    let mut retention = Retention::default();
+    retention.age = Some(seconds * 1_000_000);
+    retention
+}
+
+fn retain(store: &Memory, retention: &Retention, seconds: i64) -> Retained {
+    open(store).retain(retention, at(seconds)).unwrap()
+}
+
+fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
+    result.unwrap_err().kind
+}
+
+#[test]
+fn segments_are_kept_by_age_and_by_bytes() {
+    // Transaction n was committed n seconds after the first time.
+    let store = six();
+    assert_eq!(retain(&store, &age(10), 11).segments, 0);
+    let removed = retain(&store, &age(10), 13);
+    assert_eq!((removed.segments, removed.held.len()), (2, 0));
+    assert!(removed.bytes > 0);
+    assert_eq!(open(&store).start(), end(2));
+    // The last segment stays, whatever its age.
+    assert_eq!(retain(&store, &age(0), 1_000).segments, 3);
+    assert_eq!(open(&store).segments().len(), 1);
+
+    let store = six();
+    let sizes: Vec<_> = open(&store).segments().iter().map(|it| it.bytes).collect();
+    let mut retention = Retention::default();
+    retention.bytes = Some(sizes.iter().sum());
+    assert_eq!(retain(&store, &retention, 0).segments, 0);
+    retention.bytes = Some(sizes.iter().sum::<u64>() - 1);
+    assert_eq!(retain(&store, &retention, 0).segments, 1);
+    // Either of them says so.
+    retention.bytes = Some(sizes[3..].iter().sum());
+    retention.age = Some(10_000_000);
+    assert_eq!(retain(&store, &retention, 13).segments, 2);
+    assert_eq!(retain(&store, &retention, 15).segments, 1);
+    retention.bytes = Some(0);
+    assert_eq!(retain(&store, &retention, 0).segments, 1);
+    assert_eq!(open(&store).end(), end(6));
+}
+
+#[test]
+fn nothing_is_removed_that_a_reader_needs() {
+    let store = six();
+    let mut log = open(&store);
+    assert_eq!(log.register("a", None, at(0)).unwrap().position, Lsn(0));
+    log.register("b", Some(end(3)), at(5)).unwrap();
+    let held = retain(&store, &age(0), 100);
+    assert_eq!((held.segments, held.bytes), (0, 0));
+    let reader = |name: &str, position, seconds| Hold::Reader {
+        name: name.to_owned(),
+        position,
+        used: at(seconds).0,
+    };
+    let both = vec![reader("a", Lsn(0), 0), reader("b", end(3), 5)];
+    assert_eq!(held.held, both);
+    // Inside a segment: it is needed as a whole.
+    log.advance("a", Lsn(end(2).0 + 1), at(6)).unwrap();
+    let held = retain(&store, &age(0), 100);
+    assert_eq!((held.segments, held.held.len()), (2, 2));
+    log.forget("a").unwrap();
+    let held = retain(&store, &age(0), 100);
+    assert_eq!(
+        (held.segments, held.held),
+        (1, vec![reader("b", end(3), 5)])
+    );
+    // What an explicit LSN would remove is all or nothing.
+    let error = kind(log.prune(end(4), false));
+    let hold = reader("b", end(3), 5);
+    assert_eq!(error, ErrorKind::Held { hold });
+    assert_eq!(open(&store).segments().len(), 3);
+    assert_eq!(log.prune(end(3), false), Ok(0));
+    assert_eq!(log.prune(end(4), true), Ok(1));
+    // A reader that was passed by keeps what there still is.
+    assert_eq!(retain(&store, &age(0), 100).segments, 0);
+    let mut forced = age(0);
+    forced.force = true;
+    assert_eq!(retain(&store, &forced, 100).segments, 1);
+    assert_eq!(log.readers().unwrap().len(), 1);
+}
+
+#[test]
+fn readers_that_are_not_used_are_forgotten_on_request() {
+    let store = six();
+    let mut log = open(&store);
+    log.register("old", None, at(0)).unwrap();
+    log.register("new", Some(end(4)), at(90)).unwrap();
+    let mut retention = age(0);
+    retention.forget_after = Some(100_000_000);
+    assert_eq!(retain(&store, &retention, 100).segments, 0);
+    let removed = retain(&store, &retention, 101);
+    assert_eq!(removed.forgotten, ["old"]);
+    assert_eq!(removed.segments, 4);
+    // At its own position, a reader counts as used.
+    log.advance("new", end(4), at(150)).unwrap();
+    assert_eq!(retain(&store, &retention, 240).forgotten, [""; 0]);
+    assert_eq!(
+        kind(log.advance("old", end(5), at(0))),
+        ErrorKind::NoReader {
+            name: "old".to_owned()
+        }
+    );
+}
+
+#[test]
+fn the_last_load_of_a_table_stays() {
+    let load = |name: &str, oid, position| Hold::Load {
+        oid,
+        schema: "public".to_owned(),
+        name: name.to_owned(),
+        position,
+    };
+    let store = log_of(&[
+        (1, "t", false),
+        (1, "t", true),
+        (2, "u", true),
+        (1, "t", true),
+        (3, "v", false),
+        (1, "t", false),
+    ]);
+    let held = retain(&store, &age(0), 100);
+    assert_eq!(held.segments, 2);
+    assert_eq!(held.held, [load("u", 2, end(2)), load("t", 1, end(3))]);
+    assert_eq!(
+        kind(open(&store).prune(end(3), false)),
+        ErrorKind::Held {
+            hold: load("u", 2, end(2))
+        }
+    );
+    let mut forced = age(0);
+    forced.force = true;
+    assert_eq!(retain(&store, &forced, 100).segments, 3);
+    assert_eq!(retain(&store, &age(0), 100), Retained::default());
+
+    // A table that has the name now, and another relation: the other one was dropped.
+    let store = log_of(&[
+        (1, "t", true),
+        (2, "u", false),
+        (3, "t", false),
+        (3, "t", false),
+    ]);
+    assert_eq!(retain(&store, &age(0), 100).segments, 3);
+    // One that was renamed is still there.
+    let store = log_of(&[
+        (1, "t", true),
+        (1, "s", false),
+        (3, "t", false),
+        (3, "t", false),
+    ]);
+    assert_eq!(retain(&store, &age(0), 100).held, [load("s", 1, Lsn(0))]);
+}
+
+#[test]
+fn a_reader_never_goes_back_unless_it_is_told_to() {
+    let store = six();
+    let mut log = open(&store);
+    let position = |reader: Result<RegisteredReader, Error>| reader.unwrap().position;
+    assert_eq!(position(log.register("r", Some(end(2)), at(0))), end(2));
+    // It is registered: it continues.
+    assert_eq!(position(log.register("r", Some(end(1)), at(0))), end(2));
+    assert_eq!(position(log.advance("r", end(4), at(0))), end(4));
+    assert_eq!(
+        kind(log.advance("r", end(3), at(0))),
+        ErrorKind::Backwards {
+            name: "r".to_owned(),
+            from: end(4),
+            to: end(3)
+        }
+    );
+    assert_eq!(position(log.rewind("r", end(1), at(0))), end(1));
+    let past = Lsn(end(6).0 + 1);
+    let error = ErrorKind::PastEnd {
+        position: past,
+        end: end(6),
+    };
+    assert_eq!(kind(log.advance("r", past, at(0))), error);
+    assert_eq!(kind(log.rewind("r", past, at(0))), error);
+    assert_eq!(kind(log.register("s", Some(past), at(0))), error);
+    log.forget("r").unwrap();
+    log.prune(end(3), false).unwrap();
+    let error = ErrorKind::Pruned {
+        start: end(2),
+        until: end(3),
+    };
+    assert_eq!(kind(log.register("s", Some(end(2)), at(0))), error);
+    assert_eq!(position(log.register("s", None, at(0))), end(3));
+    assert_eq!(kind(log.rewind("s", end(2), at(0))), error);
+    assert_eq!(
+        kind(log.forget("r")),
+        ErrorKind::NoReader {
+            name: "r".to_owned()
+        }
+    );
+    assert_eq!(kind(log.register("", None, at(0))), ErrorKind::ReaderName);
+    // Another process sees what was published since.
+    let mut other = open(&store);
+    assert_eq!(position(other.advance("s", end(6), at(0))), end(6));
+}
+
+#[test]
+fn a_damaged_record_of_a_reader_removes_nothing() {
+    let store = six();
+    open(&store).register("r", None, at(0)).unwrap();
+    store.flip("_reader-r", 12, 1);
+    let what = "the record of a reader";
+    let error = ErrorKind::Damaged { what };
+    assert_eq!(kind(open(&store).retain(&age(0), at(100))), error);
+    assert_eq!(kind(open(&store).advance("r", end(1), at(0))), error);
+    assert_eq!(open(&store).segments().len(), 6);
+    open(&store).forget("r").unwrap();
+    assert_eq!(retain(&store, &age(0), 100).segments, 5);
+}
+
+/// At each operation of the store: a reader is where it was or where it goes, and the log has what the
+/// readers need.
+#[test]
+fn a_crash_or_a_failure_loses_no_reader_and_nothing_that_one_needs() {
+    let work = |store: &Memory| {
+        let mut log = Log::open(Arc::new(store.clone()))?;
+        log.register("r", Some(end(2)), at(0))?;
+        log.advance("r", end(3), at(1))?;
+        log.retain(&age(0), at(100))
+    };
+    let whole = six();
+    let before = whole.operations();
+    assert_eq!(work(&whole).unwrap().segments, 3);
+    for operation in 1..=whole.operations() - before {
+        for is_refused in [false, true] {
+            let store = six();
+            if is_refused {
+                store.refuse(operation, 7);
+            } else {
+                store.crash_at(operation, 7);
+            }
+            let failed = work(&store).is_err();
+            store.reboot();
+            let log = open(&store);
+            let position = log.readers().unwrap().first().map(|it| it.position);
+            assert!([None, Some(end(2)), Some(end(3))].contains(&position));
+            assert!(log.start() <= position.unwrap_or_default(), "{operation}");
+            let mut plan = Plan::default();
+            plan.start = position.unwrap_or_default();
+            let names = log.plan(&plan).unwrap();
+            assert_eq!(names.last().map(|it| it.start), Some(end(5)));
+            assert!(failed || is_refused || position == Some(end(3)));
+            // A writer goes on, and so does the work.
+            drop(Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap());
+            work(&store).unwrap();
+            assert_eq!((open(&store).start(), store.segments().len()), (end(3), 3));
+        }
+    }
+}

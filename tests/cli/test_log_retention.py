@@ -1,0 +1,88 @@
+"""`walrow log retain`, `readers` and `forget`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import walrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def log(tmp_path: Path, data: Path) -> walrow.Log:
+    """A log of seven transactions, in more segments."""
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_bytes=1)
+    return walrow.Log(tmp_path / "log")
+
+
+def test_old_segments_are_removed(log: walrow.Log, invoke: Callable[..., str]) -> None:
+    count = len(log.segments())
+    total = sum(it.bytes for it in log.segments())
+    assert invoke("log", "retain", "--keep", "900000w", log.path).startswith("0 ")
+    assert invoke("log", "retain", "--keep", f"{total}B", log.path).startswith("0 ")
+    shown = invoke("log", "retain", "--keep", "1d", "--keep", "1TB", log.path)
+    kept = walrow.Log(log.path).segments()
+    removed = total - sum(it.bytes for it in kept)
+    assert shown == f"{count - len(kept)} segments, {removed:,} bytes removed\n"
+    # The last transaction stays: it may have several segments.
+    assert len({it.start for it in kept}) == 1
+
+
+def test_readers_are_listed_and_hold_segments(
+    log: walrow.Log, run: Callable[..., Any], invoke: Callable[..., str]
+) -> None:
+    middle = next(it for it in log.segments()[3:] if not it.continues).end
+    log.register("job", start=middle)
+    log.register("\u202e")
+    head, line, escaped = invoke("log", "readers", log.path).splitlines()
+    assert head.split() == ["reader", "position", "last", "used", "bytes", "to", "read"]
+    assert escaped.split()[0] == "\\u202e"
+    assert line.split()[:2] == ["job", str(middle)]
+    records = [
+        json.loads(it)
+        for it in invoke("log", "readers", "--json", log.path).splitlines()
+    ]
+    assert [it["name"] for it in records] == ["job", "\u202e"]
+    assert records[1]["bytes"] == sum(it.bytes for it in log.segments())
+
+    result = run("log", "retain", "--keep", "0s", log.path, text=True)
+    assert result.stdout == "0 segments, 0 bytes removed\n"
+    assert "held back: the reader \\u202e is at 0/0, last used" in result.stderr
+    refused = run("log", "prune", "--until", middle, log.path, text=True)
+    assert refused.returncode == 1
+    assert "advance or forget the reader" in refused.stderr
+    assert invoke("log", "forget", log.path, "\u202e") == ""
+    assert run("log", "forget", log.path, "\u202e").returncode == 1
+    assert not invoke("log", "retain", "--keep", "0s", log.path).startswith("0 ")
+    assert walrow.Log(log.path).start == middle
+    shown = invoke("log", "retain", "--keep", "0s", "--forget-after", "0s", log.path)
+    assert shown.startswith("forgot the reader job\n")
+    assert "removed" in invoke("log", "prune", "--force", "--until", log.end, log.path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--keep", "7"),
+        ("--keep", "7x"),
+        ("--keep", "-1d"),
+        ("--keep", "1.5d"),
+        ("--keep", "7d", "--keep", "8d"),
+        ("--keep", "1GB", "--keep", "2GB"),
+        ("--forget-after", "50GB"),
+        ("--keep", "999999999w"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_amounts_are_refused(
+    log: walrow.Log, run: Callable[..., Any], options: tuple[str, ...]
+) -> None:
+    result = run("log", "retain", *options, log.path, text=True)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
