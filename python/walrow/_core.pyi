@@ -768,6 +768,9 @@ class LogDirectory:
     ) -> dict[str, Any]:
         """Removes segments by age and size. Times are in microseconds."""
 
+    def compact(self, segment_bytes: int) -> tuple[int, int, int]:
+        """Merges small segments. Returns how many, into how many, and the copied bytes."""
+
     def readers(self) -> list[tuple[str, Lsn, int | None]]:
         """The registered readers: name, position, last use in microseconds since 1970."""
 

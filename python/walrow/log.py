@@ -21,7 +21,7 @@ from walrow._core import Decoder, LogDirectory, Reader
 from walrow.completeness import incomplete_tables
 from walrow.errors import LogError
 from walrow.log_readers import LogReader
-from walrow.retention import Retained, Retention
+from walrow.retention import Compacted, Retained, Retention
 from walrow.signatures import with_options
 from walrow.typing import Options, StateOptions
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from walrow.typing import SchemaOptions, TableName
 
 __all__ = [
+    "Compacted",
     "Log",
     "LogColumn",
     "LogReader",
@@ -139,6 +140,7 @@ class Segment(NamedTuple):
         path: Its file.
         start: Where the segment before it ends.
         part: The number of earlier segments that begin there: parts of one transaction.
+            From 1,000,000 on, the segment is merged from others.
         end: Where its last transaction ends.
         continues: Whether its last transaction continues in the next segment.
         transactions: The number of transactions. A part counts as one.
@@ -451,6 +453,24 @@ class Log:
             LogError: A segment cannot be removed. Call it again.
         """
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
+
+    def compact(self, *, segment_bytes: int = 64 << 20) -> Compacted:
+        """Merges many small segments into few large ones.
+
+        Readers and a writer may use the log meanwhile: what they see does not change. Its
+        cost does not grow with what was merged before.
+
+        Args:
+            segment_bytes: The size of the stream of a segment, at most.
+
+        Returns:
+            What was merged.
+
+        Raises:
+            LogError: A segment is damaged, or the file system refused something. Call it
+                again.
+        """
+        return Compacted(*self._log.compact(segment_bytes))
 
     def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
         """Registers a reader, so that nothing is removed that it has not taken.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from walrow.lsn import Lsn
 
-__all__ = ["Hold", "Retained", "Retainer", "Retention"]
+__all__ = ["Compacted", "Hold", "Retained", "Retainer", "Retention"]
 
 
 class Hold(NamedTuple):
@@ -56,6 +56,20 @@ class Retained(NamedTuple):
     bytes: int
     held: tuple[Hold, ...]
     forgotten: tuple[str, ...]
+
+
+class Compacted(NamedTuple):
+    """What `Log.compact` did.
+
+    Attributes:
+        segments: The number of segments that were merged.
+        merged: The number of segments instead of them.
+        bytes: Bytes that were copied.
+    """
+
+    segments: int
+    merged: int
+    bytes: int
 
 
 class Retention(NamedTuple):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
+from logs import published, transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,3 +87,16 @@ def test_wrong_amounts_are_refused(
     result = run("log", "retain", *options, log.path, text=True)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
+
+
+def test_small_segments_are_merged(tmp_path: Path, invoke: Callable[..., str]) -> None:
+    path = published(tmp_path / "log", transactions()).path
+    read = ["decode", "--table", "t", "--to", "-"]
+    before = invoke(*read, path)
+    shown = invoke("log", "compact", path)
+    merged, last = walrow.Log(path).segments()
+    assert shown == f"5 segments merged into 1, {merged.bytes:,} bytes copied\n"
+    assert (merged.path.name, last.part) == (f"{0:016X}-1000000.wire.zst", 0)
+    assert invoke(*read, path) == before
+    assert invoke("log", "compact", path).startswith("0 segments merged")
+    assert "-1000000.wire.zst" in invoke("log", "list", path)

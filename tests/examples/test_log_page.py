@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTA
 def test_every_block_runs(tmp_path: Path) -> None:
     shutil.copy(ROOT / "tests/data/18/rows.text.wire", tmp_path / "stream.wire")
     programs = [str(Path(sys.executable).parent), os.environ["PATH"]]
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
     shown = []
     for language, code in BLOCKS:
         command = {
@@ -35,7 +35,9 @@ def test_every_block_runs(tmp_path: Path) -> None:
         )
         assert result.returncode == 0, result.stdout + result.stderr
         shown.append(result.stdout)
-    sealed, again, read, followed, state, registered, verified, tables = shown
+    sealed, again, read, followed, state, registered, verified, compacted, tables = (
+        shown
+    )
     assert "0000000000000000-00000.wire.zst" in sealed
     assert again.startswith("0 7 0/")
     assert "public.item 9 1\n" in read
@@ -48,6 +50,7 @@ def test_every_block_runs(tmp_path: Path) -> None:
     assert head.startswith("reader")
     assert reader.startswith("nightly")
     assert removed == ["0 segments, 0 bytes removed", "0 segments removed"]
+    assert compacted == "0 segments merged into 0, 0 bytes copied\n"
     assert "public.stock" in tables
 
 

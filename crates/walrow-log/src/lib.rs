@@ -10,8 +10,9 @@ mod spool;
 
 #[cfg(feature = "segments")]
 pub use log::{
-    Directory, Error, ErrorKind, FORMAT, Foot, Hold, Load, Log, Plan, ReadAt, RegisteredReader,
-    Retained, Retention, Segment, SegmentName, SegmentReader, StateOptions, StateReader, Store,
-    TableChanges, TableCopy, TableFoot, TableVersion, WriteAt, Writer, WriterCounts, WriterOptions,
+    Compacted, Directory, Error, ErrorKind, FORMAT, Foot, Hold, Load, Log, MERGED, Member, Plan,
+    ReadAt, RegisteredReader, Retained, Retention, Segment, SegmentName, SegmentReader,
+    StateOptions, StateReader, Store, TableChanges, TableCopy, TableFoot, TableVersion, WriteAt,
+    Writer, WriterCounts, WriterOptions,
 };
 pub use spool::FileSpool;

@@ -95,7 +95,7 @@ impl LogDirectory {
         let start = start.unwrap_or_default();
         let names = plan(&log, tables.as_deref(), start, end, &columns);
         let names = names.map_err(|error| errors::log_error(py, error))?;
-        Ok(LogFile::new(&log, names))
+        Ok(LogFile::new(&log, names, start))
     }
 
     /// The stream of segments that have each relation version of a table.
@@ -103,7 +103,7 @@ impl LogDirectory {
         let table = options::table(table, "table")?;
         let log = lock(&self.0)?;
         let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name));
-        Ok(LogFile::new(&log, names))
+        Ok(LogFile::new(&log, names, Lsn::INVALID))
     }
 
     /// The rows of a table as of an LSN or a time.
@@ -176,6 +176,12 @@ impl LogDirectory {
         (retention.forget_after, retention.force) = (forget_after, force);
         let retained = self.changed(py, |log| log.retain(&retention, upkeep::now()))?;
         upkeep::retained(py, &retained)
+    }
+
+    /// Merges small segments. Returns how many, into how many, and the copied bytes.
+    fn compact(&self, py: Python<'_>, segment_bytes: u64) -> PyResult<(usize, usize, u64)> {
+        let done = self.changed(py, |log| log.compact(segment_bytes))?;
+        Ok((done.segments, done.merged, done.bytes))
     }
 
     /// The registered readers: name, position, last use in microseconds since 1970.
@@ -322,7 +328,10 @@ pub(crate) struct LogFile {
 
 struct State {
     store: Arc<dyn Store>,
-    names: std::vec::IntoIter<SegmentName>,
+    /// With where they end.
+    names: std::vec::IntoIter<(SegmentName, Lsn)>,
+    /// What ends at or before this LSN is not read, as far as that is known without its transactions.
+    start: Lsn,
     segment: Option<SegmentReader>,
     chunk: Vec<u8>,
 }
@@ -334,9 +343,11 @@ impl State {
                 Some(segment) => segment,
                 None => match self.names.next() {
                     None => return Ok(false),
-                    Some(name) => self
-                        .segment
-                        .insert(SegmentReader::open(&*self.store, name)?),
+                    Some((name, end)) => {
+                        let (store, end) = (&*self.store, Some(end));
+                        let opened = SegmentReader::open_after(store, name, end, self.start)?;
+                        self.segment.insert(opened)
+                    }
                 },
             };
             if segment.read(&mut self.chunk)? {
@@ -348,18 +359,21 @@ impl State {
 }
 
 impl LogFile {
-    fn new(log: &Log, names: Vec<SegmentName>) -> Self {
-        let bytes = |name: &SegmentName| {
+    fn new(log: &Log, names: Vec<SegmentName>, start: Lsn) -> Self {
+        let segment = |name: SegmentName| {
             let segments = log.segments();
-            let place = segments.binary_search_by_key(name, Segment::name);
-            let segment = place.ok().and_then(|place| segments.get(place));
-            segment.map_or(0, |segment| segment.stream_bytes)
+            let place = segments.binary_search_by_key(&name, Segment::name);
+            place.ok().and_then(|place| segments.get(place))
         };
+        let segments: Vec<_> = names.into_iter().filter_map(segment).collect();
+        let names = segments.iter().map(|it| (it.name(), it.end));
+        let names: Vec<_> = names.collect();
         Self {
-            size: names.iter().map(bytes).sum(),
+            size: segments.iter().map(|it| it.stream_bytes).sum(),
             state: Mutex::new(State {
                 store: log.store(),
                 names: names.into_iter(),
+                start,
                 segment: None,
                 chunk: Vec::new(),
             }),

@@ -23,7 +23,7 @@ _force = click.option(
 
 @click.group()
 def log() -> None:
-    """Lists, checks and removes the segments of a log, and its readers.
+    """Lists, checks, merges and removes the segments of a log, and its readers.
 
     walrow tables, inspect and decode read a log like a file.
     """
@@ -121,6 +121,21 @@ def retain(
     click.echo(f"{count(done.segments, 'segment')}, {done.bytes:,} bytes removed")
     for hold in done.held:
         say(f"walrow: held back: {printable(str(hold))}")
+
+
+@log.command()
+@_directory
+@log_options.segment_size
+def compact(*, directory: Path, segment_size: int) -> None:
+    """Merges small segments into large ones.
+
+    Readers and a receiver may use the log meanwhile.
+    """
+    done = Log(directory).compact(segment_bytes=segment_size << 20)
+    click.echo(
+        f"{count(done.segments, 'segment')} merged into {done.merged:,}, "
+        f"{done.bytes:,} bytes copied"
+    )
 
 
 @log.command()

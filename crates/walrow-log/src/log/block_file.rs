@@ -103,6 +103,11 @@ impl BlockFile {
         })
     }
 
+    /// Bytes of the file.
+    pub(crate) fn stored(&mut self) -> io::Result<u64> {
+        self.file.size()
+    }
+
     /// How many blocks there are.
     pub(crate) fn count(&self) -> usize {
         self.first.saturating_add(self.held.len())
@@ -362,14 +367,23 @@ pub(crate) fn write_object(
     name: &str,
     write: impl FnOnce(&mut BlockFile) -> io::Result<()>,
 ) -> Result<(), Error> {
-    let temporary = format!("{TEMPORARY}{name}");
-    let written = BlockFile::open(store, &temporary).and_then(|mut file| {
+    write_object_as(store, &format!("{TEMPORARY}{name}"), name, write)
+}
+
+/// As `write_object`, with this name while it is written.
+pub(crate) fn write_object_as(
+    store: &dyn Store,
+    temporary: &str,
+    name: &str,
+    write: impl FnOnce(&mut BlockFile) -> io::Result<()>,
+) -> Result<(), Error> {
+    let written = BlockFile::open(store, temporary).and_then(|mut file| {
         file.clear()?;
         write(&mut file)?;
         file.sync()
     });
     written
-        .and_then(|()| store.replace(&temporary, name))
+        .and_then(|()| store.replace(temporary, name))
         .map_err(|error| Error::store(name, &error))
 }
 

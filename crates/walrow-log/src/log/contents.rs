@@ -236,6 +236,7 @@ impl Contents {
             transactions,
             times,
             tables: tables.collect(),
+            members: Vec::new(),
             stream_bytes: 0,
             bytes: 0,
             crc32c: 0,

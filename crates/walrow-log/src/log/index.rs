@@ -5,10 +5,11 @@
 //! first, and then only numbered: feet of many tables with many columns would be large. The index
 //! follows from the segments. So it may lack the last ones, after a crash.
 
-use crate::log::block_file::{BlockFile, read_object, write_object};
+use crate::log::block_file::{BlockFile, read_object, write_object_as};
 use crate::log::error::{Error, ErrorKind};
 use crate::log::segment::{Foot, SegmentName, TableFoot, loaded};
-use crate::log::store::Store;
+use crate::log::store::{Store, TEMPORARY};
+use crate::log::view::Listing;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
@@ -154,16 +155,24 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Reads the index of these segments, which are sorted, and the feet of those that it lacks.
+    /// Reads the index of these segments, which are sorted, and the feet of those that it lacks. What
+    /// was merged into another one is left out.
     pub(crate) fn read(store: &dyn Store, names: &[SegmentName]) -> Result<Self, Error> {
         // If it is damaged, everything is in the feet.
         let (mut index, mut by_name) = Self::stored(store)?.unwrap_or_default();
+        let mut merged_until = Lsn::INVALID;
         let mut rest = names.iter();
         while let Some(name) = rest.next() {
+            if name.start < merged_until {
+                continue;
+            }
             let stored = by_name.remove(name);
-            match (stored, rest.as_slice().first()) {
+            let end = stored.as_ref().filter(|_| name.is_merged());
+            let end = end.map_or(Lsn::INVALID, |segment| segment.end);
+            let next = rest.as_slice().iter().find(|next| next.start >= end);
+            match (stored, next) {
                 // An index that was copied from elsewhere may describe other segments.
-                (Some(segment), Some(next)) if segment.next() == Some(*next) => {
+                (Some(segment), Some(next)) if segment.next() == Some(next.place()) => {
                     index.segments.push(segment);
                 }
                 (_, next) => {
@@ -174,6 +183,9 @@ impl Index {
                         index.source = foot.source;
                     }
                 }
+            }
+            if name.is_merged() {
+                merged_until = index.segments.last().map_or(merged_until, |it| it.end);
             }
         }
         Ok(index)
@@ -233,17 +245,29 @@ type ByName = HashMap<SegmentName, Segment>;
 pub(crate) struct IndexFile {
     file: BlockFile,
     places: HashMap<Arc<TableVersion>, usize>,
+    /// The last segment that it has.
+    last: Option<SegmentName>,
 }
 
 impl IndexFile {
     /// Opens the index of these segments. Writes it again unless it has the first of them, in order.
     pub(crate) fn open(store: &dyn Store, names: &[SegmentName]) -> Result<Self, Error> {
+        if names.iter().any(|name| name.is_merged()) {
+            // Without those that were merged into others.
+            let index = Index::read(store, names)?;
+            let names: Vec<_> = index.segments.iter().map(Segment::name).collect();
+            return Self::open_for(store, &names);
+        }
+        Self::open_for(store, names)
+    }
+
+    fn open_for(store: &dyn Store, names: &[SegmentName]) -> Result<Self, Error> {
         let (mut stored, mut next) = (Vec::new(), None);
         let mut places = HashMap::new();
         let mut is_damaged = false;
         let is_read = entries(store, |entry| {
             // An index that was copied from elsewhere may describe other segments.
-            is_damaged |= next.is_some_and(|next| next != entry.segment.name());
+            is_damaged |= next.is_some_and(|next| next != entry.segment.name().place());
             next = entry.segment.next();
             stored.push(entry.segment.name());
             for version in entry.versions {
@@ -253,7 +277,7 @@ impl IndexFile {
         })?;
         is_damaged |= !is_read;
         is_damaged |= match names.get(stored.len()) {
-            Some(after) => !stored.is_empty() && next != Some(*after),
+            Some(after) => !stored.is_empty() && next != Some(after.place()),
             None => false,
         };
         if is_damaged || !names.starts_with(&stored) {
@@ -261,19 +285,37 @@ impl IndexFile {
             let start = names.first().map_or(Lsn::INVALID, |first| first.start);
             check_order(&index.segments, start)?;
             rewrite(store, &index)?;
-            return Self::open(store, names);
+            return Self::open_for(store, names);
         }
         let io = |error| Error::store(INDEX, &error);
         let file = BlockFile::open(store, INDEX).map_err(io)?;
-        let mut index = Self { file, places };
+        let last = stored.last().copied();
+        let mut index = Self { file, places, last };
         for name in names.get(stored.len()..).unwrap_or_default() {
-            index.append(&Foot::read(store, *name)?).map_err(io)?;
+            index.add(&Foot::read(store, *name)?).map_err(io)?;
         }
         Ok(index)
     }
 
-    /// Adds a segment. The index is not synced: it follows from the segments.
-    pub(crate) fn append(&mut self, foot: &Foot) -> io::Result<()> {
+    /// Adds a segment that was published. If another process has written the index again, it is opened
+    /// again. The index is not synced: it follows from the segments.
+    pub(crate) fn append(&mut self, store: &dyn Store, foot: &Foot) -> Result<(), Error> {
+        let io = |error| Error::store(INDEX, &error);
+        let found = store.open(INDEX).and_then(|mut file| file.size());
+        if found.map_err(io)? != self.file.stored().map_err(io)? {
+            *self = Self::open(store, &Listing::of(store)?.segments)?;
+        }
+        self.add(foot).map_err(io)
+    }
+
+    fn add(&mut self, foot: &Foot) -> io::Result<()> {
+        let name = Some(SegmentName {
+            start: foot.start,
+            part: foot.part,
+        });
+        if name <= self.last {
+            return Ok(());
+        }
         let known = self.places.len();
         let mut versions: Vec<Arc<TableVersion>> = Vec::new();
         let segment = Segment::of(foot, |version| {
@@ -287,6 +329,7 @@ impl IndexFile {
         // Serializing plain data into memory cannot fail.
         let json = serde_json::to_vec(&entry).unwrap_or_default();
         self.file.append(&json)?;
+        self.last = name;
         for version in entry.versions {
             let next = self.places.len();
             self.places.entry(version).or_insert(next);
@@ -297,7 +340,16 @@ impl IndexFile {
 
 /// Writes the whole index, instead of the stored one.
 pub(crate) fn rewrite(store: &dyn Store, index: &Index) -> Result<(), Error> {
-    write_object(store, INDEX, |file| {
+    rewrite_as(store, &format!("{TEMPORARY}{INDEX}"), index)
+}
+
+/// As `rewrite`, beside a writer, which may do the same.
+pub(crate) fn rewrite_beside(store: &dyn Store, index: &Index) -> Result<(), Error> {
+    rewrite_as(store, &format!("{TEMPORARY}beside-{INDEX}"), index)
+}
+
+fn rewrite_as(store: &dyn Store, temporary: &str, index: &Index) -> Result<(), Error> {
+    write_object_as(store, temporary, INDEX, |file| {
         let mut described = 0;
         for segment in &index.segments {
             let most = segment.tables.iter().map(|it| it.version.saturating_add(1));
@@ -321,7 +373,7 @@ pub(crate) fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error>
     let mut after = start;
     for segment in segments {
         let name = segment.name();
-        if next != Some(name) {
+        if next != Some(name.place()) {
             return Err(Error::new("", ErrorKind::Missing { after }));
         }
         next = segment.next();

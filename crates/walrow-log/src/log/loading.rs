@@ -148,8 +148,7 @@ impl Writer {
         let names = Listing::of(&*self.store)?.segments;
         for name in names.iter().filter(|name| name.start >= start) {
             let foot = Foot::read(&*self.store, *name)?;
-            let appended = self.index.append(&foot);
-            appended.map_err(|error| Error::store(index::INDEX, &error))?;
+            self.index.append(&*self.store, &foot)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! | object | contents |
 //! |---|---|
 //! | `000000000191BA28-00000.wire.zst` | a segment: see [`segment`] |
+//! | `000000000191BA28-1000000.wire.zst` | a merged segment: see [`compaction`] |
 //! | `_open` | what is durable, but not published yet: see [`block_file`] |
 //! | `_index` | the feet of all segments, so that a log of many segments opens fast: see [`index`] |
 //! | `_catalog` | definitions of types and tables, for the next segments: see [`state`] |
@@ -16,6 +17,7 @@
 mod as_of;
 mod block_file;
 mod broken_load;
+mod compaction;
 mod contents;
 mod error;
 mod filling;
@@ -37,13 +39,14 @@ mod table_state;
 mod view;
 mod writer;
 
+pub use compaction::Compacted;
 pub use error::{Error, ErrorKind};
 pub use index::{Segment, TableChanges, TableVersion};
 pub use load::{Load, TableCopy};
 pub use reader::SegmentReader;
 pub use readers::RegisteredReader;
 pub use retention::{Hold, Retained, Retention};
-pub use segment::{FORMAT, Foot, SegmentName, TableFoot};
+pub use segment::{FORMAT, Foot, MERGED, Member, SegmentName, TableFoot};
 pub use store::{Directory, ReadAt, Store, WriteAt};
 pub use table_state::{StateOptions, StateReader};
 pub use view::{Log, Plan};

@@ -1,9 +1,12 @@
-//! Reads the stream of a segment.
+//! Reads the stream of a segment, or of some of those that it was merged from.
 
 use crate::log::error::{Error, ErrorKind};
-use crate::log::segment::{Foot, SegmentName};
+use crate::log::segment::{Foot, Member, SegmentName};
 use crate::log::state::Pruned;
 use crate::log::store::{ReadAt, Store};
+use crate::log::view::{ATTEMPTS, Listing};
+use std::collections::VecDeque;
+use walrow_wire::Lsn;
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
 /// Bytes of one read of the object.
@@ -21,8 +24,12 @@ pub struct SegmentReader {
     file: Box<dyn ReadAt>,
     foot: Foot,
     context: DCtx<'static>,
-    /// Bytes of the object that were read.
+    /// What is read, and where it begins in the object.
+    members: VecDeque<Member>,
+    /// Bytes of the object that were read, or skipped.
     at: u64,
+    /// Bytes of the first member that were read.
+    taken_of_member: u64,
     buffer: Vec<u8>,
     /// How many bytes of the buffer were decompressed.
     taken: usize,
@@ -30,6 +37,8 @@ pub struct SegmentReader {
     has_output: bool,
     crc32c: u32,
     stream_bytes: u64,
+    /// Bytes of the stream of all members.
+    expected: u64,
 }
 
 impl std::fmt::Debug for SegmentReader {
@@ -52,31 +61,114 @@ fn removed(store: &dyn Store, name: SegmentName, error: Error) -> Error {
 }
 
 impl SegmentReader {
-    /// Opens a segment.
+    /// Opens a segment. If it was merged into another one, its part of that one.
     ///
     /// # Errors
     /// The object is not a segment, is damaged or cannot be read.
     pub fn open(store: &dyn Store, name: SegmentName) -> Result<Self, Error> {
-        let foot = match Foot::read(store, name) {
-            Err(error) if error.is_not_found() => return Err(removed(store, name, error)),
-            read => read?,
-        };
+        Self::open_after(store, name, None, Lsn::INVALID)
+    }
+
+    /// As [`SegmentReader::open`], without what ends at or before this LSN, as far as the segment was merged
+    /// from several. `end` is where the segment ends: one that is merged, and was merged again,
+    /// is not found otherwise.
+    ///
+    /// # Errors
+    /// As [`SegmentReader::open`].
+    pub fn open_after(
+        store: &dyn Store,
+        name: SegmentName,
+        end: Option<Lsn>,
+        after: Lsn,
+    ) -> Result<Self, Error> {
+        let mut attempts = 1..ATTEMPTS;
+        loop {
+            let error = match Self::opened(store, name) {
+                Ok((file, foot)) => return Ok(Self::of(file, name, foot, |it| it.end > after)),
+                Err(error) if error.is_not_found() => error,
+                Err(error) => return Err(error),
+            };
+            match Self::merged_with(store, name, end) {
+                Ok(Some((file, found, foot, end))) => {
+                    return Ok(Self::of(file, found, foot, |it| {
+                        it.start >= name.start && it.end <= end && it.end > after
+                    }));
+                }
+                // The one that has it may be merged again.
+                Err(missing) if missing.is_not_found() && attempts.next().is_some() => {}
+                Err(missing) if !missing.is_not_found() => return Err(missing),
+                _ => return Err(removed(store, name, error)),
+            }
+        }
+    }
+
+    fn opened(store: &dyn Store, name: SegmentName) -> Result<(Box<dyn ReadAt>, Foot), Error> {
         let object = name.to_string();
-        let file = store
-            .open(&object)
-            .map_err(|error| Error::store(&object, &error))?;
-        Ok(Self {
-            object,
+        let file = store.open(&object);
+        let mut file = file.map_err(|error| Error::store(&object, &error))?;
+        let foot = Foot::read_from(&mut *file, name)?;
+        Ok((file, foot))
+    }
+
+    /// The merged segment that has this one, and where this one ends.
+    #[expect(clippy::type_complexity, reason = "what `of` takes")]
+    fn merged_with(
+        store: &dyn Store,
+        name: SegmentName,
+        end: Option<Lsn>,
+    ) -> Result<Option<(Box<dyn ReadAt>, SegmentName, Foot, Lsn)>, Error> {
+        // The parts of a transaction are never merged.
+        if name.place().part > 0 || name.is_merged() && end.is_none() {
+            return Ok(None);
+        }
+        let names = Listing::of(store)?.segments;
+        let merged = names.iter().rev();
+        for found in merged.filter(|it| it.is_merged() && it.start <= name.start) {
+            let (file, foot) = Self::opened(store, *found)?;
+            let members = foot.members.iter();
+            let mut from = members.skip_while(|it| it.start < name.start);
+            let first = from.next().filter(|it| it.start == name.start);
+            // Without an end, it is the one that begins there.
+            let Some(end) = first.map(|first| end.unwrap_or(first.end)) else {
+                continue;
+            };
+            let is_alone = end == first.map_or(Lsn::INVALID, |first| first.end);
+            if is_alone || from.any(|it| it.end == end) {
+                return Ok(Some((file, *found, foot, end)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn of(
+        file: Box<dyn ReadAt>,
+        name: SegmentName,
+        foot: Foot,
+        wants: impl Fn(&Member) -> bool,
+    ) -> Self {
+        // A part of a transaction ends where it begins, and one that was not merged is read as a whole.
+        let wants = |it: &Member| foot.members.is_empty() || wants(it);
+        let all = foot.members();
+        let skipped = all.iter().take_while(|it| !wants(it));
+        let at = skipped.fold(0_u64, |at, it| at.saturating_add(it.bytes));
+        // Those that are wanted come one after the other.
+        let members: VecDeque<_> = all.into_iter().filter(wants).collect();
+        let expected = members.iter().map(|it| it.stream_bytes);
+        Self {
+            object: name.to_string(),
             file,
+            expected: expected.fold(0, u64::saturating_add),
             foot,
             context: DCtx::create(),
-            at: 0,
+            members,
+            at,
+            taken_of_member: 0,
             buffer: Vec::new(),
             taken: 0,
             has_output: false,
             crc32c: 0,
             stream_bytes: 0,
-        })
+        }
     }
 
     /// What is in the segment.
@@ -113,10 +205,10 @@ impl SegmentReader {
         }
         self.stream_bytes = self.stream_bytes.saturating_add(chunk.len() as u64);
         let is_wrong = if chunk.is_empty() {
-            self.stream_bytes != self.foot.stream_bytes
+            self.stream_bytes != self.expected
         } else {
             // A damaged frame could expand without an end.
-            self.stream_bytes > self.foot.stream_bytes
+            self.stream_bytes > self.expected
         };
         if is_wrong {
             return Err(self.damaged("its size"));
@@ -124,12 +216,20 @@ impl SegmentReader {
         Ok(!chunk.is_empty())
     }
 
-    /// Reads the next bytes of the object. Returns false before the foot.
+    /// Reads the next bytes of the object. Returns false at the end.
     fn fill(&mut self) -> Result<bool, Error> {
-        let rest = self.foot.bytes.saturating_sub(self.at);
-        if rest == 0 {
-            return Ok(false);
+        while self
+            .members
+            .front()
+            .is_some_and(|it| it.bytes == self.taken_of_member)
+        {
+            self.members.pop_front();
+            (self.taken_of_member, self.crc32c) = (0, 0);
         }
+        let Some(member) = self.members.front().copied() else {
+            return Ok(false);
+        };
+        let rest = member.bytes.saturating_sub(self.taken_of_member);
         let size = usize::try_from(rest).unwrap_or(READ).min(READ);
         self.buffer.resize(size, 0);
         self.taken = 0;
@@ -140,8 +240,9 @@ impl SegmentReader {
                 _ => Error::store(&self.object, &error),
             })?;
         self.at = self.at.saturating_add(size as u64);
+        self.taken_of_member = self.taken_of_member.saturating_add(size as u64);
         self.crc32c = crc32c::crc32c_append(self.crc32c, &self.buffer);
-        if self.at == self.foot.bytes && self.crc32c != self.foot.crc32c {
+        if self.taken_of_member == member.bytes && self.crc32c != member.crc32c {
             return Err(self.damaged("its checksum"));
         }
         Ok(true)

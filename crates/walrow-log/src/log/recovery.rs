@@ -2,11 +2,11 @@
 
 use crate::log::contents::Contents;
 use crate::log::error::{Error, ErrorKind};
-use crate::log::index::{self, Index};
+use crate::log::index::{self, Index, IndexFile};
 use crate::log::segment::{Foot, SegmentName};
-use crate::log::state::PreparedName;
+use crate::log::state::{PreparedName, Pruned};
 use crate::log::store::Store;
-use crate::log::view::Listing;
+use crate::log::view::{ATTEMPTS, Listing};
 use std::collections::BTreeSet;
 use walrow_stream::fact::{Fact, Source};
 use walrow_stream::{Assembler, Encoder, Event};
@@ -109,6 +109,23 @@ pub(crate) struct Published {
 }
 
 impl Published {
+    /// Looks at a log before it is written, and opens its index.
+    pub(crate) fn with_index(store: &dyn Store) -> Result<(Self, IndexFile), Error> {
+        let once = || {
+            let published = Self::of(store, Pruned::read(store)?.until)?;
+            let index = IndexFile::open(store, &published.names)?;
+            Ok((published, index))
+        };
+        for _ in 1..ATTEMPTS {
+            match once() {
+                // Another process may remove or merge segments.
+                Err(error) if Error::is_missing(&error) => {}
+                opened => return opened,
+            }
+        }
+        once()
+    }
+
     /// Looks at a log before it is written. Removes the parts of a transaction that are not all
     /// published, and temporary objects.
     pub(crate) fn of(store: &dyn Store, pruned: Lsn) -> Result<Self, Error> {

@@ -284,7 +284,7 @@ impl Log {
         let swept = self.sweep()?;
         if removed.len() >= self.index.segments.len() {
             // Otherwise it would grow for ever. It follows from the segments.
-            index::rewrite(&*self.store, &self.index)?;
+            index::rewrite_beside(&*self.store, &self.index)?;
         }
         Ok(swept)
     }

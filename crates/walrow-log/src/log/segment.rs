@@ -9,7 +9,7 @@
 //! `zstd -d` skips the foot, and writes a stream that any decoder of pgoutput reads.
 
 use crate::log::error::{Error, ErrorKind};
-use crate::log::store::Store;
+use crate::log::store::{ReadAt, Store};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use walrow_stream::fact::Source;
@@ -17,6 +17,8 @@ use walrow_wire::Lsn;
 
 /// The version of the format that this crate writes.
 pub const FORMAT: u32 = 1;
+/// The first part number of merged segments. No transaction has so many parts.
+pub const MERGED: u32 = 1_000_000;
 /// The end of a segment's name. A capture has another one.
 pub(crate) const SUFFIX: &str = ".wire.zst";
 
@@ -38,7 +40,7 @@ pub struct SegmentName {
     /// Where the segment before it ends.
     pub start: Lsn,
     /// The number of earlier segments that begin there: parts of a transaction that is larger than
-    /// a segment.
+    /// a segment. From [`MERGED`] on, it numbers merged segments that begin there.
     pub part: u32,
 }
 
@@ -56,6 +58,23 @@ impl SegmentName {
 }
 
 impl SegmentName {
+    /// Whether the segment was merged from several.
+    pub const fn is_merged(self) -> bool {
+        self.part >= MERGED
+    }
+
+    /// The name that the segment has unless it is merged.
+    pub(crate) const fn place(self) -> Self {
+        let part = if self.is_merged() { 0 } else { self.part };
+        Self { part, ..self }
+    }
+
+    /// Sorts names by where their segments begin, the one that was merged last first.
+    pub(crate) const fn order(&self) -> (Lsn, u32, u32) {
+        let merged = if self.is_merged() { self.part } else { 0 };
+        (self.start, u32::MAX.saturating_sub(merged), self.part)
+    }
+
     /// The name of the segment after one of this name. `None` if there are no more part numbers.
     pub(crate) fn next(self, end: Lsn, continues: bool) -> Option<Self> {
         if continues {
@@ -101,9 +120,29 @@ pub struct Foot {
     pub times: Option<(i64, i64)>,
     /// The tables that have changes in it.
     pub tables: Vec<TableFoot>,
+    /// The segments that it was merged from, in order. Empty if it was not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
     /// Bytes of the stream.
     pub stream_bytes: u64,
     /// Bytes of the frames before the foot.
+    pub bytes: u64,
+    /// The CRC-32C of these bytes.
+    pub crc32c: u32,
+}
+
+/// A segment whose frames are a part of a merged one's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Where the segment before it ends.
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub start: Lsn,
+    /// Where its last transaction ends.
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub end: Lsn,
+    /// Bytes of the stream.
+    pub stream_bytes: u64,
+    /// Bytes of its frames.
     pub bytes: u64,
     /// The CRC-32C of these bytes.
     pub crc32c: u32,
@@ -196,9 +235,16 @@ impl Foot {
     /// The object is not a segment, is damaged or cannot be read.
     pub fn read(store: &dyn Store, name: SegmentName) -> Result<Self, Error> {
         let object = name.to_string();
+        let file = store.open(&object);
+        let mut file = file.map_err(|error| Error::store(&object, &error))?;
+        Self::read_from(&mut *file, name)
+    }
+
+    /// Reads the foot of a segment that is open.
+    pub(crate) fn read_from(file: &mut dyn ReadAt, name: SegmentName) -> Result<Self, Error> {
+        let object = name.to_string();
         let fault = |kind| Error::new(&object, kind);
         let io = |error| Error::store(&object, &error);
-        let mut file = store.open(&object).map_err(io)?;
         let size = file.size().map_err(io)?;
         let mut wanted = READ.min(size);
         loop {
@@ -222,7 +268,7 @@ impl Foot {
                     if foot.end < foot.start || foot.end == foot.start && !foot.continues {
                         return Err(fault(ErrorKind::Damaged { what: "its range" }));
                     }
-                    if foot.bytes.checked_add(whole) != Some(size) {
+                    if foot.bytes.checked_add(whole) != Some(size) || !foot.has_its_members() {
                         return Err(fault(ErrorKind::Damaged { what: "its size" }));
                     }
                     return Ok(foot);
@@ -239,6 +285,36 @@ impl Foot {
                 }
             }
         }
+    }
+
+    /// The segments that it was merged from, or itself.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        if self.members.is_empty() {
+            return vec![Member {
+                start: self.start,
+                end: self.end,
+                stream_bytes: self.stream_bytes,
+                bytes: self.bytes,
+                crc32c: self.crc32c,
+            }];
+        }
+        self.members.clone()
+    }
+
+    /// Whether its members are all of it.
+    fn has_its_members(&self) -> bool {
+        let (mut bytes, mut stream_bytes, mut next) = (Some(0_u64), Some(0_u64), self.start);
+        let mut are_in_order = true;
+        for member in self.members() {
+            are_in_order &= member.start == next;
+            next = member.end;
+            bytes = bytes.and_then(|it| it.checked_add(member.bytes));
+            stream_bytes = stream_bytes.and_then(|it| it.checked_add(member.stream_bytes));
+        }
+        are_in_order
+            && next == self.end
+            && bytes == Some(self.bytes)
+            && stream_bytes == Some(self.stream_bytes)
     }
 
     /// The foot at the end of these bytes, and the size of its frame.

@@ -117,6 +117,9 @@ pub(crate) struct Pruned {
     /// The end of the last segment that was removed.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub(crate) until: Lsn,
+    /// The end of the last segment that was merged: readers that are not there yet look for it.
+    #[serde(default, with = "walrow_stream::fact::lsn")]
+    pub(crate) merged: Lsn,
     /// The end of the last removed segment with changes of each table, by OID.
     pub(crate) tables: BTreeMap<u32, LastRemoved>,
 }

@@ -19,7 +19,7 @@ use crate::log::index::IndexFile;
 use crate::log::load_place::{Awaited, NEVER};
 use crate::log::recovery::{Published, Recovered, compare};
 use crate::log::segment::{Foot, SegmentName};
-use crate::log::state::{PreparedName, Pruned, read_catalog, write_catalog};
+use crate::log::state::{PreparedName, read_catalog, write_catalog};
 use crate::log::store::Store;
 use crate::log::view::Listing;
 use std::collections::BTreeSet;
@@ -179,13 +179,11 @@ impl Writer {
         if lacks_first_load {
             open.clear().map_err(|error| Error::store(OPEN, &error))?;
         }
-        let pruned = Pruned::read(&*store)?.until;
-        let published = Published::of(&*store, pruned)?;
+        let (published, index) = Published::with_index(&*store)?;
         if let Some(source) = &published.source {
             compare(source, &options.source)?;
             complete(&mut options.source, source);
         }
-        let index = IndexFile::open(&*store, &published.names)?;
         let catalog = read_catalog(&*store)?;
         let end = published.end;
         let mut writer = Self {
@@ -720,7 +718,7 @@ impl Writer {
         self.counts.segments = self.counts.segments.saturating_add(1);
         if !self.is_behind_a_load() {
             // The index follows from the segments: what it lacks is added when the log is opened.
-            let _ = self.index.append(&foot);
+            let _ = self.index.append(&*self.store, &foot);
         }
         Ok(foot)
     }
