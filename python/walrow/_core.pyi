@@ -20,6 +20,7 @@ __all__ = [
     "Frames",
     "LogCopy",
     "LogDirectory",
+    "LogEraser",
     "LogFile",
     "LogLoad",
     "LogState",
@@ -786,6 +787,26 @@ class LogDirectory:
 
     def forget(self, name: str) -> None:
         """Forgets a reader."""
+
+@final
+class LogEraser:
+    """Erases columns and rows. While it is open, nobody else can write to the log."""
+
+    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    def erase(
+        self,
+        tables: Sequence[int],
+        columns: Sequence[str],
+        rows: Sequence[tuple[int, int, bool, bool]],
+    ) -> tuple[int, int]:
+        """Rewrites segments without these columns and rows of tables.
+
+        A row is its commit LSN, seq, and whether the old and the new image go. Returns how many
+        segments were read, and how many rewritten.
+        """
+
+    def close(self) -> None:
+        """Closes the log, so that others can write to it."""
 
 @final
 class LogFile:

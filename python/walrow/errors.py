@@ -301,11 +301,12 @@ class LogError(Error):
             `"backwards"` (a reader is past a position), `"past_end"` (the log does not reach
             a position), `"busy"` (another process changes segments or readers), `"locked"`
             (by another writer), `"published"` (another writer's segment),
-            `"other_source"`, `"load"` (a load is not possible there), `"copy"` (the rows of
-            a load), `"store"` (the file system), `"not_synced"` (it is not known what is on
-            the disk), or, of the rows of a table, `"too_early"` (they are known only later),
-            `"not_loaded"` (changes were removed) or `"incomplete"` (the changes do not
-            give them).
+            `"other_source"`, `"key_column"` (it cannot be erased), `"prepared"` (a
+            transaction is, so nothing can be erased), `"load"` (a load is not possible
+            there), `"copy"` (the rows of a load), `"store"` (the file system),
+            `"not_synced"` (it is not known what is on the disk), or, of the rows of a
+            table, `"too_early"` (they are known only later), `"not_loaded"` (changes were
+            removed) or `"incomplete"` (the changes do not give them).
         file: The name of the file in the log's directory.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.

@@ -15,18 +15,20 @@ import datetime as dt
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow.completeness import incomplete_tables
+from walrow.erasure import Erased, erase
 from walrow.errors import LogError
+from walrow.log_items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
 from walrow.log_readers import LogReader
 from walrow.retention import Compacted, Retained, Retention
 from walrow.signatures import with_options
 from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
     from walrow._core import LogFile, LogState, Schema
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Compacted",
+    "Erased",
     "Log",
     "LogColumn",
     "LogReader",
@@ -46,121 +49,6 @@ __all__ = [
     "Segment",
     "SourceIdentity",
 ]
-
-
-class SourceIdentity(NamedTuple):
-    """The server, database and slot that the changes of a log come from.
-
-    Attributes:
-        system_identifier: The system identifier of the cluster. None for a capture, which
-            does not contain it.
-        database: The database.
-        slot: The replication slot.
-    """
-
-    system_identifier: str | None
-    database: str | None
-    slot: str | None
-
-
-class LogColumn(NamedTuple):
-    """A column of a version of a table.
-
-    Attributes:
-        name: Its name.
-        type_oid: The OID of its type.
-        type_modifier: Its type modifier, or -1.
-        key: Whether it is part of the replica identity.
-    """
-
-    name: str
-    type_oid: int
-    type_modifier: int
-    key: bool
-
-
-class LogVersion(NamedTuple):
-    """A table with one set of columns.
-
-    Attributes:
-        name: The table, as `schema.name`.
-        columns: Its columns.
-        rows: The number of rows that were inserted, updated or deleted.
-        truncates: The number of TRUNCATEs.
-        bytes: Bytes of these messages.
-    """
-
-    name: str
-    columns: tuple[LogColumn, ...]
-    rows: int
-    truncates: int
-    bytes: int
-
-
-class LogTable(NamedTuple):
-    """A table of a log.
-
-    Attributes:
-        oid: Its OID.
-        versions: Its versions, in the order in which they first came.
-        last: Where the last transaction with changes of it ends.
-        loaded: Where its last load ends. None if it was never loaded: then the log lacks
-            the rows from before.
-        needs_load: Why the rows are not those of the server's table until it is loaded
-            again (see `walrow.load`), as far as the receiver has noticed. None if it is
-            whole.
-    """
-
-    oid: int
-    versions: tuple[LogVersion, ...]
-    last: Lsn
-    loaded: Lsn | None
-    needs_load: str | None
-
-    @property
-    def name(self) -> str:
-        """Its last name, as `schema.name`."""
-        return self.versions[-1].name
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that were inserted, updated or deleted."""
-        return sum(version.rows for version in self.versions)
-
-    @property
-    def truncates(self) -> int:
-        """The number of TRUNCATEs."""
-        return sum(version.truncates for version in self.versions)
-
-
-class Segment(NamedTuple):
-    """A segment of a log.
-
-    Attributes:
-        path: Its file.
-        start: Where the segment before it ends.
-        part: The number of earlier segments that begin there: parts of one transaction.
-            From 1,000,000 on, the segment is merged from others.
-        end: Where its last transaction ends.
-        continues: Whether its last transaction continues in the next segment.
-        transactions: The number of transactions. A part counts as one.
-        rows: The number of rows that were inserted, updated or deleted.
-        commit_times: The least and the greatest commit time, which are not in the order of
-            the segments. None without transactions, or if Python has no such time.
-        stream_bytes: Bytes of the stream.
-        bytes: Bytes of its frames, compressed or not.
-    """
-
-    path: Path
-    start: Lsn
-    part: int
-    end: Lsn
-    continues: bool
-    transactions: int
-    rows: int
-    commit_times: tuple[dt.datetime, dt.datetime] | None
-    stream_bytes: int
-    bytes: int
 
 
 class Log:
@@ -471,6 +359,41 @@ class Log:
                 again.
         """
         return Compacted(*self._log.compact(segment_bytes))
+
+    def erase(
+        self,
+        table: TableName,
+        *,
+        columns: Sequence[str] = (),
+        keys: Sequence[Mapping[str, str | int | bool]] = (),
+    ) -> Erased:
+        """Erases columns of a table, or all rows with a key, from all segments.
+
+        Nobody may write to the log meanwhile: stop its receiver first. The LSNs and seqs of
+        all other changes stay as they are. Call it again if it is interrupted: it goes on.
+        See docs/security.md.
+
+        Args:
+            table: The table, also under its earlier names.
+            columns: Columns, which must not be part of the replica identity.
+            keys: Keys: columns and their values, in PostgreSQL's text. A row is erased if
+                it has all values of one of them. An update to another key stays, without
+                its old row. One to an erased key becomes a delete of its old row. Needs
+                pyarrow.
+
+        Returns:
+            What was erased.
+
+        Raises:
+            SchemaError: The log has no such table or column.
+            OptionError: There is nothing to erase, or a value is not a text.
+            LogError: Another process writes to the log (`locked`), a transaction is
+                prepared and not decided (`prepared`), or a column is part of the replica
+                identity (`key_column`).
+        """
+        done = erase(self, table, columns, keys)
+        self._log = LogDirectory(self.path)
+        return done
 
     def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
         """Registers a reader, so that nothing is removed that it has not taken.

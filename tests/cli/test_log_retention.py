@@ -100,3 +100,27 @@ def test_small_segments_are_merged(tmp_path: Path, invoke: Callable[..., str]) -
     assert invoke(*read, path) == before
     assert invoke("log", "compact", path).startswith("0 segments merged")
     assert "-1000000.wire.zst" in invoke("log", "list", path)
+
+
+def test_rows_and_columns_are_erased(
+    tmp_path: Path, run: Callable[..., Any], invoke: Callable[..., str]
+) -> None:
+    path = published(tmp_path / "log", transactions()).path
+    rewrite = ["log", "rewrite", path, "--table", "public.t"]
+    shown = invoke(
+        *rewrite, "--delete-key", '{"id": 301}', "--delete-key", '{"id": "1"}'
+    )
+    assert shown == "1 change erased, 1 segment of 1 rewritten\n"
+    assert invoke(*rewrite, "--drop-column", "v") == "6 segments of 6 rewritten\n"
+    lines = invoke("decode", "--table", "t", "--to", "-", path).splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert len(rows) == 17
+    assert "v" not in rows[0]
+    for key in ("secret", "[5]", '"secret"', "{}", "[" * 100_000):
+        result = run(*rewrite, "--delete-key", key, text=True)
+        assert result.returncode == 2
+        assert "secret" not in result.stderr
+    result = run(*rewrite, "--drop-column", "id", text=True)
+    assert result.returncode == 1
+    assert "replica identity" in result.stderr
+    assert run(*rewrite).returncode == 2

@@ -38,6 +38,8 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
         ErrorKind::ReaderName => "reader_name",
         ErrorKind::Backwards { .. } => "backwards",
         ErrorKind::PastEnd { .. } => "past_end",
+        ErrorKind::KeyColumn => "key_column",
+        ErrorKind::Prepared => "prepared",
         ErrorKind::Busy => "busy",
         ErrorKind::Locked => "locked",
         ErrorKind::Published => "published",

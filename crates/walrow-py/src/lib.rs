@@ -23,6 +23,7 @@ mod engine;
 mod errors;
 mod export;
 mod log;
+mod log_eraser;
 mod log_load;
 mod log_state;
 mod log_writer;
@@ -62,6 +63,8 @@ mod _core {
     use crate::decoder::{BatchIterator, Decoder};
     #[pymodule_export]
     use crate::log::{LogDirectory, LogFile};
+    #[pymodule_export]
+    use crate::log_eraser::LogEraser;
     #[pymodule_export]
     use crate::log_load::{LogCopy, LogLoad};
     #[pymodule_export]

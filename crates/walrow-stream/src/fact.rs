@@ -64,6 +64,11 @@ pub enum Fact {
         /// The seq of its first change.
         first_seq: u64,
     },
+    /// Changes of the current transaction were erased here: the next one has this seq.
+    Seq {
+        /// The seq of the next change.
+        next: u64,
+    },
     /// The current transaction continues in the next segment.
     Continues,
     /// Everything up to this LSN is in the log, with or without transactions.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt  # noqa: TC003 - click reads the annotations
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,6 +18,24 @@ from walrow.lsn import Lsn
 
 _directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 
+
+class _Key(click.ParamType[Any]):
+    """A JSON object."""
+
+    name = "json"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        """Refuses other text, without printing it: it may be personal data."""
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(value, dict) or not value:
+            self.fail("not a JSON object of columns and values", param, ctx)
+        return value
+
+
+_KEY = _Key()
 _force = click.option(
     "--force", is_flag=True, help="Remove what readers and loads need, too."
 )
@@ -23,7 +43,7 @@ _force = click.option(
 
 @click.group()
 def log() -> None:
-    """Lists, checks, merges and removes the segments of a log, and its readers.
+    """Lists, checks, merges, rewrites and removes segments of a log, and its readers.
 
     walrow tables, inspect and decode read a log like a file.
     """
@@ -121,6 +141,43 @@ def retain(
     click.echo(f"{count(done.segments, 'segment')}, {done.bytes:,} bytes removed")
     for hold in done.held:
         say(f"walrow: held back: {printable(str(hold))}")
+
+
+@log.command()
+@_directory
+@click.option("--table", required=True, type=TEXT, help="The table.")
+@click.option(
+    "--drop-column",
+    "columns",
+    type=TEXT,
+    multiple=True,
+    metavar="COLUMN",
+    help="A column to erase. Repeatable.",
+)
+@click.option(
+    "--delete-key",
+    "keys",
+    type=_KEY,
+    multiple=True,
+    metavar="JSON",
+    help="Erase all rows with these values, such as '{\"id\": 5}'. Repeatable.",
+)
+def rewrite(
+    *,
+    directory: Path,
+    table: str,
+    columns: tuple[str, ...],
+    keys: tuple[dict[str, Any], ...],
+) -> None:
+    """Erases columns or rows of a table from all segments.
+
+    Stop the receiver first. Repeat the command if it is interrupted.
+    """
+    done = Log(directory).erase(table, columns=columns, keys=keys)
+    changes = f"{count(done.changes, 'change')} erased, " if keys else ""
+    click.echo(
+        f"{changes}{count(done.rewritten, 'segment')} of {done.segments:,} rewritten"
+    )
 
 
 @log.command()

@@ -89,6 +89,10 @@ pub enum ErrorKind {
         /// Where the log ends.
         end: Lsn,
     },
+    /// A column that would be erased identifies rows.
+    KeyColumn,
+    /// Transactions are prepared and not decided.
+    Prepared,
     /// Another process registers readers, or removes or replaces segments, for too long.
     Busy,
     /// Another process writes to the log.
@@ -239,6 +243,14 @@ impl fmt::Display for Error {
             ErrorKind::PastEnd { position, end } => {
                 write!(f, "the log ends at {end}, before {position}")
             }
+            ErrorKind::KeyColumn => f.write_str(
+                "the column is part of the replica identity: without it, updates and deletes would \
+                 not say which row they change",
+            ),
+            ErrorKind::Prepared => f.write_str(
+                "a transaction is prepared, and may have rows that are to be erased: commit it or \
+                 roll it back, receive that, and try again",
+            ),
             ErrorKind::Busy => f.write_str(
                 "another process changes the log's readers or segments: try again later",
             ),

@@ -19,6 +19,8 @@ mod block_file;
 mod broken_load;
 mod compaction;
 mod contents;
+mod erasing;
+mod erasure;
 mod error;
 mod filling;
 mod frames;
@@ -40,6 +42,8 @@ mod view;
 mod writer;
 
 pub use compaction::Compacted;
+pub use erasing::{Erase, Images};
+pub use erasure::{Erased, Eraser};
 pub use error::{Error, ErrorKind};
 pub use index::{Segment, TableChanges, TableVersion};
 pub use load::{Load, TableCopy};

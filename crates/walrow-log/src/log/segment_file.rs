@@ -204,18 +204,39 @@ fn temporary(name: SegmentName) -> String {
 
 /// A segment's frames so far.
 #[derive(Debug)]
-struct Frames {
+pub(super) struct Frames {
     temporary: String,
-    file: Box<dyn WriteAt>,
+    pub(super) file: Box<dyn WriteAt>,
     compressor: Compressor,
     /// Bytes of the stream that are not in a frame yet.
     rest: Vec<u8>,
-    stream_bytes: u64,
-    bytes: u64,
-    crc32c: u32,
+    pub(super) stream_bytes: u64,
+    pub(super) bytes: u64,
+    pub(super) crc32c: u32,
 }
 
 impl Frames {
+    /// Begins an object of this name.
+    pub(super) fn create(
+        store: &dyn Store,
+        temporary: String,
+        level: Option<i32>,
+    ) -> Result<Self, Error> {
+        let io = |error| Error::store(&temporary, &error);
+        remove_if_there(store, &temporary)?;
+        let file = store.write(&temporary).map_err(io)?;
+        let compressor = Compressor::new(level).map_err(io)?;
+        Ok(Self {
+            temporary,
+            file,
+            compressor,
+            rest: Vec::new(),
+            stream_bytes: 0,
+            bytes: 0,
+            crc32c: 0,
+        })
+    }
+
     /// Writes all pieces that come.
     fn write(mut self, pieces: &Receiver<Piece>) -> Result<Self, Error> {
         for piece in pieces {
@@ -226,7 +247,7 @@ impl Frames {
         Ok(self)
     }
 
-    fn append(&mut self, bytes: &[u8], between: bool) -> Result<(), Error> {
+    pub(super) fn append(&mut self, bytes: &[u8], between: bool) -> Result<(), Error> {
         if between && bytes.len() >= FRAME {
             // Large enough without a copy.
             self.end_frame()?;
@@ -237,7 +258,7 @@ impl Frames {
         if is_full { self.end_frame() } else { Ok(()) }
     }
 
-    fn end_frame(&mut self) -> Result<(), Error> {
+    pub(super) fn end_frame(&mut self) -> Result<(), Error> {
         let mut rest = std::mem::take(&mut self.rest);
         let written = if rest.is_empty() {
             Ok(())

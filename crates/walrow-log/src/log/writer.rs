@@ -377,6 +377,14 @@ impl Writer {
                 self.current.next_seq = truncate.seq.saturating_add(1);
                 self.count(before);
             }
+            Event::Fact(fact) if self.current.is_open && !self.current.is_repeated => {
+                // Of a segment that is sealed again.
+                if let Fact::Seq { next } = **fact {
+                    fact.encode(true, &mut self.block);
+                    self.current.next_seq = next;
+                    self.count(before);
+                }
+            }
             Event::Message(message) if message.transactional && !self.current.is_repeated => {
                 self.encoder.message(message, &mut self.block);
                 self.count(before);

@@ -76,11 +76,19 @@ impl Memory {
         self.0.lock().unwrap().operations
     }
 
-    pub(crate) fn segments(&self) -> Vec<(SegmentName, Vec<u8>)> {
+    /// All objects.
+    pub(crate) fn objects(&self) -> Vec<(String, Vec<u8>)> {
         let state = self.0.lock().unwrap();
         let objects = state.objects.iter();
-        let named = objects.filter_map(|(name, it)| Some((SegmentName::parse(name)?, it)));
-        let mut segments: Vec<_> = named.map(|(name, it)| (name, it.bytes.clone())).collect();
+        objects
+            .map(|(name, it)| (name.clone(), it.bytes.clone()))
+            .collect()
+    }
+
+    pub(crate) fn segments(&self) -> Vec<(SegmentName, Vec<u8>)> {
+        let objects = self.objects().into_iter();
+        let named = objects.filter_map(|(name, bytes)| Some((SegmentName::parse(&name)?, bytes)));
+        let mut segments: Vec<_> = named.collect();
         segments.sort_unstable();
         segments
     }

@@ -146,6 +146,7 @@ impl Core {
             Fact::RolledBack { until } => facts.rolled_back_until = *until,
             Fact::Snapshot => facts.snapshot = true,
             Fact::Part { first_seq } => facts.first_seq = Some(*first_seq),
+            Fact::Seq { next } if !outside => self.seq = *next,
             Fact::Continues => facts.continues = true,
             _ => {}
         }

@@ -85,6 +85,30 @@ impl<'a> Tuple<'a> {
         Some((Self { count, bytes }, rest))
     }
 
+    /// Encodes cells for a message into `buffer`. At most 65,535 are used.
+    pub fn encoded(cells: impl IntoIterator<Item = Cell<'a>>, buffer: &'a mut Vec<u8>) -> Self {
+        let mut count = 0_u16;
+        buffer.clear();
+        for cell in cells.into_iter().take(usize::from(u16::MAX)) {
+            let (kind, value) = match cell {
+                Cell::Null => (b'n', None),
+                Cell::Unchanged => (b'u', None),
+                Cell::Text(value) => (b't', Some(value)),
+                Cell::Binary(value) => (b'b', Some(value)),
+            };
+            buffer.put_u8(kind);
+            if let Some(value) = value {
+                buffer.put_length(value.len());
+                buffer.put_bytes(value);
+            }
+            count = count.saturating_add(1);
+        }
+        Self {
+            count,
+            bytes: buffer,
+        }
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.put_u16(self.count);
         out.put_bytes(self.bytes);

@@ -1,0 +1,426 @@
+//! Columns and rows that are erased, and everything else, which stays as it is: after a crash at any
+//! operation of the store, too.
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+mod memory;
+
+use memory::Memory;
+use std::sync::Arc;
+use walrow_log::{
+    Erase, Erased, Eraser, Error, ErrorKind, Images, Log, Plan, Writer, WriterOptions,
+};
+use walrow_stream::{Assembler, Catalog, Event, RowChange};
+use walrow_testkit::{Stream, text};
+use walrow_wire::{Cell, Lsn, OldTuple, ReplicaIdentity, Tuple};
+
+const T: u32 = 1;
+const U: u32 = 2;
+const COLUMNS: [(&str, u32, i32, bool); 3] = [
+    ("id", 23, -1, true),
+    ("secret", 25, -1, false),
+    ("note", 25, -1, false),
+];
+
+fn row(id: u32) -> [walrow_testkit::OwnedCell; 3] {
+    [
+        text(id.to_string()),
+        text(format!("secret {id}")),
+        text(format!("note {id}")),
+    ]
+}
+
+/// Transactions of two tables, one in several parts, with messages and a truncate between rows.
+fn history(identity: ReplicaIdentity) -> Vec<Vec<u8>> {
+    let begun = |number: u64| {
+        let stream = if number == 1 {
+            Stream::new().session()
+        } else {
+            Stream::new()
+        };
+        let stream = stream.begin(0x1000 * number, u32::try_from(number).unwrap());
+        let columns = if identity == ReplicaIdentity::Full {
+            COLUMNS.map(|(name, oid, modifier, _)| (name, oid, modifier, true))
+        } else {
+            COLUMNS
+        };
+        stream
+            .relation(T, "public", "t", identity, &columns)
+            .relation(U, "public", "u", ReplicaIdentity::Default, &COLUMNS)
+    };
+    let key = |id: u32| {
+        [
+            text(id.to_string()),
+            walrow_testkit::OwnedCell::Null,
+            walrow_testkit::OwnedCell::Null,
+        ]
+    };
+    let updated = |stream: Stream, from: u32, to: u32| match identity {
+        ReplicaIdentity::Full => stream.update_full(T, &row(from), &row(to)),
+        _ if from == to => stream.update(T, &row(to)),
+        _ => stream.update_key(T, &key(from), &row(to)),
+    };
+    let deleted = |stream: Stream, id: u32| match identity {
+        ReplicaIdentity::Full => stream.delete_full(T, &row(id)),
+        _ => stream.delete_key(T, &key(id)),
+    };
+    let mut large = begun(4);
+    for id in 0..80 {
+        large = large.insert(T, &row(id % 7)).insert(U, &row(id));
+    }
+    [
+        begun(1)
+            .insert(T, &row(5))
+            .insert(U, &row(5))
+            .insert(T, &row(6))
+            .commit(),
+        // Only what is erased.
+        begun(2).insert(T, &row(5)).insert(T, &row(5)).commit(),
+        updated(
+            updated(begun(3).insert(U, &row(1)), 5, 5).emit("app", b"between"),
+            6,
+            6,
+        )
+        .truncate(0, &[U])
+        .commit(),
+        large.commit(),
+        // The key becomes that of the erased row, and another one.
+        updated(updated(begun(5), 6, 5), 5, 7)
+            .insert(U, &row(9))
+            .commit(),
+        deleted(deleted(begun(6), 5), 6)
+            .emit("app", b"last")
+            .commit(),
+        begun(7).insert(U, &row(5)).commit(),
+    ]
+    .iter()
+    .map(Stream::bytes)
+    .collect()
+}
+
+fn log_of(transactions: &[Vec<u8>]) -> Memory {
+    let store = Memory::default();
+    let mut options = WriterOptions::default();
+    options.segment_bytes = 5_000;
+    let mut writer = Writer::open(Arc::new(store.clone()), options).unwrap();
+    let catalog = r#"{"types": [], "tables": [{"schema": "public", "name": "t", "oid": 1, "columns": [
+        {"name": "id", "type": 23, "type_modifier": -1, "key": true},
+        {"name": "secret", "type": 25, "type_modifier": -1, "key": false, "default": "'hidden'"},
+        {"name": "note", "type": 25, "type_modifier": -1, "key": false}]}]}"#;
+    writer
+        .extend_catalog(&Catalog::from_json(catalog).unwrap())
+        .unwrap();
+    let mut assembler = Assembler::default();
+    for transaction in transactions {
+        writer.append(&mut assembler, &mut &**transaction).unwrap();
+        writer.publish(&mut assembler).unwrap();
+    }
+    store
+}
+
+fn open(store: &Memory) -> Log {
+    Log::open(Arc::new(store.clone())).unwrap()
+}
+
+fn stream_of(store: &Memory) -> Vec<u8> {
+    let log = open(store);
+    let (mut stream, mut chunk) = (Vec::new(), Vec::new());
+    for name in log.plan(&Plan::default()).unwrap() {
+        let mut segment = log.segment(name).unwrap();
+        while segment.read(&mut chunk).unwrap() {
+            stream.extend_from_slice(&chunk);
+        }
+    }
+    stream
+}
+
+/// A change or a message: commit LSN, seq, table, and the cells of both images, or what it is.
+type Line = (Lsn, u64, String, Option<Vec<String>>, Option<Vec<String>>);
+
+fn cells(tuple: Tuple<'_>) -> Vec<String> {
+    let text = |cell| match cell {
+        Cell::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        other => format!("{other:?}"),
+    };
+    tuple.cells().map(text).collect()
+}
+
+fn lines(stream: &[u8]) -> Vec<Line> {
+    let (mut assembler, mut rest) = (Assembler::default(), stream);
+    let (mut lines, mut commit) = (Vec::new(), Lsn(0));
+    let old = |old: OldTuple<'_>| cells(old.tuple());
+    while let Some(event) = assembler.next(&mut rest).unwrap() {
+        lines.push(match event {
+            Event::Begin(transaction) => {
+                commit = transaction.commit_lsn;
+                (commit, 0, "begin".to_owned(), None, None)
+            }
+            Event::Change(change) => {
+                let (before, after) = match change.row {
+                    RowChange::Insert { new } => (None, Some(cells(new))),
+                    RowChange::Update { old: before, new } => (before.map(old), Some(cells(new))),
+                    RowChange::Delete { old: before } => (Some(old(before)), None),
+                    _ => (None, None),
+                };
+                (
+                    commit,
+                    change.seq,
+                    change.relation.name.to_string(),
+                    before,
+                    after,
+                )
+            }
+            Event::Truncate(it) => (commit, it.seq, "truncate".to_owned(), None, None),
+            Event::Message(it) => (commit, it.seq, it.prefix.to_string(), None, None),
+            Event::Commit { changes, .. } => (commit, changes, "commit".to_owned(), None, None),
+            _ => continue,
+        });
+    }
+    assert!(!assembler.is_mid_transaction());
+    lines
+}
+
+/// Which images have the key 5.
+fn found(lines: &[Line]) -> Erase {
+    let has = |image: &Option<Vec<String>>| image.as_ref().is_some_and(|it| it[0] == "5");
+    let mut erase = Erase::default();
+    erase.tables.insert(T);
+    for (lsn, seq, table, old, new) in lines {
+        let images = Images {
+            old: has(old),
+            new: has(new),
+        };
+        if table == "t" && images != Images::default() {
+            erase.rows.insert((*lsn, *seq), images);
+        }
+    }
+    erase
+}
+
+/// What stays of the lines.
+fn without(lines: &[Line], erase: &Erase) -> Vec<Line> {
+    let stays = |line: &Line| {
+        let (lsn, seq, table, old, new) = line.clone();
+        let images = erase
+            .rows
+            .get(&(lsn, seq))
+            .copied()
+            .filter(|_| table == "t");
+        let images = images.unwrap_or_default();
+        let is_row = old.is_some() || new.is_some();
+        let old = old.filter(|_| !images.old);
+        let new = new.filter(|_| !images.new);
+        let stays = !is_row || old.is_some() || new.is_some();
+        stays.then_some((lsn, seq, table, old, new))
+    };
+    lines.iter().filter_map(stays).collect()
+}
+
+fn erased(store: &Memory, erase: &Erase) -> Result<Erased, Error> {
+    Eraser::open(Arc::new(store.clone()))?.erase(erase)
+}
+
+/// Whether any object has these bytes, compressed or not.
+fn has_bytes(store: &Memory, words: &[u8]) -> bool {
+    let plain = stream_of(store);
+    let objects = store.objects();
+    let mut objects = objects.iter().map(|(_, bytes)| &**bytes).chain([&*plain]);
+    objects.any(|it| it.windows(words.len()).any(|window| window == words))
+}
+
+#[test]
+fn rows_are_erased_and_all_others_stay_with_their_seq() {
+    for identity in [ReplicaIdentity::Default, ReplicaIdentity::Full] {
+        for merges in [false, true] {
+            let store = log_of(&history(identity));
+            if merges {
+                open(&store).compact(1 << 20).unwrap();
+            }
+            let segments = open(&store).segments().to_vec();
+            let before = lines(&stream_of(&store));
+            let erase = found(&before);
+            assert!(erase.rows.len() > 15);
+            let done = erased(&store, &erase).unwrap();
+            assert!(
+                done.rewritten > 2 && done.rewritten < segments.len(),
+                "{done:?}"
+            );
+            let after = lines(&stream_of(&store));
+            let expected = without(&before, &erase);
+            assert!(after == expected, "{identity:?} {merges}");
+            assert!(found(&after).rows.is_empty());
+            // The view and the index describe what there is.
+            let log = open(&store);
+            assert_eq!(log.segments().len(), segments.len());
+            for (segment, was) in log.segments().iter().zip(&segments) {
+                log.verify(segment).unwrap();
+                assert_eq!((segment.name(), segment.end), (was.name(), was.end));
+                assert_eq!(
+                    (segment.times, segment.transactions),
+                    (was.times, was.transactions)
+                );
+            }
+            let rows = log.segments().iter().flat_map(|it| &it.tables);
+            let rows: u64 = rows.map(|it| it.rows).sum();
+            let expected = after.iter().filter(|it| it.3.is_some() || it.4.is_some());
+            assert_eq!(rows, expected.count() as u64);
+            // Again, and after a merge, nothing changes.
+            assert_eq!(erased(&store, &erase).unwrap().rewritten, 0);
+            open(&store).compact(1 << 20).unwrap();
+            assert!(lines(&stream_of(&store)) == after);
+            // A column of the same log.
+            let mut drop = Erase::default();
+            drop.tables.insert(T);
+            drop.columns.insert("secret".to_owned());
+            erased(&store, &drop).unwrap();
+            let seqs = |lines: &[Line]| lines.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>();
+            assert_eq!(seqs(&lines(&stream_of(&store))), seqs(&after));
+        }
+    }
+}
+
+#[test]
+fn a_column_is_erased_everywhere() {
+    for identity in [ReplicaIdentity::Default, ReplicaIdentity::Full] {
+        let store = log_of(&history(identity));
+        let before = lines(&stream_of(&store));
+        let mut erase = Erase::default();
+        erase.tables.insert(T);
+        erase.columns.insert("secret".to_owned());
+        erased(&store, &erase).unwrap();
+        let without = |table: &str, image: &Option<Vec<String>>| {
+            let mut image = image.clone();
+            if let Some(cells) = image.as_mut().filter(|_| table == "t") {
+                cells.remove(1);
+            }
+            image
+        };
+        let expected: Vec<Line> = before
+            .iter()
+            .map(|(lsn, seq, table, old, new)| {
+                (
+                    *lsn,
+                    *seq,
+                    table.clone(),
+                    without(table, old),
+                    without(table, new),
+                )
+            })
+            .collect();
+        assert!(lines(&stream_of(&store)) == expected);
+        // Its default was in the catalog.
+        assert!(!has_bytes(&store, b"hidden"));
+        assert!(has_bytes(&store, b"secret 9"));
+        let log = open(&store);
+        let used = log.segments().iter().flat_map(|it| &it.tables);
+        for table in used {
+            let version = &log.versions()[table.version];
+            let columns: Vec<_> = version.columns.iter().map(|it| &*it.0).collect();
+            let all = ["id", "secret", "note"];
+            let left = ["id", "note"];
+            assert_eq!(columns, if version.oid == T { &left[..] } else { &all });
+        }
+        assert_eq!(erased(&store, &erase).unwrap().rewritten, 0);
+        // Writers and readers go on.
+        let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+        assert_eq!(writer.position(), log.end());
+    }
+}
+
+#[test]
+fn a_damaged_segment_is_not_rewritten() {
+    let store = log_of(&history(ReplicaIdentity::Default));
+    let erase = found(&lines(&stream_of(&store)));
+    let before = store.segments();
+    let name = before[0].0.to_string();
+    store.flip(&name, 30, 1);
+    let error = erased(&store, &erase).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Damaged { .. }), "{error}");
+    assert_eq!(error.object, name);
+    store.flip(&name, 30, 1);
+    assert!(store.segments() == before);
+    erased(&store, &erase).unwrap();
+    assert!(store.segments() != before);
+}
+
+#[test]
+fn what_cannot_be_erased_is_refused() {
+    let store = log_of(&history(ReplicaIdentity::Default));
+    let before = stream_of(&store);
+    let mut erase = Erase::default();
+    erase.tables.insert(T);
+    erase.columns.insert("id".to_owned());
+    let kind = |result: Result<Erased, Error>| result.unwrap_err().kind;
+    assert_eq!(kind(erased(&store, &erase)), ErrorKind::KeyColumn);
+    assert!(stream_of(&store) == before);
+
+    // A prepared transaction has rows that are in no segment yet.
+    let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+    let mut assembler = writer.resume(Assembler::default()).unwrap();
+    let prepared = Stream::new().session().begin_prepare(0x9000, 90, "g");
+    let prepared = prepared
+        .relation(T, "public", "t", ReplicaIdentity::Default, &COLUMNS)
+        .insert(T, &row(5))
+        .prepare();
+    writer
+        .append(&mut assembler, &mut &*prepared.bytes())
+        .unwrap();
+    writer.sync(&mut assembler).unwrap();
+    drop(writer);
+    assert_eq!(kind(erased(&store, &Erase::default())), ErrorKind::Prepared);
+}
+
+#[test]
+fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
+    let transactions = history(ReplicaIdentity::Default);
+    let whole = log_of(&transactions);
+    open(&whole).compact(2_000).unwrap();
+    let before = lines(&stream_of(&whole));
+    let mut erase = found(&before);
+    erase.columns.insert("secret".to_owned());
+    let first = whole.operations();
+    erased(&whole, &erase).unwrap();
+    let operations = whole.operations() - first;
+    let expected = stream_of(&whole);
+    assert!(operations > 50, "{operations}");
+    for operation in 1..=operations {
+        for is_refused in [false, true] {
+            let store = log_of(&transactions);
+            open(&store).compact(2_000).unwrap();
+            let planned = open(&store);
+            if is_refused {
+                store.refuse(operation, 7);
+            } else {
+                store.crash_at(operation, 7);
+            }
+            let failed = erased(&store, &erase).is_err();
+            store.reboot();
+            // All transactions, some of them erased already.
+            let between = lines(&stream_of(&store));
+            let commits = |lines: &[Line]| {
+                let commits = lines.iter().filter(|it| it.2 == "commit");
+                commits.map(|it| (it.0, it.1)).collect::<Vec<_>>()
+            };
+            assert_eq!(commits(&between), commits(&before));
+            let log = open(&store);
+            for segment in log.segments() {
+                log.verify(segment).unwrap();
+            }
+            if failed {
+                erased(&store, &erase).unwrap();
+            }
+            assert!(stream_of(&store) == expected, "operation {operation}");
+            assert!(!has_bytes(&store, b"hidden"));
+            // A reader that has planned before reads one version or the other.
+            let mut chunk = Vec::new();
+            for name in planned.plan(&Plan::default()).unwrap() {
+                let mut segment = planned.segment(name).unwrap();
+                while segment.read(&mut chunk).unwrap() {}
+            }
+        }
+    }
+}

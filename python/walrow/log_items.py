@@ -1,0 +1,128 @@
+"""What a log has: segments, tables, and where its changes come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from pathlib import Path
+
+    from walrow.lsn import Lsn
+
+__all__ = ["LogColumn", "LogTable", "LogVersion", "Segment", "SourceIdentity"]
+
+
+class SourceIdentity(NamedTuple):
+    """The server, database and slot that the changes of a log come from.
+
+    Attributes:
+        system_identifier: The system identifier of the cluster. None for a capture, which
+            does not contain it.
+        database: The database.
+        slot: The replication slot.
+    """
+
+    system_identifier: str | None
+    database: str | None
+    slot: str | None
+
+
+class LogColumn(NamedTuple):
+    """A column of a version of a table.
+
+    Attributes:
+        name: Its name.
+        type_oid: The OID of its type.
+        type_modifier: Its type modifier, or -1.
+        key: Whether it is part of the replica identity.
+    """
+
+    name: str
+    type_oid: int
+    type_modifier: int
+    key: bool
+
+
+class LogVersion(NamedTuple):
+    """A table with one set of columns.
+
+    Attributes:
+        name: The table, as `schema.name`.
+        columns: Its columns.
+        rows: The number of rows that were inserted, updated or deleted.
+        truncates: The number of TRUNCATEs.
+        bytes: Bytes of these messages.
+    """
+
+    name: str
+    columns: tuple[LogColumn, ...]
+    rows: int
+    truncates: int
+    bytes: int
+
+
+class LogTable(NamedTuple):
+    """A table of a log.
+
+    Attributes:
+        oid: Its OID.
+        versions: Its versions, in the order in which they first came.
+        last: Where the last transaction with changes of it ends.
+        loaded: Where its last load ends. None if it was never loaded: then the log lacks
+            the rows from before.
+        needs_load: Why the rows are not those of the server's table until it is loaded
+            again (see `walrow.load`), as far as the receiver has noticed. None if it is
+            whole.
+    """
+
+    oid: int
+    versions: tuple[LogVersion, ...]
+    last: Lsn
+    loaded: Lsn | None
+    needs_load: str | None
+
+    @property
+    def name(self) -> str:
+        """Its last name, as `schema.name`."""
+        return self.versions[-1].name
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that were inserted, updated or deleted."""
+        return sum(version.rows for version in self.versions)
+
+    @property
+    def truncates(self) -> int:
+        """The number of TRUNCATEs."""
+        return sum(version.truncates for version in self.versions)
+
+
+class Segment(NamedTuple):
+    """A segment of a log.
+
+    Attributes:
+        path: Its file.
+        start: Where the segment before it ends.
+        part: The number of earlier segments that begin there: parts of one transaction.
+            From 1,000,000 on, the segment is merged from others.
+        end: Where its last transaction ends.
+        continues: Whether its last transaction continues in the next segment.
+        transactions: The number of transactions. A part counts as one.
+        rows: The number of rows that were inserted, updated or deleted.
+        commit_times: The least and the greatest commit time, which are not in the order of
+            the segments. None without transactions, or if Python has no such time.
+        stream_bytes: Bytes of the stream.
+        bytes: Bytes of its frames, compressed or not.
+    """
+
+    path: Path
+    start: Lsn
+    part: int
+    end: Lsn
+    continues: bool
+    transactions: int
+    rows: int
+    commit_times: tuple[dt.datetime, dt.datetime] | None
+    stream_bytes: int
+    bytes: int
