@@ -9,6 +9,7 @@ import pytest
 import streams
 import walrow
 from logs import SEALABLE, Publisher, fault, log_of, published, transaction
+from walrow._core import LogDirectory
 
 pa = pytest.importorskip("pyarrow")
 
@@ -205,3 +206,19 @@ def test_readers_go_on_while_segments_are_rewritten(log: walrow.Log) -> None:
     assert first[0]["id"] == "1"
     assert {row["id"] for row in first + rest} >= {"1", "2", "3", "4", "5"}
     assert opened.verify() == 5
+
+
+def test_an_erased_log_that_is_sealed_again_keeps_its_seqs(
+    log: walrow.Log, tmp_path: Path
+) -> None:
+    rows = [transaction(0x6000, *((str(it % 3), "y") for it in range(9)))]
+    with Publisher(log.path) as publisher:
+        publisher.publish(*rows)
+    walrow.Log(log.path).erase("t", keys=[{"id": 1}, {"id": 0, "v": "y"}])
+    expected = [(it["_seq"], it["id"]) for it in rows_of(log)]
+    assert expected[-3:] == [(2, "2"), (5, "2"), (8, "2")]
+    stream = b"".join(iter(LogDirectory(log.path).open().read, b""))
+    again = tmp_path / "again"
+    # In parts, which begin in the middle of what was erased.
+    walrow.seal(stream, log=again, segment_bytes=1)
+    assert [(it["_seq"], it["id"]) for it in rows_of(again)] == expected
