@@ -3,7 +3,7 @@
 use crate::lines;
 
 use lines::{line, lines, lines_of};
-use walrow_stream::{Assembler, ErrorKind, Event};
+use walrow_stream::{Assembler, ErrorKind, Event, Fact};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
 use walrow_wire::{Framing, Lsn, ReplicaIdentity};
 
@@ -550,4 +550,52 @@ fn rows_that_are_left_out_are_counted_and_not_read() {
         }
     }
     assert_eq!(seqs, [2]);
+}
+
+/// Changes that were erased leave a gap. So does one at the end, in the number of changes.
+#[test]
+fn a_fact_says_which_seq_the_next_change_has() {
+    let seq = |next| {
+        let mut frame = Vec::new();
+        Fact::Seq { next }.encode(true, &mut frame);
+        frame
+    };
+    let stream = table(Stream::new().session().begin(0x1000, 700))
+        .raw(&seq(2))
+        .insert(T, &row("1"))
+        .raw(&seq(5))
+        .emit("note", b"before the sixth")
+        .truncate(0, &[T])
+        .raw(&seq(9))
+        .commit()
+        .begin(0x2000, 701)
+        .insert(T, &row("2"))
+        .commit();
+    let seqs = |takes: bool| {
+        let bytes = stream.bytes();
+        let (mut assembler, mut rest) = (Assembler::default(), &*bytes);
+        let mut found = Vec::new();
+        let mut note = |event: &Event<'_>| match event {
+            Event::Change(it) => found.push(it.seq),
+            Event::Message(it) => found.push(it.seq),
+            Event::Truncate(it) => found.push(it.seq),
+            Event::Commit { changes, .. } => found.push(*changes),
+            _ => {}
+        };
+        loop {
+            let Some(event) = assembler.next(&mut rest).unwrap() else {
+                return found;
+            };
+            let begins = matches!(event, Event::Begin(_));
+            note(&event);
+            if takes && begins {
+                let mut taken = assembler.take_transaction(&mut rest).unwrap().unwrap();
+                while let Some(event) = taken.next().unwrap() {
+                    note(&event);
+                }
+            }
+        }
+    };
+    assert_eq!(seqs(false), [2, 5, 5, 9, 0, 1]);
+    assert_eq!(seqs(true), [2, 5, 5, 9, 0, 1]);
 }

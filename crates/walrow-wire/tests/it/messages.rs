@@ -1007,3 +1007,29 @@ fn data_row() {
         assert_eq!(row.values(), [Some(&b"2"[..]), None, Some(b"")]);
     });
 }
+
+#[test]
+fn cells_are_encoded_as_they_are_parsed() {
+    let cells = [
+        Cell::Null,
+        Cell::Text(b"text"),
+        Cell::Unchanged,
+        Cell::Binary(&[0, 1, 2]),
+        Cell::Text(b""),
+    ];
+    let mut buffer = b"before".to_vec();
+    let new = walrow_wire::Tuple::encoded(cells, &mut buffer);
+    let insert = Message::Insert(walrow_wire::Insert {
+        xid: None,
+        relation: 7,
+        new,
+    });
+    let mut encoded = Vec::new();
+    insert.encode(&mut encoded);
+    let expected = walrow_testkit::hex(
+        "49 00000007 4e 0005 6e 74 00000004 74657874 75 62 00000003 000102 74 00000000",
+    );
+    assert_eq!(encoded, expected);
+    assert_eq!(Message::parse(&encoded, false), Ok(insert));
+    assert!(new.cells().eq(cells));
+}
