@@ -11,7 +11,6 @@ $ zstd -dc log/0000000000000000-00000.wire.zst | ...
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import re
 from pathlib import Path
@@ -28,6 +27,7 @@ from walrow.signatures import with_options
 from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
@@ -117,7 +117,9 @@ class Log:
 
     def segments(self) -> list[Segment]:
         """Returns the segments, in order."""
-        return [self._segment(self._dict(place)) for place in range(len(self._log))]
+        return [
+            Segment.of(self.path, self._dict(place)) for place in range(len(self._log))
+        ]
 
     def tables(self) -> list[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
@@ -377,9 +379,8 @@ class Log:
             table: The table, also under its earlier names.
             columns: Columns, which must not be part of the replica identity.
             keys: Keys: columns and their values, in PostgreSQL's text. A row is erased if
-                it has all values of one of them. An update to another key stays, without
-                its old row. One to an erased key becomes a delete of its old row. Needs
-                pyarrow.
+                it has all values of one of them. An update to another key becomes an
+                insert, and one from another key a delete of that. Needs pyarrow.
 
         Returns:
             What was erased.
@@ -438,20 +439,6 @@ class Log:
             raise IndexError(text)
         return found
 
-    def _segment(self, found: dict[str, Any]) -> Segment:
-        return Segment(
-            path=self.path / found["name"],
-            start=found["start"],
-            part=found["part"],
-            end=found["end"],
-            continues=found["continues"],
-            transactions=found["transactions"],
-            rows=sum(table[1] for table in found["tables"]),
-            commit_times=_times(found["commit_times"]),
-            stream_bytes=found["stream_bytes"],
-            bytes=found["bytes"],
-        )
-
 
 def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a log that the options of `walrow.read` choose."""
@@ -501,18 +488,3 @@ def _directory(log: str | os.PathLike[str]) -> LogDirectory:
 
 
 _SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-def _times(
-    micros: tuple[int | None, int | None] | None,
-) -> tuple[dt.datetime, dt.datetime] | None:
-    try:
-        least, greatest = (
-            _EPOCH + dt.timedelta(microseconds=each)
-            for each in micros or ()
-            if each is not None
-        )
-    except (OverflowError, ValueError):
-        return None
-    return least, greatest

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import datetime as dt
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
-    import datetime as dt
     from pathlib import Path
 
     from walrow.lsn import Lsn
@@ -126,3 +126,36 @@ class Segment(NamedTuple):
     commit_times: tuple[dt.datetime, dt.datetime] | None
     stream_bytes: int
     bytes: int
+
+    @classmethod
+    def of(cls, log: Path, found: dict[str, Any]) -> Self:
+        """The segment that a log describes."""
+        return cls(
+            path=log / found["name"],
+            start=found["start"],
+            part=found["part"],
+            end=found["end"],
+            continues=found["continues"],
+            transactions=found["transactions"],
+            rows=sum(table[1] for table in found["tables"]),
+            commit_times=_times(found["commit_times"]),
+            stream_bytes=found["stream_bytes"],
+            bytes=found["bytes"],
+        )
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def _times(
+    micros: tuple[int | None, int | None] | None,
+) -> tuple[dt.datetime, dt.datetime] | None:
+    try:
+        least, greatest = (
+            _EPOCH + dt.timedelta(microseconds=each)
+            for each in micros or ()
+            if each is not None
+        )
+    except (OverflowError, ValueError):
+        return None
+    return least, greatest

@@ -295,7 +295,8 @@ impl<'a> Erasing<'a> {
             return true;
         };
         let place = table.place;
-        let is_update = matches!(message, Message::Update(_));
+        // As with a row filter: a row that was another one, which is erased, is new for others.
+        let is_update = matches!(message, Message::Update(_)) && !(old.is_some() && erased.old);
         let keeps_new = new.is_some() && !erased.new;
         // Without an old image, an update's key is that of the new one.
         let keeps_old = old.is_some() && !erased.old;

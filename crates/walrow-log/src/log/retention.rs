@@ -178,13 +178,13 @@ impl Log {
             position: reader.position,
             used: reader.used,
         });
-        let mut holds: Vec<_> = readers.chain(self.loads()).collect();
+        let mut holds: Vec<_> = readers.chain(self.last_loads()).collect();
         holds.sort_by_key(Hold::position);
         Ok(holds)
     }
 
     /// The last load of each table. That of a table whose name another one has since is not needed.
-    fn loads(&self) -> Vec<Hold> {
+    fn last_loads(&self) -> Vec<Hold> {
         let mut loads: BTreeMap<Oid, Lsn> = BTreeMap::new();
         let mut names: BTreeMap<Oid, (Lsn, &str, &str)> = BTreeMap::new();
         let mut owners: BTreeMap<(&str, &str), (Lsn, Oid)> = BTreeMap::new();
