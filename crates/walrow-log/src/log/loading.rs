@@ -1,7 +1,6 @@
 //! The loads of a writer: it keeps the place of one, goes on behind it, and fills it at the end.
 
 use crate::log::error::{Error, ErrorKind};
-use crate::log::index;
 use crate::log::load::{Load, LoadOptions};
 use crate::log::load_place::{Awaited, LOAD, NEVER, Place};
 use crate::log::segment::{Foot, SegmentName};
