@@ -76,7 +76,7 @@ def ended(process: subprocess.Popen[str]) -> None:
 def test_the_page_runs(
     server: EmbeddedServer, folder: Path, environment: dict[str, str]
 ) -> None:
-    (commands,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    commands, again, load = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     preflight, receive = commands.strip().split("\n")
     subprocess.run(  # noqa: S603
         shlex.split(preflight), cwd=folder, env=environment, check=True
@@ -87,7 +87,7 @@ def test_the_page_runs(
     time.sleep(0.5)
     ended(process)
     assert walrow.Log(folder / "log").tables()[0].rows == 2
-    program, follow = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    program, follow, load_orders = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     result = subprocess.run(  # noqa: S603
         [sys.executable, "-c", program],
         cwd=folder,
@@ -107,6 +107,21 @@ def test_the_page_runs(
         text=True,
     )
     assert result.stdout == "2\n"
+    # The log has its beginning already: only the loads come.
+    process = started(shlex.split(again), folder, environment)
+    wait_for_stream(server, process)
+    run_sql(server, "CREATE TABLE customers (id int PRIMARY KEY)", "shop")
+    run_sql(server, "INSERT INTO customers VALUES (7)", "shop")
+    run_sql(server, "ALTER PUBLICATION shop ADD TABLE customers", "shop")
+    for words in (
+        shlex.split(load),
+        [sys.executable, "-c", f"import walrow\n{load_orders}"],
+    ):
+        subprocess.run(words, cwd=folder, env=environment, check=True)  # noqa: S603
+    ended(process)
+    tables = {it.name: it for it in walrow.Log(folder / "log").tables()}
+    assert tables["public.customers"].rows == 1
+    assert (tables["public.orders"].rows, tables["public.orders"].truncates) == (6, 2)
 
 
 def test_the_unit_runs(
