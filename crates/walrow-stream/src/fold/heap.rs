@@ -367,7 +367,7 @@ mod tests {
         fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
             let at = usize::try_from(at).unwrap();
             let bytes = self.0.lock().unwrap();
-            buffer.copy_from_slice(&bytes[at..at + buffer.len()]);
+            buffer.copy_from_slice(&bytes[at..][..buffer.len()]);
             Ok(())
         }
     }
