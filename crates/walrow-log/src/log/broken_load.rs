@@ -2,10 +2,10 @@
 
 use crate::log::error::Error;
 use crate::log::index::{self, Index};
+use crate::log::listing::{INDEX, Listing};
 use crate::log::load_place::{LOAD, Place};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::store::{Store, remove_if_there};
-use crate::log::view::Listing;
 use walrow_wire::Lsn;
 
 /// Settles a load that was broken by a crash: removes its parts, and fills its place. Without its first
@@ -28,7 +28,7 @@ pub(crate) fn settle(store: &dyn Store, level: Option<i32>) -> Result<bool, Erro
             first: true,
         };
         place.write(store)?;
-        remove_if_there(store, index::INDEX)?;
+        remove_if_there(store, INDEX)?;
         let prepared = listing.prepared.iter().map(|it| it.object());
         let segments = names.iter().map(SegmentName::to_string);
         prepared

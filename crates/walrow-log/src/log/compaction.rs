@@ -15,12 +15,13 @@
 
 use crate::log::error::{Error, ErrorKind};
 use crate::log::index::{Index, Segment, rewrite_beside};
+use crate::log::listing::Listing;
 use crate::log::load_place::Place;
 use crate::log::locking::lock;
 use crate::log::segment::{Foot, MERGED, SegmentName, TableFoot};
 use crate::log::state::Pruned;
 use crate::log::store::{ReadAt, Store, TEMPORARY, WriteAt, remove_if_there};
-use crate::log::view::{Listing, Log};
+use crate::log::view::Log;
 use std::collections::HashSet;
 use walrow_wire::Lsn;
 

@@ -6,14 +6,15 @@
 
 use crate::log::erasing::{Erase, Erasing, erase_columns};
 use crate::log::error::{Error, ErrorKind};
-use crate::log::index::{INDEX, Index, Segment, rewrite_beside};
+use crate::log::index::{Index, Segment, rewrite_beside};
+use crate::log::listing::{INDEX, Listing};
 use crate::log::locking::lock;
 use crate::log::reader::SegmentReader;
 use crate::log::segment::{Foot, Member};
 use crate::log::segment_file::Frames;
 use crate::log::state::{Pruned, write_catalog};
 use crate::log::store::{Store, TEMPORARY, remove_if_there};
-use crate::log::view::{Listing, Log};
+use crate::log::view::Log;
 use crate::log::writer::{Writer, WriterOptions};
 use std::sync::Arc;
 use walrow_stream::Catalog;

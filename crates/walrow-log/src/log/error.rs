@@ -1,6 +1,6 @@
 //! What is wrong with a log.
 
-use crate::log::retention::Hold;
+use crate::log::hold::Hold;
 use std::fmt;
 use std::io;
 use walrow_stream::{Gap, Printable};

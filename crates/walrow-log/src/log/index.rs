@@ -7,18 +7,15 @@
 
 use crate::log::block_file::{BlockFile, read_object, write_object_as};
 use crate::log::error::{Error, ErrorKind};
+use crate::log::listing::{INDEX, Listing};
 use crate::log::segment::{Foot, SegmentName, TableFoot, loaded};
 use crate::log::store::{Store, TEMPORARY};
-use crate::log::view::Listing;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::fact::Source;
 use walrow_wire::{Lsn, Oid};
-
-/// The name of the index.
-pub(crate) const INDEX: &str = "_index";
 
 /// A table with its columns, as a relation version describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,6 @@
 
 use crate::log::contents::{Contents, Which};
 use crate::log::error::Error;
-use crate::log::index::Segment;
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::segment_file::SegmentFile;
 use crate::log::state::{read_json, write_json};
@@ -35,15 +34,6 @@ impl Place {
 
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         write_json(store, LOAD, self)
-    }
-
-    /// Drops the segments after the load, unless it is complete.
-    pub(crate) fn hide_later(&self, segments: &mut Vec<Segment>) {
-        let last = segments.iter().rfind(|it| it.start == self.start);
-        let is_complete = last.is_some_and(|last| last.end == self.point && !last.continues);
-        if !is_complete {
-            segments.retain(|segment| segment.start < self.point);
-        }
     }
 
     /// Whether the load has all its parts.

@@ -1,11 +1,11 @@
 //! The loads of a writer: it keeps the place of one, goes on behind it, and fills it at the end.
 
 use crate::log::error::{Error, ErrorKind};
+use crate::log::listing::Listing;
 use crate::log::load::{Load, LoadOptions};
 use crate::log::load_place::{Awaited, LOAD, NEVER, Place};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::store::remove_if_there;
-use crate::log::view::Listing;
 use crate::log::writer::Writer;
 use std::mem;
 use std::sync::Arc;

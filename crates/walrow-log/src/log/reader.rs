@@ -1,10 +1,10 @@
 //! Reads the stream of a segment, or of some of those that it was merged from.
 
 use crate::log::error::{Error, ErrorKind};
+use crate::log::listing::{ATTEMPTS, Listing};
 use crate::log::segment::{Foot, Member, SegmentName};
 use crate::log::state::Pruned;
 use crate::log::store::{ReadAt, Store};
-use crate::log::view::{ATTEMPTS, Listing};
 use std::collections::VecDeque;
 use walrow_wire::Lsn;
 use zstd_safe::{DCtx, InBuffer, OutBuffer};

@@ -1,24 +1,19 @@
 //! Registered readers: how far each of them is, so that nothing is removed that it still needs.
 //!
-//! Each is an object, which any process may write. A name becomes part of the object's name: what is
-//! not a small letter, a digit, `-` or `_` is escaped, so that no name is a path, and no two names are
-//! one object where a file system ignores the case.
+//! Each is an object, which any process may write.
 
 use crate::log::block_file::{read_object, write_object};
 use crate::log::error::{Error, ErrorKind};
+use crate::log::listing::Listing;
 use crate::log::locking::lock;
+use crate::log::reader_name::{check, object};
 use crate::log::state::Pruned;
 use crate::log::store::Store;
-use crate::log::view::{Listing, Log};
+use crate::log::view::Log;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 use std::io;
 use walrow_wire::{Lsn, Timestamp};
 
-/// The beginning of the names of these objects.
-const READER: &str = "_reader-";
-/// Bytes of a name, at most. Escaped, it has three times as many.
-const LONGEST: usize = 64;
 /// How often an object is written: a writer that starts removes it while it is temporary.
 const ATTEMPTS: usize = 3;
 
@@ -206,89 +201,5 @@ impl Log {
             return Err(Error::new("", ErrorKind::PastEnd { position, end }));
         }
         Ok(position)
-    }
-}
-
-/// Refuses a name that cannot be one.
-fn check(name: &str) -> Result<(), Error> {
-    if name.is_empty() || name.len() > LONGEST || name.chars().any(char::is_control) {
-        return Err(Error::new("", ErrorKind::ReaderName));
-    }
-    Ok(())
-}
-
-/// The name of a reader's object.
-fn object(name: &str) -> Result<String, Error> {
-    check(name)?;
-    let mut object = READER.to_owned();
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => object.push(char::from(byte)),
-            _ => {
-                // Writing to a string cannot fail.
-                let _ = write!(object, "%{byte:02X}");
-            }
-        }
-    }
-    Ok(object)
-}
-
-/// The name of the reader whose object has this name.
-pub(crate) fn parse(object_name: &str) -> Option<String> {
-    let mut rest = object_name.strip_prefix(READER)?.bytes();
-    let mut name = Vec::new();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next()?, rest.next()?];
-            let digits = std::str::from_utf8(&digits).ok()?;
-            name.push(u8::from_str_radix(digits, 16).ok()?);
-        } else {
-            name.push(byte);
-        }
-    }
-    let name = String::from_utf8(name).ok()?;
-    // Other spellings of the same name are not names.
-    (object(&name).ok()? == object_name).then_some(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_escaped_and_no_path() {
-        for name in [
-            "nightly",
-            "Nightly",
-            "a b",
-            "../../etc/x",
-            "..",
-            "ä€😀",
-            "%41",
-            "con",
-            "a.",
-            "_open",
-        ] {
-            let object = object(name).unwrap();
-            assert_eq!(parse(&object).as_deref(), Some(name));
-            assert!(object.strip_prefix(READER).is_some_and(|it| {
-                let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_%".contains(&it);
-                it.bytes().all(plain)
-            }));
-        }
-        let long = "€".repeat(21);
-        assert_eq!(object(&long).unwrap().len(), READER.len() + 189);
-        for name in ["", "a\n", "\u{85}", &"x".repeat(65), &"€".repeat(22)] {
-            assert_eq!(object(name).unwrap_err().kind, ErrorKind::ReaderName);
-        }
-        for object in [
-            "_reader-",
-            "_reader-%61",
-            "_reader-A",
-            "_reader-%c3%a4",
-            "_reader-%C3",
-        ] {
-            assert_eq!(parse(object), None);
-        }
     }
 }

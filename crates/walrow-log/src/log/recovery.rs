@@ -3,10 +3,10 @@
 use crate::log::contents::Contents;
 use crate::log::error::{Error, ErrorKind};
 use crate::log::index::{self, Index, IndexFile};
+use crate::log::listing::{ATTEMPTS, Listing};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::{PreparedName, Pruned};
 use crate::log::store::Store;
-use crate::log::view::{ATTEMPTS, Listing};
 use std::collections::BTreeSet;
 use walrow_stream::fact::{Fact, Source};
 use walrow_stream::{Assembler, Encoder, Event};

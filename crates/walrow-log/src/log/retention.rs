@@ -10,14 +10,14 @@
 //! ```
 
 use crate::log::error::{Error, ErrorKind};
+use crate::log::hold::Hold;
 use crate::log::index::{self, Segment};
+use crate::log::listing::Listing;
 use crate::log::locking::lock;
 use crate::log::state::{LastRemoved, Pruned};
 use crate::log::store::remove_if_there;
-use crate::log::view::{Listing, Log, chains};
+use crate::log::view::{Log, chains};
 use std::collections::BTreeMap;
-use std::fmt;
-use walrow_stream::Printable;
 use walrow_wire::{Lsn, Oid, Timestamp};
 
 /// What a log keeps.
@@ -46,62 +46,6 @@ pub struct Retained {
     pub held: Vec<Hold>,
     /// The readers that were forgotten.
     pub forgotten: Vec<String>,
-}
-
-/// What needs segments that would be removed otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Hold {
-    /// A registered reader.
-    Reader {
-        /// Its name.
-        name: String,
-        /// Its position.
-        position: Lsn,
-        /// When it was last used, in microseconds since 2000.
-        used: i64,
-    },
-    /// The last load of a table: without it, nobody could build the table again.
-    Load {
-        /// The table.
-        oid: Oid,
-        /// Its schema.
-        schema: String,
-        /// Its name.
-        name: String,
-        /// Where the segment before the load ends.
-        position: Lsn,
-    },
-}
-
-impl Hold {
-    /// What comes after this LSN is needed.
-    pub const fn position(&self) -> Lsn {
-        match self {
-            Self::Reader { position, .. } | Self::Load { position, .. } => *position,
-        }
-    }
-}
-
-impl fmt::Display for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reader { name, position, .. } => {
-                write!(f, "the reader {} is at {position}", Printable(name))
-            }
-            Self::Load {
-                schema,
-                name,
-                position,
-                ..
-            } => write!(
-                f,
-                "the last load of {}.{} comes after {position}",
-                Printable(schema),
-                Printable(name)
-            ),
-        }
-    }
 }
 
 impl Log {

@@ -1,26 +1,18 @@
 //! A log as its readers see it.
 
-use crate::log::block_file::OPEN;
 use crate::log::error::{Error, ErrorKind};
-use crate::log::index::{INDEX, Index, Segment, TableVersion, check_order};
-use crate::log::load_place::{LOAD, Place};
-use crate::log::locking::LOCK;
+use crate::log::index::{Index, Segment, TableVersion, check_order};
+use crate::log::listing::{ATTEMPTS, Listing};
+use crate::log::load_place::Place;
 use crate::log::reader::SegmentReader;
-use crate::log::readers;
 use crate::log::segment::{Foot, SegmentName};
-use crate::log::state::{CATALOG, PRUNED, PreparedName, Pruned};
-use crate::log::store::{Store, TEMPORARY};
-use std::collections::BTreeSet;
+use crate::log::state::Pruned;
+use crate::log::store::Store;
+
 use std::sync::Arc;
 use walrow_stream::End;
 use walrow_stream::fact::Source;
 use walrow_wire::Lsn;
-
-/// The beginning of the names of requests to a receiver.
-const REQUESTS: &str = "_load-";
-
-/// How often the opening of a log is tried that seems to lack a segment.
-pub(super) const ATTEMPTS: usize = 4;
 
 /// The published segments of a log.
 ///
@@ -100,7 +92,7 @@ impl Log {
         let kept = names.partition_point(|name| name.start < pruned.until);
         let mut index = Index::read(&*store, names.get(kept..).unwrap_or_default())?;
         if let Some(place) = Place::read(&*store)? {
-            place.hide_later(&mut index.segments);
+            hide_later(&place, &mut index.segments);
         }
         check_order(&index.segments, pruned.until)?;
         drop_incomplete(&mut index.segments);
@@ -325,55 +317,6 @@ impl Log {
     }
 }
 
-/// The objects of a directory that may be a log.
-#[derive(Debug, Default)]
-pub(crate) struct Listing {
-    /// The segments, sorted.
-    pub(crate) segments: Vec<SegmentName>,
-    /// The prepared transactions.
-    pub(crate) prepared: BTreeSet<PreparedName>,
-    /// The names of registered readers.
-    pub(crate) readers: BTreeSet<String>,
-    /// The temporary objects.
-    pub(crate) temporary: Vec<String>,
-    /// Whether it is a log.
-    pub(crate) is_log: bool,
-}
-
-impl Listing {
-    /// Lists a directory. Fails if something else is there.
-    pub(crate) fn of(store: &dyn Store) -> Result<Self, Error> {
-        let mut listing = Self::default();
-        let mut foreign = None;
-        for object in store.list().map_err(|error| Error::store("", &error))? {
-            if let Some(name) = SegmentName::parse(&object) {
-                listing.segments.push(name);
-                listing.is_log = true;
-            } else if let Some(name) = PreparedName::parse(&object) {
-                listing.prepared.insert(name);
-            } else if object.starts_with(REQUESTS) {
-                // Of the receiver's.
-            } else if let Some(name) = readers::parse(&object) {
-                listing.readers.insert(name);
-            } else if object.starts_with(TEMPORARY) {
-                listing.temporary.push(object);
-            } else if [OPEN, INDEX, CATALOG, PRUNED, LOAD, LOCK].contains(&&*object) {
-                listing.is_log |= object == OPEN;
-            } else if !object.starts_with('.') {
-                foreign = Some(object);
-            }
-        }
-        match foreign {
-            Some(object) if listing.is_log => Err(Error::new(&object, ErrorKind::Foreign)),
-            Some(_) => Err(Error::new("", ErrorKind::NotALog)),
-            None => {
-                listing.segments.sort_unstable_by_key(SegmentName::order);
-                Ok(listing)
-            }
-        }
-    }
-}
-
 /// The names of a chain's segments that are wanted, and of its last one, which says where the
 /// transaction ends.
 fn of_chain(chain: &[Segment], mut wants: impl FnMut(&Segment) -> bool) -> Vec<SegmentName> {
@@ -389,6 +332,15 @@ fn of_chain(chain: &[Segment], mut wants: impl FnMut(&Segment) -> bool) -> Vec<S
 /// Runs of segments that have one transaction in parts. Most runs are one segment.
 pub(crate) fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
     segments.chunk_by(|one, _| one.continues)
+}
+
+/// Drops the segments after the place of a load, unless the load is complete.
+fn hide_later(place: &Place, segments: &mut Vec<Segment>) {
+    let last = segments.iter().rfind(|it| it.start == place.start);
+    let is_complete = last.is_some_and(|last| last.end == place.point && !last.continues);
+    if !is_complete {
+        segments.retain(|segment| segment.start < place.point);
+    }
 }
 
 /// Drops the parts of a transaction that are not all published yet.
