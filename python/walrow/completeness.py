@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import Error
+from walrow.log_files import write_json
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -197,11 +197,7 @@ def _write(
         },
     }
     temporary = log / f".walrow-{_NEEDED}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(value, file)
-        file.flush()
-        os.fsync(file.fileno())
+    write_json(temporary, value)
     temporary.replace(log / _NEEDED)
 
 

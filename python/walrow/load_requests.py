@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow.errors import LogError
+from walrow.log_files import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,7 @@ def request(log: Path, tables: Sequence[str] | None) -> LoadRequest:
     wanted = LoadRequest(secrets.token_hex(8), None if tables is None else list(tables))
     temporary = log / f".walrow-{wanted.key}"
     try:
-        _write(temporary, wanted)
+        write_json(temporary, wanted._asdict())
         try:
             # Never replaces another one.
             os.link(temporary, log / _REQUESTED)
@@ -138,7 +139,7 @@ def give_back(log: Path, taken: LoadRequest, failure: str) -> None:
     """The request was given up: says why, for whoever waits."""
     temporary = log / f".walrow-{taken.key}"
     with contextlib.suppress(OSError):
-        _write(temporary, taken._replace(failure=failure))
+        write_json(temporary, taken._replace(failure=failure)._asdict())
         temporary.replace(log / _TAKEN)
 
 
@@ -149,12 +150,6 @@ def state_of(log: Path, wanted: LoadRequest) -> LoadRequest | None:
         if found is not None and found.key == wanted.key:
             return found
     return None
-
-
-def _write(path: Path, value: LoadRequest) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(value._asdict(), file)
 
 
 def _read(path: Path) -> LoadRequest | None:
