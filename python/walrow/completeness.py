@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.errors import Error
+from walrow.errors import Error, LogError
 from walrow.log_files import write_json
 from walrow.lsn import Lsn
 
@@ -30,17 +30,34 @@ class Incomplete(NamedTuple):
 
     Attributes:
         reason: What happened to it, in words.
-        since: Where the receiver has noticed it.
+        since: Where the log ended when the receiver looked last before. It happened later.
+        until: The end of the load that made the table whole again. None before.
     """
 
     reason: str
     since: Lsn
+    until: Lsn | None
 
 
-def incomplete_tables(log: Path) -> dict[int, Incomplete]:
-    """The tables of a log that need a load, by OID."""
-    _, marks = _read(log)
-    return marks
+def incomplete_tables(log: Path) -> dict[int, list[Incomplete]]:
+    """When the tables of a log were not whole, by OID."""
+    return _read(log).marks
+
+
+class _Published(NamedTuple):
+    """What was published when the receiver looked last.
+
+    Attributes:
+        tables: The tables, by OID. None if it never looked.
+        position: Where the log ended.
+        last_oid: The greatest OID of a relation.
+        marks: When tables were not whole.
+    """
+
+    tables: dict[int, dict[str, Any]] | None
+    position: Lsn
+    last_oid: int
+    marks: dict[int, list[Incomplete]]
 
 
 class Completeness:
@@ -70,6 +87,7 @@ class Completeness:
         self._due = 0.0
         self._seen = -1
         self._thread: threading.Thread | None = None
+        self._generation = 0
 
     def look(self, durable: Lsn, catalogs: int) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
@@ -91,113 +109,158 @@ class Completeness:
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
         with self._lock:
-            before, marks = _read(self._log)
+            before = _read(self._log)
+            pictures = dict(before.tables or {})
+            marks = dict(before.marks)
             for table in tables:
-                before[table.oid] = _picture(table)
-                if table.oid in marks and marks[table.oid].since <= point:
-                    del marks[table.oid]
-            _write(self._log, before, marks)
+                pictures[table.oid] = _picture(table)
+                marks[table.oid] = [
+                    mark if mark.until is not None else mark._replace(until=point)
+                    for mark in marks.get(table.oid, ())
+                ]
+            _write(self._log, before._replace(tables=pictures, marks=marks))
+            # What was read before the load is not compared with what it has.
+            self._generation += 1
+            self._due = 0.0
 
     def _compare(self, durable: Lsn) -> None:
         from walrow.postgres.connecting import connect_for_sql
-        from walrow.postgres.published import published_tables
+        from walrow.postgres.published import last_oid, published_tables
 
+        generation = self._generation
         # The next look tries again.
         with contextlib.suppress(Error, OSError), connect_for_sql(self._given) as conn:
             conn.execute("SET statement_timeout = '30s'")
+            # First: a relation that is created between them is looked at again.
+            last = last_oid(conn)
             tables = published_tables(conn, self._publications, sized=False)
-            self._note_changes(tables, durable)
+            with self._lock:
+                if generation == self._generation:
+                    self._note_changes(tables, durable, last)
 
-    def _note_changes(self, tables: Sequence[PublishedTable], durable: Lsn) -> None:
-        with self._lock:
-            before, marks = _read(self._log)
-            found = {table.oid: _picture(table) for table in tables}
-            is_first = not before
-            changed = dict(marks)
-            for table in tables:
-                known = before.get(table.oid)
-                if known is None:
-                    is_new = not is_first and table.is_chosen
-                    reason = "it is new in the publication" if is_new else None
-                else:
-                    reason = _difference(known, found[table.oid])
-                if reason is not None and table.oid not in marks:
-                    changed[table.oid] = Incomplete(reason, durable)
-                    self._note(
-                        f"{table.name} needs a load, because {reason}: "
-                        f"walrow load --log DIR {table.name}"
-                    )
-            # A table that is published no longer may come back.
-            after = before | found
-            if (after, changed) != (before, marks):
-                _write(self._log, after, changed)
+    def _note_changes(
+        self, tables: Sequence[PublishedTable], durable: Lsn, last: int
+    ) -> None:
+        before = _read(self._log)
+        marks = dict(before.marks)
+        for table in tables:
+            reason = None
+            if before.tables is not None:
+                known = before.tables.get(table.oid)
+                reason = (
+                    _newness(table, before.last_oid)
+                    if known is None
+                    else "; ".join(_differences(known, table, before.last_oid)) or None
+                )
+            earlier = marks.get(table.oid, [])
+            if reason is not None and all(it.until is not None for it in earlier):
+                mark = Incomplete(reason, before.position, None)
+                marks[table.oid] = [*earlier, mark]
+                self._note(
+                    f"{table.name} needs a load, because {reason}: "
+                    f"walrow load --log DIR {table.name}"
+                )
+        pictures = {table.oid: _picture(table) for table in tables}
+        _write(self._log, _Published(pictures, durable, last, marks))
 
 
 def _picture(table: PublishedTable) -> dict[str, Any]:
     return {
         "columns": [list(column) for column in table.columns],
+        "last_column": table.last_column,
         "filters": list(table.filters),
-        "parts": sorted(part.quoted for part in table.parts)
-        if len(table.parts) != 1
-        else [],
+        "parts": [part.oid for part in table.parts],
+        "memberships": list(table.memberships),
     }
 
 
-def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
+def _newness(table: PublishedTable, last_oid: int) -> str | None:
+    """Why a table that was not published before is not whole."""
+    is_born = table.oid > last_oid and (not table.is_chosen or table.is_partition)
+    return None if is_born else "it is new in the publication"
+
+
+def _differences(
+    before: Mapping[str, Any], table: PublishedTable, last_oid: int
+) -> Iterator[str]:
     """What has happened to a table that its stream does not contain."""
-    return "; ".join(_differences(before, after)) or None
-
-
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    if before["filters"] != after["filters"]:
+    if before["filters"] != table.filters:
         yield "its row filter has changed"
-    if moved := set(before["parts"]) ^ set(after["parts"]):
-        yield f"partitions were attached or detached: {', '.join(sorted(moved))}"
+    memberships = set(before["memberships"])
+    if memberships and not memberships & set(table.memberships):
+        yield "it was not in the publication for a while"
+    parts = {part.oid: part for part in table.parts}
+    attached = [
+        part.quoted
+        for oid, part in parts.items()
+        if oid not in before["parts"] and not (oid > last_oid and part.is_born)
+    ]
+    if attached or set(before["parts"]) - set(parts):
+        words = f": {', '.join(attached)}" if attached else ""
+        yield f"partitions were attached or detached{words}"
     known = {column[0]: column for column in before["columns"]}
-    last = max(known, default=0)
-    for number, name, *type_, has_default in after["columns"]:
+    for number, name, *type_, has_default in table.columns:
         if number in known:
             _, old_name, *old_type, _ = known[number]
             if old_name != name:
                 yield f"column {old_name} was renamed to {name}"
             if old_type != type_:
                 yield f"column {name} has another type"
-        elif number <= last:
+        elif number <= before["last_column"]:
             yield f"column {name} was added to the publication"
         elif has_default:
             yield f"column {name} was added with a value for existing rows"
 
 
-def _read(log: Path) -> tuple[dict[int, dict[str, Any]], dict[int, Incomplete]]:
+def _read(log: Path) -> _Published:
     try:
         found = json.loads((log / _NEEDED).read_text(encoding="utf-8"))
-        tables = {int(oid): table for oid, table in found["published"].items()}
-        marks = {
-            int(oid): Incomplete(str(mark["reason"]), Lsn(mark["since"]))
-            for oid, mark in found["incomplete"].items()
-        }
+        return _Published(
+            {int(oid): table for oid, table in found["published"].items()},
+            Lsn(found["position"]),
+            int(found["last_oid"]),
+            {
+                int(oid): [
+                    Incomplete(
+                        str(mark["reason"]),
+                        Lsn(mark["since"]),
+                        None if mark["until"] is None else Lsn(mark["until"]),
+                    )
+                    for mark in marks
+                ]
+                for oid, marks in found["incomplete"].items()
+            },
+        )
     except FileNotFoundError:
-        return {}, {}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        # It is written as a whole: somebody has changed it. The next look writes it again.
-        return {}, {}
-    return tables, marks
+        return _Published(None, Lsn(0), 0, {})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        text = (
+            "the record of what is published is damaged: remove the file, and load all "
+            "tables again"
+        )
+        raise LogError(text, code="damaged", file=_NEEDED) from None
 
 
-def _write(
-    log: Path,
-    tables: Mapping[int, dict[str, Any]],
-    marks: Mapping[int, Incomplete],
-) -> None:
-    value = {
-        "published": tables,
+def _write(log: Path, value: _Published) -> None:
+    temporary = log / f".walrow-{_NEEDED}"
+    record = {
+        "published": value.tables,
+        "position": str(value.position),
+        "last_oid": value.last_oid,
         "incomplete": {
-            oid: {"reason": mark.reason, "since": str(mark.since)}
-            for oid, mark in marks.items()
+            oid: [
+                {
+                    "reason": mark.reason,
+                    "since": str(mark.since),
+                    "until": None if mark.until is None else str(mark.until),
+                }
+                for mark in marks
+            ]
+            for oid, marks in value.marks.items()
+            if marks
         },
     }
-    temporary = log / f".walrow-{_NEEDED}"
-    write_json(temporary, value)
+    write_json(temporary, record)
     temporary.replace(log / _NEEDED)
 
 

@@ -1,7 +1,8 @@
 """Requests for loads: how another process asks the receiver of a log.
 
 A request is a file in the log's directory, `_load-requested`. The receiver takes it by renaming
-it to `_load-taken`, and removes that when the tables are loaded. So a request survives a crash.
+it to `_load-taken`, and removes that when it is done. So a request survives a crash. The result is
+a file with the request's key, which whoever waits removes: a missing file never means success.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LoadRequest",
-    "finish",
-    "give_back",
+    "LoadResult",
+    "complete",
     "load",
     "request",
-    "state_of",
+    "result_of",
     "take",
 ]
 
@@ -38,12 +39,20 @@ class LoadRequest(NamedTuple):
     Attributes:
         key: Names the request.
         tables: The tables, as `schema.name`. None for all that are published.
-        failure: Why it was given up. None before.
     """
 
     key: str
     tables: list[str] | None
-    failure: str | None = None
+
+
+class LoadResult(NamedTuple):
+    """What has become of a request.
+
+    Attributes:
+        failure: Why it was given up. None if the tables are loaded.
+    """
+
+    failure: str | None
 
 
 def load(
@@ -82,14 +91,15 @@ def load(
     names = [tables] if isinstance(tables, str) else tables
     wanted = request(path, names)
     end = math.inf if timeout is None else time.monotonic() + timeout
-    while (found := state_of(path, wanted)) is not None:
-        if found.failure is not None:
-            finish(path)
-            raise LogError(found.failure, code="load")
+    while (found := result_of(path, wanted)) is None:
         if time.monotonic() >= end:
             text = "the tables are not loaded yet: is walrow receive running?"
             raise TimeoutError(text)
         time.sleep(_POLL_SECONDS)
+    with contextlib.suppress(OSError):
+        _result(path, wanted).unlink()
+    if found.failure is not None:
+        raise LogError(found.failure, code="load")
 
 
 def request(log: Path, tables: Sequence[str] | None) -> LoadRequest:
@@ -117,52 +127,60 @@ def request(log: Path, tables: Sequence[str] | None) -> LoadRequest:
 
 
 def take(log: Path) -> LoadRequest | None:
-    """Takes a request, for the receiver: the one that it took before, or a new one."""
+    """Takes a request, for the receiver: the one that it took before, or a new one.
+
+    Raises:
+        LogError: The request is damaged, and was removed.
+    """
     taken = log / _TAKEN
-    found = _read(taken)
-    if found is not None and found.failure is None:
-        return found
-    requested = log / _REQUESTED
-    if not requested.exists():
-        return None
-    with contextlib.suppress(OSError):
-        requested.replace(taken)
-    return _read(taken)
-
-
-def finish(log: Path) -> None:
-    """The tables are loaded."""
-    (log / _TAKEN).unlink(missing_ok=True)
-
-
-def give_back(log: Path, taken: LoadRequest, failure: str) -> None:
-    """The request was given up: says why, for whoever waits."""
-    temporary = log / f".walrow-{taken.key}"
-    with contextlib.suppress(OSError):
-        write_json(temporary, taken._replace(failure=failure)._asdict())
-        temporary.replace(log / _TAKEN)
-
-
-def state_of(log: Path, wanted: LoadRequest) -> LoadRequest | None:
-    """The request as it is now. None once the tables are loaded."""
-    for name in (_REQUESTED, _TAKEN):
-        found = _read(log / name)
-        if found is not None and found.key == wanted.key:
-            return found
-    return None
-
-
-def _read(path: Path) -> LoadRequest | None:
+    if not taken.exists():
+        with contextlib.suppress(OSError):
+            (log / _REQUESTED).replace(taken)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return LoadRequest(
-            str(found["key"]), _names(found["tables"]), found.get("failure")
-        )
+        found = json.loads(taken.read_text(encoding="utf-8"))
+        return LoadRequest(_key(found["key"]), _names(found["tables"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError):
-        text = "the request for a load cannot be read: remove the file"
-        raise LogError(text, code="damaged", file=path.name) from None
+        with contextlib.suppress(OSError):
+            taken.unlink()
+        text = "a request for a load was damaged, or of another user: request it again"
+        raise LogError(text, code="load", file=_REQUESTED) from None
+
+
+def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
+    """Records what has become of a request, for whoever waits."""
+    temporary = log / f".walrow-{taken.key}"
+    with contextlib.suppress(OSError):
+        for old in log.glob(f"{_RESULT}*"):
+            if old.stat().st_mtime < time.time() - _KEPT_SECONDS:
+                # Nobody waits for it.
+                old.unlink()
+    write_json(temporary, LoadResult(failure)._asdict())
+    temporary.replace(_result(log, taken))
+    (log / _TAKEN).unlink(missing_ok=True)
+
+
+def result_of(log: Path, wanted: LoadRequest) -> LoadResult | None:
+    """What has become of a request. None before the receiver is done with it."""
+    try:
+        found = json.loads(_result(log, wanted).read_text(encoding="utf-8"))
+        return LoadResult(found["failure"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return LoadResult("the result of the load cannot be read")
+
+
+def _result(log: Path, wanted: LoadRequest) -> Path:
+    return log / f"{_RESULT}{wanted.key}"
+
+
+def _key(found: object) -> str:
+    # It becomes a part of a file's name.
+    if not isinstance(found, str) or not found.isalnum():
+        raise TypeError
+    return found
 
 
 def _names(found: object) -> list[str] | None:
@@ -176,3 +194,5 @@ def _names(found: object) -> list[str] | None:
 _POLL_SECONDS = 0.2
 _REQUESTED = "_load-requested"
 _TAKEN = "_load-taken"
+_RESULT = "_load-result-"
+_KEPT_SECONDS = 86_400

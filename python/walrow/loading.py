@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,6 +113,7 @@ class TableLoad:
         landing: Landing,
         *,
         waiting: Callable[[Waiting], None],
+        longest_pause: float | None = None,
         **slot_options: Any,
     ) -> None:
         """Creates a slot, and begins to copy what the tables have at its start.
@@ -122,23 +124,30 @@ class TableLoad:
             landing: Where the stream lands. Until the slot exists, nothing of the stream is
                 appended: its place in it is not known yet.
             waiting: As for `create_slot`.
+            longest_pause: The seconds that the stream may wait for the slot. After them, it
+                goes on until the transactions have ended that the slot waits for.
             **slot_options: Those of `create_slot`.
         """
-        from walrow.postgres.commands import create_slot
+        import psycopg
+
+        from walrow.postgres.server_errors import replication_error
 
         try:
             self._open()
-            with landing.paused():
-                created = create_slot(
-                    conn, slot, snapshot="export", waiting=waiting, **slot_options
-                )
-                micros, catalog = self._share(created.snapshot or "")
-                identities = [(table.oid, table.identity) for table in self.tables]
-                self.load = landing.begin_load(
-                    created.consistent_point, micros, catalog, identities
-                )
-        except BaseException:
+            while not self._create(
+                conn,
+                slot,
+                landing,
+                waiting=waiting,
+                longest_pause=longest_pause,
+                **slot_options,
+            ):
+                pass
+        except BaseException as error:
             self.stop()
+            if isinstance(error, psycopg.Error):
+                failed = "a load cannot begin"
+                raise replication_error(error, failed) from None
             raise
         for each in self._connections[: self._all]:
             thread = threading.Thread(
@@ -149,11 +158,60 @@ class TableLoad:
         if not self._threads:
             self._wake()
 
+    def _create(
+        self,
+        conn: psycopg.Connection[Any],
+        slot: str,
+        landing: Landing,
+        *,
+        waiting: Callable[[Waiting], None],
+        longest_pause: float | None,
+        **slot_options: Any,
+    ) -> bool:
+        """Creates the slot. Returns false if it waits for too long."""
+        from walrow.postgres.commands import create_slot
+
+        blocking: list[Waiting] = []
+
+        def tick(waits: Waiting) -> None:
+            waiting(waits)
+            if self._stopped.is_set():
+                raise _Stopped
+            if longest_pause is not None and waits.seconds >= longest_pause:
+                blocking.append(waits)
+                raise _WaitsForLong
+
+        try:
+            with landing.paused():
+                created = create_slot(
+                    conn, slot, snapshot="export", waiting=tick, **slot_options
+                )
+                micros, catalog = self._share(created.snapshot or "")
+                identities = [(table.oid, table.identity) for table in self.tables]
+                self.load = landing.begin_load(
+                    created.consistent_point, micros, catalog, identities
+                )
+        except _WaitsForLong:
+            self._wait_for(blocking[-1])
+            return False
+        return True
+
+    def _wait_for(self, waits: Waiting) -> None:
+        """Waits until the transactions have ended, while the stream goes on."""
+        now = self._connections[-1]
+        xids = [each.xid for each in waits.transactions or ()]
+        while not self._stopped.wait(_WAIT_SECONDS):
+            found = now.execute(_OPEN, (xids,)).fetchone()
+            if found is None or not found[0]:
+                return
+        raise _Stopped
+
     def stop(self) -> None:
-        """Stops it, and closes its connections."""
+        """Stops it, and closes its connections. Does not wait for a disk that stalls."""
         self._stopped.set()
+        end = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, end - time.monotonic()))
         for conn in self._connections:
             with contextlib.suppress(Exception):
                 conn.close()
@@ -170,6 +228,9 @@ class TableLoad:
             conn.execute("SET row_security = off")
             conn.execute("SET statement_timeout = 0")
             conn.execute("SET idle_in_transaction_session_timeout = 0")
+            conn.execute("SET idle_session_timeout = 0")
+            if conn.info.server_version >= _TRANSACTION_TIMEOUT:
+                conn.execute("SET transaction_timeout = 0")
             conn.execute(_LOCK_TIMEOUT)
         if self._names is not None:
             tables = self._published(self._connections[-1], sized=False)
@@ -257,8 +318,25 @@ class TableLoad:
 
 #: Retried: somebody else had a table locked, or has changed it.
 SERIALIZATION_FAILURE = "40001"
+#: The first version that has it.
+_TRANSACTION_TIMEOUT = 170_000
+_STOP_SECONDS = 0.4
+_WAIT_SECONDS = 1.0
+_OPEN = """
+SELECT count(*) FROM pg_catalog.pg_locks
+WHERE locktype = 'transactionid' AND granted AND mode = 'ExclusiveLock'
+    AND transactionid::text::bigint = ANY (%s::bigint[])
+"""
 _LOCK_TIMEOUT = "SET lock_timeout = '2s'"
 _NOW = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint"
+
+
+class _WaitsForLong(Exception):  # noqa: N818
+    """The slot waits for transactions, and the stream for the slot."""
+
+
+class _Stopped(Exception):  # noqa: N818
+    """The load was stopped."""
 
 
 def was_busy(failure: BaseException) -> bool:

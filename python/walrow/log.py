@@ -141,14 +141,19 @@ class Log:
                 columns_ = tuple(LogColumn(*column) for column in columns)
                 version = LogVersion(f"{schema}.{name}", columns_, *count)
                 tables.setdefault(oid, []).append(version)
-        marks = incomplete_tables(self.path)
+        needs = {
+            oid: mark.reason
+            for oid, marks in incomplete_tables(self.path).items()
+            for mark in marks
+            if mark.until is None
+        }
         return [
             LogTable(
                 oid,
                 tuple(versions),
                 last[oid],
                 loads.get(oid),
-                marks[oid].reason if oid in marks else None,
+                needs.get(oid),
             )
             for oid, versions in tables.items()
         ]
@@ -270,8 +275,13 @@ class Log:
         return Reader(rows, table=rows.oid, framing="wire", metadata=(), **options)
 
     def _refuse_incomplete(self, rows: LogState) -> None:
-        mark = incomplete_tables(self.path).get(rows.oid)
-        if mark is None or rows.position < mark.since:
+        marks = incomplete_tables(self.path).get(rows.oid, [])
+        at = rows.position
+        open_ = (
+            it for it in marks if it.since <= at and (it.until is None or at < it.until)
+        )
+        mark = next(open_, None)
+        if mark is None:
             return
         names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == rows.oid]
         text = f"{names[-1]}: {mark.reason}; load the table again (since {mark.since})"

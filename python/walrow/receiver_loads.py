@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,6 @@ class Loads:
         self._load: TableLoad | None = None
         self._request: LoadRequest | None = None
         self._beginning: threading.Thread | None = None
-        self._failure: BaseException | None = None
         self._is_ending = False
         self._attempts = 0
         self._due = 0.0
@@ -110,10 +110,12 @@ class Loads:
                 load.begin(conn, slot, landing, waiting=waiting, **slot_options)
                 break
             except Error as error:
+                with contextlib.suppress(Error):
+                    # It would keep WAL for nobody.
+                    drop_slot(conn, slot, wait=True)
                 if attempt == _ATTEMPTS or not was_busy(error):
                     raise
                 self._note(f"the first load begins again: {error}")
-                drop_slot(conn, slot, wait=True)
                 time.sleep(_RETRY_SECONDS * attempt)
         self._load, self.is_first = load, True
 
@@ -133,7 +135,7 @@ class Loads:
         if self._beginning is not None and self._beginning.is_alive():
             return
         self._beginning = None
-        failure = self._failure or self._load.failure
+        failure = self._load.failure
         if failure is not None:
             self._break(failure, landing)
         elif self._is_ending:
@@ -155,7 +157,7 @@ class Loads:
         load, self._load = self._load, None
         if load is not None:
             load.stop()
-        self._failure, self._is_ending, self.is_first = None, False, False
+        self._is_ending, self.is_first = False, False
 
     def _new(self, names: Sequence[str] | None) -> TableLoad:
         return TableLoad(
@@ -173,11 +175,14 @@ class Loads:
             return
         self._due = now + _LOOK_SECONDS
         if self._request is None:
-            self._request = load_requests.take(self._log)
+            try:
+                self._request = load_requests.take(self._log)
+            except LogError as error:
+                self._note(str(error))
             self._attempts = 0
         if self._request is not None:
             load = self._load = self._new(self._request.tables)
-            self._failure, self._is_ending = None, False
+            self._is_ending = False
             self._beginning = threading.Thread(
                 target=self._begin,
                 args=(load, landing),
@@ -200,12 +205,19 @@ class Loads:
         try:
             conn = connect(self._given)
             try:
-                load.begin(conn, slot, landing, temporary=True, waiting=waiting)
+                load.begin(
+                    conn,
+                    slot,
+                    landing,
+                    temporary=True,
+                    waiting=waiting,
+                    longest_pause=_PAUSE_SECONDS,
+                )
             finally:
                 # The snapshot was imported.
                 conn.close()
         except BaseException as error:
-            self._failure = error
+            load.failure = error
         self._wake()
 
     def _break(self, failure: BaseException, landing: Landing) -> None:
@@ -224,12 +236,19 @@ class Loads:
             self._note(f"a load was broken off, and begins again: {failure}")
             return
         request, self._request = self._request, None
-        text = f"a load was given up: {failure}"
+        # Of an error that is not walrow's own, only the kind: it may contain values.
+        why = failure if isinstance(failure, Error) else type(failure).__name__
+        text = f"a load was given up: {why}"
         self._note(text)
-        if request is not None and request.key:
-            load_requests.give_back(self._log, request, text)
-        if not isinstance(failure, Error):
-            raise failure
+        self._answer(request, text)
+
+    def _answer(self, request: LoadRequest | None, failure: str | None) -> None:
+        if request is None or not request.key:
+            return
+        try:
+            load_requests.complete(self._log, request, failure)
+        except OSError as error:
+            self._note(f"the result of a load cannot be written: {error.strerror}")
 
     def _complete(self) -> None:
         load, request = self._load, self._request
@@ -240,10 +259,10 @@ class Loads:
             self._note(f"loaded {done.tables} tables with {done.rows} rows")
         self.stop()
         self._request = None
-        if request is not None and request.key:
-            load_requests.finish(self._log)
+        self._answer(request, None)
 
 
 _ATTEMPTS = 5
 _LOOK_SECONDS = 1.0
+_PAUSE_SECONDS = 5.0
 _RETRY_SECONDS = 1.0

@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -28,7 +29,7 @@ from servers.receiving import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from servers import EmbeddedServer
 
@@ -461,7 +462,7 @@ def test_a_full_disk_only_delays_a_load(
             request = walrow.load_requests.request(log, None)
             time.sleep(3)
         deadline = time.monotonic() + 60
-        while walrow.load_requests.state_of(log, request) is not None:
+        while walrow.load_requests.result_of(log, request) is None:
             assert time.monotonic() < deadline, receiver.states[-3:]
             time.sleep(0.1)
     receive_rest(server, log, slot)
@@ -488,8 +489,7 @@ def test_a_lost_connection_only_delays_a_load(
             execute(server.dsn, end_all)
             time.sleep(0.25)
         deadline = time.monotonic() + 60
-        while (found := walrow.load_requests.state_of(log, request)) is not None:
-            assert found.failure is None
+        while walrow.load_requests.result_of(log, request) is None:
             assert time.monotonic() < deadline, receiver.states[-3:]
             time.sleep(0.1)
     receive_rest(server, log, slot)
@@ -526,3 +526,214 @@ def test_ten_million_rows_take_constant_memory(
     ((rows, ids_total),) = execute(server.dsn, "SELECT count(*), sum(id) FROM big")
     assert (count, total) == (rows, int(ids_total))
     execute(server.dsn, "DROP TABLE big")
+
+
+@contextlib.contextmanager
+def receiving(
+    server: EmbeddedServer, log: Path, slot: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A receiver in a thread, which looks often at what is published."""
+    monkeypatch.setattr("walrow.completeness._LOOK_SECONDS", 0.2)
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            walrow.receive(
+                server.dsn,
+                log=log,
+                slot=slot,
+                publications="p",
+                create=True,
+                snapshot=True,
+                age=0.2,
+                stop=stop,
+            )
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+        assert not failures, failures
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Waits until something is so."""
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def needs_of(log: Path, name: str) -> str | None:
+    """Why a table needs a load, by the receiver's record."""
+    found = json.loads((log / "_load-needed").read_text("utf-8"))
+    reasons = [
+        mark["reason"]
+        for marks in found["incomplete"].values()
+        for mark in marks
+        if mark["until"] is None
+    ]
+    return next((it for it in reasons if name in it), None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (
+            [
+                "ALTER PUBLICATION p DROP TABLE item",
+                "INSERT INTO item VALUES (500, 1)",
+                "ALTER PUBLICATION p ADD TABLE item",
+            ],
+            "for a while",
+        ),
+        (
+            [
+                "BEGIN; ALTER TABLE item ADD x int NOT NULL DEFAULT 7;"
+                " ALTER TABLE item ALTER x DROP DEFAULT; COMMIT"
+            ],
+            "column x was added with a value",
+        ),
+        (["ALTER TABLE item RENAME label TO title"], "label was renamed to title"),
+    ],
+)
+def test_what_makes_a_table_incomplete_is_noticed(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: tuple[list[str], str],
+) -> None:
+    log, (statements, reason) = tmp_path / "log", change
+    with receiving(server, log, slot, monkeypatch):
+        until((log / "_load-needed").exists)
+        until(lambda: (log / "_open").exists() and bool(walrow.Log(log).tables()))
+        execute(server.dsn, *statements, "UPDATE item SET n = 5 WHERE id = 1")
+        until(lambda: needs_of(log, reason) is not None)
+        walrow.load("public.item", log=log, timeout=60)
+        assert needs_of(log, reason) is None
+    found = walrow.Log(log)
+    ((load,),) = (set(loads(log).values()) - {min(filter(None, loads(log).values()))},)
+    assert load is not None
+    # Before the load, the table was not whole, and it still is not.
+    with pytest.raises(walrow.LogError, match="load the table again") as caught:
+        found.state("public.item", as_of=load - 1)
+    assert caught.value.code == "incomplete"
+    assert found.state("public.item", as_of=load).to_pyarrow().num_rows >= 30
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_partitions_and_tables_that_are_created_are_whole(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP TABLE IF EXISTS tree, other",
+        "CREATE TABLE tree (id int, part int, PRIMARY KEY (id, part)) PARTITION BY LIST (part)",
+        "CREATE TABLE tree_1 PARTITION OF tree FOR VALUES IN (1)",
+        "CREATE TABLE other (id int, part int NOT NULL, PRIMARY KEY (id, part))",
+        "INSERT INTO tree VALUES (1, 1)",
+        "INSERT INTO other VALUES (2, 2)",
+        "ALTER PUBLICATION p SET (publish_via_partition_root = true)",
+        "ALTER PUBLICATION p ADD TABLE tree",
+    )
+    with receiving(server, log, slot, monkeypatch):
+        until((log / "_load-needed").exists)
+        before = (log / "_load-needed").read_text("utf-8")
+        execute(
+            server.dsn,
+            "CREATE TABLE tree_3 PARTITION OF tree FOR VALUES IN (3)",
+            "INSERT INTO tree VALUES (3, 3)",
+        )
+        until(lambda: (log / "_load-needed").read_text("utf-8") != before)
+        time.sleep(1)
+        assert needs_of(log, "") is None
+        execute(server.dsn, "ALTER TABLE tree ATTACH PARTITION other FOR VALUES IN (2)")
+        until(lambda: needs_of(log, "attached") is not None)
+        walrow.load("public.tree", log=log, timeout=60)
+        assert needs_of(log, "") is None
+    check_log(server.dsn, log, ["tree"])
+    execute(server.dsn, "DROP TABLE tree")
+
+
+def test_two_requests_have_two_results(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until(lambda: (log / "_open").exists() and bool(walrow.Log(log).tables()))
+        # What is damaged ends nothing.
+        (log / "_load-requested").write_text("", encoding="utf-8")
+        until(lambda: not (log / "_load-requested").exists())
+        until(lambda: not (log / "_load-taken").exists())
+        failures: list[str] = []
+
+        def fail() -> None:
+            try:
+                walrow.load("public.nobody", log=log, timeout=60)
+            except walrow.LogError as error:
+                failures.append(str(error))
+
+        failing = threading.Thread(target=fail)
+        failing.start()
+        until(lambda: (log / "_load-taken").exists() or not failing.is_alive())
+        walrow.load("public.item", log=log, timeout=60)
+        failing.join()
+        assert "no table public.nobody" in failures[0]
+    assert not list(log.glob("_load-re*"))
+
+
+def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("walrow.receiver_loads._PAUSE_SECONDS", 1.0)
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until(lambda: (log / "_open").exists() and bool(walrow.Log(log).tables()))
+        with psycopg.connect(server.dsn) as idle:
+            idle.execute("INSERT INTO audit (what) VALUES ('waits')")
+            request = walrow.load_requests.request(log, ["public.item"])
+            time.sleep(0.5)
+            execute(server.dsn, "INSERT INTO item VALUES (900, 1)")
+            end = walrow.Lsn(end_of_wal(server.dsn))
+            until(lambda: walrow.Log(log).end >= end)
+            assert walrow.load_requests.result_of(log, request) is None
+        until(lambda: walrow.load_requests.result_of(log, request) is not None)
+        found = walrow.load_requests.result_of(log, request)
+        assert found is not None
+        assert found.failure is None
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_table_that_is_locked_for_long_ends_only_the_load(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("walrow.receiver_loads._ATTEMPTS", 2)
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until(lambda: (log / "_open").exists() and bool(walrow.Log(log).tables()))
+        with psycopg.connect(server.dsn) as other:
+            other.execute("LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(walrow.LogError, match="lock timeout"):
+                walrow.load("public.item", log=log, timeout=60)
+        walrow.load("public.item", log=log, timeout=60)
+    check_log(server.dsn, log, Load.TABLES)

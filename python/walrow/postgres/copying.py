@@ -169,7 +169,9 @@ def _finish(
         raise ConnectionLostError(text)
     if last.status != pq.ExecStatus.COMMAND_OK:
         refusal = errors.error_from_result(last)
-        raise replication_error(refusal, failed) from None
+        is_denied = refusal.sqlstate == "42501"
+        hint = _READS_HINT if is_denied else None
+        raise replication_error(refusal, failed, hint=hint) from None
 
 
 class Stopped(Exception):  # noqa: N818
@@ -212,4 +214,8 @@ def _drain(
 #: 128 MiB of 8 KiB pages: a few seconds for one connection.
 _PIECE_PAGES = 16_384
 _BLOCK_BYTES = 1 << 20
+_READS_HINT = (
+    "the role needs SELECT on the tables; if they have policies, it must own them or have"
+    " BYPASSRLS"
+)
 _POLL_SECONDS = 0.5

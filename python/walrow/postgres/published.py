@@ -17,6 +17,7 @@ __all__ = [
     "PublishedTable",
     "TablePart",
     "check_named",
+    "last_oid",
     "published_tables",
 ]
 
@@ -32,8 +33,12 @@ class PublishedTable(NamedTuple):
         filters: The row filters of its publications, as SQL: a row that one of them accepts
             is published. Empty without a filter.
         parts: The tables that have its rows: its partitions, or itself.
-        is_chosen: Whether it was chosen for a publication. Otherwise all tables are
-            published, so that a new one has no earlier rows.
+        is_chosen: Whether it was chosen for a publication. Otherwise all tables, or those of
+            its schema, are published, so that a new one has no earlier rows.
+        is_partition: Whether it was created as a partition.
+        memberships: The OIDs of its entries in publications, which are new when it comes
+            back.
+        last_column: The greatest attribute number that it has had.
     """
 
     oid: int
@@ -43,6 +48,9 @@ class PublishedTable(NamedTuple):
     filters: list[str]
     parts: list[TablePart]
     is_chosen: bool
+    is_partition: bool
+    memberships: list[int]
+    last_column: int
 
 
 class PublishedColumn(NamedTuple):
@@ -67,12 +75,16 @@ class TablePart(NamedTuple):
     """A table that has rows.
 
     Attributes:
+        oid: Its OID.
         quoted: Its name as SQL.
+        is_born: Whether it was created as a partition.
         file: The number of its file, which changes when it is truncated or rewritten.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
     """
 
+    oid: int
     quoted: str
+    is_born: bool
     file: int
     pages: int
 
@@ -98,6 +110,12 @@ def published_tables(
     ]
 
 
+def last_oid(conn: psycopg.Connection[Any]) -> int:
+    """The greatest OID of a relation. Later ones are greater, until OIDs wrap around."""
+    (found,) = records(conn, "SELECT to_jsonb(max(oid)::bigint)::text FROM pg_class")
+    return int(found)
+
+
 def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
     """Refuses tables that are not published."""
     published = {table.name for table in tables}
@@ -112,17 +130,27 @@ def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
 _TABLES = """
 WITH published (oid, columns, filter) AS (
     -- Version 14 has no column lists, and no row filters.
-    SELECT c.oid, to_jsonb(p) -> 'attnames', to_jsonb(p) ->> 'rowfilter'
+    SELECT c.oid, to_jsonb(p) -> 'attnames',
+        -- What it does not insert, it does not filter.
+        CASE WHEN b.pubinsert THEN coalesce(to_jsonb(p) ->> 'rowfilter', '') END
     FROM pg_publication_tables p
+    JOIN pg_publication b ON b.pubname = p.pubname
     JOIN pg_namespace n ON n.nspname = p.schemaname
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
     WHERE p.pubname = ANY (%(publications)s::text[])
 ),
 chosen (oid, columns, filters) AS (
     SELECT oid, (array_agg(columns))[1],
-        CASE WHEN bool_or(filter IS NULL) THEN '[]'::jsonb
-            ELSE jsonb_agg(DISTINCT filter) END
-    FROM published
+        CASE WHEN bool_or(filter = '') THEN '[]'::jsonb
+            ELSE coalesce(jsonb_agg(DISTINCT filter) FILTER (WHERE filter IS NOT NULL), '[]')
+        END
+    FROM published p
+    -- Changes of a partition are sent as those of a root that is published as a whole.
+    WHERE NOT EXISTS (
+        SELECT FROM pg_partition_ancestors(p.oid) a
+        JOIN published q ON q.oid = a.relid
+        WHERE a.relid <> p.oid
+    )
     GROUP BY oid
 ),
 part_of (oid, part) AS (
@@ -147,7 +175,8 @@ SELECT jsonb_build_object(
             'quoted', quote_ident(a.attname),
             'type_oid', a.atttypid::bigint,
             'type_modifier', a.atttypmod,
-            'has_default', a.atthasdef OR a.attidentity <> '' OR y.typdefault IS NOT NULL
+            'has_default', a.atthasdef OR a.atthasmissing OR a.attnotnull
+                OR a.attidentity <> '' OR y.typdefault IS NOT NULL
         ) ORDER BY a.attnum), '[]')
         FROM pg_attribute a
         JOIN pg_type y ON y.oid = a.atttypid
@@ -157,13 +186,30 @@ SELECT jsonb_build_object(
             AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
     ),
     'filters', p.filters,
-    'is_chosen', NOT EXISTS (
-        SELECT FROM pg_publication
-        WHERE puballtables AND pubname = ANY (%(publications)s::text[])
+    'is_chosen', EXISTS (
+        SELECT FROM pg_publication_rel r
+        JOIN pg_publication b ON b.oid = r.prpubid
+        WHERE b.pubname = ANY (%(publications)s::text[])
+            AND r.prrelid IN (
+                SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
     ),
+    'is_partition', coalesce((
+        SELECT i.xmin = c.xmin FROM pg_inherits i WHERE i.inhrelid = c.oid LIMIT 1
+    ), false),
+    'memberships', (
+        SELECT coalesce(jsonb_agg(r.oid::bigint ORDER BY r.oid), '[]')
+        FROM pg_publication_rel r
+        JOIN pg_publication b ON b.oid = r.prpubid
+        WHERE b.pubname = ANY (%(publications)s::text[]) AND r.prrelid = c.oid
+    ),
+    'last_column', c.relnatts,
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
+            'oid', t.oid::bigint,
             'quoted', format('%%I.%%I', m.nspname, t.relname),
+            'is_born', coalesce((
+                SELECT i.xmin = t.xmin FROM pg_inherits i WHERE i.inhrelid = t.oid LIMIT 1
+            ), false),
             'file', t.relfilenode::bigint,
             -- Other access methods may have other addresses of rows.
             'pages', CASE WHEN h.amname = 'heap' AND %(sized)s

@@ -18,6 +18,7 @@ def replication_error(
     *,
     slot: str | None = None,
     publication: str | None = None,
+    hint: str | None = None,
 ) -> ReplicationError:
     """Returns the error to raise from an error of psycopg.
 
@@ -30,11 +31,12 @@ def replication_error(
         failed: What failed, such as `cannot create slot "shop"`.
         slot: The slot that the command is about.
         publication: The publication that the command is about.
+        hint: What to do, if the usual advice is wrong here.
     """
     message = error.diag.message_primary or str(error) or type(error).__name__
     if error.diag.message_detail:
         message = f"{message} ({error.diag.message_detail})"
-    hint = _hint(error.sqlstate, slot, publication) or error.diag.message_hint
+    hint = hint or _hint(error.sqlstate, slot, publication) or error.diag.message_hint
     # psycopg's own messages may have several lines.
     reason = " ".join(f"{failed}: {message}".split())
     return ReplicationError(
