@@ -255,7 +255,10 @@ class Loads:
         if load is not None:
             done = load.progress(0)
             if load.load is not None:
-                self._completeness.loaded(load.tables, load.load.point)
+                try:
+                    self._completeness.loaded(load.tables, load.load.point)
+                except (Error, OSError) as error:
+                    self._note(f"the tables are loaded, but: {error}")
             self._note(f"loaded {done.tables} tables with {done.rows} rows")
         self.stop()
         self._request = None

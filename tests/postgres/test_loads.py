@@ -737,3 +737,28 @@ def test_a_table_that_is_locked_for_long_ends_only_the_load(
                 walrow.load("public.item", log=log, timeout=60)
         walrow.load("public.item", log=log, timeout=60)
     check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_partition_is_loaded_once_as_its_root(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP TABLE IF EXISTS tree",
+        "DROP PUBLICATION IF EXISTS p2",
+        "CREATE TABLE tree (id int, part int, PRIMARY KEY (id, part)) PARTITION BY LIST (part)",
+        "CREATE TABLE tree_1 PARTITION OF tree FOR VALUES IN (1)",
+        "INSERT INTO tree VALUES (1, 1)",
+        "CREATE PUBLICATION p2 FOR TABLE tree WITH (publish_via_partition_root)",
+        "ALTER PUBLICATION p ADD TABLE tree_1",
+    )
+    with ReceiverProcess(
+        server.dsn, log, *FIRST, "--publication", "p2", slot=slot
+    ) as receiver:
+        receiver.until(is_loaded)
+        execute(server.dsn, "DELETE FROM tree", "INSERT INTO tree VALUES (3, 1)")
+    receive_rest(server, log, slot, *QUICK, "--publication", "p2")
+    check_log(server.dsn, log, ["tree"])
+    assert "public.tree_1" not in loads(log)
+    execute(server.dsn, "DROP PUBLICATION p2", "DROP TABLE tree")

@@ -261,11 +261,20 @@ def test_a_changed_row_that_is_older_than_the_log_is_an_error(tmp_path: Path) ->
 
 def test_a_table_that_needs_a_load_has_no_state_since_then(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4))
-    mark = {"reason": "column v has another type", "since": "0/2800"}
-    needed = {"published": {}, "incomplete": {str(TABLE): mark}}
+    mark = {"reason": "column v has another type", "since": "0/2800", "until": None}
+    earlier = {"reason": "it was renamed", "since": "0/1800", "until": "0/2000"}
+    needed = {
+        "published": {},
+        "position": "0/2800",
+        "last_oid": 1,
+        "incomplete": {str(TABLE): [earlier, mark]},
+    }
     (log.path / "_load-needed").write_text(json.dumps(needed))
     assert log.tables()[0].needs_load == "column v has another type"
     assert len(ids(log, 0x27FF)) == 6
+    # Between a change and the load after it, it is not known either.
+    with pytest.raises(walrow.LogError, match="it was renamed"):
+        log.state("t", as_of=0x1FFF)
     for as_of in (0x2800, log.end, None):
         with pytest.raises(walrow.LogError) as raised:
             log.state("t", as_of=as_of)
