@@ -94,6 +94,7 @@ class Landing:
         has_given_up: Whether the file system has refused it for too long.
         counts: What has landed.
         has_load: Whether a load was begun, and has no place yet.
+        lacks_first_load: Whether the log lacks the load that it begins with.
         catalogs: How often the catalog was read again.
     """
 
@@ -141,6 +142,8 @@ class Landing:
         self._is_load_due = False
         self._load_began = 0
         self.has_load = False
+        # Not asked of the writer later: it may be waiting for a full disk.
+        self.lacks_first_load = writer.lacks_first_load
         self.catalogs = 0
         self._thread = threading.Thread(
             target=self._run, name="walrow-landing", daemon=True
@@ -166,11 +169,6 @@ class Landing:
             self._changed.notify()
 
     @property
-    def lacks_first_load(self) -> bool:
-        """Whether the log lacks the load that it begins with."""
-        return self._call(lambda: self._writer.lacks_first_load)
-
-    @property
     def held_bytes(self) -> int:
         """Bytes of the stream since a load began, which readers see after it."""
         return self._bytes - self._load_began if self.has_load else 0
@@ -190,6 +188,7 @@ class Landing:
     def plan_first_load(self) -> None:
         """Records that the log begins with a load, before its slot is created."""
         self._call(self._writer.plan_first_load)
+        self.lacks_first_load = True
 
     def begin_load(
         self,
@@ -287,6 +286,8 @@ class Landing:
         ended: list[bool] = []
         self._try(lambda: ended.append(self._writer.end_load(load)))
         if ended[-1]:
+            # In this order: without its first load, a log would be begun again.
+            self.lacks_first_load = False
             self._load, self.has_load = None, False
             self._note()
             self._wake()
