@@ -176,7 +176,7 @@ class Landing:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Appends nothing meanwhile."""
-        self._call(lambda: self._pause_appending(is_paused=True))
+        self._call(self._pause_appending)
         try:
             yield
         finally:
@@ -270,8 +270,8 @@ class Landing:
         result: T = order.wait()
         return result
 
-    def _pause_appending(self, *, is_paused: bool) -> None:
-        self._is_paused = is_paused
+    def _pause_appending(self) -> None:
+        self._is_paused = True
 
     def _give_up_load(self) -> None:
         load = self._load

@@ -170,13 +170,14 @@ class TableLoad:
     ) -> bool:
         """Creates the slot. Returns false if it waits for too long."""
         from walrow.postgres.commands import create_slot
+        from walrow.postgres.copying import Stopped
 
         blocking: list[Waiting] = []
 
         def tick(waits: Waiting) -> None:
             waiting(waits)
             if self._stopped.is_set():
-                raise _Stopped
+                raise Stopped
             if longest_pause is not None and waits.seconds >= longest_pause:
                 blocking.append(waits)
                 raise _WaitsForLong
@@ -198,13 +199,15 @@ class TableLoad:
 
     def _wait_for(self, waits: Waiting) -> None:
         """Waits until the transactions have ended, while the stream goes on."""
+        from walrow.postgres.copying import Stopped
+
         now = self._connections[-1]
         xids = [each.xid for each in waits.transactions or ()]
         while not self._stopped.wait(_WAIT_SECONDS):
             found = now.execute(_OPEN, (xids,)).fetchone()
             if found is None or not found[0]:
                 return
-        raise _Stopped
+        raise Stopped
 
     def stop(self) -> None:
         """Stops it, and closes its connections. Does not wait for a disk that stalls."""
@@ -333,10 +336,6 @@ _NOW = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::big
 
 class _WaitsForLong(Exception):  # noqa: N818
     """The slot waits for transactions, and the stream for the slot."""
-
-
-class _Stopped(Exception):  # noqa: N818
-    """The load was stopped."""
 
 
 def was_busy(failure: BaseException) -> bool:

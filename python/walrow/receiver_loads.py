@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import secrets
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -193,9 +195,6 @@ class Loads:
 
     def _begin(self, load: TableLoad, landing: Landing) -> None:
         """Begins a load on a slot of its own, which ends with its connection."""
-        import os
-        import secrets
-
         from walrow.postgres.connecting import connect
 
         def waiting(waits: Waiting) -> None:

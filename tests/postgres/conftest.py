@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
 from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
+from servers.receiving import Load, drop_if_there, execute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +36,7 @@ SERVERS = [
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Faults of receivers and loads take seconds each: on one server, and on all in make test-all."""
     for item in items:
-        takes_long = item.path.name.startswith(("test_receiver_", "test_loads"))
-        if takes_long and "[embedded-16" in item.name:
+        if item.path.name.startswith(_LONG) and "[embedded-16" in item.name:
             item.add_marker(pytest.mark.slow)
 
 
@@ -60,3 +61,24 @@ def own(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
     settings = {"max_slot_wal_keep_size": "64MB", "wal_sender_timeout": "2s"}
     with make(major, logical_decoding_work_mem="64kB", settings=settings) as running:
         yield running
+
+
+@pytest.fixture
+def slot(server: EmbeddedServer) -> Iterator[str]:
+    """The name of a slot that does not exist, beside tables that have rows."""
+    name = f"s_{uuid.uuid4().hex[:8]}"
+    execute(
+        server.dsn,
+        "DROP PUBLICATION IF EXISTS p",
+        "DROP TABLE IF EXISTS item, audit, wide",
+        Load.SETUP,
+        "INSERT INTO item SELECT g, g, 'before ' || g FROM generate_series(1, 30) g",
+        "INSERT INTO audit SELECT now(), g, E'a\\tb\\nc\\\\N' FROM generate_series(1, 20000) g",
+        "INSERT INTO wide SELECT g, repeat('w', 5000) FROM generate_series(1, 50) g",
+        "CREATE PUBLICATION p FOR TABLE item, audit, wide",
+    )
+    yield name
+    drop_if_there(server.dsn, name)
+
+
+_LONG = ("test_receiver_", "test_load", "test_completeness")

@@ -175,7 +175,7 @@ def _finish(
 
 
 class Stopped(Exception):  # noqa: N818
-    """A COPY was given up."""
+    """A load was given up."""
 
 
 def _result(pgconn: Any, is_stopped: Callable[[], bool]) -> Any:

@@ -6,7 +6,6 @@ use crate::log::listing::{INDEX, Listing};
 use crate::log::load_place::{LOAD, Place};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::store::{Store, remove_if_there};
-use walrow_wire::Lsn;
 
 /// Settles a load that was broken by a crash: removes its parts, and fills its place. Without its first
 /// load, a log is emptied. Returns whether it was: then `_load` stays, as the slot is useless, too.
@@ -22,12 +21,7 @@ pub(crate) fn settle(store: &dyn Store, level: Option<i32>) -> Result<bool, Erro
     }
     if place.first {
         // First, so that nothing of it is ever read.
-        let place = Place {
-            start: Lsn::INVALID,
-            point: Lsn::INVALID,
-            first: true,
-        };
-        place.write(store)?;
+        Place::planned().write(store)?;
         remove_if_there(store, INDEX)?;
         let prepared = listing.prepared.iter().map(|it| it.object());
         let segments = names.iter().map(SegmentName::to_string);

@@ -76,7 +76,7 @@ pub struct TableCopy {
 
 impl Load {
     pub(crate) fn new(
-        options: LoadOptions,
+        mut options: LoadOptions,
         place: Place,
         time: Timestamp,
         tables: Vec<Relation>,
@@ -86,6 +86,12 @@ impl Load {
         transaction.end_lsn = place.point;
         transaction.commit_time = time;
         transaction.snapshot = true;
+        // Each part describes all tables.
+        let types = tables.iter().flat_map(|table| &table.columns);
+        let types = types.map(|column| column.type_oid);
+        options.catalog = options
+            .catalog
+            .restricted(tables.iter().map(|it| it.oid), types);
         let tables = (0..).zip(tables);
         let tables = tables.map(|(version, table)| Arc::new(Relation { version, ..table }));
         Self {
@@ -186,13 +192,10 @@ impl Load {
             ..Segment::default()
         };
         let mut file = SegmentFile::create(&*self.options.store, head, self.options.level)?;
-        let catalog = &self.options.catalog;
-        let types = self.tables.iter().flat_map(|table| &table.columns);
-        let types = types.map(|column| column.type_oid);
-        let catalog = catalog.restricted(self.tables.iter().map(|it| it.oid), types);
         let mut begin = Vec::new();
+        let catalog = &self.options.catalog;
         if !catalog.is_empty() {
-            Fact::Catalog(catalog).encode(false, &mut begin);
+            Fact::Catalog(catalog.clone()).encode(false, &mut begin);
         }
         if number > 0 {
             let first_seq = state.next_seq;

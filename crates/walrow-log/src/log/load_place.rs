@@ -32,6 +32,15 @@ impl Place {
         read_json(store, LOAD, "the place of a load")
     }
 
+    /// The place of the load that a log begins with, before its slot exists.
+    pub(crate) const fn planned() -> Self {
+        Self {
+            start: Lsn::INVALID,
+            point: Lsn::INVALID,
+            first: true,
+        }
+    }
+
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         write_json(store, LOAD, self)
     }

@@ -29,12 +29,7 @@ impl Writer {
             let what = "the log has changes already, so it cannot begin with a load";
             return Err(Error::new("", ErrorKind::Load { what }));
         }
-        let place = Place {
-            start: Lsn::INVALID,
-            point: Lsn::INVALID,
-            first: true,
-        };
-        place.write(&*self.store)?;
+        Place::planned().write(&*self.store)?;
         self.lacks_first_load = true;
         Ok(())
     }

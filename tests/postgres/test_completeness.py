@@ -1,0 +1,204 @@
+"""What the stream lacks is noticed, and a load brings it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import walrow
+from servers.loads import (
+    FIRST,
+    QUICK,
+    is_loaded,
+    loads,
+    needed,
+    receive_rest,
+    receiving,
+    until,
+    until_loaded,
+)
+from servers.receiving import (
+    Load,
+    ReceiverProcess,
+    check_log,
+    execute,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from servers import EmbeddedServer
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+
+
+def test_what_the_stream_lacks_is_loaded(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+        receiver.until(is_loaded)
+        execute(
+            server.dsn,
+            "DROP TABLE IF EXISTS late",
+            'CREATE TABLE late (id int PRIMARY KEY, "odd name" text)',
+            "INSERT INTO late VALUES (1, 'from before')",
+            "ALTER PUBLICATION p ADD TABLE late",
+            "ALTER TABLE item ADD COLUMN more int DEFAULT 7",
+            "ALTER TABLE item RENAME COLUMN label TO title",
+            "ALTER TABLE wide ALTER id TYPE bigint",
+            "UPDATE item SET n = 0 WHERE id = 1",
+            "INSERT INTO late VALUES (2, 'later')",
+        )
+        # The receiver has noticed.
+        deadline = time.monotonic() + 45
+        while len(needs := needed(log)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert needs == {
+            "public.item": "column label was renamed to title; "
+            "column more was added with a value for existing rows",
+            "public.wide": "column id has another type",
+            "public.late": "it is new in the publication",
+        }
+        walrow.load(["public.item", "public.wide", "public.late"], log=log, timeout=60)
+        assert needed(log) == {}
+    check_log(server.dsn, log, [*Load.TABLES, "late"])
+    execute(server.dsn, "DROP TABLE late")
+
+
+def needs_of(log: Path, name: str) -> str | None:
+    """Why a table needs a load, by the receiver's record."""
+    found = json.loads((log / "_load-needed").read_text("utf-8"))
+    reasons = [
+        mark["reason"]
+        for marks in found["incomplete"].values()
+        for mark in marks
+        if mark["until"] is None
+    ]
+    return next((it for it in reasons if name in it), None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (
+            [
+                "ALTER PUBLICATION p DROP TABLE item",
+                "INSERT INTO item VALUES (500, 1)",
+                "ALTER PUBLICATION p ADD TABLE item",
+            ],
+            "for a while",
+        ),
+        (
+            [
+                "BEGIN; ALTER TABLE item ADD x int NOT NULL DEFAULT 7;"
+                " ALTER TABLE item ALTER x DROP DEFAULT; COMMIT"
+            ],
+            "column x was added with a value",
+        ),
+        (["ALTER TABLE item RENAME label TO title"], "label was renamed to title"),
+    ],
+)
+def test_what_makes_a_table_incomplete_is_noticed(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: tuple[list[str], str],
+) -> None:
+    log, (statements, reason) = tmp_path / "log", change
+    with receiving(server, log, slot, monkeypatch):
+        until((log / "_load-needed").exists)
+        until_loaded(log)
+        execute(server.dsn, *statements, "UPDATE item SET n = 5 WHERE id = 1")
+        until(lambda: needs_of(log, reason) is not None)
+        walrow.load("public.item", log=log, timeout=60)
+        assert needs_of(log, reason) is None
+    found = walrow.Log(log)
+    ((load,),) = (set(loads(log).values()) - {min(filter(None, loads(log).values()))},)
+    assert load is not None
+    # Before the load, the table was not whole, and it still is not.
+    with pytest.raises(walrow.LogError, match="load the table again") as caught:
+        found.state("public.item", as_of=load - 1)
+    assert caught.value.code == "incomplete"
+    assert found.state("public.item", as_of=load).to_pyarrow().num_rows >= 30
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_partitions_and_tables_that_are_created_are_whole(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP TABLE IF EXISTS tree, other",
+        "CREATE TABLE tree (id int, part int, PRIMARY KEY (id, part)) PARTITION BY LIST (part)",
+        "CREATE TABLE tree_1 PARTITION OF tree FOR VALUES IN (1)",
+        "CREATE TABLE other (id int, part int NOT NULL, PRIMARY KEY (id, part))",
+        "INSERT INTO tree VALUES (1, 1)",
+        "INSERT INTO other VALUES (2, 2)",
+        "ALTER PUBLICATION p SET (publish_via_partition_root = true)",
+        "ALTER PUBLICATION p ADD TABLE tree",
+    )
+    with receiving(server, log, slot, monkeypatch):
+        until((log / "_load-needed").exists)
+        before = (log / "_load-needed").read_text("utf-8")
+        execute(
+            server.dsn,
+            "CREATE TABLE tree_3 PARTITION OF tree FOR VALUES IN (3)",
+            "INSERT INTO tree VALUES (3, 3)",
+        )
+        until(lambda: (log / "_load-needed").read_text("utf-8") != before)
+        time.sleep(1)
+        assert needs_of(log, "") is None
+        execute(server.dsn, "ALTER TABLE tree ATTACH PARTITION other FOR VALUES IN (2)")
+        until(lambda: needs_of(log, "attached") is not None)
+        walrow.load("public.tree", log=log, timeout=60)
+        assert needs_of(log, "") is None
+    check_log(server.dsn, log, ["tree"])
+    execute(server.dsn, "DROP TABLE tree")
+
+
+def test_ddl_is_a_message_at_its_place(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(server.dsn, walrow.postgres.ddl_trigger())
+    try:
+        receive_rest(server, log, slot, *FIRST, "--messages")
+        execute(
+            server.dsn,
+            "BEGIN; INSERT INTO item VALUES (101, 1, 'a');"
+            " ALTER TABLE item RENAME label TO title;"
+            " INSERT INTO item VALUES (102, 1, 'b'); COMMIT",
+            "CREATE TEMP TABLE unseen ()",
+            "CREATE TABLE dropped (id int)",
+            "DROP TABLE dropped",
+        )
+        receive_rest(server, log, slot, *QUICK, "--messages")
+    finally:
+        execute(server.dsn, walrow.postgres.ddl_trigger(drop=True))
+    found = [
+        (row["seq"], json.loads(row["content"]))
+        for batch in walrow.read(log, table="walrow.messages")
+        for row in pa.record_batch(batch).to_pylist()
+        if row["prefix"] == "walrow.ddl"
+    ]
+    (seq, renamed), (_, created), (_, dropped) = found
+    assert seq == 1
+    assert (renamed["command"], renamed["table"]) == ("ALTER TABLE", "item")
+    assert [(it["number"], it["name"]) for it in renamed["columns"]] == [
+        (1, "id"),
+        (2, "n"),
+        (3, "title"),
+    ]
+    assert (created["command"], created["table"]) == ("CREATE TABLE", "dropped")
+    assert (dropped["command"], dropped["columns"]) == ("DROP TABLE", None)
+    assert not execute(server.dsn, "SELECT FROM pg_event_trigger")

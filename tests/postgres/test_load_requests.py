@@ -1,0 +1,299 @@
+"""Loads of tables while their log goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+import walrow
+from servers.loads import (
+    FIRST,
+    QUICK,
+    is_loaded,
+    loads,
+    receive_rest,
+    receiving,
+    transactions,
+    until,
+    until_loaded,
+)
+from servers.receiving import (
+    Disk,
+    Load,
+    ReceiverProcess,
+    check_log,
+    end_of_wal,
+    execute,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from servers import EmbeddedServer
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+
+
+def test_a_table_is_loaded_again_while_it_changes(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with (
+        ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver,
+        Load(server.dsn, seed=4),
+    ):
+        receiver.until(is_loaded)
+        seen: list[int] = []
+        stop = threading.Event()
+
+        def follow() -> None:
+            # A reader that goes on through all loads.
+            with walrow.Log(log).follow(
+                table="walrow.transactions", poll_interval=0.05
+            ) as batches:
+                for batch in batches:
+                    seen.extend(pa.record_batch(batch).column("end_lsn").to_pylist())
+                    if stop.is_set():
+                        return
+
+        follower = threading.Thread(target=follow, daemon=True)
+        follower.start()
+        before = loads(log)
+        for tables in (["public.wide"], ["public.item", "public.audit"], None):
+            walrow.load(tables, log=log, timeout=60)
+            time.sleep(0.5)
+        after = loads(log)
+        assert all((after[name] or 0) > (before[name] or 0) for name in before)
+        # The last one had all tables.
+        assert len(set(after.values())) == 1
+        stop.set()
+        execute(server.dsn, "INSERT INTO audit (what) VALUES ('the end')")
+        follower.join(30)
+        assert not follower.is_alive()
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+    found = transactions(log)
+    assert [each["snapshot"] for each in found].count(True) == 4
+    # The follower has missed nothing.
+    assert seen == [each["end_lsn"] for each in found][: len(seen)]
+
+
+def test_a_load_that_is_killed_leaves_no_trace(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with Load(server.dsn, seed=5):
+        # The first load, in each of its phases; then loads of a live slot.
+        for pause in (0.2, 0.5, 0.7, 0.9, 1.1):
+            with ReceiverProcess(server.dsn, log, *FIRST, slot=slot):
+                time.sleep(pause)
+        with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+            receiver.until(is_loaded)
+        for pause in (0.1, 0.2, 0.3, 0.5):
+            with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+                receiver.until_streaming()
+                requested = threading.Thread(target=load_if_possible, args=(log,))
+                requested.start()
+                time.sleep(pause)
+                receiver.kill()
+                requested.join()
+            # Readers see everything that was there, and nothing of the load.
+            walrow.Log(log).verify()
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+    # The request has survived.
+    assert not (log / "_load-taken").exists()
+    assert not (log / "_load").exists()
+
+
+def load_if_possible(log: Path) -> None:
+    """Leaves a request, unless there is one."""
+    with contextlib.suppress(TimeoutError, walrow.LogError):
+        walrow.load(log=log, timeout=0)
+
+
+def test_a_load_that_is_refused_says_why(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+        receiver.until(is_loaded)
+        with pytest.raises(walrow.LogError, match=r"no table public\.nobody"):
+            walrow.load("public.nobody", log=log, timeout=60)
+        # It goes on.
+        execute(server.dsn, "INSERT INTO audit (what) VALUES ('later')")
+        receiver.until_streaming(after=end_of_wal(server.dsn))
+        assert receiver.stop(signal.SIGINT) < 2
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_load_is_given_up_when_too_much_waits(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        # It takes longer than several transactions.
+        "DROP TABLE IF EXISTS big",
+        "CREATE TABLE big AS SELECT g FROM generate_series(1, 1000000) g",
+        "ALTER PUBLICATION p ADD TABLE big",
+    )
+    receive_rest(server, log, slot, *FIRST)
+    before = loads(log)
+    stop = threading.Event()
+
+    def receive() -> None:
+        # Nothing may come beside the load.
+        walrow.receive(
+            server.dsn,
+            log=log,
+            slot=slot,
+            publications="p",
+            age=0.3,
+            max_hold=0,
+            jobs=1,
+            stop=stop,
+        )
+
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    try:
+        with Load(server.dsn, seed=6, pause=0) as load:
+            until(lambda: load.transactions > 10)
+            with pytest.raises(walrow.LogError, match="waited for it"):
+                walrow.load(log=log, timeout=60)
+            assert loads(log) == before
+            time.sleep(0.5)
+    finally:
+        stop.set()
+        receiver.join(30)
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_full_disk_only_delays_a_load(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with disk.has("full"):
+        receiver = ReceiverProcess(server.dsn, log, *FIRST, slot=slot, disk=disk)
+        time.sleep(2)
+    with receiver, Load(server.dsn, seed=7):
+        receiver.until(is_loaded)
+        with disk.has("full"):
+            request = walrow.load_requests.request(log, None)
+            time.sleep(3)
+        deadline = time.monotonic() + 60
+        while walrow.load_requests.result_of(log, request) is None:
+            assert time.monotonic() < deadline, receiver.states[-3:]
+            time.sleep(0.1)
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+    assert [each["snapshot"] for each in transactions(log)].count(True) == 2
+
+
+def test_a_lost_connection_only_delays_a_load(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    receive_rest(server, log, slot, *FIRST)
+    end_all = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'walrow' AND pid <> pg_backend_pid()"
+    )
+    with (
+        ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver,
+        Load(server.dsn, seed=8),
+    ):
+        receiver.until_streaming()
+        request = walrow.load_requests.request(log, None)
+        for _ in range(4):
+            execute(server.dsn, end_all)
+            time.sleep(0.25)
+        deadline = time.monotonic() + 60
+        while walrow.load_requests.result_of(log, request) is None:
+            assert time.monotonic() < deadline, receiver.states[-3:]
+            time.sleep(0.1)
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_two_requests_have_two_results(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until_loaded(log)
+        # What is damaged ends nothing.
+        (log / "_load-requested").write_text("", encoding="utf-8")
+        until(lambda: not (log / "_load-requested").exists())
+        until(lambda: not (log / "_load-taken").exists())
+        failures: list[str] = []
+
+        def fail() -> None:
+            try:
+                walrow.load("public.nobody", log=log, timeout=60)
+            except walrow.LogError as error:
+                failures.append(str(error))
+
+        failing = threading.Thread(target=fail)
+        failing.start()
+        until(lambda: (log / "_load-taken").exists() or not failing.is_alive())
+        walrow.load("public.item", log=log, timeout=60)
+        failing.join()
+        assert "no table public.nobody" in failures[0]
+    assert not list(log.glob("_load-re*"))
+
+
+def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("walrow.receiver_loads._PAUSE_SECONDS", 1.0)
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until_loaded(log)
+        with psycopg.connect(server.dsn) as idle:
+            idle.execute("INSERT INTO audit (what) VALUES ('waits')")
+            request = walrow.load_requests.request(log, ["public.item"])
+            time.sleep(0.5)
+            execute(server.dsn, "INSERT INTO item VALUES (900, 1)")
+            end = walrow.Lsn(end_of_wal(server.dsn))
+            until(lambda: walrow.Log(log).end >= end)
+            assert walrow.load_requests.result_of(log, request) is None
+        until(lambda: walrow.load_requests.result_of(log, request) is not None)
+        found = walrow.load_requests.result_of(log, request)
+        assert found is not None
+        assert found.failure is None
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_table_that_is_locked_for_long_ends_only_the_load(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("walrow.receiver_loads._ATTEMPTS", 2)
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until_loaded(log)
+        with psycopg.connect(server.dsn) as other:
+            other.execute("LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(walrow.LogError, match="lock timeout"):
+                walrow.load("public.item", log=log, timeout=60)
+        walrow.load("public.item", log=log, timeout=60)
+    check_log(server.dsn, log, Load.TABLES)

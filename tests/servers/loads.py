@@ -1,0 +1,105 @@
+"""Logs with loads of the tables of `Load`."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import walrow
+from servers.receiving import (
+    ReceiverProcess,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pytest
+
+    from servers import EmbeddedServer
+
+QUICK = ("--age", "0.3", "--segment-size", "1")
+FIRST = (*QUICK, "--create", "--snapshot")
+
+
+def loads(log: Path) -> dict[str, walrow.Lsn | None]:
+    """The tables of a log, and where their last loads end."""
+    return {table.name: table.loaded for table in walrow.Log(log).tables()}
+
+
+def needed(log: Path) -> dict[str, str]:
+    """The tables that need a load, and why."""
+    tables = walrow.Log(log).tables()
+    return {it.name: it.needs_load for it in tables if it.needs_load is not None}
+
+
+def transactions(log: Path) -> list[dict[str, object]]:
+    """The transactions of a log."""
+    batches = walrow.read(log, table="walrow.transactions")
+    return [row for batch in batches for row in pa.record_batch(batch).to_pylist()]
+
+
+def is_loaded(state: dict[str, object]) -> bool:
+    """Whether no load runs."""
+    return state["state"] == "streaming" and state["load"] is None
+
+
+def receive_rest(server: EmbeddedServer, log: Path, slot: str, *arguments: str) -> None:
+    """Receives everything that is committed now."""
+    arguments = arguments or QUICK
+    with ReceiverProcess(
+        server.dsn, log, *arguments, "--until-now", slot=slot
+    ) as receiver:
+        code, text = receiver.wait()
+        assert code == 0, text
+
+
+@contextlib.contextmanager
+def receiving(
+    server: EmbeddedServer, log: Path, slot: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A receiver in a thread, which looks often at what is published."""
+    monkeypatch.setattr("walrow.completeness._LOOK_SECONDS", 0.2)
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            walrow.receive(
+                server.dsn,
+                log=log,
+                slot=slot,
+                publications="p",
+                create=True,
+                snapshot=True,
+                age=0.2,
+                stop=stop,
+            )
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+        assert not failures, failures
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Waits until something is so."""
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def until_loaded(log: Path) -> None:
+    """Waits until readers see the first load."""
+    until(lambda: (log / "_open").exists() and bool(walrow.Log(log).tables()))
