@@ -1,51 +1,35 @@
-"""walrow for PySpark: converts captures in a DataFrame to typed change rows.
-
-```python
-import walrow.spark
-
-schema = walrow.spark.schema("captures/", "public.orders")
-decode = walrow.spark.decode(table="public.orders", schema=schema)
-files = spark.read.format("binaryFile").load("captures/")
-changes = files.select("path").mapInArrow(decode, schema)
-```
-
-Each value is one self-contained capture: either its bytes, in a binary column, or its
-path or URL, in a string column. The task opens the path itself. Use paths if the
-executors can open them: this is several times as fast, and files do not have to fit in
-memory. Captures may be compressed with gzip or zstd, or written by pg_recvlogical: this
-is recognised for each value.
-
-Spark matches columns by position and type, never by name. So use `schema` to declare
-the schema: it comes from the same code as the batches, and has the columns of all
-versions of the table.
-"""
+"""A function for `DataFrame.mapInArrow`: captures in, change rows out."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import walrow
 from walrow.conninfo import is_conninfo, without_credentials
-from walrow.errors import DecodeError, Error, OptionError, SchemaError
+from walrow.errors import DecodeError, Error, SchemaError
 from walrow.signatures import with_options
 from walrow.sources import Chunks
-from walrow.typing import SparkOptions, SparkSchemaOptions
+from walrow.spark.paths import local
+from walrow.spark.schemas import (
+    arrow_schema,
+    check_options,
+    compare,
+    named_alike,
+    origin_of,
+)
+from walrow.typing import SparkOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from typing import Unpack
 
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
     from walrow.typing import Framing, TableName
 
-__all__ = ["decode", "schema"]
+__all__ = ["decode"]
 
 
 @with_options(SparkOptions)
@@ -86,10 +70,10 @@ def decode(
         OptionError: The options are invalid or contradict each other.
         SchemaError: The schema does not fit the table.
     """
-    _check(table, {**options})
-    declared = None if schema is None else _arrow_schema(schema)
-    if table is not None and (origin := _origin(schema)) is not None:
-        _compare(table, origin)
+    check_options(table, {**options})
+    declared = None if schema is None else arrow_schema(schema)
+    if table is not None and (origin := origin_of(schema)) is not None:
+        compare(table, origin)
         options.setdefault("missing_table", "ignore")
     function = _Decode(table, declared, column, options)
     # Validate options on the driver.
@@ -99,53 +83,6 @@ def decode(
         # Executors may not have the file.
         options["catalog"] = walrow.Catalog.from_file(catalog)
     return function
-
-
-@with_options(SparkSchemaOptions)
-def schema(
-    source: Any,
-    table: TableName | None = None,
-    **options: Unpack[SparkSchemaOptions],
-) -> StructType:
-    """Returns one schema for all versions of a table, for `decode` and `mapInArrow`.
-
-    Args:
-        source: A catalog, captures, directories or a list of these, as `walrow.schema`
-            takes them. Include all captures that may have another version of the table.
-        table: The table, as in `decode`. Optional with `envelope=True`.
-        **options: As in `decode`.
-
-    Raises:
-        SchemaError: No source contains the table, or no type holds all values of a column.
-    """
-    _require("pyarrow", "pyspark")
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.types import StructField, StructType
-
-    _check(table, {**options})
-    found = pa.schema(
-        walrow.schema(_local_source(source), table, profile="spark", **options)
-    )
-    struct = from_arrow_schema(found, prefer_timestamp_ntz=True)
-    if (origin := _origin(found)) is None:
-        return struct
-    # The table of the schema, for `decode`.
-    metadata = dict(zip(("pg.schema", "pg.table"), origin, strict=True))
-    return StructType(
-        [
-            StructField(field.name, field.dataType, field.nullable, metadata)
-            for field in struct.fields
-        ]
-    )
-
-
-def _local_source(source: Any) -> Any:
-    if isinstance(source, str):
-        return _local(source)
-    if isinstance(source, list | tuple):
-        return [_local_source(each) for each in source]
-    return source
 
 
 @dataclass(frozen=True)
@@ -241,7 +178,7 @@ class _Decode:
         size, head = 0, b""
         try:
             blocks = Chunks(
-                _local(source) if isinstance(source, str) else source,
+                local(source) if isinstance(source, str) else source,
                 unfinished=self.options.get("unfinished"),
             )
             decoder = self.decoder(blocks.begin())
@@ -288,7 +225,7 @@ _SIDE_TABLES = {
 
 def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Selects the columns that the schema names. Spark trusts their types, so they are compared."""
-    found = _named_alike(records.schema)
+    found = named_alike(records.schema)
     for name in schema.names:
         if name not in found.names:
             text = f"no column {name}, only {', '.join(found.names)}"
@@ -298,100 +235,6 @@ def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             text = f"{name} is {own}, but {declared} in the schema"
             raise SchemaError(text, column=name)
     return records.select(schema.names)
-
-
-def _check(
-    table: TableName | None,
-    options: Mapping[str, object],
-) -> None:
-    if table is None and not options.get("envelope") and "tables" not in options:
-        text = "choose a table with table=, or use envelope=True for all tables"
-        raise OptionError(text)
-    if options.get("tables") is not None and not options.get("envelope"):
-        text = (
-            "in Spark, the rows of one function have one schema: choose one table with "
-            "table=, or use envelope=True with tables="
-        )
-        raise OptionError(text)
-    if options.get("side_tables"):
-        text = 'in Spark, read a side table by itself: table="walrow.transactions"'
-        raise OptionError(text)
-    for name in ("framing", "profile"):
-        if name in options:
-            text = f"{name} is fixed in Spark: each value is a capture as the server sent it"
-            raise OptionError(text)
-
-
-def _origin(schema: Any) -> tuple[str, str] | None:
-    """The schema and the name of the table that a schema was made for, if it says so."""
-    metadata = getattr(schema, "metadata", None)
-    if metadata is None:
-        metadata = next((field.metadata for field in getattr(schema, "fields", ())), {})
-    metadata = {_text(key): _text(value) for key, value in metadata.items()}
-    if "pg.schema" in metadata and "pg.table" in metadata:
-        return metadata["pg.schema"], metadata["pg.table"]
-    return None
-
-
-def _text(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def _compare(table: TableName, origin: tuple[str, str]) -> None:
-    """Refuses a table that is not that of the schema: every capture might lack it."""
-    if table not in {origin, ".".join(origin), origin[1]}:
-        text = f"the schema is that of {'.'.join(origin)}, not of {table!r}"
-        raise SchemaError(text, table=".".join(origin))
-
-
-def _require(*names: str) -> None:
-    """Imports packages that walrow.spark needs. Says how to install them."""
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            text = f"walrow.spark needs {name}: pip install 'walrow[spark]'"
-            raise ModuleNotFoundError(text, name=name) from None
-
-
-def _arrow_schema(schema: Any) -> pa.Schema:
-    """Converts any schema to a pyarrow schema, which can be pickled."""
-    _require("pyarrow")
-    import pyarrow as pa
-
-    if hasattr(schema, "__arrow_c_schema__"):
-        return _named_alike(pa.schema(schema))
-    _require("pyspark")
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    if not isinstance(schema, StructType):
-        text = f"schema must be a StructType or an Arrow schema, not {type(schema).__name__}"
-        raise OptionError(text)
-    try:
-        arrow = to_arrow_schema(schema, timezone="UTC")
-    except TypeError:
-        # Before 4.2, the parameter did not exist, and the time zone was always UTC.
-        arrow = to_arrow_schema(schema)
-    return _named_alike(arrow)
-
-
-def _named_alike(schema: pa.Schema) -> pa.Schema:
-    """Names the items of lists as walrow does: Spark accepts any name."""
-    import pyarrow as pa
-
-    def renamed(field: pa.Field) -> pa.Field:
-        found = field.type
-        if pa.types.is_list(found):
-            item = renamed(found.value_field.with_name("item"))
-            return field.with_type(pa.list_(item))
-        if pa.types.is_struct(found):
-            return field.with_type(pa.struct([renamed(part) for part in found]))
-        return field
-
-    return pa.schema([renamed(field) for field in schema], schema.metadata)
 
 
 def _choose(columns: pa.Schema, name: str | None) -> str:
@@ -440,31 +283,6 @@ def _is_string(found: pa.DataType) -> bool:
 
     kinds = (types.is_string, types.is_large_string, types.is_string_view)
     return any(fits(found) for fits in kinds)
-
-
-def _local(path: str) -> str:
-    """Removes `file:`, which Spark's sources write before a path.
-
-    It has a single slash both in paths of `binaryFile`, such as `file:/tmp/a b`, which
-    are not escaped, and in URLs of `input_file_name()` and `_metadata.file_path`, such
-    as `file:/tmp/a%20b`.
-    """
-    if not path.startswith("file:"):
-        return path
-    plain = path.removeprefix("file:")
-    if plain.startswith("//"):
-        _, slash, rest = plain.removeprefix("//").partition("/")
-        return unquote(slash + rest)
-    decoded = unquote(plain)
-    if decoded == plain or not Path(decoded).exists():
-        return plain
-    if Path(plain).exists():
-        text = (
-            "the path can mean two files that both exist, one with % in its name and one "
-            "without; remove file: from the path"
-        )
-        raise Error(text)
-    return decoded
 
 
 # Every frame of a capture begins with a type byte and a length.

@@ -1,0 +1,173 @@
+"""Schemas of tables for Spark, from the same code as the batches."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import walrow
+from walrow.errors import OptionError, SchemaError
+from walrow.signatures import with_options
+from walrow.spark.paths import local
+from walrow.typing import SparkSchemaOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Unpack
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from walrow.typing import TableName
+
+__all__ = [
+    "arrow_schema",
+    "check_options",
+    "compare",
+    "named_alike",
+    "origin_of",
+    "require",
+    "schema",
+]
+
+
+@with_options(SparkSchemaOptions)
+def schema(
+    source: Any,
+    table: TableName | None = None,
+    **options: Unpack[SparkSchemaOptions],
+) -> StructType:
+    """Returns one schema for all versions of a table, for `decode` and `mapInArrow`.
+
+    Args:
+        source: A catalog, captures, directories or a list of these, as `walrow.schema`
+            takes them. Include all captures that may have another version of the table.
+        table: The table, as in `decode`. Optional with `envelope=True`.
+        **options: As in `decode`.
+
+    Raises:
+        SchemaError: No source contains the table, or no type holds all values of a column.
+    """
+    require("pyarrow", "pyspark")
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructField, StructType
+
+    check_options(table, {**options})
+    found = pa.schema(
+        walrow.schema(_local_source(source), table, profile="spark", **options)
+    )
+    struct = from_arrow_schema(found, prefer_timestamp_ntz=True)
+    if (origin := origin_of(found)) is None:
+        return struct
+    # The table of the schema, for `decode`.
+    metadata = dict(zip(("pg.schema", "pg.table"), origin, strict=True))
+    return StructType(
+        [
+            StructField(field.name, field.dataType, field.nullable, metadata)
+            for field in struct.fields
+        ]
+    )
+
+
+def check_options(
+    table: TableName | None,
+    options: Mapping[str, object],
+) -> None:
+    """Refuses options that Spark cannot have."""
+    if table is None and not options.get("envelope") and "tables" not in options:
+        text = "choose a table with table=, or use envelope=True for all tables"
+        raise OptionError(text)
+    if options.get("tables") is not None and not options.get("envelope"):
+        text = (
+            "in Spark, the rows of one function have one schema: choose one table with "
+            "table=, or use envelope=True with tables="
+        )
+        raise OptionError(text)
+    if options.get("side_tables"):
+        text = 'in Spark, read a side table by itself: table="walrow.transactions"'
+        raise OptionError(text)
+    for name in ("framing", "profile"):
+        if name in options:
+            text = f"{name} is fixed in Spark: each value is a capture as the server sent it"
+            raise OptionError(text)
+
+
+def origin_of(schema: Any) -> tuple[str, str] | None:
+    """The schema and the name of the table that a schema was made for, if it says so."""
+    metadata = getattr(schema, "metadata", None)
+    if metadata is None:
+        metadata = next((field.metadata for field in getattr(schema, "fields", ())), {})
+    metadata = {_text(key): _text(value) for key, value in metadata.items()}
+    if "pg.schema" in metadata and "pg.table" in metadata:
+        return metadata["pg.schema"], metadata["pg.table"]
+    return None
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def compare(table: TableName, origin: tuple[str, str]) -> None:
+    """Refuses a table that is not that of the schema: every capture might lack it."""
+    if table not in {origin, ".".join(origin), origin[1]}:
+        text = f"the schema is that of {'.'.join(origin)}, not of {table!r}"
+        raise SchemaError(text, table=".".join(origin))
+
+
+def require(*names: str) -> None:
+    """Imports packages that walrow.spark needs. Says how to install them."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            text = f"walrow.spark needs {name}: pip install 'walrow[spark]'"
+            raise ModuleNotFoundError(text, name=name) from None
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """Converts any schema to a pyarrow schema, which can be pickled."""
+    require("pyarrow")
+    import pyarrow as pa
+
+    if hasattr(schema, "__arrow_c_schema__"):
+        return named_alike(pa.schema(schema))
+    require("pyspark")
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    if not isinstance(schema, StructType):
+        text = f"schema must be a StructType or an Arrow schema, not {type(schema).__name__}"
+        raise OptionError(text)
+    try:
+        arrow = to_arrow_schema(schema, timezone="UTC")
+    except TypeError:
+        # Before 4.2, the parameter did not exist, and the time zone was always UTC.
+        arrow = to_arrow_schema(schema)
+    return named_alike(arrow)
+
+
+def named_alike(schema: pa.Schema) -> pa.Schema:
+    """Names the items of lists as walrow does: Spark accepts any name."""
+    import pyarrow as pa
+
+    def renamed(field: pa.Field) -> pa.Field:
+        found = field.type
+        if pa.types.is_list(found):
+            item = renamed(found.value_field.with_name("item"))
+            return field.with_type(pa.list_(item))
+        if pa.types.is_struct(found):
+            return field.with_type(pa.struct([renamed(part) for part in found]))
+        return field
+
+    return pa.schema([renamed(field) for field in schema], schema.metadata)
+
+
+def _local_source(source: Any) -> Any:
+    if isinstance(source, str):
+        return local(source)
+    if isinstance(source, list | tuple):
+        return [_local_source(each) for each in source]
+    return source
