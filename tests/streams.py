@@ -113,6 +113,12 @@ def insert(row: Sequence[Cell], oid: int = TABLE) -> bytes:
     return head + b"".join(map(_cell, row))
 
 
+def message(prefix: str, content: bytes) -> bytes:
+    """A transactional logical message."""
+    head = b"M\x01" + struct.pack("!Q", 0x1000) + _string(prefix)
+    return head + struct.pack("!I", len(content)) + content
+
+
 def renamed(frame: bytes, old: bytes, new: bytes) -> bytes:
     """A frame with some bytes replaced, and its new length."""
     return backend(frame[:1], frame[5:].replace(old, new))

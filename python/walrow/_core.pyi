@@ -1042,6 +1042,9 @@ class Survey:
     def versions(self) -> list[dict[str, Any]]:
         """The versions, in the order in which they first appeared."""
 
+    def ddl(self) -> list[tuple[int, str, tuple[Lsn, int | None]]]:
+        """The commands that changed tables' definitions: OID, tag, and commit."""
+
 @final
 class SchemaUnion:
     """Finds one schema for all versions of a table: see `walrow.schema`."""

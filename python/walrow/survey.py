@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._core import Survey
 from walrow.sources import Chunks
+from walrow.survey_notes import counted, notes_on, reused
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from walrow._core import Catalog
     from walrow.lsn import Lsn
     from walrow.typing import Framing, Source
 
-__all__ = ["Column", "Commit", "Note", "Table", "Tables", "Version", "tables"]
+__all__ = ["Column", "Commit", "Ddl", "Note", "Table", "Tables", "Version", "tables"]
 
 
 class Column(NamedTuple):
@@ -31,6 +31,9 @@ class Column(NamedTuple):
         arrow_type: The Arrow type of its values in batches. None if the type is too large.
         key: Whether it is part of the replica identity.
         unresolved: The OIDs of unknown types that it consists of. Its values are text.
+        number: Its attribute number, which stays the same when it is renamed. None if the
+            stream has neither a receiver's catalog nor the messages of
+            `walrow.postgres.ddl_trigger`.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Column(NamedTuple):
     arrow_type: str | None
     key: bool
     unresolved: tuple[int, ...]
+    number: int | None = None
 
 
 class Commit(NamedTuple):
@@ -51,6 +55,18 @@ class Commit(NamedTuple):
 
     lsn: Lsn
     time: dt.datetime | None
+
+
+class Ddl(NamedTuple):
+    """A command that changed a table's definition: see `walrow.postgres.ddl_trigger`.
+
+    Attributes:
+        command: Its tag, such as `ALTER TABLE`.
+        commit: Its transaction.
+    """
+
+    command: str
+    commit: Commit
 
 
 class Version(NamedTuple):
@@ -108,18 +124,20 @@ class Table(NamedTuple):
         oid: Its OID.
         versions: Its versions, in the order in which they appeared.
         notes: What a fold must know, and what cannot be folded.
+        ddl: The commands that changed its definition, if an event trigger wrote them.
     """
 
     oid: int
     versions: tuple[Version, ...]
     notes: tuple[Note, ...] = ()
+    ddl: tuple[Ddl, ...] = ()
 
     def __repr__(self) -> str:
         changes = ", ".join(
             f"{getattr(self, what)} {what}"
             for what in ("inserts", "updates", "deletes", "truncates")
         )
-        versions = _counted(len(self.versions), "version")
+        versions = counted(len(self.versions), "version")
         return f"<walrow.Table {_printable(self.name)}: {versions}, {changes}>"
 
     @property
@@ -322,7 +340,13 @@ def _tables(survey: Survey) -> Tables:
     versions: dict[int, list[Version]] = {}
     for each in survey.versions():
         versions.setdefault(each["oid"], []).append(_version(each))
-    bare = [Table(oid, tuple(found)) for oid, found in versions.items()]
+    ddl: dict[int, list[Ddl]] = {}
+    for oid, command, (lsn, micros) in survey.ddl():
+        ddl.setdefault(oid, []).append(Ddl(command, _commit_of(lsn, micros)))
+    bare = [
+        Table(oid, tuple(found), ddl=tuple(ddl.get(oid, ())))
+        for oid, found in versions.items()
+    ]
     # Only tables that share a name are compared.
     by_name: dict[str, list[Table]] = {}
     for table in bare:
@@ -336,13 +360,13 @@ def _tables(survey: Survey) -> Tables:
 
 def _all_notes(table: Table, by_name: dict[str, list[Table]]) -> tuple[Note, ...]:
     names = dict.fromkeys(version.name for version in table.versions)
-    reused = [
-        _reused(name, other)
+    others = [
+        Note(*reused(name, other))
         for name in names
         for other in by_name[name]
         if other is not table
     ]
-    return (*_notes(table), *reused)
+    return (*(Note(*each) for each in notes_on(table)), *others)
 
 
 def _version(version: dict[str, Any]) -> Version:
@@ -375,13 +399,15 @@ def _column(column: dict[str, Any]) -> Column:
         arrow_type=column["arrow_type"],
         key=column["key"],
         unresolved=tuple(column["unresolved"]),
+        number=column["number"],
     )
 
 
 def _commit(commit: tuple[Lsn, int | None] | None) -> Commit | None:
-    if commit is None:
-        return None
-    lsn, micros = commit
+    return None if commit is None else _commit_of(*commit)
+
+
+def _commit_of(lsn: Lsn, micros: int | None) -> Commit:
     try:
         time = None if micros is None else _EPOCH + dt.timedelta(microseconds=micros)
     except OverflowError:
@@ -410,107 +436,3 @@ def _type(name: str | None, modifier: int) -> str | None:
 
 #: The offset of modifiers that contain a length.
 _HEADER = 4
-
-
-def _notes(table: Table) -> Iterator[Note]:
-    yield from _notes_on_keys(table.versions)
-    for number, (before, after) in enumerate(itertools.pairwise(table.versions), 2):
-        yield from _notes_on_change(f"in version {number}", before, after)
-    inserts = sum(version.inserts_with_unsent for version in table.versions)
-    if inserts:
-        yield Note(
-            "insert-without-values",
-            f"{_counted(inserts, 'insert')} without all values: a row filter made them from "
-            "updates with unchanged TOAST values; set REPLICA IDENTITY FULL",
-        )
-    updates = sum(version.updates_with_unsent for version in table.versions)
-    if updates:
-        yield Note(
-            "update-without-values",
-            f"{_counted(updates, 'update')} without unchanged TOAST values: the fold needs "
-            "the rows from before; begin with a copy of the table, or set REPLICA IDENTITY "
-            "FULL",
-        )
-    if table.truncates:
-        yield Note(
-            "truncate",
-            f"{_counted(table.truncates, 'TRUNCATE')}, each of which removed all rows; under "
-            "publish_via_partition_root, those of a partition are not in the stream",
-        )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _notes_on_keys(versions: Sequence[Version]) -> Iterator[Note]:
-    if any(version.replica_identity == "nothing" for version in versions):
-        text = (
-            "REPLICA IDENTITY NOTHING: the stream does not identify rows, so only inserts "
-            "can be applied; set another replica identity"
-        )
-        yield Note("identity-nothing", text)
-    if any(
-        version.replica_identity != "nothing" and not version.key_columns
-        for version in versions
-    ):
-        text = (
-            "no primary key and no other replica identity: only inserts can be applied; add "
-            "a primary key, or set REPLICA IDENTITY FULL"
-        )
-        yield Note("no-key", text)
-    # Under FULL, all columns are marked as a key: the key is that of before.
-    keys = [
-        (number, version.key_columns)
-        for number, version in enumerate(versions, 1)
-        if version.replica_identity != "full"
-    ]
-    for (_, before), (number, after) in itertools.pairwise(keys):
-        if before != after:
-            text = (
-                f"the key changed from ({', '.join(before)}) to ({', '.join(after)}) in "
-                f"version {number}: earlier rows need the new key"
-            )
-            yield Note("key-changed", text)
-
-
-def _notes_on_change(where: str, before: Version, after: Version) -> Iterator[Note]:
-    if before.name != after.name:
-        text = f"{before.name} became {after.name} {where}; the rows of both belong together"
-        yield Note("table-renamed", text)
-    old = {column.name: column for column in before.columns}
-    new = {column.name: column for column in after.columns}
-    gone = [name for name in old if name not in new]
-    added = [name for name in new if name not in old]
-    if gone and added:
-        yield Note(
-            "column-renamed",
-            f"{', '.join(gone)} disappeared and {', '.join(added)} appeared {where}: if a "
-            "column was renamed, old rows keep its values; read the table again",
-        )
-    elif added:
-        yield Note(
-            "column-added",
-            f"{', '.join(added)} appeared {where}: old rows have the column's default, which "
-            "is not in the stream; if it is not NULL, read the table again",
-        )
-    elif gone:
-        yield Note("column-dropped", f"{', '.join(gone)} disappeared {where}")
-    for name, column in new.items():
-        same = old.get(name, column)
-        if (same.type_oid, same.type) != (column.type_oid, column.type):
-            yield Note(
-                "type-changed",
-                f"the type of {name} changed from {_shown(same)} to {_shown(column)} "
-                f"{where}: the new values of old rows are not in the stream; read the table "
-                "again",
-            )
-
-
-def _reused(name: str, other: Table) -> Note:
-    text = f"{name} is also the name of the table with OID {other.oid}, another table"
-    return Note("name-reused", text)
-
-
-def _shown(column: Column) -> str:
-    return column.type or f"the type with OID {column.type_oid}"

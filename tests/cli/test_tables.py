@@ -56,6 +56,7 @@ def test_json_has_one_object_for_each_table(
         "arrow_type": "int32",
         "key": True,
         "unresolved": [],
+        "number": None,
     }
     assert stock["notes"] == []
 

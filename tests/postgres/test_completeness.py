@@ -191,6 +191,16 @@ def test_ddl_is_a_message_at_its_place(
         for row in pa.record_batch(batch).to_pylist()
         if row["prefix"] == "walrow.ddl"
     ]
+    item = walrow.tables(log).find("public.item")
+    assert [ddl.command for ddl in item.ddl] == ["ALTER TABLE"]
+    assert [[it.number for it in version.columns] for version in item.versions] == [
+        [1, 2, 3],
+        [1, 2, 3],
+    ]
+    assert [note.text for note in item.notes if note.code.startswith("column-")] == [
+        "label became title in version 2: the values of old rows are under label; "
+        "rename the column, or read the table again"
+    ]
     (seq, renamed), (_, created), (_, dropped) = found
     assert seq == 1
     assert (renamed["command"], renamed["table"]) == ("ALTER TABLE", "item")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,67 @@ def test_notes_name_columns_and_versions() -> None:
     assert added.startswith("d appeared in version 2: ")
     assert dropped == "a disappeared in version 3"
     assert changed.startswith("the type of b changed from int4 to text in version 4: ")
+
+
+def defined(lsn: int, columns: dict[str, int], *, is_told: bool = True) -> bytes:
+    """A transaction that changes the table's definition, and inserts a row."""
+    command = {
+        "command": "ALTER TABLE",
+        "schema": "public",
+        "table": "t",
+        "oid": streams.TABLE,
+        "columns": [
+            {"number": number, "name": name, "type": 23, "type_modifier": -1}
+            for name, number in columns.items()
+        ],
+    }
+    found = [streams.Column(name, 23) for name in columns]
+    messages = [
+        streams.begin(lsn=lsn),
+        streams.message("walrow.ddl", json.dumps(command).encode()) if is_told else b"",
+        streams.relation(found),
+        streams.insert(["1" for _ in columns]),
+        streams.commit(lsn),
+    ]
+    return streams.wired(*filter(None, messages))
+
+
+def test_commands_tell_a_renamed_column_from_another_one() -> None:
+    history = [{"a": 1, "b": 2, "c": 3}, {"a": 1, "c": 2, "b": 4}]
+    notes = {
+        True: [
+            "b became c in version 2: the values of old rows are under b; rename the "
+            "column, or read the table again",
+            "b appeared in version 2: old rows have the column's default, which is not in "
+            "the stream; if it is not NULL, read the table again",
+            "c disappeared in version 2",
+        ],
+        # By their names, nothing happened to the columns.
+        False: [],
+    }
+    for is_told, texts in notes.items():
+        stream = b"".join(
+            defined(lsn, columns, is_told=is_told)
+            for lsn, columns in zip((0x1000, 0x2000), history, strict=True)
+        )
+        [table] = walrow.tables(stream)
+        assert [note.text for note in table.notes if note.code != "no-key"] == texts
+        assert [ddl.commit.lsn for ddl in table.ddl] == [0x1000, 0x2000][: 2 * is_told]
+
+
+def test_numbers_of_another_definition_are_not_taken() -> None:
+    # The second command is not in the stream: a is another column now.
+    first = defined(0x1000, {"a": 1, "b": 2})
+    second = defined(0x2000, {"b": 2, "a": 3}, is_told=False)
+    [table] = walrow.tables(first + second)
+    numbers = [[it.number for it in version.columns] for version in table.versions]
+    assert numbers == [[1, 2], [None, None]]
+    # Anybody can write such a message.
+    for content in (b"", b"{}", b'{"oid": 1}', b"\xff", b"[]"):
+        frames = streams.wired(
+            streams.begin(), streams.message("walrow.ddl", content), streams.commit()
+        )
+        assert walrow.tables(frames) == ()
 
 
 def test_unresolved_types_have_their_columns(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable};
 pub use profile::Profile;
 pub use reader::Reader;
 pub use schema_union::SchemaUnion;
-pub use survey::{Commit, Survey, SurveyedColumn, SurveyedVersion};
+pub use survey::{Commit, Survey, SurveyedColumn, SurveyedDdl, SurveyedVersion};
 pub use table_name::{SideTable, TableName};
 pub use unresolved::UnresolvedType;
 pub use walrow_types::{SessionSettings, SettingError, Unrepresentable};

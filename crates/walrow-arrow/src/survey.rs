@@ -6,8 +6,11 @@ use crate::error::Error;
 use crate::layout::Template;
 use arrow_schema::{DataType, Field};
 use std::collections::HashMap;
+use std::iter::repeat;
 use std::sync::Arc;
-use walrow_stream::{Assembler, Change, Column, Event, Fact, Relation, Transaction, Unread};
+use walrow_stream::{
+    Assembler, Catalog, Change, Column, Ddl, Event, Fact, Relation, Transaction, Unread,
+};
 use walrow_wire::{Cell, Image, Kind, Lsn, Oid, UnreadTuple};
 
 /// Counts the committed changes of each relation version, without decoding values.
@@ -32,6 +35,9 @@ pub struct Survey {
     /// The index in `versions` of each version of the assembler. Sessions describe a table again,
     /// as another version with the same definition.
     places: HashMap<u32, usize>,
+    ddl: Vec<SurveyedDdl>,
+    /// The columns that tables had last: name, type and attribute number.
+    numbered: HashMap<Oid, Vec<(String, Oid, i16)>>,
     now: Commit,
     server_error: Option<String>,
 }
@@ -72,6 +78,18 @@ pub struct SurveyedVersion {
     pub last: Option<Commit>,
 }
 
+/// A command that changed the definition of a table, from an event trigger.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SurveyedDdl {
+    /// The table.
+    pub oid: Oid,
+    /// The command's tag, such as `ALTER TABLE`.
+    pub command: String,
+    /// Its transaction.
+    pub commit: Commit,
+}
+
 /// The types of a column.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -82,6 +100,9 @@ pub struct SurveyedColumn {
     pub data_type: Option<DataType>,
     /// The OIDs of unknown types that it consists of.
     pub unresolved: Vec<Oid>,
+    /// Its attribute number, which stays the same when it is renamed. `None` if neither an event
+    /// trigger nor the catalog in the stream has it.
+    pub number: Option<i16>,
 }
 
 impl DecoderBuilder {
@@ -96,6 +117,8 @@ impl DecoderBuilder {
             assembler: decoder::assembler(&options, options.framing),
             versions: Vec::new(),
             places: HashMap::new(),
+            ddl: Vec::new(),
+            numbered: HashMap::new(),
             now: Commit::default(),
             server_error: None,
         })
@@ -137,6 +160,12 @@ impl Survey {
                 Some(Event::Fact(fact)) => {
                     if let Fact::Catalog(catalog) = &*fact {
                         self.template.learn(catalog);
+                        number(&mut self.numbered, catalog);
+                    }
+                }
+                Some(Event::Message(message)) => {
+                    if let Some(ddl) = Ddl::of(&message) {
+                        self.define(ddl);
                     }
                 }
                 Some(Event::SessionStart) => self.server_error = None,
@@ -164,6 +193,11 @@ impl Survey {
         &self.versions
     }
 
+    /// The commands that changed the definitions of tables, in order.
+    pub fn ddl(&self) -> &[SurveyedDdl] {
+        &self.ddl
+    }
+
     /// Whether the input so far ends inside a frame or a transaction, or one of its sessions does
     /// and the rest never came.
     pub fn is_unfinished(&self) -> bool {
@@ -183,6 +217,17 @@ impl Survey {
         Some(version)
     }
 
+    fn define(&mut self, ddl: Ddl) {
+        let columns = ddl.columns.into_iter().flatten();
+        let columns = columns.map(|it| (it.name, it.type_oid, it.number));
+        self.numbered.insert(ddl.oid, columns.collect());
+        self.ddl.push(SurveyedDdl {
+            oid: ddl.oid,
+            command: ddl.command,
+            commit: self.now,
+        });
+    }
+
     fn describe(&mut self, relation: &Arc<Relation>) {
         if self.places.contains_key(&relation.version) {
             return;
@@ -193,7 +238,9 @@ impl Survey {
         let place = match last {
             Some((place, version)) if is_same(&version.relation, relation) => place,
             _ => {
-                let version = SurveyedVersion::new(&self.template, relation);
+                let numbered = self.numbered.get(&relation.oid);
+                let numbers = numbered.and_then(|it| numbers(relation, it));
+                let version = SurveyedVersion::new(&self.template, relation, numbers);
                 self.versions.push(version);
                 self.versions.len().saturating_sub(1)
             }
@@ -219,11 +266,12 @@ fn is_same(one: &Relation, other: &Relation) -> bool {
 }
 
 impl SurveyedVersion {
-    fn new(template: &Template, relation: &Arc<Relation>) -> Self {
-        let columns = relation.columns.iter();
+    fn new(template: &Template, relation: &Arc<Relation>, numbers: Option<Vec<i16>>) -> Self {
+        let numbers = numbers.into_iter().flatten().map(Some);
+        let columns = relation.columns.iter().zip(numbers.chain(repeat(None)));
         Self {
             columns: columns
-                .map(|column| SurveyedColumn::new(template, relation, column))
+                .map(|(column, number)| SurveyedColumn::new(template, relation, column, number))
                 .collect(),
             relation: Arc::clone(relation),
             inserts: 0,
@@ -257,7 +305,7 @@ impl SurveyedVersion {
 }
 
 impl SurveyedColumn {
-    fn new(template: &Template, relation: &Relation, column: &Column) -> Self {
+    fn new(template: &Template, relation: &Relation, column: &Column, number: Option<i16>) -> Self {
         let mut types = template.resolver().types();
         let resolved = template
             .resolver()
@@ -268,8 +316,33 @@ impl SurveyedColumn {
             type_name: field.as_ref().and_then(name),
             data_type: field.map(|field| field.data_type().clone()),
             unresolved: types.missing.into_iter().collect(),
+            number,
         }
     }
+}
+
+/// Takes the attribute numbers of a catalog.
+fn number(numbered: &mut HashMap<Oid, Vec<(String, Oid, i16)>>, catalog: &Catalog) {
+    for table in &catalog.tables {
+        let columns = table.columns.iter();
+        let columns = columns.map(|it| Some((it.name.clone(), it.type_oid, it.number?)));
+        if let Some(columns) = columns.collect() {
+            numbered.insert(table.oid, columns);
+        }
+    }
+}
+
+/// The attribute numbers of a version's columns. `None` if a column is not among those known: what
+/// is known belongs to another definition.
+fn numbers(relation: &Relation, known: &[(String, Oid, i16)]) -> Option<Vec<i16>> {
+    let number = |column: &Column| {
+        let mut known = known.iter();
+        let found = known.find(|it| it.0 == *column.name && it.1 == column.type_oid);
+        found.map(|it| it.2)
+    };
+    let numbers: Option<Vec<i16>> = relation.columns.iter().map(number).collect();
+    // A Relation message has the columns in the order of their numbers.
+    numbers.filter(|it| it.is_sorted_by(|one, next| one < next))
 }
 
 /// The properties of a row change that are counted.

@@ -76,6 +76,18 @@ impl Survey {
         let versions = state.survey.versions().iter();
         versions.map(|it| version(py, it)).collect()
     }
+
+    /// The commands that changed tables' definitions: OID, tag, and commit.
+    #[expect(clippy::type_complexity, reason = "a tuple of Python's")]
+    fn ddl<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Vec<(u32, String, (Bound<'py, PyAny>, Option<i64>))>> {
+        let state = lock(&self.0)?;
+        let ddl = state.survey.ddl().iter();
+        ddl.map(|it| Ok((it.oid, it.command.clone(), commit_of(py, it.commit)?)))
+            .collect()
+    }
 }
 
 fn version<'py>(py: Python<'py>, version: &SurveyedVersion) -> PyResult<Bound<'py, PyDict>> {
@@ -97,6 +109,7 @@ fn version<'py>(py: Python<'py>, version: &SurveyedVersion) -> PyResult<Bound<'p
         dict.set_item("arrow_type", arrow_type)?;
         dict.set_item("key", column.is_key)?;
         dict.set_item("unresolved", &surveyed.unresolved)?;
+        dict.set_item("number", surveyed.number)?;
         columns.push(dict);
     }
     dict.set_item("columns", columns)?;

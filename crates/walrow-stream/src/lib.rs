@@ -23,6 +23,7 @@
 
 mod assembler;
 mod catalog;
+mod ddl;
 mod encode;
 mod encoding;
 mod error;
@@ -40,6 +41,7 @@ pub use assembler::{Assembler, Committed, End};
 pub use catalog::{
     Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
 };
+pub use ddl::{Ddl, DdlColumn};
 pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::{Error, ErrorKind, Location};

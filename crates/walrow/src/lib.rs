@@ -82,8 +82,8 @@ pub use walrow_arrow::{
     DecoderOption, Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, MissingTable, OnMissingTable,
     OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile, Reader, Reason,
     Remedy, RemedyValue, SchemaError, SchemaUnion, SessionSettings, SettingError, SideTable,
-    Survey, SurveyedColumn, SurveyedVersion, TableName, TypeLimit, Unrepresentable, UnresolvedType,
-    cell_text, parse_arrow_type,
+    Survey, SurveyedColumn, SurveyedDdl, SurveyedVersion, TableName, TypeLimit, Unrepresentable,
+    UnresolvedType, cell_text, parse_arrow_type,
 };
 #[cfg(feature = "log")]
 pub use walrow_log as log;

@@ -44,7 +44,8 @@ def tables(
     fold of the changes must know, and what it cannot restore. Values are not decoded.
 
     With --json, each line contains oid, name, replica_identity, inserts, updates, deletes,
-    truncates, first and last (lsn and time), versions with their columns, and notes.
+    truncates, first and last (lsn and time), versions with their columns, notes, and ddl
+    (the commands that an event trigger of `walrow ddl-trigger` wrote).
 
     The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
     ended it with an error.
@@ -78,6 +79,10 @@ def _show(found: Tables, *, columns: bool) -> None:
                 f"{name}: column {printable(column.name)} contains unknown types, OID {oids}: "
                 "text, unless --catalog defines them"
             )
+        lines += [
+            f"{name}: {printable(ddl.command)} in the transaction at {ddl.commit.lsn}"
+            for ddl in table.ddl
+        ]
         lines += [
             f"{name}: {note.code}: {printable(note.text)}" for note in table.notes
         ]
@@ -118,6 +123,9 @@ def _record(table: Table) -> dict[str, Any]:
             for version in table.versions
         ],
         "notes": [note._asdict() for note in table.notes],
+        "ddl": [
+            {"command": ddl.command, "commit": _commit(ddl.commit)} for ddl in table.ddl
+        ],
     }
 
 
