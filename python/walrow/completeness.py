@@ -61,7 +61,11 @@ class _Published(NamedTuple):
 
 
 class Completeness:
-    """Compares, in a thread of its own, what is published with what was published before."""
+    """Compares, in a thread of its own, what is published with what was published before.
+
+    Attributes:
+        is_catalog_old: Whether a type was altered, so that the log needs the catalog again.
+    """
 
     def __init__(
         self,
@@ -88,6 +92,7 @@ class Completeness:
         self._seen = -1
         self._thread: threading.Thread | None = None
         self._generation = 0
+        self.is_catalog_old = False
 
     def look(self, durable: Lsn, catalogs: int) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
@@ -152,6 +157,8 @@ class Completeness:
                     if known is None
                     else "; ".join(_differences(known, table, before.last_oid)) or None
                 )
+            if reason is not None and _ALTERED in reason:
+                self.is_catalog_old = True
             earlier = marks.get(table.oid, [])
             if reason is not None and all(it.until is not None for it in earlier):
                 mark = Incomplete(reason, before.position, None)
@@ -171,6 +178,7 @@ def _picture(table: PublishedTable) -> dict[str, Any]:
         "filters": list(table.filters),
         "parts": [part.oid for part in table.parts],
         "memberships": list(table.memberships),
+        "definitions": dict(table.definitions),
     }
 
 
@@ -198,6 +206,13 @@ def _differences(
     if attached or set(before["parts"]) - set(parts):
         words = f": {', '.join(attached)}" if attached else ""
         yield f"partitions were attached or detached{words}"
+    # A new label of an enum changes no row.
+    if before["definitions"] != {
+        key: text
+        for key, text in table.definitions.items()
+        if key in before["definitions"] or not key.startswith("label ")
+    }:
+        yield _ALTERED
     known = {column[0]: column for column in before["columns"]}
     for number, name, *type_, has_default in table.columns:
         if number in known:
@@ -264,5 +279,6 @@ def _write(log: Path, value: _Published) -> None:
     temporary.replace(log / _NEEDED)
 
 
+_ALTERED = "a type of its columns was altered"
 _NEEDED = "_load-needed"
 _LOOK_SECONDS = 30.0

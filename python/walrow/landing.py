@@ -96,6 +96,7 @@ class Landing:
         has_load: Whether a load was begun, and has no place yet.
         lacks_first_load: Whether the log lacks the load that it begins with.
         catalogs: How often the catalog was read again.
+        must_read_catalog: Whether it is to be read again.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Landing:
         self._bytes = 0
         self._changed = threading.Condition()
         self._deadline: float | None = None
-        self._must_read_catalog = False
+        self.must_read_catalog = False
         self._catalog_due = 0.0
         self._known = _columns_of(writer.catalog)
         self._orders: deque[_Order] = deque()
@@ -329,7 +330,7 @@ class Landing:
                 self._try(self._writer.publish)
                 self._note()
                 published = now
-            elif not self._must_read_catalog:
+            elif not self.must_read_catalog:
                 self._try(self._writer.fill)
             if self._deadline is not None and (is_idle or now >= self._deadline):
                 self._sync()
@@ -442,8 +443,8 @@ class Landing:
         """Reads the catalog again for relations that it does not describe."""
         for oid, schema, name, types in self._writer.new_relations():
             if self._known.get(oid) != (schema, name, types):
-                self._must_read_catalog = True
-        if not self._must_read_catalog or now < self._catalog_due:
+                self.must_read_catalog = True
+        if not self.must_read_catalog or now < self._catalog_due:
             return
         self._catalog_due = now + _CATALOG_SECONDS
         try:
@@ -451,7 +452,7 @@ class Landing:
         except Error:
             # Values of unknown types are text until it is read.
             return
-        self._must_read_catalog = False
+        self.must_read_catalog = False
         self.catalogs += 1
         self._try(lambda: self._writer.extend_catalog(found))
         self._known = _columns_of(self._writer.catalog)

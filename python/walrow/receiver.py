@@ -331,6 +331,9 @@ class Receiver:
 
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
         self._completeness.look(landing.durable, landing.catalogs)
+        if self._completeness.is_catalog_old:
+            self._completeness.is_catalog_old = False
+            landing.must_read_catalog = True
         try:
             self._loads.tend(landing)
         except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from servers.receiving import (
     Load,
     ReceiverProcess,
     check_log,
+    end_of_wal,
     execute,
 )
 
@@ -127,6 +129,74 @@ def test_what_makes_a_table_incomplete_is_noticed(
     assert caught.value.code == "incomplete"
     assert found.state("public.item", as_of=load).to_pyarrow().num_rows >= 30
     check_log(server.dsn, log, Load.TABLES)
+
+
+def has_reached(log: Path, end: walrow.Lsn) -> bool:
+    """Whether readers see everything before an LSN."""
+    return walrow.Log(log).end >= end
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_type_that_is_altered_is_noticed(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    binary: bool,
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP TABLE IF EXISTS boxed",
+        "DROP TYPE IF EXISTS pair, mood",
+        "CREATE TYPE mood AS ENUM ('calm', 'cross')",
+        "CREATE TYPE pair AS (a int, b text, m mood)",
+        "CREATE TABLE boxed (id int PRIMARY KEY, p pair, q pair[])",
+        "INSERT INTO boxed VALUES (1, (1, 'x', 'calm'), ARRAY[(2, 'y', 'cross')::pair])",
+        "ALTER PUBLICATION p ADD TABLE boxed",
+    )
+    with receiving(server, log, slot, monkeypatch, binary=binary):
+        until((log / "_load-needed").exists)
+        until_loaded(log)
+        # A new label changes no row.
+        execute(server.dsn, "ALTER TYPE mood ADD VALUE 'glad'")
+        time.sleep(1)
+        assert needs_of(log, "altered") is None
+        for statement in (
+            "ALTER TYPE mood RENAME VALUE 'calm' TO 'quiet'",
+            "ALTER TYPE pair ADD ATTRIBUTE c int",
+            "ALTER TYPE pair RENAME ATTRIBUTE b TO body",
+            "ALTER TYPE pair DROP ATTRIBUTE m",
+        ):
+            execute(
+                server.dsn,
+                statement,
+                "UPDATE boxed SET q = q || q[1] WHERE id = 1",
+            )
+            until(lambda: needs_of(log, "altered") is not None)
+            walrow.load("public.boxed", log=log, timeout=60)
+            execute(server.dsn, "UPDATE boxed SET q = q || q[1] WHERE id = 1")
+            end = walrow.Lsn(end_of_wal(server.dsn))
+            until(partial(has_reached, log, end))
+            state = walrow.Log(log).state(
+                "public.boxed", types={"p": "string", "q": "string"}
+            )
+            found = execute(server.dsn, "SELECT id, p::text, q::text FROM boxed")
+            assert [
+                tuple(row.values()) for row in state.to_pyarrow().to_pylist()
+            ] == found
+    [row] = walrow.Log(log).state("public.boxed").to_pyarrow().to_pylist()
+    assert row["p"] == {"a": 1, "body": "x", "c": None}
+    # Some values are older than the definitions that the log has, or newer.
+    form = "binary" if binary else "string"
+    for options in (
+        {"types": {"p": form, "q": form}},
+        {"unrepresentable": "null"},
+    ):
+        batches = list(walrow.read(log, table="public.boxed", **options))
+        assert sum(batch.num_rows for batch in batches) > 8
+    execute(server.dsn, "DROP TABLE boxed", "DROP TYPE pair, mood")
 
 
 def test_partitions_and_tables_that_are_created_are_whole(

@@ -60,7 +60,12 @@ def receive_rest(server: EmbeddedServer, log: Path, slot: str, *arguments: str) 
 
 @contextlib.contextmanager
 def receiving(
-    server: EmbeddedServer, log: Path, slot: str, monkeypatch: pytest.MonkeyPatch
+    server: EmbeddedServer,
+    log: Path,
+    slot: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    binary: bool = False,
 ) -> Iterator[None]:
     """A receiver in a thread, which looks often at what is published."""
     monkeypatch.setattr("walrow.completeness._LOOK_SECONDS", 0.2)
@@ -76,6 +81,7 @@ def receiving(
                 publications="p",
                 create=True,
                 snapshot=True,
+                binary=binary,
                 age=0.2,
                 stop=stop,
             )

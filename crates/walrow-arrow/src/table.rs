@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, ListArray, RecordBatch, RecordBatchOptions, new_null
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 use walrow_stream::Relation;
-use walrow_types::CellError;
+use walrow_types::{CellError, Unrepresentable};
 use walrow_wire::{Cell, Image, Kind, Lsn, OldTuple, Tuple, UnreadRow, UnreadTuple};
 
 /// A table's rows since its last batch.
@@ -377,9 +377,15 @@ impl Table {
         let column = self.columns.get(place).and_then(Option::as_deref);
         let error = column.map_or(CellError::Malformed("a cell"), Column::failure);
         let text_is_lost = column.is_some_and(|column| column.lacks_text(is_binary, false));
+        // A binary composite without its types has no text.
         let way = match &self.layout {
             Some(layout) if layout.projected => Way::Null,
-            _ if text_is_lost => Way::Bytes,
+            _ if text_is_lost
+                || is_binary
+                    && error == CellError::Unrepresentable(Unrepresentable::AlteredType) =>
+            {
+                Way::Bytes
+            }
             _ => Way::Text,
         };
         Error::cell(error, size, &self.relation.to_string(), name, way).into()

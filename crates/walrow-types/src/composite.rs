@@ -8,7 +8,7 @@
 //!
 //! Both readers pass each field on as soon as they have read it. After an error, the caller discards them.
 
-use crate::error::CellError;
+use crate::error::{CellError, Unrepresentable};
 use crate::lengths::{split_cell, split_count};
 use crate::parts::Parts;
 use crate::pg_type::PgType;
@@ -97,7 +97,7 @@ impl<E: PgType + ?Sized> PgType for Composite<E> {
                 None => Ok(()),
             }
         });
-        if written.is_ok() || !has_other_width(cell, width) {
+        if written.is_ok() || fields_in(cell).is_none_or(|fields| fields == width) {
             return written;
         }
         // Older or newer than the catalog: the types of the fields are unknown.
@@ -124,13 +124,28 @@ fn record_from_text(
     cell: &[u8],
     width: usize,
     scratch: &mut Vec<u8>,
+    visit: impl FnMut(usize, Option<&[u8]>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    fields_from_text(cell, width, scratch, visit).map_err(|error| match fields_in(cell) {
+        // Its first fields may be of other types, too.
+        Some(fields) if fields != width => ALTERED,
+        None if error == ALTERED => NOT_A_RECORD,
+        _ => error,
+    })
+}
+
+/// As [`record_from_text`], but what follows other fields than expected is not looked at.
+fn fields_from_text(
+    cell: &[u8],
+    width: usize,
+    scratch: &mut Vec<u8>,
     mut visit: impl FnMut(usize, Option<&[u8]>) -> Result<(), CellError>,
 ) -> Result<(), CellError> {
     let mut rest = cell.strip_prefix(b"(").ok_or(NOT_A_RECORD)?;
     for place in 0..width {
         if place > 0 {
             rest = rest.strip_prefix(b",").ok_or(match rest {
-                b")" => FIELDS,
+                b")" => ALTERED,
                 _ => NOT_A_RECORD,
             })?;
         }
@@ -147,7 +162,7 @@ fn record_from_text(
     }
     match rest {
         b")" => Ok(()),
-        [b',', ..] => Err(FIELDS),
+        [b',', ..] => Err(ALTERED),
         _ => Err(NOT_A_RECORD),
     }
 }
@@ -161,13 +176,14 @@ fn record_from_binary(
     // Each field takes at least the eight bytes of its type and its length.
     let (left, rest) = split_count(cell, 8).ok_or(FIELD_COUNT)?;
     if left != types.len() {
-        return Err(FIELDS);
+        let mut fields = BinaryRecord { left, rest };
+        return Err(fields.find_map(Result::err).unwrap_or(ALTERED));
     }
     let mut types = types.fuse();
     Ok(BinaryRecord { left, rest }.map(move |field| {
         let (oid, field) = field?;
         match types.next() {
-            Some(own) if own != 0 && own != oid => Err(FIELD_TYPES),
+            Some(own) if own != 0 && own != oid => Err(ALTERED),
             _ => Ok(field),
         }
     }))
@@ -256,14 +272,15 @@ fn write_field(
     Ok(())
 }
 
-/// Whether this is the text of a composite with another number of fields.
-fn has_other_width(cell: &[u8], width: usize) -> bool {
+/// The number of fields in the text of a composite. `None` if it is no such text.
+#[cold]
+fn fields_in(cell: &[u8]) -> Option<usize> {
     let mut fields = 0_usize;
-    let counted = record_from_text(cell, usize::MAX, &mut Vec::new(), |_, _| {
+    let counted = fields_from_text(cell, usize::MAX, &mut Vec::new(), |_, _| {
         fields = fields.saturating_add(1);
         Ok::<_, CellError>(())
     });
-    counted == Err(FIELDS) && fields != width
+    (counted == Err(ALTERED)).then_some(fields)
 }
 
 /// The bytes that the server quotes in a field.
@@ -275,8 +292,7 @@ fn is_special(byte: u8) -> bool {
 }
 
 const NOT_A_RECORD: CellError = CellError::Malformed("fields between parentheses");
-const FIELDS: CellError = CellError::Malformed("as many fields as the catalog says");
-const FIELD_TYPES: CellError = CellError::Malformed("fields of the types that the catalog says");
+const ALTERED: CellError = CellError::Unrepresentable(Unrepresentable::AlteredType);
 const FIELD_COUNT: CellError = CellError::Malformed("a count of fields and as many fields");
 
 #[cfg(test)]
@@ -326,9 +342,9 @@ mod tests {
             record_from_binary(&cell, types.iter().copied())?.try_for_each(|field| field.map(drop))
         };
         assert_eq!(read(&[25, 25]), Ok(()));
-        assert_eq!(read(&[25, 23]), Err(FIELD_TYPES));
-        assert_eq!(read(&[25]), Err(FIELDS));
-        assert_eq!(read(&[25, 25, 25]), Err(FIELDS));
+        assert_eq!(read(&[25, 23]), Err(ALTERED));
+        assert_eq!(read(&[25]), Err(ALTERED));
+        assert_eq!(read(&[25, 25, 25]), Err(ALTERED));
     }
 
     /// The text of a composite whose fields all are text.
@@ -433,9 +449,14 @@ mod tests {
             (b"(1,\"2\")", 3),
             (b"(,)", 1),
         ] {
-            assert_eq!(text(cell, width), Err(FIELDS), "{cell:?}");
+            assert_eq!(text(cell, width), Err(ALTERED), "{cell:?}");
         }
-        assert_eq!(text(b"(1)", 0), Err(NOT_A_RECORD));
+        assert_eq!(text(b"(1)", 0), Err(ALTERED));
+        // Only whole values are of another type.
+        for cut in [&b"(1,2"[..], b"(1,2)x", b"(1,\"2)"] {
+            assert_ne!(text(cut, 1), Err(ALTERED), "{cut:?}");
+            assert!(text(cut, 1).is_err());
+        }
     }
 
     #[test]

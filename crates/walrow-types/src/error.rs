@@ -56,6 +56,9 @@ pub enum Unrepresentable {
     MoneyScale,
     /// A geometry of another coordinate system than its column's.
     Srid,
+    /// A composite value of other attributes than those in the catalog, which was read before or
+    /// after its type was altered.
+    AlteredType,
 }
 
 impl CellError {
@@ -107,6 +110,7 @@ impl fmt::Display for Unrepresentable {
                  (most have 2)"
             }
             Self::Srid => "a geometry whose SRID is not its column's",
+            Self::AlteredType => "a composite value of other attributes than the catalog says",
             Self::TooLarge => "more than 1 GiB of one value, or 2 GiB of one batch",
         })
     }

@@ -39,6 +39,8 @@ class PublishedTable(NamedTuple):
         memberships: The OIDs of its entries in publications, which are new when it comes
             back.
         last_column: The greatest attribute number that it has had.
+        definitions: The attributes of the composite types and the labels of the enums that
+            its columns contain, by what the server knows them by.
     """
 
     oid: int
@@ -51,6 +53,7 @@ class PublishedTable(NamedTuple):
     is_partition: bool
     memberships: list[int]
     last_column: int
+    definitions: dict[str, str]
 
 
 class PublishedColumn(NamedTuple):
@@ -203,6 +206,41 @@ SELECT jsonb_build_object(
         WHERE b.pubname = ANY (%(publications)s::text[]) AND r.prrelid = c.oid
     ),
     'last_column', c.relnatts,
+    'definitions', (
+        WITH RECURSIVE used (oid) AS (
+            SELECT a.atttypid
+            FROM pg_attribute a
+            -- Types of the server's own are never altered.
+            WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 16384
+            UNION
+            SELECT v.oid
+            FROM used u
+            JOIN pg_type y ON y.oid = u.oid
+            LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
+            CROSS JOIN LATERAL (
+                VALUES (y.typelem), (y.typbasetype), (r.rngsubtype)
+                UNION ALL
+                SELECT a.atttypid
+                FROM pg_attribute a
+                WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+            ) v (oid)
+            WHERE v.oid >= 16384
+        )
+        SELECT coalesce(jsonb_object_agg(d.key, d.definition), '{}')
+        FROM used u
+        JOIN pg_type y ON y.oid = u.oid
+        CROSS JOIN LATERAL (
+            SELECT 'label ' || e.oid, e.enumlabel::text
+            FROM pg_enum e
+            WHERE e.enumtypid = y.oid
+            UNION ALL
+            SELECT 'attribute ' || y.oid || '.' || a.attnum,
+                concat_ws(' ', a.atttypid, a.atttypmod, a.attname)
+            FROM pg_attribute a
+            WHERE a.attrelid = y.typrelid AND y.typtype = 'c' AND a.attnum > 0
+                AND NOT a.attisdropped
+        ) d (key, definition)
+    ),
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,

@@ -448,7 +448,7 @@ fn types_that_the_catalog_lacks_by_oid_are_found_by_name() {
     let (read, _) = named(&catalog, ("shop", "pair"), binary(hex(&other)));
     assert!(matches!(
         read.unwrap_err().kind(),
-        ErrorKind::Malformed { .. }
+        ErrorKind::Unrepresentable(_)
     ));
     // With the right OIDs, all types are checked.
     let read = column(
@@ -458,7 +458,7 @@ fn types_that_the_catalog_lacks_by_oid_are_found_by_name() {
     );
     assert!(matches!(
         read.unwrap_err().kind(),
-        ErrorKind::Malformed { .. }
+        ErrorKind::Unrepresentable(_)
     ));
 }
 

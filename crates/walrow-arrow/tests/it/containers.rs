@@ -119,19 +119,30 @@ fn composites_are_structs_in_both_forms() {
 #[test]
 fn a_composite_is_what_the_catalog_says() {
     let read = |cell: OwnedCell| column(with_catalog(Profile::Arrow), (20_000, -1), &[cell]);
+    let null = || with_catalog(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
     for cell in [
         text("(7,x)"),
         text("(7,x,1,2)"),
+        // The first attribute is an integer.
+        text("(x,7)"),
         binary(hex("00000002 00000017 ffffffff 00000019 ffffffff")),
         binary(hex(
             "00000003 00000017 ffffffff 00000019 ffffffff 00000017 ffffffff",
         )),
     ] {
-        assert!(malformed(read(cell)).contains("catalog"));
+        let is_binary = matches!(cell, OwnedCell::Binary(_));
+        let error = unrepresentable(read(cell.clone()));
+        assert!(error.contains("catalog"), "{error}");
+        let form = if is_binary { "binary" } else { "string" };
+        assert!(error.contains(form), "{error}");
+        assert!(column(null(), (20_000, -1), &[cell]).unwrap().is_null(0));
+    }
+    // What follows other attributes is not skipped.
+    for cell in ["(7,x", "(7,x,1,2)3", "(7,\"x)"] {
+        malformed(column(null(), (20_000, -1), &[text(cell)]));
     }
     // If a part does not fit, the whole value does not.
-    let builder = with_catalog(Profile::Arrow).with_unrepresentable(OnUnrepresentable::Null);
-    let nan = column(builder, (20_000, -1), &[text("(7,x,NaN)"), text("(7,x,1)")]).unwrap();
+    let nan = column(null(), (20_000, -1), &[text("(7,x,NaN)"), text("(7,x,1)")]).unwrap();
     assert!(nan.is_null(0) && !nan.is_null(1));
     assert!(unrepresentable(read(text("(7,x,NaN)"))).contains("NaN"));
 }
