@@ -109,7 +109,7 @@ class Receiver:
         self._refused_since: float | None = None
         self._has_given_up = False
         self._answered = 0.0
-        self._asked = 0.0
+        self._asked, self._has_useless_slot = 0.0, False
         self._final: Error | None = None
         self._stuck_since: float | None = None
         self._completeness = Completeness(
@@ -209,7 +209,18 @@ class Receiver:
                 return "connecting"
         with contextlib.suppress(Error):
             self._finish(None)
+        if self._has_useless_slot:
+            with contextlib.suppress(Error):
+                self._drop_slot()
         raise error
+
+    def _drop_slot(self) -> None:
+        """Drops a slot that the first load has left, as it would keep WAL for nobody."""
+        from walrow.postgres.commands import drop_slot
+        from walrow.postgres.connecting import connect
+
+        with connect(self._given) as conn:
+            drop_slot(conn, self._slot, wait=True)
 
     def _receive(self) -> None:
         """Connects, and receives until the connection ends."""
@@ -334,11 +345,13 @@ class Receiver:
         if self._completeness.is_catalog_old:
             self._completeness.is_catalog_old = False
             landing.must_read_catalog = True
+        is_first = self._loads.is_first
         try:
             self._loads.tend(landing)
         except BaseException:
             # Opening the log again empties it.
             self._abandon()
+            self._has_useless_slot = is_first
             raise
         now = time.monotonic()
         if self._loads.waits_for_position and now >= self._asked + _REPORT_SECONDS:
@@ -440,6 +453,7 @@ class Receiver:
                 )
                 raise ReplicationError(text, slot=self._slot)
             exists = check_slot(conn, self._slot, system, durable, create=self._create)
+            self._has_useless_slot = False
             if exists and is_broken:
                 # What it has kept is useless without the rows from before.
                 drop_slot(conn, self._slot, wait=True)

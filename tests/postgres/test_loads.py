@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import walrow
 from servers.loads import (
@@ -249,3 +250,30 @@ def test_a_partition_is_loaded_once_as_its_root(
     check_log(server.dsn, log, ["tree"])
     assert "public.tree_1" not in loads(log)
     execute(server.dsn, "DROP PUBLICATION p2", "DROP TABLE tree")
+
+
+def test_a_first_load_that_is_refused_leaves_no_slot(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP ROLE IF EXISTS reader",
+        "CREATE ROLE reader LOGIN REPLICATION",
+        "GRANT SELECT ON item, audit, wide TO reader",
+        # Without an error, the load would lack the rows that the role must not see.
+        "ALTER TABLE audit ENABLE ROW LEVEL SECURITY",
+    )
+    dsn = make_conninfo(server.dsn, user="reader")
+    with ReceiverProcess(dsn, log, *FIRST, slot=slot) as receiver:
+        code, text = receiver.wait()
+    assert code != 0
+    assert "row-level security" in text
+    assert not execute(server.dsn, f"{SLOTS} WHERE slot_name = '{slot}'")
+    execute(server.dsn, "ALTER TABLE audit DISABLE ROW LEVEL SECURITY")
+    receive_rest(server, log, slot, *FIRST)
+    check_log(server.dsn, log, Load.TABLES)
+    execute(server.dsn, "DROP OWNED BY reader", "DROP ROLE reader")
+
+
+SLOTS = "SELECT slot_name FROM pg_replication_slots"
