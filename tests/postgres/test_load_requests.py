@@ -293,7 +293,12 @@ def test_a_table_that_is_locked_for_long_ends_only_the_load(
         until_loaded(log)
         with psycopg.connect(server.dsn) as other:
             other.execute("LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
-            with pytest.raises(walrow.LogError, match="lock timeout"):
-                walrow.load("public.item", log=log, timeout=60)
+            with pytest.raises((walrow.LogError, TimeoutError)) as caught:
+                walrow.load("public.item", log=log, timeout=20)
+            # Old servers do not open the tables of a publication, so the load waits for the
+            # transaction that has the lock, as for each other.
+            if isinstance(caught.value, walrow.LogError):
+                assert "lock timeout" in str(caught.value)
+        until(lambda: not (log / "_load-taken").exists())
         walrow.load("public.item", log=log, timeout=60)
     check_log(server.dsn, log, Load.TABLES)

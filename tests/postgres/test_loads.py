@@ -190,8 +190,9 @@ def test_a_first_load_that_was_broken_off_is_not_forgotten(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot, crash_at=30) as receiver:
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot, crash_at=20) as receiver:
         receiver.wait()
+    assert (log / "_load").exists()
     # Without the option, the log would lack the rows.
     with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
         code, text = receiver.wait()
