@@ -16,6 +16,7 @@ from walrow.spark.schemas import (
     arrow_schema,
     check_options,
     compare,
+    is_fixed,
     named_alike,
     origin_of,
 )
@@ -108,7 +109,7 @@ class _Decode:
     @property
     def fixed(self) -> bool:
         """Whether walrow defines the schema of the batches."""
-        return _is_fixed(self.table, envelope=self.options.get("envelope", False))
+        return is_fixed(self.table, envelope=self.options.get("envelope", False))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decodes all captures of a partition."""
@@ -210,17 +211,6 @@ class _Decode:
 def _shown(path: str) -> str:
     """The path for errors, without credentials."""
     return "(a connection string)" if is_conninfo(path) else without_credentials(path)
-
-
-def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:
-    """Whether it reads envelopes or a side table, whose columns are fixed."""
-    name = ".".join(table) if isinstance(table, tuple) else table
-    return envelope or name in _SIDE_TABLES
-
-
-_SIDE_TABLES = {
-    f"walrow.{name}" for name in ("transactions", "messages", "relations", "truncates")
-}
 
 
 def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
