@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from walrow.lsn import Lsn
     from walrow.spark.log_plan import LogPlan
     from walrow.spark.projection import Projection
+    from walrow.spark.source_options import SourceOptions
 
 __all__ = ["LogBatchReader", "LogPartition", "partitions"]
 
@@ -31,26 +32,30 @@ class LogPartition(InputPartition):  # type: ignore[misc]
         self.end = end
 
 
-def partitions(plan: LogPlan, start: Lsn, end: Lsn, size: int) -> list[LogPartition]:
-    """Packs segments into partitions.
+def partitions(
+    options: SourceOptions, plan: LogPlan, start: Lsn, end: Lsn
+) -> list[LogPartition]:
+    """Packs segments into partitions of a size. Those of a large transaction stay together.
 
     Args:
+        options: The options of the query.
         plan: The log.
         start: Where the first one begins.
         end: Where the last one ends.
-        size: Bytes of the log's stream in a partition, at most, if it has several segments.
-            The parts of a large transaction stay together.
 
     Raises:
         LogError: Changes after the start were removed.
     """
     plan.check(start, end)
+    # Each segment has the versions of its tables again: one decoder returns them once.
+    is_one = options.table == "walrow.relations"
+    size = options.partition_bytes
     found: list[LogPartition] = []
     begin = last = start
     filled = 0
     for chain in plan.chains(start, end):
         # Without the table, it costs nothing.
-        if filled and chain.stream_bytes and filled + chain.stream_bytes > size:
+        if not is_one and filled and chain.stream_bytes and filled + chain.stream_bytes > size:
             found.append(LogPartition(begin, last))
             begin, filled = last, 0
         filled += chain.stream_bytes
@@ -73,7 +78,7 @@ class LogBatchReader(DataSourceReader):  # type: ignore[misc]
             else min(plan.resolve(options.end), plan.end)
         )
         start = plan.start if options.start is None else plan.resolve(options.start)
-        self._partitions = partitions(plan, start, end, options.partition_bytes)
+        self._partitions = partitions(options, plan, start, end)
 
     def partitions(self) -> list[LogPartition]:
         """The partitions, in the order of the log."""

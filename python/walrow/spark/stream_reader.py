@@ -130,7 +130,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             plan.follow()
             self._check_reached(plan, last)
         self._check_kept(plan, begin, last)
-        return partitions(plan, begin, last, self._options.partition_bytes)
+        return partitions(self._options, plan, begin, last)
 
     def read(self, partition: LogPartition | None) -> Iterator[pa.RecordBatch]:
         """Decodes a partition, in a task."""
