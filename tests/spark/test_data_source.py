@@ -17,7 +17,6 @@ import streams  # noqa: E402
 import type_cases  # noqa: E402
 import walrow  # noqa: E402
 import walrow.spark  # noqa: E402
-from walrow.spark.data_source import WalrowDataSource  # noqa: E402
 from logs import Publisher, published, sealed, transaction, transactions  # noqa: E402
 from spark.sources import (  # noqa: E402
     batch_reader,
@@ -27,6 +26,7 @@ from spark.sources import (  # noqa: E402
     source,
     taken,
 )
+from walrow.spark.data_source import WalrowDataSource  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -55,7 +55,12 @@ def partitions(
     filled = 0
     for chain in plan.chains(start, end):
         # Without the table, it costs nothing.
-        if not is_one and filled and chain.stream_bytes and filled + chain.stream_bytes > size:
+        if (
+            not is_one
+            and filled
+            and chain.stream_bytes
+            and filled + chain.stream_bytes > size
+        ):
             found.append(LogPartition(begin, last))
             begin, filled = last, 0
         filled += chain.stream_bytes

@@ -58,18 +58,19 @@ class NewVersions:
             lacking := [it for it in columns if it not in declared.names]
         ):
             return [f"column {name} is new" for name in lacking]
-        if all(
-            _is_alike(declared.field(name), *columns[name])
+        unlike = {
+            name
             for name in columns
             if name in declared.names
-        ):
+            and not _is_alike(declared.field(name), *columns[name])
+        }
+        if not unlike:
             return []
         own: Any = log_schema(query.options)
         changed = [
             field.name
             for field in own
-            if field.name in declared.names
-            and field.type != declared.field(field.name).type
+            if field.name in unlike and field.type != declared.field(field.name).type
         ]
         return [f"the type of column {name} has changed" for name in changed]
 
