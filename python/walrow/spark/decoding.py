@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from walrow.typing import Framing, TableName
 
-__all__ = ["decode"]
+__all__ = ["capture_column", "decode"]
 
 
 @with_options(SparkOptions)
@@ -152,7 +152,7 @@ class _Decode:
         """Each capture's bytes or path, and its position."""
         row = 0
         for batch in batches:
-            name = _choose(batch.schema, self.column)
+            name = capture_column(batch.schema, self.column)
             values = batch.column(name)
             binary = _is_binary(values.type)
             paths = None
@@ -227,7 +227,7 @@ def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return records.select(schema.names)
 
 
-def _choose(columns: pa.Schema, name: str | None) -> str:
+def capture_column(columns: pa.Schema, name: str | None) -> str:
     """Returns the name of the column with the captures."""
     if name is not None:
         if name not in columns.names:
