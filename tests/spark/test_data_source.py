@@ -273,8 +273,12 @@ def test_segments_are_packed_by_bytes(tmp_path: Path) -> None:
 
     assert ends() == [12]
     assert ends(partitionBytes=1) == [*range(1, 13)]
-    assert ends(partitionBytes=4 * size + 100) == [4, 8, 12]
-    assert ends(partitionBytes=f"{size * 6 // 1024 + 1}k") == [6, 12]
+    assert ends(partitionBytes=4 * size) == [4, 8, 12]
+    # As near as can be.
+    assert ends(partitionBytes=4 * size + size // 4) == [4, 8, 12]
+    assert ends(partitionBytes=3 * size + size * 3 // 4) == [4, 8, 12]
+    log.compact(segment_bytes=6 * size)
+    assert ends(partitionBytes="1k") == [6, 11, 12]
 
 
 def test_segments_without_the_table_fill_no_partition(tmp_path: Path) -> None:

@@ -54,13 +54,9 @@ def partitions(
     begin = last = start
     filled = 0
     for chain in plan.chains(start, end):
-        # Without the table, it costs nothing.
-        if (
-            not is_one
-            and filled
-            and chain.stream_bytes
-            and filled + chain.stream_bytes > size
-        ):
+        # As near to the size as can be. Segments without the table cost nothing.
+        is_full = filled > 0 and filled + chain.stream_bytes / 2 > size
+        if is_full and chain.stream_bytes and not is_one:
             found.append(LogPartition(begin, last))
             begin, filled = last, 0
         filled += chain.stream_bytes

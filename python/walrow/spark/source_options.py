@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTITION_BYTES", "SourceOptions"]
 
-#: Decoding takes less than a tenth of a second for it, and Spark some hundredths for a task.
-PARTITION_BYTES = 32 << 20
+#: As large as a segment: decoding takes tenths of a second, and Spark some hundredths for a task.
+PARTITION_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SourceOptions:
         table: The table, as in `walrow.read`. None for an envelope.
         start: Where to begin: an LSN, or after the transactions up to a time.
         end: Where to end, likewise. None for the end of the log.
-        partition_bytes: Bytes of the log's stream in a partition, if it has several segments.
+        partition_bytes: Bytes of the log's stream in a partition, about, if it has several segments.
         max_rows: Rows of the table in a micro-batch, if it has several transactions.
         max_bytes: Bytes of the log's stream in a micro-batch, likewise.
         reader: The name of a registered reader that a streaming query moves forward.
