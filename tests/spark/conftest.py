@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     pytest.importorskip(
-        "pyspark", reason="needs PySpark and Java: pip install pyspark==4.3.0"
+        "pyspark", reason="needs PySpark and Java: pip install pyspark==4.1.1"
     )
     from pyspark.sql import SparkSession
 
