@@ -210,6 +210,16 @@ def test_what_is_not_a_log_is_refused(tmp_path: Path) -> None:
     assert "missing_table" not in str(raised.value)
 
 
+def test_tasks_may_have_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(tmp_path / "log", transactions(1))
+    monkeypatch.chdir(tmp_path)
+    reader = batch_reader("log", "t")
+    monkeypatch.chdir("/")
+    assert len(taken(reader)) == 3
+
+
 def test_options_may_be_written_as_spark_does(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(3))
     uri = f"file:{log.path}"

@@ -266,6 +266,9 @@ def test_a_query_begins_and_ends_where_options_say(
     query = Query(spark, log, start="0/2000", end="0/5000")
     query.run()
     assert query.ids == ids(5, begin=3)
+    reader = stream_reader(log, "t", start="0/2000", maxRowsPerTrigger=1)
+    assert reader.latestOffset()["lsn"] == "0/3000"
+    assert reader.initialOffset()["lsn"] == "0/2000"
 
 
 def test_the_checkpoint_of_another_log_is_refused(
