@@ -291,6 +291,10 @@ def test_a_log_that_is_shorter_than_the_checkpoint_is_refused(tmp_path: Path) ->
     reader = stream_reader(long, "t")
     offset = reader.latestOffset(reader.initialOffset())
     copy = published(tmp_path / "copy", transactions(2), **MY_LOG)
+    later = stream_reader(copy, "t", start="0/9000")
+    assert later.latestOffset(later.initialOffset())["lsn"] == "0/9000"
+    with pytest.raises(walrow.LogError, match=r"ends at 0/2000, before 0/3000"):
+        later.latestOffset(offset)
     reader = stream_reader(copy, "t")
     with pytest.raises(walrow.LogError, match=r"ends at 0/2000, before 0/3000"):
         reader.latestOffset(offset)

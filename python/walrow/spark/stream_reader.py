@@ -193,7 +193,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         self._registered = True
 
     def _check_reached(self, plan: LogPlan, at: Lsn) -> None:
-        if at > plan.end and self._options.start is None:
+        # The option start may be later than the log's end.
+        if at > plan.end and (self._options.start is None or at != self._first()):
             text = (
                 f"the log ends at {plan.end}, before {at}, where the query continues: it "
                 "is not the log of the checkpoint, or an older copy of it"
