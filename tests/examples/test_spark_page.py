@@ -33,7 +33,7 @@ def test_every_block_runs(tmp_path: Path) -> None:
     assert "| 20|update_postimage|" in result.stdout
     assert "10 changes" in result.stdout
     assert "10 rows in the target" in result.stdout
-    assert "|update_postimage|    2|" in result.stdout
+    assert "|update_postimage|    3|" in result.stdout
 
 
 def test_the_page_has_every_option() -> None:
