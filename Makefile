@@ -16,7 +16,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 FUZZ_SECONDS ?= 600
 # The newest version of Spark for each change, the oldest one in make test-all.
 OTHER_SPARKS := 4.3.0 $(if $(WALROW_SLOW),4.0.5)
-SPARK_CHOSEN := $(addprefix tests/spark/test_,data_source.py streaming.py changes.py log.py)
+SPARK_CHOSEN := $(addprefix tests/spark/test_,data_source.py streaming.py micro_batches.py \
+	changes.py log.py)
 
 # A caller's PYTHONPATH or active environment is not ours.
 unexport PYTHONPATH PYTHONHOME CONDA_PREFIX

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+import streams
 import walrow
 from walrow.spark.data_source import WalrowDataSource
 
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
 
     from walrow.spark.batch_reader import LogBatchReader
     from walrow.spark.stream_reader import LogStreamReader
+
+MY_LOG = {"system_identifier": "7", "database": "shop", "slot": "s"}
+#: The columns of the table in `logs.transactions`.
+COLUMNS = [streams.Column("id", 23, is_key=True), streams.Column("v", 25)]
+
+
+def altered(end: int, *columns: streams.Column) -> bytes:
+    """A transaction whose table has other columns."""
+    return streams.wired(
+        streams.begin(xid=end, lsn=end - 8),
+        streams.relation(columns, name="t"),
+        streams.insert([str(end), *("1" for _ in columns[1:])]),
+        streams.commit(lsn=end - 8, end=end),
+    )
 
 
 def loaded(
