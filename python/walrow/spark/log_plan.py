@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import walrow
 from walrow._core import LogDirectory
@@ -14,11 +14,13 @@ from walrow.lsn import Lsn
 from walrow.spark.schemas import SIDE_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from walrow.spark.source_options import SourceOptions
 
 __all__ = ["Chain", "LogPlan", "after", "open_log"]
+
+T = TypeVar("T")
 
 
 class Chain(NamedTuple):
@@ -61,8 +63,8 @@ class LogPlan:
     def __init__(self, options: SourceOptions) -> None:
         """Opens the log."""
         self._options = options
-        open_log(options.path)
-        self._log = LogDirectory(options.path)
+        self._chosen: list[Any] | None = self._part()["tables"]
+        self._log = _opened(LogDirectory, options.path)
         self._versions: list[Any] | None = None
         self._cuts: tuple[Chain, list[Step]] | None = None
 
@@ -222,11 +224,6 @@ class LogPlan:
         """Whether any segment may have what is read."""
         return self._chosen is None
 
-    @property
-    def _chosen(self) -> list[Any] | None:
-        found: list[Any] | None = self._part()["tables"]
-        return found
-
     def _part(self) -> dict[str, Any]:
         return part_of({**self._options.read, "table": self._options.table})
 
@@ -265,8 +262,12 @@ def open_log(path: str) -> Log:
     Raises:
         LogError: The directory does not exist here, or is not a log.
     """
+    return _opened(Log, path)
+
+
+def _opened(kind: Callable[[str], T], path: str) -> T:
     try:
-        return Log(path)
+        return kind(path)
     except OSError as error:
         text = (
             f"{path}: the log cannot be opened: {error.strerror or type(error).__name__}; "
