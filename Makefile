@@ -14,6 +14,10 @@ PIP := 25.3
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 FUZZ_SECONDS ?= 600
+# The newest version of Spark for each change, the oldest one in make test-all.
+OTHER_SPARKS := 4.3.0 $(if $(WALROW_SLOW),4.0.5)
+SPARK_CHOSEN := $(addprefix tests/spark/test_,data_source.py streaming.py micro_batches.py \
+	changes.py log.py)
 
 # A caller's PYTHONPATH or active environment is not ours.
 unexport PYTHONPATH PYTHONHOME CONDA_PREFIX
@@ -73,11 +77,15 @@ test-postgres: build ## against PostgreSQL servers, which the tests start
 	$(TIMED) ( set -x; \
 	pytest -n 4 --dist loadfile tests/servers tests/postgres $(MARKS) )
 
-test-spark: build ## in Spark; needs Java
+# The whole with the version that has Delta and Iceberg, and what depends on the version with others.
+test-spark: build $(OTHER_SPARKS:%=.venv-spark-%/.installed) ## in Spark; needs Java
 	@command -v java >/dev/null || test -n "$${JAVA_HOME:-}" || \
 		{ echo 'Spark needs Java 17 or later'; exit 1; }
 	$(TIMED) ( set -x; \
-	pytest tests/spark $(MARKS) )
+	pytest tests/spark $(MARKS); \
+	for version in $(OTHER_SPARKS); do \
+		PYTHONPATH=python .venv-spark-$$version/bin/python -m pytest $(SPARK_CHOSEN) $(MARKS); \
+	done )
 
 test-examples: build ## the examples and the code in README.md
 	$(TIMED) ( set -x; \
@@ -118,7 +126,7 @@ types: build ## the table of built-in types again, from servers 14 to 18, and do
 	@PYTHONPATH=tests $(BIN)/python tests/python/types_page.py
 
 clean: ## removes what was built and installed here
-	rm -rf .venv target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-spark-* target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests examples benches -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/walrow/*.so
 
@@ -143,6 +151,14 @@ import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 	@echo 'installing the development tools (once, about 1.5 GB)'
 	@$(BIN)/python -m pip install --quiet pip==$(PIP)
 	@TIMEFORMAT='installed in %0lR'; time $(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+.venv-spark-%/.installed: .venv/.created pyproject.toml
+	@echo 'installing Spark $* (once, about 0.9 GB)'
+	@env -u VIRTUAL_ENV "$(PYTHON)" -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install --quiet pip==$(PIP)
+	@TIMEFORMAT='installed in %0lR'; \
+	time $(@D)/bin/python -m pip install --quiet --group spark-other pyspark==$*
 	@touch $@
 
 .venv/.built: .venv/.installed $(RUST_SOURCES)

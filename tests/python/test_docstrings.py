@@ -81,10 +81,14 @@ def test_spark_takes_the_options_of_read() -> None:
     fixed = {"framing", "profile", "side_tables"}
     rows = {"trim_bpchar", "batch_rows", "batch_bytes", "batch_memory", "missing_table"}
     rows.add("tables")
-    for function, others in ((spark.decode, set()), (spark.schema, rows)):
+    for function, others in (
+        (spark.decode, set()),
+        (spark.changes, set()),
+        (spark.schema, rows),
+    ):
         names = set(inspect.signature(function).parameters)
         assert OPTIONS.keys() - names - {"schema"} == fixed | others
-        assert names - OPTIONS.keys() <= {"column", "source"}
+        assert names - OPTIONS.keys() <= {"captures", "column", "source"}
 
 
 def test_changes_take_the_options_of_read() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -112,3 +114,11 @@ def test_errors_in_the_module_are_all_exported() -> None:
     from walrow import errors
 
     assert set(errors.__all__) <= set(walrow.__all__)
+
+
+def test_a_wheel_has_all_packages() -> None:
+    root = Path(__file__).parents[2]
+    settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    packages = {path.parent.name for path in (root / "python").glob("*/__init__.py")}
+    assert set(settings["tool"]["maturin"]["python-packages"]) == packages
+    assert "pyspark_walrow" in packages

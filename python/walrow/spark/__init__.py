@@ -1,12 +1,26 @@
-"""walrow for PySpark: converts captures in a DataFrame to typed change rows.
+"""walrow for PySpark: logs and captures as typed change rows.
+
+A log is a data source, for batches and streams. Spark finds it without an import:
+
+```python
+changes = spark.read.format("walrow").option("table", "public.orders").load("/data/log")
+```
+
+Captures are decoded in a DataFrame of their paths or bytes:
 
 ```python
 import walrow.spark
 
+files = spark.read.format("binaryFile").load("captures/").select("path")
+changes = walrow.spark.changes(files, "public.orders")
+```
+
+`changes` is `mapInArrow` for the usual case. Its parts:
+
+```python
 schema = walrow.spark.schema("captures/", "public.orders")
 decode = walrow.spark.decode(table="public.orders", schema=schema)
-files = spark.read.format("binaryFile").load("captures/")
-changes = files.select("path").mapInArrow(decode, schema)
+changes = files.mapInArrow(decode, schema)
 ```
 
 Each value is one self-contained capture: either its bytes, in a binary column, or its
@@ -22,7 +36,8 @@ versions of the table.
 
 from __future__ import annotations
 
+from walrow.spark.changes import changes
 from walrow.spark.decoding import decode
 from walrow.spark.schemas import schema
 
-__all__ = ["decode", "schema"]
+__all__ = ["changes", "decode", "schema"]

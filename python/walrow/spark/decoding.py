@@ -16,6 +16,7 @@ from walrow.spark.schemas import (
     arrow_schema,
     check_options,
     compare,
+    is_fixed,
     named_alike,
     origin_of,
 )
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from walrow.typing import Framing, TableName
 
-__all__ = ["decode"]
+__all__ = ["capture_column", "decode"]
 
 
 @with_options(SparkOptions)
@@ -108,7 +109,7 @@ class _Decode:
     @property
     def fixed(self) -> bool:
         """Whether walrow defines the schema of the batches."""
-        return _is_fixed(self.table, envelope=self.options.get("envelope", False))
+        return is_fixed(self.table, envelope=self.options.get("envelope", False))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decodes all captures of a partition."""
@@ -151,7 +152,7 @@ class _Decode:
         """Each capture's bytes or path, and its position."""
         row = 0
         for batch in batches:
-            name = _choose(batch.schema, self.column)
+            name = capture_column(batch.schema, self.column)
             values = batch.column(name)
             binary = _is_binary(values.type)
             paths = None
@@ -212,17 +213,6 @@ def _shown(path: str) -> str:
     return "(a connection string)" if is_conninfo(path) else without_credentials(path)
 
 
-def _is_fixed(table: TableName | None, *, envelope: bool) -> bool:
-    """Whether it reads envelopes or a side table, whose columns are fixed."""
-    name = ".".join(table) if isinstance(table, tuple) else table
-    return envelope or name in _SIDE_TABLES
-
-
-_SIDE_TABLES = {
-    f"walrow.{name}" for name in ("transactions", "messages", "relations", "truncates")
-}
-
-
 def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Selects the columns that the schema names. Spark trusts their types, so they are compared."""
     found = named_alike(records.schema)
@@ -237,7 +227,7 @@ def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return records.select(schema.names)
 
 
-def _choose(columns: pa.Schema, name: str | None) -> str:
+def capture_column(columns: pa.Schema, name: str | None) -> str:
     """Returns the name of the column with the captures."""
     if name is not None:
         if name not in columns.names:

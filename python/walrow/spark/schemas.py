@@ -21,14 +21,21 @@ if TYPE_CHECKING:
     from walrow.typing import TableName
 
 __all__ = [
+    "SIDE_TABLES",
     "arrow_schema",
     "check_options",
     "compare",
+    "is_fixed",
     "named_alike",
     "origin_of",
     "require",
     "schema",
+    "spark_schema",
 ]
+
+SIDE_TABLES = frozenset(
+    f"walrow.{name}" for name in ("transactions", "messages", "relations", "truncates")
+)
 
 
 @with_options(SparkSchemaOptions)
@@ -50,14 +57,13 @@ def schema(
     """
     require("pyarrow", "pyspark")
     import pyarrow as pa
-    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
     check_options(table, {**options})
     found = pa.schema(
         walrow.schema(_local_source(source), table, profile="spark", **options)
     )
-    struct = from_arrow_schema(found, prefer_timestamp_ntz=True)
+    struct = spark_schema(found)
     if (origin := origin_of(found)) is None:
         return struct
     # The table of the schema, for `decode`.
@@ -68,6 +74,25 @@ def schema(
             for field in struct.fields
         ]
     )
+
+
+def spark_schema(found: pa.Schema) -> StructType:
+    """Converts a schema of the profile `spark`."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def marked(field: pa.Field) -> pa.Field:
+        """In 4.1, Spark expects metadata of fields of structs."""
+        kind = field.type
+        if pa.types.is_list(kind):
+            return field.with_type(pa.list_(marked(kind.value_field)))
+        if not pa.types.is_struct(kind):
+            return field
+        parts = [marked(part).with_metadata({"of": field.name}) for part in kind]
+        return field.with_type(pa.struct(parts))
+
+    plain = pa.schema([marked(field) for field in found])
+    return from_arrow_schema(plain, prefer_timestamp_ntz=True)
 
 
 def check_options(
@@ -91,6 +116,12 @@ def check_options(
         if name in options:
             text = f"{name} is fixed in Spark: each value is a capture as the server sent it"
             raise OptionError(text)
+
+
+def is_fixed(table: TableName | None, *, envelope: bool) -> bool:
+    """Whether it reads envelopes or a side table, whose columns are fixed."""
+    name = ".".join(table) if isinstance(table, tuple) else table
+    return envelope or name in SIDE_TABLES
 
 
 def origin_of(schema: Any) -> tuple[str, str] | None:

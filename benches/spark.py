@@ -1,0 +1,165 @@
+"""Spark beside what it costs without decoding: spark.py [DIR].
+
+One table of 20 columns, as a log. The same batches are decoded in `mapInArrow` from the paths
+of segments, by the data source, and handed over ready-made, from files of Arrow that the tasks
+map. All go into the sink `noop`. Times are the best of some turns, each beside the others in
+one turn. `*` marks what misses its aim.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import walrow
+import walrow.spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame
+
+TURNS = 3
+TRANSACTIONS = 80
+ROWS = 25_000
+TABLE = "public.t"
+#: Name, type, type modifier, and a value of each.
+COLUMNS = [
+    *((f"i{n}", 23, -1, "123456789") for n in range(6)),
+    *((f"l{n}", 20, -1, "1234567890123") for n in range(4)),
+    *((f"s{n}", 25, -1, "a text of some words") for n in range(5)),
+    *((f"n{n}", 1700, (12 << 16 | 2) + 4, "1234567.89") for n in range(3)),
+    *((f"z{n}", 1184, -1, "2024-02-29 12:34:56.789012+00") for n in range(2)),
+]
+
+
+def main() -> None:
+    """Prints a line for each aim."""
+    root = Path(__file__).resolve().parent.parent
+    directory = Path(sys.argv[1] if len(sys.argv) > 1 else root / "target/bench-data")
+    directory.mkdir(parents=True, exist_ok=True)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        # Beside the captures: the directory for temporary files may be memory.
+        with tempfile.TemporaryDirectory(dir=directory) as folder:
+            measure(spark, Path(folder))
+    finally:
+        spark.stop()
+
+
+def measure(spark: SparkSession, folder: Path) -> None:
+    """Prints the lines."""
+    walrow.seal(stream(), log=folder / "log")
+    log = walrow.Log(folder / "log")
+    schema = walrow.spark.schema(log, TABLE)
+    segments = [str(segment.path) for segment in log.segments()]
+    ready = [materialised(path, folder) for path in segments]
+    decode = walrow.spark.decode(table=TABLE, schema=schema)
+    source = spark.read.format("walrow").option("table", TABLE)
+    frames = {
+        "ready": over(spark, ready).mapInArrow(mapped, schema),
+        "decoded": over(spark, segments).mapInArrow(decode, schema),
+        "source": source.load(str(log.path)),
+        "two": source.schema("i0 int, s0 string").load(str(log.path)),
+    }
+    times = best({name: written(frame) for name, frame in frames.items()})
+    rows = TRANSACTIONS * ROWS
+    shown = ", ".join(f"{name} {rows / it / 1e6:.2f}" for name, it in times.items())
+    print(f"{len(segments)} segments; million rows/s: {shown}")
+    report("decode, of ready-made", times["ready"] / times["decoded"], 0.65)
+    report("data source, of mapInArrow", times["decoded"] / times["source"], 0.9)
+    report("2 of 20 columns, of all", times["source"] / times["two"], 2.5)
+
+
+def report(what: str, ratio: float, aim: float) -> None:
+    """Prints a ratio of speeds beside its aim."""
+    print(f"{what:<33}{ratio:>6.2f} >= {aim}{'' if ratio >= aim else '*'}")
+
+
+def best(runs: dict[str, Callable[[], None]]) -> dict[str, float]:
+    """The least time of each, of some turns. The first turn starts workers."""
+    times = dict.fromkeys(runs, float("inf"))
+    for turn in range(TURNS + 1):
+        for name, run in runs.items():
+            begin = time.perf_counter()
+            run()
+            if turn:
+                times[name] = min(times[name], time.perf_counter() - begin)
+    return times
+
+
+def written(frame: DataFrame) -> Callable[[], None]:
+    """Writes all rows to nowhere."""
+    return frame.write.format("noop").mode("overwrite").save
+
+
+def over(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """The paths, one in a partition: the data source packs smaller segments."""
+    rows = [(path,) for path in paths]
+    parts = spark.sparkContext.parallelize(rows, len(rows))
+    return spark.createDataFrame(parts, "path string")
+
+
+def materialised(path: str, folder: Path) -> str:
+    """The batches of a segment, as a file of Arrow."""
+    reader = walrow.read(path, table=TABLE, profile="spark")
+    target = folder / f"{Path(path).name}.arrow"
+    batches = [pa.record_batch(batch) for batch in reader]
+    with pa.ipc.new_file(target, batches[0].schema) as file:
+        for batch in batches:
+            file.write_batch(batch)
+    return str(target)
+
+
+def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Returns the batches of files, for `mapInArrow`."""
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            file = pa.ipc.open_file(pa.memory_map(path))
+            for number in range(file.num_record_batches):
+                yield file.get_batch(number)
+
+
+def stream() -> Iterator[bytes]:
+    """Transactions of many equal inserts, as a connection's bytes."""
+    relation = struct.pack("!cI", b"R", 16400) + b"public\0t\0d"
+    relation += struct.pack("!H", len(COLUMNS))
+    for at, (name, oid, typmod, _) in enumerate(COLUMNS):
+        relation += struct.pack("!B", at == 0) + name.encode() + b"\0"
+        relation += struct.pack("!Ii", oid, typmod)
+    insert = struct.pack("!cIcH", b"I", 16400, b"N", len(COLUMNS))
+    for *_, value in COLUMNS:
+        insert += b"t" + struct.pack("!I", len(value)) + value.encode()
+    rows = copy_data(insert) * ROWS
+    yield b"W\0\0\0\x07\0\0\0"
+    for number in range(1, TRANSACTIONS + 1):
+        end = number << 24
+        yield copy_data(struct.pack("!cQqI", b"B", end - 8, 0, number))
+        yield copy_data(relation)
+        yield rows
+        yield copy_data(struct.pack("!cBQQq", b"C", 0, end - 8, end, 0))
+
+
+def copy_data(message: bytes) -> bytes:
+    """A message of pgoutput in XLogData in CopyData."""
+    return struct.pack("!cIcQQq", b"d", len(message) + 29, b"w", 0, 0, 0) + message
+
+
+if __name__ == "__main__":
+    main()

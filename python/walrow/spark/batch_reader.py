@@ -1,0 +1,92 @@
+"""Partitions of a log, and the reader of a batch query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from walrow.lsn import Lsn
+    from walrow.spark.log_plan import LogPlan
+    from walrow.spark.projection import Projection
+    from walrow.spark.source_options import SourceOptions
+
+__all__ = ["LogBatchReader", "LogPartition", "partitions"]
+
+
+class LogPartition(InputPartition):  # type: ignore[misc]
+    """Whole transactions of a log, between two LSNs.
+
+    Segments may be merged until a task reads them: their LSNs stay.
+    """
+
+    def __init__(self, start: Lsn, end: Lsn) -> None:
+        """Stores the LSNs."""
+        super().__init__((start, end))
+        self.start = start
+        self.end = end
+
+
+def partitions(
+    options: SourceOptions, plan: LogPlan, start: Lsn, end: Lsn
+) -> list[LogPartition]:
+    """Packs segments into partitions of a size. Those of a large transaction stay together.
+
+    Args:
+        options: The options of the query.
+        plan: The log.
+        start: Where the first one begins.
+        end: Where the last one ends.
+
+    Raises:
+        LogError: Changes after the start were removed.
+    """
+    plan.check(start, end)
+    # Each segment has the versions of its tables again: one decoder returns them once.
+    is_one = options.table == "walrow.relations"
+    size = options.partition_bytes
+    found: list[LogPartition] = []
+    begin = last = start
+    filled = 0
+    for chain in plan.chains(start, end):
+        # As near to the size as can be. Segments without the table cost nothing.
+        is_full = filled > 0 and filled + chain.stream_bytes / 2 > size
+        if is_full and chain.stream_bytes and not is_one:
+            found.append(LogPartition(begin, last))
+            begin, filled = last, 0
+        filled += chain.stream_bytes
+        last = min(chain.end, end)
+    if filled:
+        found.append(LogPartition(begin, last))
+    return found
+
+
+class LogBatchReader(DataSourceReader):  # type: ignore[misc]
+    """Reads the changes between two points of a log."""
+
+    def __init__(self, projection: Projection, plan: LogPlan) -> None:
+        """Finds the points and the partitions."""
+        options = projection.options
+        self._projection = projection
+        end = (
+            plan.end
+            if options.end is None
+            else min(plan.resolve(options.end), plan.end)
+        )
+        start = plan.start if options.start is None else plan.resolve(options.start)
+        self._partitions = partitions(options, plan, start, end)
+
+    def partitions(self) -> list[LogPartition]:
+        """The partitions, in the order of the log."""
+        return self._partitions
+
+    def read(self, partition: LogPartition | None) -> Iterator[pa.RecordBatch]:
+        """Decodes a partition, in a task."""
+        # Without partitions, Spark passes none.
+        if partition is not None:
+            yield from self._projection.batches(partition.start, partition.end)

@@ -1,0 +1,323 @@
+"""Where a log can be cut: ranges of whole transactions, from what its segments say."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import walrow
+from walrow._core import LogDirectory
+from walrow.errors import LogError
+from walrow.log import Log, part_of
+from walrow.log_items import SourceIdentity
+from walrow.lsn import Lsn
+from walrow.spark.schemas import SIDE_TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from walrow.spark.source_options import SourceOptions
+
+__all__ = ["Chain", "LogPlan", "after", "open_log"]
+
+T = TypeVar("T")
+
+
+class Chain(NamedTuple):
+    """A segment, or the parts of a transaction that is larger than one.
+
+    Attributes:
+        start: Where it begins.
+        end: Where its last transaction ends.
+        rows: The number of rows of the chosen tables.
+        stream_bytes: Bytes of the stream of segments that have these tables.
+        versions: The chosen tables' versions, as places in `LogPlan.versions`.
+    """
+
+    start: Lsn
+    end: Lsn
+    rows: int
+    stream_bytes: int
+    versions: frozenset[int]
+
+
+class Step(NamedTuple):
+    """What a micro-batch may take next: a chain, or a transaction of one."""
+
+    end: Lsn
+    rows: int
+    stream_bytes: int
+
+
+class LogPlan:
+    """A log, as the driver sees it: only what the segments say, no rows.
+
+    Args:
+        options: The options, of which the log and the chosen tables are used.
+
+    Raises:
+        LogError: The directory is not a log, or a segment is damaged.
+        OSError: The directory cannot be read.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Opens the log."""
+        self._options = options
+        self._chosen: list[Any] | None = self._part()["tables"]
+        self._log = _opened(LogDirectory, options.path)
+        self._versions: list[Any] | None = None
+        self._cuts: tuple[Chain, list[Step]] | None = None
+
+    @property
+    def start(self) -> Lsn:
+        """Where the log begins."""
+        return self._log.start
+
+    @property
+    def end(self) -> Lsn:
+        """Where the log ends."""
+        return self._log.end
+
+    @property
+    def source(self) -> SourceIdentity:
+        """Where the changes come from."""
+        return SourceIdentity(**_identity(self._log))
+
+    @property
+    def versions(self) -> list[Any]:
+        """All versions of all tables: OID, schema, name, columns."""
+        if self._versions is None:
+            self._versions = self._log.versions()
+        return self._versions
+
+    def follow(self) -> None:
+        """Looks for new segments. Its cost does not grow with the log."""
+        if self._log.follow():
+            self._versions = None
+
+    def register(self, name: str, position: Lsn) -> Lsn:
+        """Registers a reader, or returns the position of the one of this name."""
+        _, found, _ = self._log.register(name, position)
+        return found
+
+    def advance(self, name: str, position: Lsn) -> None:
+        """Moves a registered reader forward."""
+        self._log.advance(name, position, rewind=False)
+
+    def check(self, start: Lsn, end: Lsn) -> None:
+        """Refuses a range whose changes were removed, as far as the tables are read.
+
+        Raises:
+            LogError: With the code `"pruned"`.
+        """
+        self._log.open(**self._part() | {"start": after(start), "end": end}).close()
+
+    def resolve(self, point: Lsn | dt.datetime) -> Lsn:
+        """The LSN of a point. Of a time, where the transactions up to then end.
+
+        Commit times are not in the order of commits: it is the LSN before the first
+        transaction that was committed later.
+        """
+        if isinstance(point, Lsn):
+            return point
+        micros = (point - _EPOCH) // dt.timedelta(microseconds=1)
+        for place in range(len(self._log)):
+            segment = self._segment(place)
+            _, greatest = segment["commit_times"] or (None, None)
+            if greatest is not None and greatest > micros:
+                start = segment["start"]
+                earlier = walrow.read(
+                    self._options.path,
+                    table="walrow.transactions",
+                    start=after(start),
+                    end=point,
+                )
+                for _ in earlier:
+                    pass
+                return Lsn(max(start, earlier.position))
+        return self.end
+
+    def chains(self, start: Lsn, end: Lsn) -> Iterator[Chain]:
+        """The chains with transactions after an LSN, and up to another one."""
+        parts: list[dict[str, Any]] = []
+        for place in range(self._place(start), len(self._log)):
+            parts.append(self._segment(place))
+            if parts[0]["start"] >= end:
+                return
+            if parts[-1]["continues"]:
+                continue
+            if parts[-1]["end"] > start:
+                yield self._chain(parts)
+            parts = []
+
+    def limited(
+        self, start: Lsn, end: Lsn, rows: int | None, stream_bytes: int | None
+    ) -> Lsn:
+        """Where a micro-batch of a limited size ends: at least one transaction later."""
+        left_rows, left_bytes = rows, stream_bytes
+        at = start
+        for step in self._steps(start, end, rows, stream_bytes):
+            if left_rows is not None:
+                left_rows -= step.rows
+            if left_bytes is not None:
+                left_bytes -= step.stream_bytes
+            is_over = any(it is not None and it < 0 for it in (left_rows, left_bytes))
+            if is_over and at > start:
+                return at
+            at = min(step.end, end)
+            if is_over:
+                return at
+        return max(at, end)
+
+    def _steps(
+        self, start: Lsn, end: Lsn, rows: int | None, stream_bytes: int | None
+    ) -> Iterator[Step]:
+        """Chains, and the transactions of a chain that is too large, or partly taken."""
+        is_first = True
+        for chain in self.chains(start, end):
+            is_large = (rows is not None and chain.rows > rows) or (
+                stream_bytes is not None and chain.stream_bytes > stream_bytes
+            )
+            if chain.start < start or (is_large and is_first):
+                for step in self._transactions(chain):
+                    if start < step.end <= end:
+                        yield step
+            else:
+                yield Step(chain.end, chain.rows, chain.stream_bytes)
+            is_first = False
+
+    def _transactions(self, chain: Chain) -> list[Step]:
+        """The transactions of a chain. They are kept: the next batches take more of them."""
+        if self._cuts is not None and self._cuts[0] == chain:
+            return self._cuts[1]
+        found = _counted(self._options, chain)
+        changes = sum(changes for _, changes, _ in found)
+        steps = [
+            Step(end, rows, chain.stream_bytes * count // max(changes, 1))
+            for end, count, rows in found
+        ]
+        if steps:
+            steps[-1] = steps[-1]._replace(end=max(steps[-1].end, chain.end))
+        self._cuts = chain, steps
+        return steps
+
+    def _chain(self, parts: list[dict[str, Any]]) -> Chain:
+        rows = stream_bytes = 0
+        versions: set[int] = set()
+        for part in parts:
+            chosen = [
+                it for it in part["tables"] if self._chooses(self.versions[it[0]])
+            ]
+            rows += sum(it[1] for it in chosen)
+            versions |= {it[0] for it in chosen}
+            if chosen or self._is_all:
+                stream_bytes += part["stream_bytes"]
+        if self._is_all:
+            rows = sum(it[1] for part in parts for it in part["tables"])
+        first, last = parts[0], parts[-1]
+        return Chain(
+            first["start"], last["end"], rows, stream_bytes, frozenset(versions)
+        )
+
+    @property
+    def _is_all(self) -> bool:
+        """Whether any segment may have what is read."""
+        return self._chosen is None
+
+    def _part(self) -> dict[str, Any]:
+        return part_of({**self._options.read, "table": self._options.table})
+
+    def _chooses(self, version: tuple[int, str, str, Any]) -> bool:
+        oid, schema, name, _ = version
+        named = {oid, name, f"{schema}.{name}", (schema, name)}
+        return self._chosen is None or any(it in named for it in self._chosen)
+
+    def _place(self, lsn: Lsn) -> int:
+        """The place of the first segment of the chain that an LSN is in."""
+        low, high = 0, len(self._log)
+        while low < high:
+            middle = (low + high) // 2
+            if self._segment(middle)["start"] <= lsn:
+                low = middle + 1
+            else:
+                high = middle
+        low = max(low - 1, 0)
+        while (
+            low and self._segment(low)["part"] and self._segment(low - 1)["continues"]
+        ):
+            low -= 1
+        return low
+
+    def _segment(self, place: int) -> dict[str, Any]:
+        found = self._log.segment(place)
+        if found is None:
+            text = f"no segment {place}"
+            raise IndexError(text)
+        return found
+
+
+def open_log(path: str) -> Log:
+    """Opens a log.
+
+    Raises:
+        LogError: The directory does not exist here, or is not a log.
+    """
+    return _opened(Log, path)
+
+
+def _opened(kind: Callable[[str], T], path: str) -> T:
+    try:
+        return kind(path)
+    except OSError as error:
+        text = (
+            f"{path}: the log cannot be opened: {error.strerror or type(error).__name__}; "
+            "the driver and all executors must have its directory under this path"
+        )
+        raise LogError(text) from error
+
+
+def after(lsn: Lsn) -> Lsn:
+    """The start of a range. 0/0 is no start: then nothing that was removed is missing."""
+    return max(lsn, Lsn(1))
+
+
+def _identity(log: LogDirectory) -> dict[str, Any]:
+    source = log.source
+    return {name: source[name] for name in SourceIdentity._fields}
+
+
+def _counted(options: SourceOptions, chain: Chain) -> list[tuple[Lsn, int, int]]:
+    """Each transaction's end, its changes, and its rows of the chosen tables."""
+    import pyarrow as pa
+
+    of_range: dict[str, Any] = {"start": after(chain.start), "end": chain.end}
+    transactions = [
+        row
+        for batch in walrow.read(options.path, table="walrow.transactions", **of_range)
+        for row in pa.record_batch(batch).to_pylist()
+    ]
+    counts = {row["commit_lsn"]: row["changes"] for row in transactions}
+    if chain.versions and options.table not in SIDE_TABLES:
+        counts = dict.fromkeys(counts, 0)
+        rows = walrow.read(
+            options.path,
+            table=options.table,
+            tables=options.read.get("tables"),
+            schema=pa.schema([("_commit_lsn", pa.uint64())])
+            if options.table is not None
+            else None,
+            columns=[],
+            metadata=["commit_lsn"],
+            missing_table="ignore",
+            **of_range,
+        )
+        for batch in rows:
+            for each in pa.record_batch(batch).column(0).value_counts().to_pylist():
+                counts[each["values"]] += each["counts"]
+    return [
+        (Lsn(row["end_lsn"]), row["changes"], counts[row["commit_lsn"]])
+        for row in transactions
+    ]
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

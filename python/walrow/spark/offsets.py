@@ -1,0 +1,44 @@
+"""The offsets of a streaming query: which log, and how far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow.errors import LogError
+from walrow.log_items import SourceIdentity
+from walrow.lsn import Lsn
+from walrow.spark.projection import named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["lsn_of", "offset"]
+
+
+def offset(source: SourceIdentity, lsn: Lsn) -> dict[str, Any]:
+    """The offset at an LSN, as Spark stores it in the checkpoint."""
+    return {"source": source._asdict(), "lsn": str(lsn)}
+
+
+def lsn_of(found: Mapping[str, Any], source: SourceIdentity) -> Lsn:
+    """The LSN of an offset.
+
+    Raises:
+        LogError: It is the offset of another log, or none of this data source.
+    """
+    try:
+        stored, lsn = SourceIdentity(**found["source"]), Lsn(found["lsn"])
+    except (KeyError, TypeError, ValueError):
+        text = (
+            "the checkpoint is not one of the data source walrow; use another "
+            "checkpointLocation"
+        )
+        raise LogError(text) from None
+    if stored != source:
+        text = (
+            f"the checkpoint is that of another log: it has an offset in changes of "
+            f"{named(stored)}, but the log has those of {named(source)}; use the path of "
+            "that log, or another checkpointLocation"
+        )
+        raise LogError(text)
+    return lsn

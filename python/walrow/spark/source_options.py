@@ -1,0 +1,261 @@
+"""The options of the data source. Spark passes them as texts, with names in lower case."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walrow.conninfo import is_conninfo, without_credentials
+from walrow.errors import OptionError
+from walrow.lsn import Lsn
+from walrow.spark.paths import local
+from walrow.spark.schemas import SIDE_TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from walrow.typing import TableName
+
+__all__ = ["PARTITION_BYTES", "SourceOptions"]
+
+#: As large as a segment: decoding takes tenths of a second, and Spark some hundredths for a task.
+PARTITION_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to read of a log, and how. It can be pickled.
+
+    Attributes:
+        path: The log's directory, as an absolute path.
+        table: The table, as in `walrow.read`. None for an envelope.
+        start: Where to begin: an LSN, or after the transactions up to a time.
+        end: Where to end, likewise. None for the end of the log.
+        partition_bytes: Bytes of the log's stream in a partition, about, if it has several segments.
+        max_rows: Rows of the table in a micro-batch, if it has several transactions.
+        max_bytes: Bytes of the log's stream in a micro-batch, likewise.
+        reader: The name of a registered reader that a streaming query moves forward.
+        read: Options of `walrow.read`.
+    """
+
+    path: str
+    table: TableName | None = None
+    start: Lsn | dt.datetime | None = None
+    end: Lsn | dt.datetime | None = None
+    partition_bytes: int = PARTITION_BYTES
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    reader: str | None = None
+    read: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Reads the texts.
+
+        Raises:
+            OptionError: There is no such option, or a text is not a value of it.
+        """
+        found: dict[str, Any] = {}
+        for name, text in options.items():
+            plain = _plain(name)
+            if plain == "paths":
+                raise OptionError(_ONE_PATH)
+            if plain not in _OPTIONS:
+                known = ", ".join(sorted(each for each, _ in _OPTIONS.values()))
+                reason = (
+                    f"{name} is not an option of the data source walrow, only {known}"
+                )
+                raise OptionError(reason)
+            option, parse = _OPTIONS[plain]
+            if option in found:
+                reason = f"{option} is given twice"
+                raise OptionError(reason)
+            found[option] = parse(option, text)
+        if "path" not in found:
+            raise OptionError(_ONE_PATH)
+        own = {
+            attribute: found.pop(option)
+            for option, attribute in _OWN.items()
+            if option in found
+        }
+        return cls(**own, read=found)
+
+
+_ONE_PATH = 'give the directory of one log: .load("/data/log")'
+
+
+def _plain(name: str) -> str:
+    """`maxRowsPerTrigger`, `max_rows_per_trigger` and `maxrowspertrigger` are one name."""
+    return name.replace("_", "").lower()
+
+
+def _path(_option: str, text: str) -> str:
+    if is_conninfo(text):
+        reason = "path is a connection string: give the directory of a log"
+        raise OptionError(reason)
+    path = local(text)
+    if _URL.match(path):
+        reason = (
+            f"{without_credentials(path)}: a log is a directory that the driver and all "
+            "executors open by its path; mount the volume, and give the path under "
+            "which it is mounted"
+        )
+        raise OptionError(reason)
+    # Workers have another working directory.
+    return os.path.abspath(path)  # noqa: PTH100 - pathlib keeps `..`
+
+
+def _text(_option: str, text: str) -> str:
+    return text
+
+
+def _table(option: str, text: str) -> TableName:
+    if text.isdecimal():
+        return int(text)
+    if not text.lstrip().startswith("["):
+        return text
+    found = _names(option, text)
+    if len(found) != len(("schema", "table")):
+        reason = f'{option}: the JSON of a table is a pair: ["public", "orders"]'
+        raise OptionError(reason)
+    pair = found[0], found[1]
+    # Elsewhere, a side table is recognised by its text.
+    return ".".join(pair) if ".".join(pair) in SIDE_TABLES else pair
+
+
+def _tables(option: str, text: str) -> list[TableName]:
+    if not text.lstrip().startswith("["):
+        return [_table(option, name) for name in _names(option, text)]
+    return [
+        _table(option, name if isinstance(name, str) else json.dumps(name))
+        for name in _json(option, text, list)
+    ]
+
+
+def _names(option: str, text: str) -> list[str]:
+    """Names as a JSON list, or with commas between them."""
+    if not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",") if name.strip()]
+    found = _json(option, text, list)
+    if not all(isinstance(name, str) for name in found):
+        reason = f"{option} must be a list of names, in JSON or with commas"
+        raise OptionError(reason)
+    return list(found)
+
+
+def _mapping(option: str, text: str) -> dict[str, str]:
+    found = _json(option, text, dict)
+    if not all(isinstance(value, str) for value in found.values()):
+        reason = f"{option} must be a JSON object whose values are texts"
+        raise OptionError(reason)
+    return dict(found)
+
+
+def _policy(option: str, text: str) -> str | dict[str, str]:
+    return _mapping(option, text) if text.lstrip().startswith("{") else text
+
+
+def _json(option: str, text: str, kind: type) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, kind):
+        name = "object" if kind is dict else "list"
+        reason = f"{option} must be a JSON {name}"
+        raise OptionError(reason)
+    return found
+
+
+def _flag(option: str, text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        reason = f"{option} must be true or false"
+        raise OptionError(reason)
+    return text.lower() == "true"
+
+
+def _number(option: str, text: str) -> int:
+    """A positive number, as bytes also `64k`, `32m` or `1g`."""
+    match = _NUMBER.fullmatch(text.strip().lower())
+    if match is None or not int(match[1]):
+        reason = f"{option} must be a positive number, such as 1000000, or 32m"
+        raise OptionError(reason)
+    return int(match[1]) << _SHIFTS[match[2]]
+
+
+def _point(option: str, text: str) -> Lsn | dt.datetime:
+    try:
+        return Lsn(int(text) if text.isdecimal() else text)
+    except ValueError:
+        pass
+    try:
+        time = dt.datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        reason = (
+            f"{option} must be an LSN, such as 0/1A2B, or a time with a time zone, such "
+            "as 2026-01-31T12:00:00Z"
+        )
+        raise OptionError(reason)
+    return time
+
+
+def _catalog(option: str, text: str) -> Any:
+    """The catalog itself: executors may not have its file."""
+    import walrow
+
+    path = Path(local(text))
+    try:
+        return walrow.Catalog.from_file(path)
+    except OSError as error:
+        reason = f"{option}: the file cannot be read: {error.strerror}"
+        raise OptionError(reason) from error
+
+
+_URL = re.compile(r"[A-Za-z][\w+.-]+:/")
+_NUMBER = re.compile(r"(\d{1,18})([kmg]?)b?")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
+# Those of the data source, and the attributes that have them.
+_OWN = {
+    "path": "path",
+    "table": "table",
+    "start": "start",
+    "end": "end",
+    "partitionBytes": "partition_bytes",
+    "maxRowsPerTrigger": "max_rows",
+    "maxBytesPerTrigger": "max_bytes",
+    "reader": "reader",
+}
+_PARSERS: dict[str, Callable[[str, str], Any]] = {
+    "path": _path,
+    "table": _table,
+    "start": _point,
+    "end": _point,
+    "partitionBytes": _number,
+    "maxRowsPerTrigger": _number,
+    "maxBytesPerTrigger": _number,
+    "reader": _text,
+    # Those of `walrow.read`. What is not here is fixed, or has no meaning for a log.
+    "batch_bytes": _number,
+    "batch_memory": _number,
+    "batch_rows": _number,
+    "catalog": _catalog,
+    "columns": _names,
+    "envelope": _flag,
+    "message_limit": _number,
+    "metadata": _names,
+    "metadata_prefix": _text,
+    "spool_directory": _text,
+    "spool_memory": _number,
+    "tables": _tables,
+    "trim_bpchar": _flag,
+    "types": _mapping,
+    "unrepresentable": _policy,
+}
+_OPTIONS = {_plain(name): (name, parse) for name, parse in _PARSERS.items()}
