@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -18,24 +19,66 @@ DATA = Path(__file__).resolve().parent.parent / "data" / "18"
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     pytest.importorskip(
         "pyspark", reason="needs PySpark and Java: pip install pyspark==4.3.0"
     )
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("walrow")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
     )
+    if _has_table_formats():
+        # One session for all: a second one would not load other jars.
+        warehouse = tmp_path_factory.mktemp("warehouse")
+        for key, value in {
+            **TABLE_FORMATS,
+            "spark.sql.catalog.ice.warehouse": str(warehouse),
+            "spark.sql.warehouse.dir": str(warehouse / "spark"),
+        }.items():
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def lakehouse(spark: SparkSession) -> SparkSession:
+    """The session, if it has Delta as `spark_catalog` and Iceberg as `ice`."""
+    if not _has_table_formats():
+        pytest.skip(
+            "needs Delta and Iceberg, which Spark fetches at its start: "
+            "pip install pyspark==4.1.1 delta-spark==4.4.0"
+        )
+    return spark
+
+
+def _has_table_formats() -> bool:
+    import pyspark
+
+    has_delta = importlib.util.find_spec("delta") is not None
+    return pyspark.__version__.startswith("4.1.") and has_delta
+
+
+#: Versions that go together. delta-spark 4.4.1 has no jars.
+TABLE_FORMATS = {
+    "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0,"
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.ice.type": "hadoop",
+    # Delta's defaults are for large tables.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,8 @@ versions of the table.
 
 from __future__ import annotations
 
+from walrow.spark.applying import apply_changes
 from walrow.spark.decoding import decode
 from walrow.spark.schemas import schema
 
-__all__ = ["decode", "schema"]
+__all__ = ["apply_changes", "decode", "schema"]
