@@ -208,9 +208,11 @@ def _primary_key(log: walrow.Log, table: LogTable) -> tuple[str, ...]:
     for place in reversed(range(len(segments))):
         if table.oid not in {oid for oid, *_ in log_tables(log, place)}:
             continue
-        for frame in walrow.messages(segments[place].path):
+        for frame in walrow.frames(segments[place].path):
             message = frame.message
-            if message is None or message.name in ("Relation", "Begin"):
+            if message is None:
+                continue
+            if message.name in ("Relation", "Begin"):
                 break
             fields = message.fields
             if message.name != "Message" or fields["prefix"] != "walrow":

@@ -71,8 +71,7 @@ def event_fields(keys: list[Any]) -> list[Any]:
     )
     types = (ByteType(), LongType(), LongType(), ArrayType(StringType()), origin)
     return [
-        StructField(name, kind)
-        for name, kind in zip(EVENT_COLUMNS, types, strict=True)
+        StructField(name, kind) for name, kind in zip(EVENT_COLUMNS, types, strict=True)
     ]
 
 

@@ -80,7 +80,9 @@ class Fold(NamedTuple):
         for key in self.keys:
             column = events.column(key)
             if events.num_rows > 1:
-                begins[1:] |= ~is_same(column.slice(1), column.slice(0, len(column) - 1))
+                begins[1:] |= ~is_same(
+                    column.slice(1), column.slice(0, len(column) - 1)
+                )
         return begins
 
     def _shortened(self, rest: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -113,7 +115,9 @@ class Fold(NamedTuple):
         if not self.marks:
             resets.append(Kind.DELETE)
         numbers = np.arange(len(kind))
-        reset = np.maximum.accumulate(np.where(np.isin(kind, resets), numbers, -1))[last]
+        reset = np.maximum.accumulate(np.where(np.isin(kind, resets), numbers, -1))[
+            last
+        ]
         is_whole = reset >= first
         since = np.where(is_whole, reset, first)
         if not self.marks:
@@ -122,7 +126,9 @@ class Fold(NamedTuple):
         columns, missing = self._values(events, since, last)
         net = np.where(is_whole, Kind.INSERT, Kind.UPDATE)
         if self.marks:
-            gone = np.isin(kind[last], (Kind.DELETE, Kind.INSERT_GONE, Kind.UPDATE_GONE))
+            gone = np.isin(
+                kind[last], (Kind.DELETE, Kind.INSERT_GONE, Kind.UPDATE_GONE)
+            )
             net = np.where(gone, net + Kind.INSERT_GONE, net)
         else:
             net = np.where(kind[last] == Kind.DELETE, Kind.DELETE, net)

@@ -173,9 +173,7 @@ class KeyChanges(NamedTuple):
         columns[_UNSENT] = pa.array(missing, schema.field(_UNSENT).type)
         for name in (_LSN, _SEQ):
             columns[name] = events.column(name).take(pa.array(ends, pa.int64()))
-        parts = [
-            events.column(key).combine_chunks().take(origins) for key in self.keys
-        ]
+        parts = [events.column(key).combine_chunks().take(origins) for key in self.keys]
         labels = [f"k{at}" for at in range(len(self.keys))]
         columns[_FROM] = pa.StructArray.from_arrays(
             parts, labels, mask=origins.is_null()

@@ -50,7 +50,10 @@ class DeltaTarget:
         return True
 
     def create(
-        self, fields: Sequence[Any], partition_by: Sequence[str], cluster_by: Sequence[str]
+        self,
+        fields: Sequence[Any],
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows, with deletion vectors."""
         properties = {"delta.enableDeletionVectors": "true"}
@@ -90,8 +93,12 @@ class DeltaTarget:
                 f"{broken.operation} at version {broken.version} came after the last "
                 f"batch, which ended at {token.end}"
             )
-        is_empty = not self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1").collect()
+        is_empty = token is None and not self._has_rows()
         return Found(token, str(version), is_empty, refusal)
+
+    def _has_rows(self) -> bool:
+        rows = self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1")  # noqa: S608
+        return bool(rows.collect())
 
     def columns(self) -> list[Any]:
         """Its columns, as Spark's fields."""
@@ -179,5 +186,7 @@ _MISSING = (
     "TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND"
     "|DELTA_PATH_DOES_NOT_EXIST|PATH_NOT_FOUND|is not a Delta table|doesn't exist"
 )
-_CONFLICT = "DELTA_CONCURRENT|Concurrent(Transaction|Append|Delete|Write)|MetadataChanged"
+_CONFLICT = (
+    "DELTA_CONCURRENT|Concurrent(Transaction|Append|Delete|Write)|MetadataChanged"
+)
 _SPECIAL = re.compile(r"[ ,;{}()\n\t=]")

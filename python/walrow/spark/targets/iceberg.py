@@ -49,7 +49,10 @@ class IcebergTarget:
         return bool(self.session.catalog.tableExists(self.table))
 
     def create(
-        self, fields: Sequence[Any], partition_by: Sequence[str], cluster_by: Sequence[str]
+        self,
+        fields: Sequence[Any],
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows, merge-on-read."""
         columns = ", ".join(
@@ -110,8 +113,12 @@ class IcebergTarget:
         elif place in known and refs.get(TAG) != place:
             # The call that wrote it died before it moved the tag.
             self._keep(place)
-        is_empty = not self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1").collect()
+        is_empty = token is None and not self._has_rows()
         return Found(token, str(current), is_empty, refusal)
+
+    def _has_rows(self) -> bool:
+        rows = self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1")  # noqa: S608
+        return bool(rows.collect())
 
     def columns(self) -> list[Any]:
         """Its columns, as Spark's fields."""

@@ -42,7 +42,7 @@ class Found(NamedTuple):
     Attributes:
         token: What it records. None without a record.
         version: The version or snapshot that is read.
-        is_empty: Whether it has no rows.
+        is_empty: Whether it has no rows, if it records nothing.
         refusal: Why the record does not say what the target's rows are.
     """
 
@@ -79,7 +79,10 @@ class Target(Protocol):
         """Whether the table is there."""
 
     def create(
-        self, fields: Sequence[Any], partition_by: Sequence[str], cluster_by: Sequence[str]
+        self,
+        fields: Sequence[Any],
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows."""
 
