@@ -113,15 +113,16 @@ class Churn:
                 + self.some(name)
             )
         elif name == "key" and self.random.random() < 0.5:
-            least, most = (
-                f"(SELECT {it}(id) FROM key WHERE id > 0)" for it in ("min", "max")
-            )
-            self.source.sql(
-                f"UPDATE key SET id = -{free} WHERE id = {least}",
-                f"UPDATE key SET id = {free} WHERE id = {most}",
-                f"UPDATE key SET id = (SELECT least(1, min(id)) FROM key) - 1 WHERE id = {free}",
-                f"UPDATE key SET id = {free} WHERE id = -{free}",
-            )
+            found = self.source.conn.execute(
+                "SELECT min(id), max(id) FROM key"
+            ).fetchone()
+            least, most = found or (None, None)
+            if least != most:
+                self.source.sql(
+                    f"UPDATE key SET id = -{free} WHERE id = {least}",
+                    f"UPDATE key SET id = {least} WHERE id = {most}",
+                    f"UPDATE key SET id = {most} WHERE id = -{free}",
+                )
         elif name == "pair":
             # The same number with other digits is another key to replication.
             self.source.sql(

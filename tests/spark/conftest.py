@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytest.importorskip("psycopg")
+pytest.importorskip("pyarrow")
+
+from servers import EmbeddedServer
+from spark.histories import history
+from spark.lakes import Lake
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+    from spark.histories import History
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "18"
 
@@ -58,6 +67,27 @@ def lakehouse(spark: SparkSession) -> SparkSession:
             "pip install pyspark==4.1.1 delta-spark==4.4.0"
         )
     return spark
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def lake(
+    request: pytest.FixtureRequest, lakehouse: SparkSession, tmp_path: Path
+) -> Lake:
+    """A target, which does not exist yet."""
+    return Lake(lakehouse, request.param, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(18) as running:
+        yield running
+
+
+@pytest.fixture
+def source(server: EmbeddedServer, tmp_path: Path) -> Iterator[History]:
+    """A database of its own, and the log of its changes."""
+    with history(server, tmp_path / "log") as made:
+        yield made
 
 
 def _has_table_formats() -> bool:

@@ -46,6 +46,8 @@ class History:
 
     def close(self) -> None:
         self.writer.close()
+        if self.conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            self.sql("ROLLBACK")
         self.sql(f"SELECT pg_drop_replication_slot('{self.name}')")
         self.conn.close()
 
@@ -70,7 +72,7 @@ class History:
         )
         self.writer.next_session()
         for row in rows:
-            self.writer.append(row)
+            self.writer.append(row)  # type: ignore[arg-type]
             if self.writer.is_full:
                 self.writer.publish()
         self.writer.sync()

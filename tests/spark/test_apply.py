@@ -1,28 +1,24 @@
 """`walrow.spark.apply_changes`: targets have the rows of the server's tables."""
 
+# ruff: noqa: S608  (statements are put together here, from parts of its own)
+
 from __future__ import annotations
 
-import uuid
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+import random
+from typing import TYPE_CHECKING
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark==4.1.1")
 pytest.importorskip("psycopg")
 
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
-from spark.histories import history  # noqa: E402
-from servers import EmbeddedServer  # noqa: E402
+import walrow
+from spark.churn import KEYS, Churn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from spark.histories import History
-    from pyspark.sql import SparkSession
+    from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,
@@ -32,55 +28,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(18) as running:
-        yield running
-
-
-@pytest.fixture
-def source(server: EmbeddedServer, tmp_path: Path) -> Iterator[History]:
-    with history(server, tmp_path / "log") as made:
-        yield made
-
-
-class Lake:
-    """A target for one table, and its rows."""
-
-    def __init__(self, spark: SparkSession, kind: str, path: Path) -> None:
-        self.spark = spark
-        self.kind = kind
-        name = f"t_{uuid.uuid4().hex[:8]}"
-        if kind == "delta":
-            self.name = f"delta:{path / name}"
-            self.table = f"delta.`{path / name}`"
-        else:
-            self.name = f"iceberg:ice.db.{name}"
-            self.table = f"ice.db.{name}"
-
-    def apply(self, source: Any, table: str = "t", **options: Any) -> Any:
-        log = getattr(source, "path", source)
-        return walrow.spark.apply_changes(
-            self.spark, log, table=f"public.{table}", target=self.name, **options
-        )
-
-    def rows(self, *columns: str) -> Counter[tuple[Any, ...]]:
-        frame = self.spark.sql(f"SELECT {', '.join(columns) or '*'} FROM {self.table}")  # noqa: S608
-        return Counter(map(tuple, frame.collect()))
-
-    def sql(self, text: str) -> list[Any]:
-        rows: list[Any] = self.spark.sql(text.format(t=self.table)).collect()
-        return rows
-
-
-@pytest.fixture(params=["delta", "iceberg"])
-def lake(
-    request: pytest.FixtureRequest, lakehouse: SparkSession, tmp_path: Path
-) -> Lake:
-    return Lake(lakehouse, request.param, tmp_path)
-
 
 BIG = "repeat('{}', 3000)"
 TABLE = (
@@ -120,4 +67,144 @@ def test_changes_of_every_kind(source: History, lake: Lake) -> None:
         assert (second.inserted, second.updated, second.deleted) == (2, 3, 1)
     # The same range again, and the same log again.
     assert not lake.apply(source).committed
+
+
+def test_rows_get_other_keys(source: History, lake: Lake) -> None:
+    source.sql(
+        *TABLE,
+        *(f"INSERT INTO t VALUES ({i}, {i}, {BIG.format(i)})" for i in range(1, 9)),
+    )
+    lake.apply(source.take())
+    # None of these sends big.
+    source.sql(
+        "UPDATE t SET id = 101 WHERE id = 1",
+        "UPDATE t SET id = 102 WHERE id = 101",
+        "UPDATE t SET id = 103, n = 0 WHERE id = 102",
+    )
+    source.transaction(
+        "UPDATE t SET id = -2 WHERE id = 2",
+        "UPDATE t SET id = 2 WHERE id = 3",
+        "UPDATE t SET id = 3 WHERE id = -2",
+    )
+    source.sql(
+        "UPDATE t SET id = 104 WHERE id = 4",
+        "DELETE FROM t WHERE id = 104",
+        "INSERT INTO t VALUES (4, 44, NULL)",
+        "DELETE FROM t WHERE id = 5",
+        "UPDATE t SET id = 5 WHERE id = 6",
+        "UPDATE t SET id = 107 WHERE id = 7",
+        "UPDATE t SET id = 7 WHERE id = 107",
+    )
+    lake.apply(source.take())
+    expected = [(2, "3"), (3, "2"), (4, None), (5, "6"), (7, "7"), (8, "8"), (103, "1")]
+    assert sorted(lake.rows("id", "left(big, 1)")) == expected
     assert lake.rows() == source.rows("t")
+
+
+def test_truncates_and_loads_replace_all_rows(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    lake.apply(source.take())
+    source.sql(
+        "INSERT INTO t VALUES (3, 3, 'c')",
+        "TRUNCATE t",
+        f"INSERT INTO t VALUES (2, 20, {BIG.format('x')})",
+        "UPDATE t SET n = 21 WHERE id = 2",
+    )
+    with pytest.raises(walrow.ApplyError) as raised:
+        lake.apply(source.take(), truncates="error")
+    assert raised.value.code == "truncated"
+    assert lake.apply(source).overwritten
+    assert lake.rows() == source.rows("t")
+    # What no change tells: only the load has it.
+    source.sql(
+        "ALTER PUBLICATION p SET (publish = 'delete')",
+        "UPDATE t SET n = 22",
+        "INSERT INTO t VALUES (7, 7, '7')",
+        "ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')",
+    )
+    source.load("t")
+    source.sql("UPDATE t SET n = 70 WHERE id = 7")
+    loaded = lake.apply(source.take())
+    assert (loaded.overwritten, loaded.net_rows) == (True, 2)
+    assert lake.rows() == source.rows("t")
+    source.sql("TRUNCATE t")
+    assert lake.apply(source.take()).overwritten
+    assert not lake.rows()
+
+
+def test_columns_are_added_and_widened(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    lake.apply(source.take())
+    source.sql(
+        "INSERT INTO t VALUES (3, 3, 'c')",
+        'ALTER TABLE t ADD COLUMN "New One" text',
+        "ALTER TABLE t ALTER n TYPE bigint",
+        "UPDATE t SET n = 3000000000, \"New One\" = 'x' WHERE id = 1",
+    )
+    if lake.kind == "delta":
+        # Without column mapping, Delta refuses a blank.
+        with pytest.raises(walrow.SchemaError, match="refuses new columns, New One"):
+            lake.apply(source.take())
+        source.sql('ALTER TABLE t RENAME "New One" TO new_one')
+        lake.sql(
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+        )
+    lake.apply(source.take())
+    found = sorted(lake.rows("id", "n", "big", "`New One`"))
+    assert found == [(1, 3000000000, "a", "x"), (2, 2, "b", None), (3, 3, "c", None)]
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_random_changes_in_random_batches(
+    source: History, lake: Lake, seed: int
+) -> None:
+    churn = Churn(source, seed)
+    cuts = random.Random(seed)  # noqa: S311
+    table = {"delta": "late", "iceberg": "key"}[lake.kind]
+    for _ in range(3):
+        churn.run(cuts.randint(5, 25), alters=False)
+        source.take(binary=cuts.random() < 0.5)
+        applied = lake.apply(
+            source, table, types={"float8": "string"}, keys=KEYS[table]
+        )
+        assert applied.end == walrow.Log(source.path).end
+        columns = ["id", "a", "b", "f", "big", "big2"]
+        expected = source.rows(table, "id, a, b, f::text, big, big2")
+        assert lake.rows(*columns) == expected
+        state = walrow.Log(source.path).state(table, types={"float8": "string"})
+        rows = state.to_pyarrow().select(columns).to_pylist()
+        assert len(rows) == sum(expected.values())
+
+
+def test_deletes_that_mark_or_do_nothing(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')")
+    mode = "soft" if lake.kind == "delta" else "ignore"
+    lake.apply(source.take(), deletes=mode)
+    source.sql(
+        "DELETE FROM t WHERE id = 1",
+        "UPDATE t SET n = 20 WHERE id = 2",
+        "DELETE FROM t WHERE id = 2",
+        "INSERT INTO t VALUES (4, 4, 'd')",
+        "DELETE FROM t WHERE id = 4",
+        "DELETE FROM t WHERE id = 3",
+        "INSERT INTO t VALUES (3, 30, NULL)",
+    )
+    lake.apply(source.take(), deletes=mode)
+    kept = [(1, 1, "a"), (2, 20, "b"), (3, 30, None), (4, 4, "d")]
+    assert sorted(lake.rows("id", "n", "big")) == kept
+    if mode == "soft":
+        gone = sorted(lake.rows("id", "_deleted"))
+        assert gone == [(1, True), (2, True), (3, False), (4, True)]
+
+
+def test_a_value_that_was_never_sent(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, f"INSERT INTO t VALUES (1, 1, {BIG.format('x')})")
+    # The log begins after the row.
+    source.sql(f"SELECT pg_replication_slot_advance('{source.name}', '{source.lsn()}')")
+    source.sql("UPDATE t SET n = 2", "INSERT INTO t VALUES (2, 2, 'y')")
+    with pytest.raises(walrow.ApplyError, match="column big") as raised:
+        lake.apply(source.take())
+    assert (raised.value.code, raised.value.column) == ("never_sent", "big")
+    applied = lake.apply(source, never_sent="null")
+    assert applied.never_sent == 1
+    assert sorted(lake.rows(), key=str) == [(1, 2, None), (2, 2, "y")]

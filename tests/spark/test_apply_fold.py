@@ -15,7 +15,6 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("psycopg")
 
 import walrow  # noqa: E402
-from servers import EmbeddedServer  # noqa: E402
 from spark.churn import KEYS, TABLES, Churn  # noqa: E402
 from spark.histories import history  # noqa: E402
 from walrow.spark.apply_tables import find_table, keys_of  # noqa: E402
@@ -31,20 +30,15 @@ from walrow.spark.folding import RAW, Fold  # noqa: E402
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 SEEDS = [1, 2, 3, int(os.environ.get("WALROW_SEED") or 4)]
 KIND, LSN, SEQ, UNSENT, FROM = EVENT_COLUMNS
 Rows = dict[tuple[Any, ...], dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(18) as running:
-        yield running
 
 
 def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Rows:

@@ -35,6 +35,7 @@ class Net:
         self,
         session: Any,
         target: Target,
+        *,
         applied: AppliedTable,
         batch: Batch,
         before: Found,
@@ -77,8 +78,8 @@ class Net:
                 self.kept = [name for name in columns if name not in keys]
             source = source.unionByName(entangled)
         if self.overwrites and self._rules.deletes != "soft":
-            columns = map(_column, self._applied.columns)
-            source = source.where(f.col(OP) != Kind.DELETE).select(*columns)
+            source = source.where(f.col(OP) != Kind.DELETE)
+            source = source.select(*map(_column, self._applied.columns))
         source.createOrReplaceTempView(name)
 
     def _events(self, *, with_old_images: bool = False) -> Any:
@@ -216,7 +217,7 @@ class Net:
             .drop("h", "c")
             .groupBy(COMPONENT)
             # Spark counts the parameters, and would count that of a method, too.
-            .applyInArrow(lambda table: fold(table), self._schema)
+            .applyInArrow(lambda table: fold(table), self._schema)  # noqa: PLW0108
         )
         if self._batch.barrier is not None:
             # There is no row from before.

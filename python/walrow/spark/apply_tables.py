@@ -203,7 +203,6 @@ def _is_full(version: LogVersion) -> bool:
 
 def _primary_key(log: walrow.Log, table: LogTable) -> tuple[str, ...]:
     """The primary key, as the last catalog in the log has it."""
-    last = table.versions[-1]
     segments = log.segments()
     for place in reversed(range(len(segments))):
         if table.oid not in {oid for oid, *_ in log_tables(log, place)}:
@@ -221,8 +220,7 @@ def _primary_key(log: walrow.Log, table: LogTable) -> tuple[str, ...]:
             for found in fact.get("tables", ()) if fact["fact"] == "catalog" else ():
                 if found["oid"] == table.oid:
                     return tuple(found.get("primary_key", ()))
-    # All columns of a table may be its key.
-    return () if last.columns else ()
+    return ()
 
 
 def log_tables(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import walrow
 from walrow.errors import ApplyError
 from walrow.lsn import Lsn
 from walrow.spark.apply_items import Barrier
 from walrow.spark.apply_tables import log_tables
 
 if TYPE_CHECKING:
+    import walrow
     from walrow.log_items import LogTable
     from walrow.spark.apply_items import Truncates
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from walrow.log_items import LogTable
     from walrow.spark.targets.sql import Found, Target
     from walrow.typing import ArrowSchemaExportable, Policy, TableName
 
@@ -125,15 +124,15 @@ def apply_changes(
     call = _Call(
         spark,
         walrow.Log(log),
-        table,
-        target,
-        keys,
-        Rules(deletes, truncates, never_sent, deleted_column),
-        (partition_by, cluster_by),
-        {key: value for key, value in options.items() if value is not None},
-        None if end is None else Lsn(end),
-        None if resume_from is None else Lsn(resume_from),
-        unit_bytes,
+        table=table,
+        target=target,
+        keys=keys,
+        rules=Rules(deletes, truncates, never_sent, deleted_column),
+        layout=(partition_by, cluster_by),
+        options={key: value for key, value in options.items() if value is not None},
+        end=None if end is None else Lsn(end),
+        resume_from=None if resume_from is None else Lsn(resume_from),
+        unit_bytes=unit_bytes,
     )
     for _ in range(_ATTEMPTS):
         try:
@@ -151,6 +150,7 @@ class _Call:
         self,
         spark: Any,
         log: walrow.Log,
+        *,
         table: TableName,
         target: str,
         keys: Sequence[str] | None,
@@ -234,7 +234,14 @@ class _Call:
         token: Token,
         nothing: Applied,
     ) -> Applied:
-        net = Net(self.session, self.target, applied, batch, before, self.rules)
+        net = Net(
+            self.session,
+            self.target,
+            applied=applied,
+            batch=batch,
+            before=before,
+            rules=self.rules,
+        )
         view = f"walrow_net_{token.run}"
         try:
             net.view(view)
@@ -351,7 +358,7 @@ def _parallelism(session: Any) -> int:
     """How many tasks run at once, as far as it is known."""
     try:
         return int(session.sparkContext.defaultParallelism)
-    except Exception:  # noqa: BLE001 - Spark Connect has no context, with its own error
+    except Exception:
         return _TASKS
 
 

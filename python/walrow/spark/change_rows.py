@@ -189,7 +189,7 @@ class Events(NamedTuple):
         for key in self.keys:
             column = records.column(key)
             unequal = pc.not_equal(column.take(before), column.take(after))
-            differ |= np.asarray(unequal.fill_null(True))  # noqa: FBT003
+            differ |= np.asarray(unequal.fill_null(True))
         return differ
 
     def _unsent(self, records: pa.RecordBatch, kind: Any) -> pa.Array:

@@ -92,7 +92,7 @@ class Fold(NamedTuple):
         folded = pa.Table.from_batches(list(self._folded(events)))
         if folded.column(RAW)[0].as_py():
             return [events.combine_chunks().to_batches()[0]]
-        return folded.drop_columns([RAW]).to_batches()
+        return list(folded.drop_columns([RAW]).to_batches())
 
     def _folded(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         import numpy as np
@@ -206,7 +206,7 @@ def is_same(left: Any, right: Any) -> Any:
     same = pc.equal(left, right)
     if pa.types.is_floating(left.type):
         same = pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)))
-    return np.asarray(same.fill_null(False))  # noqa: FBT003
+    return np.asarray(same.fill_null(False))
 
 
 def unsent_rows(unsent: Any) -> dict[str, Any]:

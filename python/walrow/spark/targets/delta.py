@@ -71,7 +71,9 @@ class DeltaTarget:
 
     def find(self) -> Found:
         """Reads the last token from the history, and what came after it."""
-        token, later, version = None, [], 0
+        token: Token | None = None
+        later: list[Any] = []
+        version = 0
         for limit in (_FEW, None):
             more = "" if limit is None else f" LIMIT {limit}"
             history = self.session.sql(f"DESCRIBE HISTORY {self.table}{more}")
@@ -149,7 +151,7 @@ class DeltaTarget:
             return Commit(is_first=False)
         row = counts[0]
         return Commit(
-            True,  # noqa: FBT003
+            True,
             row["num_inserted_rows"],
             row["num_updated_rows"],
             row["num_deleted_rows"],
@@ -159,7 +161,7 @@ class DeltaTarget:
         from pyspark.sql.functions import lit
 
         rows = self.session.table(view)
-        rows.writeTo(self.table).overwrite(lit(True))  # noqa: FBT003
+        rows.writeTo(self.table).overwrite(lit(True))
         last = self.find().token
         return Commit(is_first=last is not None and last.run == token.run)
 

@@ -85,8 +85,28 @@ def _fits(kind: Any, into: Any) -> bool:
     """Whether a type holds all values of another one, without a change of what they mean."""
     from pyspark.sql import types
 
+    size, more = _digits(kind), _digits(into)
     if kind.simpleString() == into.simpleString():
-        return True
+        fits = True
+    elif size is not None and more is not None:
+        # An integer has no decimals of its own, and takes none.
+        is_decimal = isinstance(into, types.DecimalType)
+        scaled = into.scale if is_decimal else 0
+        fits = size[0] <= more[0] and size[1] <= scaled
+        fits = fits and (is_decimal or not isinstance(kind, types.DecimalType))
+    elif isinstance(kind, types.ArrayType) and isinstance(into, types.ArrayType):
+        fits = _fits(kind.elementType, into.elementType)
+    else:
+        fits = isinstance(kind, types.FloatType) and isinstance(into, types.DoubleType)
+    return fits
+
+
+def _digits(kind: Any) -> tuple[int, int] | None:
+    """The integer digits and the fractional digits of a number. None if it is none of these."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.DecimalType):
+        return kind.precision - kind.scale, kind.scale
     digits = {
         types.ByteType: 3,
         types.ShortType: 5,
@@ -94,15 +114,4 @@ def _fits(kind: Any, into: Any) -> bool:
         types.LongType: 19,
     }
     size = digits.get(type(kind))
-    if isinstance(into, types.DecimalType):
-        if isinstance(kind, types.DecimalType):
-            more = into.scale - kind.scale
-            return more >= 0 and into.precision - kind.precision >= more
-        return size is not None and into.precision - into.scale >= size
-    if size is not None and type(into) in digits:
-        return size <= digits[type(into)]
-    if isinstance(into, types.DoubleType):
-        return isinstance(kind, types.FloatType)
-    if isinstance(kind, types.ArrayType) and isinstance(into, types.ArrayType):
-        return _fits(kind.elementType, into.elementType)
-    return False
+    return None if size is None else (size, 0)

@@ -172,7 +172,7 @@ class IcebergTarget:
         from pyspark.sql.functions import lit
 
         if changes.overwrites and rules.deletes != "soft":
-            self.session.table(view).writeTo(branch).overwrite(lit(True))  # noqa: FBT003
+            self.session.table(view).writeTo(branch).overwrite(lit(True))
         else:
             self.session.sql(merge(branch, view, changes, rules)).collect()
 
@@ -202,7 +202,7 @@ class IcebergTarget:
         )
         rows = (
             self.session.read.schema(schema)
-            .option("multiLine", True)  # noqa: FBT003
+            .option("multiLine", True)
             .option("mode", "PERMISSIVE")
             .json(files)
             .selectExpr("inline(snapshots)")

@@ -1,5 +1,7 @@
 """The SQL of targets, which their formats share."""
 
+# ruff: noqa: S608  (statements are put together here, from names in backticks)
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -176,8 +178,8 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
             + ", ".join(sets)
         )
     clauses.append(
-        f"WHEN NOT MATCHED AND {inserts} THEN INSERT ({', '.join(columns)}) "
-        f"VALUES ({', '.join(values)})"
+        f"WHEN NOT MATCHED AND {inserts} "
+        f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(values)})"
     )
     if soft and changes.overwrites:
         clauses.append(
@@ -198,8 +200,8 @@ def never_sent_error(error: BaseException, table: str) -> ApplyError | None:
 def never_sent(table: str, column: str) -> ApplyError:
     """The error for a value that was never sent."""
     text = (
-        f"{table}: the server never sent a value of column {column} of a row that the target "
-        "does not have: an update made it match a row filter and left a large value as "
+        f"{table}: no value of column {column} was ever sent for a row that the target does "
+        "not have: an update made it match a row filter and left a large value as "
         "it was, or the row is from before the log. Load the table again, or set "
         f'REPLICA IDENTITY FULL; never_sent="null" takes NULL'
     )
