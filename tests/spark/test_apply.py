@@ -162,7 +162,7 @@ def test_random_changes_in_random_batches(
     cuts = random.Random(seed)  # noqa: S311
     table = {"delta": "late", "iceberg": "key"}[lake.kind]
     for _ in range(3):
-        churn.run(cuts.randint(5, 25), alters=False)
+        churn.run(cuts.randint(15, 30), alters=False)
         source.take(binary=cuts.random() < 0.5)
         applied = lake.apply(
             source, table, types={"float8": "string"}, keys=KEYS[table]
