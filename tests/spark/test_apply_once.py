@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,12 +16,14 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark==4.1.1
 pytest.importorskip("psycopg")
 
 import walrow
+from spark.lakes import Lake
 from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spark.histories import History
-    from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,
@@ -98,9 +103,16 @@ def test_a_crash_before_and_after_the_commit(
     assert lake.rows() == source.rows(table)
 
 
-def test_two_drivers_at_once(
-    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", ["merge", "overwrite"])
+def test_a_driver_that_is_late(
+    source: History,
+    lake: Lake,
+    table: str,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
 ) -> None:
+    if way == "overwrite":
+        source.sql("TRUNCATE t", "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
     change(source)
     kind = TARGETS[lake.kind]
     commit = kind.commit
@@ -119,6 +131,34 @@ def test_two_drivers_at_once(
     assert not mine.committed
     assert lake.rows() == source.rows(table)
     assert not lake.apply(source).committed
+
+
+def test_two_drivers_at_once(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(source)
+    kind = TARGETS[lake.kind]
+    commit = kind.commit
+    both = threading.Barrier(2, timeout=60)
+    commits: list[Any] = []
+
+    def together(*given: Any) -> Any:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait()
+        # Whoever tries again has nobody to wait for.
+        both.abort()
+        done = commit(*given)
+        commits.append(done)
+        return done
+
+    monkeypatch.setattr(kind, "commit", together)
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(lake.apply, source) for _ in range(2)]
+        results = [call.result() for call in calls]
+    assert sum(result.committed for result in results) == 1
+    assert sum(done.is_first for done in commits) == 1
+    lake.refresh()
+    assert lake.rows() == source.rows(table)
 
 
 def test_maintenance_between_batches(source: History, lake: Lake, table: str) -> None:
@@ -168,19 +208,13 @@ def test_a_target_that_was_set_back(source: History, lake: Lake, table: str) -> 
     assert not lake.apply(source, resume_from=before).committed
 
 
-def test_a_target_without_a_record(source: History, lake: Lake, table: str) -> None:
+def test_a_target_without_a_record(
+    source: History, lake: Lake, table: str, tmp_path: Path
+) -> None:
     end = walrow.Log(source.path).end
-    lake.sql("CREATE TABLE {t}_copy USING " + lake.kind + " AS SELECT * FROM {t}") if (
-        lake.kind == "iceberg"
-    ) else lake.spark.table(lake.table).write.format("delta").save(
-        lake.name.partition(":")[2] + "_copy"
-    )
-    lake.name += "_copy"
-    lake.table = (
-        f"{lake.table}_copy"
-        if lake.kind == "iceberg"
-        else f"{lake.table.removesuffix('`')}_copy`"
-    )
+    copy = Lake(lake.spark, lake.kind, tmp_path)
+    copy.sql(f"CREATE TABLE {{t}} USING {lake.kind} AS SELECT * FROM {lake.table}")
+    lake = copy
     change(source)
     with pytest.raises(walrow.ApplyError, match="resume_from=") as raised:
         lake.apply(source)

@@ -24,7 +24,6 @@ class Net:
     """The net changes of one batch. They are computed once, and stored.
 
     Attributes:
-        rows: The number of change rows that were read.
         net_rows: The number of net changes.
         kept: The columns that some updates keep as they are.
         never_sent: The number of rows with NULLs for values that were never sent.
@@ -53,7 +52,8 @@ class Net:
         keys = [it for it in applied.fields if it.name in applied.keys]
         keys.sort(key=lambda field: applied.keys.index(field.name))
         self._schema = StructType([*applied.fields, *event_fields(keys)])
-        self.rows = 0
+        self._observation: Any = None
+        self._is_soft = rules.deletes == "soft"
         self.net_rows = 0
         self.never_sent = 0
         self.kept: list[str] = []
@@ -67,20 +67,32 @@ class Net:
         """Makes a temporary view of them, with the columns of the table, and op, unsent, gone."""
         from pyspark.sql import functions as f
 
+        if self.overwrites and self._batch.is_plain_load and not self._is_soft:
+            # Written as it is decoded, without a shuffle.
+            rows = self._read().select(*map(_column, self._applied.columns))
+            rows.createOrReplaceTempView(name)
+            return
         folded = self._folded()
         source = self._as_source(folded.where(~f.col(RAW)))
         if self._count(folded):
             entangled = self._store(self._as_source(self._entangled(folded)))
             self._count_missing(entangled)
-            if self._rules.deletes == "soft":
+            if self._is_soft:
                 # What a row leaves behind keeps all values.
                 columns, keys = self._applied.columns, self._applied.keys
                 self.kept = [name for name in columns if name not in keys]
             source = source.unionByName(entangled)
-        if self.overwrites and self._rules.deletes != "soft":
+        if self.overwrites and not self._is_soft:
             source = source.where(f.col(OP) != Kind.DELETE)
             source = source.select(*map(_column, self._applied.columns))
         source.createOrReplaceTempView(name)
+
+    @property
+    def rows(self) -> int:
+        """The number of events that were read. It is known once they were written."""
+        if self._observation is None or not self._batch.units:
+            return 0
+        return int(self._observation.get["rows"])
 
     def _events(self, *, with_old_images: bool = False) -> Any:
         applied, units = self._applied, self._batch.units
@@ -99,19 +111,26 @@ class Net:
         numbers = self._session.range(0, len(units), 1, max(len(units), 1))
         return numbers.mapInArrow(function, self._schema)
 
-    def _folded(self) -> Any:
+    def _read(self) -> Any:
+        """The events of the batch, which are counted."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
+
+        self._observation = Observation()
+        return self._events().observe(
+            self._observation, f.count(f.lit(1)).alias("rows")
+        )
+
+    def _folded(self) -> Any:
         from pyspark.sql.types import BooleanType, StructField, StructType
 
         applied = self._applied
         keys = [_column(key) for key in applied.keys]
-        self._observation = Observation()
-        read = self._events().observe(self._observation, f.count(f.lit(1)).alias("n"))
-        fold = Fold(applied.keys, self._rules.deletes == "soft", applied.whole_images)
+        fold = Fold(applied.keys, self._is_soft, applied.whole_images)
         schema = StructType([*self._schema.fields, StructField(RAW, BooleanType())])
         folded = (
-            read.repartition(max(len(self._batch.units), 1), *keys)
+            self._read()
+            .repartition(max(len(self._batch.units), 1), *keys)
             .sortWithinPartitions(*keys, _LSN, _SEQ)
             .mapInArrow(fold, schema)
         )
@@ -135,7 +154,6 @@ class Net:
             f.array_distinct(f.flatten(f.collect_set(kept))).alias("kept"),
             *_lost(lost),
         ).first()
-        self.rows = int(self._observation.get["n"]) if self._batch.units else 0
         self.net_rows += found.net
         self.kept = list(found.kept)
         self._refuse_lost(found)
@@ -207,7 +225,7 @@ class Net:
         fold = KeyChanges(
             applied.table.name,
             applied.keys,
-            self._rules.deletes == "soft",
+            self._is_soft,
             applied.whole_images,
         )
         resolved = (

@@ -32,6 +32,13 @@ class Batch(NamedTuple):
     barrier: Barrier | None
     units: list[tuple[int, int]]
 
+    @property
+    def is_plain_load(self) -> bool:
+        """Whether there is nothing but a load: each row has its own key."""
+        if self.barrier is None or not self.barrier.is_load:
+            return False
+        return all(end <= self.barrier.lsn + 1 for _, end in self.units)
+
 
 class Stretch(NamedTuple):
     """Segments that can be decoded alone: one, or all with parts of one transaction.

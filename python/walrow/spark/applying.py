@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import walrow
 from walrow.errors import ApplyError, OptionError
 from walrow.lsn import Lsn
+from walrow.spark.apply_failures import from_executor
 from walrow.spark.apply_items import (
     Applied,
     Deletes,
@@ -256,9 +257,9 @@ class _Call:
         except Conflict:
             raise
         except Exception as error:
-            refusal = never_sent_error(error, self.table.name)
-            if refusal is not None:
-                raise refusal from None
+            own = never_sent_error(error, self.table.name) or from_executor(error)
+            if own is not None:
+                raise own from None
             raise
         finally:
             self.session.catalog.dropTempView(view)
@@ -271,7 +272,7 @@ class _Call:
             committed=True,
             overwritten=changes.overwrites,
             rows=net.rows,
-            net_rows=net.net_rows,
+            net_rows=net.rows if batch.is_plain_load else net.net_rows,
             inserted=commit.inserted,
             updated=commit.updated,
             deleted=commit.deleted,

@@ -42,7 +42,7 @@ class DeltaTarget:
     def exists(self) -> bool:
         """Whether the table is there."""
         try:
-            self.session.sql(f"DESCRIBE DETAIL {self.table}").collect()
+            self.session.sql(f"DESCRIBE HISTORY {self.table} LIMIT 1").collect()
         except Exception as error:
             if re.search(_MISSING, condition_of(error)):
                 return False
