@@ -28,6 +28,7 @@ class Net:
         kept: The columns that some updates keep as they are.
         never_sent: The number of rows with NULLs for values that were never sent.
         overwrites: Whether the rows replace all others.
+        is_plain: Whether they are those of a load, and nothing else.
     """
 
     def __init__(
@@ -53,21 +54,22 @@ class Net:
         keys.sort(key=lambda field: applied.keys.index(field.name))
         self._schema = StructType([*applied.fields, *event_fields(keys)])
         self._observation: Any = None
-        self._is_soft = rules.deletes == "soft"
         self.net_rows = 0
         self.never_sent = 0
         self.kept: list[str] = []
+        self._is_soft = rules.deletes == "soft"
         # A load that removes nothing leaves other rows as they are.
         adds = batch.barrier is not None and batch.barrier.is_load
         self.overwrites = batch.barrier is not None and not (
             adds and rules.deletes == "ignore"
         )
+        self.is_plain = self.overwrites and batch.is_plain_load and not self._is_soft
 
     def view(self, name: str) -> None:
         """Makes a temporary view of them, with the columns of the table, and op, unsent, gone."""
         from pyspark.sql import functions as f
 
-        if self.overwrites and self._batch.is_plain_load and not self._is_soft:
+        if self.is_plain:
             # Written as it is decoded, without a shuffle.
             rows = self._read().select(*map(_column, self._applied.columns))
             rows.createOrReplaceTempView(name)

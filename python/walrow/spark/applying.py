@@ -140,6 +140,8 @@ def apply_changes(
             return call.run()
         except Conflict as conflict:
             cause = conflict.__cause__
+        finally:
+            call.refresh()
     text = f"{target}: other writers were always first; call it again"
     raise ApplyError(text, code="conflict", target=target) from cause
 
@@ -227,6 +229,11 @@ class _Call:
         )
         return self._commit(applied, batch, before, token, nothing)
 
+    def refresh(self) -> None:
+        """Lets the caller's session see what the target has now: catalogs keep tables."""
+        with contextlib.suppress(Exception):
+            self.caller.catalog.refreshTable(self.target.table)
+
     def _commit(
         self,
         applied: AppliedTable,
@@ -263,16 +270,13 @@ class _Call:
             raise
         finally:
             self.session.catalog.dropTempView(view)
-        with contextlib.suppress(Exception):
-            # The caller's session may keep the table as it was.
-            self.caller.catalog.refreshTable(self.target.table)
         if not commit.is_first:
             return nothing
         return nothing._replace(
             committed=True,
             overwritten=changes.overwrites,
             rows=net.rows,
-            net_rows=net.rows if batch.is_plain_load else net.net_rows,
+            net_rows=net.rows if net.is_plain else net.net_rows,
             inserted=commit.inserted,
             updated=commit.updated,
             deleted=commit.deleted,
