@@ -34,10 +34,10 @@ class AllApplied(NamedTuple):
 def apply_all(
     spark: Any,
     log: walrow.Log | str | os.PathLike[str],
-    targets: Mapping[TableName, str],
+    targets: Mapping[Any, str],
     *,
     threads: int = 4,
-    options: Mapping[TableName, Mapping[str, Any]] | None = None,
+    options: Mapping[Any, Mapping[str, Any]] | None = None,
     **common: Any,
 ) -> AllApplied:
     """Applies the changes of several tables of a log, each to its own target.
