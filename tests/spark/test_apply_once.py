@@ -187,14 +187,12 @@ def test_maintenance_between_batches(source: History, lake: Lake, table: str) ->
 def test_a_target_that_was_set_back(source: History, lake: Lake, table: str) -> None:
     before = walrow.Log(source.path).end
     if lake.kind == "delta":
-        (version,) = lake.sql("SELECT max(version) AS v FROM (DESCRIBE HISTORY {t})")
-        back = f"RESTORE {{t}} TO VERSION AS OF {version.v}"
+        (last,) = lake.sql("DESCRIBE HISTORY {t} LIMIT 1")
+        back = f"RESTORE {{t}} TO VERSION AS OF {last.version}"
     else:
-        (version,) = lake.sql(
-            "SELECT snapshot_id AS v FROM {t}.refs WHERE name = 'main'"
-        )
+        (last,) = lake.sql("SELECT snapshot_id FROM {t}.refs WHERE name = 'main'")
         name = lake.table.partition(".")[2]
-        back = f"CALL ice.system.rollback_to_snapshot('{name}', {version.v})"
+        back = f"CALL ice.system.rollback_to_snapshot('{name}', {last.snapshot_id})"
     change(source)
     lake.apply(source)
     lake.sql(back)

@@ -84,6 +84,8 @@ class Net:
                 columns, keys = self._applied.columns, self._applied.keys
                 self.kept = [name for name in columns if name not in keys]
             source = source.unionByName(entangled)
+        if self.kept and self._rules.never_sent == "null":
+            self.never_sent += self._new_rows_that_lack_values(source)
         if self.overwrites and not self._is_soft:
             source = source.where(f.col(OP) != Kind.DELETE)
             source = source.select(*map(_column, self._applied.columns))
@@ -173,6 +175,18 @@ class Net:
         found = source.agg(f.count(f.lit(1)).alias("net"), *_lost(lost)).first()
         self.net_rows += found.net
         self._refuse_lost(found)
+
+    def _new_rows_that_lack_values(self, source: Any) -> int:
+        """How many updates of rows that the target does not have lack a value."""
+        from pyspark.sql import functions as f
+
+        is_update = (f.col(OP) == Kind.UPDATE) & ~f.col(GONE)
+        rows = source.where(is_update & (f.size(self._missing(UNSENT)) > 0))
+        if not self.overwrites:
+            keys = list(self._applied.keys)
+            before = self._target.at(self._before.version)
+            rows = rows.join(before.select(*map(_column, keys)), keys, "left_anti")
+        return int(rows.count())
 
     def _missing(self, unsent: str) -> Any:
         """The columns without a value, of those that all versions of the table have."""
