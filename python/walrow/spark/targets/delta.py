@@ -132,13 +132,16 @@ class DeltaTarget:
     ) -> Commit:
         """Writes net changes and the token, in one commit."""
         del found
-        conf = self.session.conf
-        conf.set("spark.databricks.delta.write.txnAppId", token.application)
-        conf.set("spark.databricks.delta.write.txnVersion", str(int(token.end)))
-        conf.set("spark.databricks.delta.commitInfo.userMetadata", token.to_json())
-        # The source is deterministic and stored already.
-        conf.set("spark.databricks.delta.merge.materializeSource", "none")
+        settings = {
+            "spark.databricks.delta.write.txnAppId": token.application,
+            "spark.databricks.delta.write.txnVersion": str(int(token.end)),
+            "spark.databricks.delta.commitInfo.userMetadata": token.to_json(),
+            # The source is deterministic and stored already.
+            "spark.databricks.delta.merge.materializeSource": "none",
+        }
         try:
+            for name, value in settings.items():
+                self.session.conf.set(name, value)
             if changes.overwrites and rules.deletes != "soft":
                 return self._overwrite(view, token)
             counts = self.session.sql(merge(self.table, view, changes, rules)).collect()
@@ -146,6 +149,10 @@ class DeltaTarget:
             if re.search(_CONFLICT, condition_of(error)):
                 raise Conflict from error
             raise
+        finally:
+            # Another commit of this session must not claim what this one has.
+            for name in settings:
+                self.session.conf.unset(name)
         if not counts:
             # The table has this version of the application.
             return Commit(is_first=False)

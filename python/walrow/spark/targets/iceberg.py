@@ -146,18 +146,19 @@ class IcebergTarget:
     ) -> Commit:
         """Writes net changes and the token to a branch, and makes it the table's."""
         branch = f"{TAG}_{token.run}"
-        self.session.conf.set(
-            f"spark.sql.iceberg.snapshot-property.{_PROPERTY}", token.to_json()
-        )
+        setting = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"
         # A call that dies here leaves the branch, which expire_snapshots removes.
         self.session.sql(
             f"ALTER TABLE {self.table} CREATE BRANCH {quoted(branch)} "
             f"AS OF VERSION {found.version} RETAIN 1 DAYS"
         )
         try:
+            self.session.conf.set(setting, token.to_json())
             self._write(f"{self.table}.branch_{branch}", view, changes, rules)
             self._keep(self._fast_forward(branch))
         finally:
+            # Another commit of this session must not claim what this one has.
+            self.session.conf.unset(setting)
             self.session.sql(f"ALTER TABLE {self.table} DROP BRANCH {quoted(branch)}")
         return Commit(is_first=True)
 
