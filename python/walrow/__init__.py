@@ -37,6 +37,7 @@ from walrow._core import (
     __version__,
 )
 from walrow.errors import (
+    ApplyError,
     ConnectionLostError,
     DecodeError,
     Error,
@@ -62,6 +63,7 @@ from walrow.unresolved import UnresolvedType
 
 __all__ = [
     "UNCHANGED",
+    "ApplyError",
     "Batch",
     "Catalog",
     "ConnectionLostError",

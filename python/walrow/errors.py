@@ -10,6 +10,7 @@ Error
 ├── SettingError (ValueError)       a session's setting changes the text of values
 ├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
+├── ApplyError                      changes cannot be applied to a table
 └── ReplicationError                the server reported an error, or ended the stream with one
     └── ConnectionLostError         the connection ended, or the server does not answer
 ```
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from walrow.lsn import Lsn
 
 __all__ = [
+    "ApplyError",
     "ConnectionLostError",
     "DecodeError",
     "Error",
@@ -336,6 +338,44 @@ class LogError(Error):
         """Stores what is wrong with which file or table."""
         attributes |= {"code": code, "file": file, "errno": errno}
         super().__init__(reason, table=table, lsn=lsn, **attributes)
+
+
+class ApplyError(Error):
+    """Changes cannot be applied to a target: see docs/applying.md.
+
+    Attributes:
+        code: What is wrong: `"no_token"` (the target has rows, and does not record which
+            changes they have), `"other_source"`, `"other_table"` (a table that was dropped
+            and created again), `"other_keys"`, `"restored"` (the target was set back),
+            `"incomplete"` (the table needs a load), `"truncated"`, `"never_sent"` (a value),
+            `"null_key"`, `"duplicate_key"` or `"conflict"` (other writers were always
+            first).
+        table: The table, as `schema.name`.
+        column: The column.
+        target: The target, as it was given.
+        lsn: Where in the log it is.
+    """
+
+    code: str | None
+    table: str | None
+    column: str | None
+    target: str | None
+    lsn: Lsn | None
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        code: str | None = None,
+        table: str | None = None,
+        column: str | None = None,
+        target: str | None = None,
+        lsn: Lsn | None = None,
+        **attributes: Any,
+    ) -> None:
+        """Stores what is wrong with which table and target."""
+        attributes |= {"code": code, "table": table, "column": column}
+        super().__init__(reason, target=target, lsn=lsn, **attributes)
 
 
 class ReplicationError(Error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -9,10 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytest.importorskip("psycopg")
+pytest.importorskip("pyarrow")
+
+from servers import EmbeddedServer
+from spark.histories import history
+from spark.lakes import Lake
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+    from spark.histories import History
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data" / "18"
@@ -28,24 +38,87 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     pytest.importorskip(
         "pyspark", reason="needs PySpark and Java: pip install pyspark==4.1.1"
     )
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("walrow")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
     )
+    if _has_table_formats():
+        # One session for all: a second one would not load other jars.
+        warehouse = tmp_path_factory.mktemp("warehouse")
+        for key, value in {
+            **TABLE_FORMATS,
+            "spark.sql.catalog.ice.warehouse": str(warehouse),
+            "spark.sql.warehouse.dir": str(warehouse / "spark"),
+        }.items():
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def lakehouse(spark: SparkSession) -> SparkSession:
+    """The session, if it has Delta as `spark_catalog` and Iceberg as `ice`."""
+    if not _has_table_formats():
+        pytest.skip(
+            "needs Delta and Iceberg, which Spark fetches at its start: "
+            "pip install pyspark==4.1.1 delta-spark==4.4.0"
+        )
+    return spark
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def lake(
+    request: pytest.FixtureRequest, lakehouse: SparkSession, tmp_path: Path
+) -> Lake:
+    """A target, which does not exist yet."""
+    return Lake(lakehouse, request.param, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(18) as running:
+        yield running
+
+
+@pytest.fixture
+def source(server: EmbeddedServer, tmp_path: Path) -> Iterator[History]:
+    """A database of its own, and the log of its changes."""
+    with history(server, tmp_path / "log") as made:
+        yield made
+
+
+def _has_table_formats() -> bool:
+    import pyspark
+
+    has_delta = importlib.util.find_spec("delta") is not None
+    return pyspark.__version__.startswith("4.1.") and has_delta
+
+
+#: Versions that go together. delta-spark 4.4.1 has no jars.
+TABLE_FORMATS = {
+    "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0,"
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.ice.type": "hadoop",
+    # Delta's defaults are for large tables.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from walrow import __version__
+from walrow.cli.apply import apply
 from walrow.cli.catalog import catalog
 from walrow.cli.ddl_trigger import ddl_trigger
 from walrow.cli.decode import INSTEAD, decode
@@ -56,6 +57,7 @@ cli.add_command(ddl_trigger)
 cli.add_command(load)
 cli.add_command(log)
 cli.add_command(state)
+cli.add_command(apply)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

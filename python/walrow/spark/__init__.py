@@ -36,8 +36,19 @@ versions of the table.
 
 from __future__ import annotations
 
+from walrow.spark.apply_all import AllApplied, apply_all
+from walrow.spark.apply_items import Applied
+from walrow.spark.applying import apply_changes
 from walrow.spark.changes import changes
 from walrow.spark.decoding import decode
 from walrow.spark.schemas import schema
 
-__all__ = ["changes", "decode", "schema"]
+__all__ = [
+    "AllApplied",
+    "Applied",
+    "apply_all",
+    "apply_changes",
+    "changes",
+    "decode",
+    "schema",
+]

@@ -1,0 +1,176 @@
+"""What `apply_changes` is asked for, what it records in the target, and what it returns."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from walrow.log_items import SourceIdentity
+from walrow.lsn import Lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "Applied",
+    "Barrier",
+    "Deletes",
+    "NetChanges",
+    "NeverSent",
+    "Rules",
+    "Token",
+    "Truncates",
+]
+
+Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
+Truncates: TypeAlias = Literal["apply", "error", "ignore"]
+NeverSent: TypeAlias = Literal["error", "null"]
+
+
+class Applied(NamedTuple):
+    """What one call did to one target.
+
+    Attributes:
+        table: The table, as `schema.name`.
+        target: The target, as it was given.
+        start: Up to where the target had all changes before.
+        end: Up to where it has them now.
+        committed: Whether this call has written. False if the log has no new changes of the
+            table, or another driver was first.
+        overwritten: Whether the target's rows were replaced: after a load or a truncate.
+        rows: The number of change rows that were read.
+        net_rows: The number of rows after the fold: at most one for each key.
+        inserted: The number of rows that the target got, if its format says so.
+        updated: The number of replaced rows, if its format says so.
+        deleted: The number of removed rows, if its format says so.
+        never_sent: The number of rows with NULLs for values that the server never sent. See
+            `never_sent`.
+        token: What the target records of it, in JSON. None if it records nothing yet.
+    """
+
+    table: str
+    target: str
+    start: Lsn
+    end: Lsn
+    committed: bool = False
+    overwritten: bool = False
+    rows: int = 0
+    net_rows: int = 0
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+    never_sent: int = 0
+    token: str | None = None
+
+
+class Token(NamedTuple):
+    """Up to where a target has the changes of a table. It is part of the target's commit.
+
+    Attributes:
+        source: Where the changes come from.
+        table: The table, as `schema.name`.
+        oid: Its OID.
+        keys: The columns by which rows are found.
+        end: Up to where the target has all changes.
+        line: Which line of commits it belongs to. `resume_from` begins another one, with
+            the target's version or snapshot at that time as its name.
+        run: The call that wrote it.
+    """
+
+    source: SourceIdentity
+    table: str
+    oid: int
+    keys: tuple[str, ...]
+    end: Lsn
+    line: str
+    run: str
+
+    @property
+    def application(self) -> str:
+        """The name under which transactional targets count its versions."""
+        parts = (*(part or "" for part in self.source), str(self.oid), self.line)
+        return "walrow:" + ":".join(parts)
+
+    def to_json(self) -> str:
+        """Writes it for a commit's metadata."""
+        return json.dumps(
+            {
+                "walrow": 1,
+                "source": self.source._asdict(),
+                "table": self.table,
+                "oid": self.oid,
+                "keys": self.keys,
+                "end": str(self.end),
+                "line": self.line,
+                "run": self.run,
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Token | None:
+        """Reads the metadata of a commit. None if it is another program's."""
+        try:
+            found = json.loads(text or "")
+            if found["walrow"] != 1:
+                return None
+            return cls(
+                SourceIdentity(**found["source"]),
+                found["table"],
+                int(found["oid"]),
+                tuple(found["keys"]),
+                Lsn(found["end"]),
+                found["line"],
+                found["run"],
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+class Barrier(NamedTuple):
+    """A load or truncate: the changes up to it do not count.
+
+    Attributes:
+        lsn: The commit LSN of its transaction.
+        seq: Its number in the transaction.
+        is_load: Whether it is a load.
+    """
+
+    lsn: int
+    seq: int
+    is_load: bool
+
+
+class Rules(NamedTuple):
+    """What the caller wants to happen to the target.
+
+    Attributes:
+        deletes: What deletes do.
+        truncates: What truncates do.
+        never_sent: What happens where a value was never sent.
+        deleted_column: The column that marks deleted rows.
+    """
+
+    deletes: Deletes
+    truncates: Truncates
+    never_sent: NeverSent
+    deleted_column: str
+
+
+class NetChanges(NamedTuple):
+    """What a batch changes in a target, beside its rows.
+
+    Attributes:
+        columns: The table's columns.
+        keys: Those by which rows are found.
+        kept: Columns that some updates keep as they are.
+        nullable: Columns that may be NULL without having been sent: those that some
+            versions of the table lack.
+        overwrites: Whether the rows replace all others.
+    """
+
+    columns: Sequence[str]
+    keys: Sequence[str]
+    kept: Sequence[str]
+    nullable: Sequence[str]
+    overwrites: bool

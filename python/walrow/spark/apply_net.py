@@ -1,0 +1,323 @@
+"""The net changes of a batch, as a view for a target's MERGE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow.spark.change_rows import EVENT_COLUMNS, Events, Kind, event_fields
+from walrow.spark.folding import RAW, Fold
+from walrow.spark.key_changes import COMPONENT, KeyChanges, components
+from walrow.spark.targets.sql import GONE, OP, UNSENT, never_sent
+
+if TYPE_CHECKING:
+    from walrow.spark.apply_items import Rules
+    from walrow.spark.apply_tables import AppliedTable
+    from walrow.spark.apply_units import Batch
+    from walrow.spark.targets.sql import Found, Target
+
+__all__ = ["Net"]
+
+_KIND, _LSN, _SEQ, _UNSENT, _FROM = EVENT_COLUMNS
+
+
+class Net:
+    """The net changes of one batch. They are computed once, and stored.
+
+    Attributes:
+        net_rows: The number of net changes.
+        kept: The columns that some updates keep as they are.
+        never_sent: The number of rows with NULLs for values that were never sent.
+        overwrites: Whether the rows replace all others.
+        is_plain: Whether they are those of a load, and nothing else.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        target: Target,
+        *,
+        applied: AppliedTable,
+        batch: Batch,
+        before: Found,
+        rules: Rules,
+    ) -> None:
+        """Computes nothing yet."""
+        from pyspark.sql.types import StructType
+
+        self._session = session
+        self._target = target
+        self._applied = applied
+        self._batch = batch
+        self._before = before
+        self._rules = rules
+        keys = [it for it in applied.fields if it.name in applied.keys]
+        keys.sort(key=lambda field: applied.keys.index(field.name))
+        self._schema = StructType([*applied.fields, *event_fields(keys)])
+        self._observation: Any = None
+        self.net_rows = 0
+        self.never_sent = 0
+        self.kept: list[str] = []
+        self._is_soft = rules.deletes == "soft"
+        # A load that removes nothing leaves other rows as they are.
+        adds = batch.barrier is not None and batch.barrier.is_load
+        self.overwrites = batch.barrier is not None and not (
+            adds and rules.deletes == "ignore"
+        )
+        self.is_plain = self.overwrites and batch.is_plain_load and not self._is_soft
+
+    def view(self, name: str) -> None:
+        """Makes a temporary view of them, with the columns of the table, and op, unsent, gone."""
+        from pyspark.sql import functions as f
+
+        if self.is_plain:
+            # Written as it is decoded, without a shuffle.
+            rows = self._read().select(*map(_column, self._applied.columns))
+            rows.createOrReplaceTempView(name)
+            return
+        folded = self._folded()
+        source = self._as_source(folded.where(~f.col(RAW)))
+        if self._count(folded):
+            entangled = self._store(self._as_source(self._entangled(folded)))
+            self._count_missing(entangled)
+            if self._is_soft:
+                # What a row leaves behind keeps all values.
+                columns, keys = self._applied.columns, self._applied.keys
+                self.kept = [name for name in columns if name not in keys]
+            source = source.unionByName(entangled)
+        if self.kept and self._rules.never_sent == "null":
+            self.never_sent += self._new_rows_that_lack_values(source)
+        if self.overwrites and not self._is_soft:
+            source = source.where(f.col(OP) != Kind.DELETE)
+            source = source.select(*map(_column, self._applied.columns))
+        source.createOrReplaceTempView(name)
+
+    @property
+    def rows(self) -> int:
+        """The number of events that were read. It is known once they were written."""
+        if self._observation is None or not self._batch.units:
+            return 0
+        return int(self._observation.get["rows"])
+
+    def _events(self, *, with_old_images: bool = False) -> Any:
+        applied, units = self._applied, self._batch.units
+        function = Events(
+            str(applied.log.path),
+            applied.table.oid,
+            applied.table.name,
+            applied.schema,
+            applied.options,
+            units,
+            applied.keys,
+            self._batch.barrier,
+            self._rules.deletes,
+            with_old_images,
+        )
+        numbers = self._session.range(0, len(units), 1, max(len(units), 1))
+        return numbers.mapInArrow(function, self._schema)
+
+    def _read(self) -> Any:
+        """The events of the batch, which are counted."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        self._observation = Observation()
+        return self._events().observe(
+            self._observation, f.count(f.lit(1)).alias("rows")
+        )
+
+    def _folded(self) -> Any:
+        from pyspark.sql.types import BooleanType, StructField, StructType
+
+        applied = self._applied
+        keys = [_column(key) for key in applied.keys]
+        fold = Fold(applied.keys, self._is_soft, applied.whole_images)
+        schema = StructType([*self._schema.fields, StructField(RAW, BooleanType())])
+        folded = (
+            self._read()
+            .repartition(max(len(self._batch.units), 1), *keys)
+            .sortWithinPartitions(*keys, _LSN, _SEQ)
+            .mapInArrow(fold, schema)
+        )
+        return self._store(folded)
+
+    def _store(self, frame: Any) -> Any:
+        """Computes a DataFrame at its first use only. Delta's MERGE refuses cached ones."""
+        return frame.localCheckpoint(eager=False)
+
+    def _count(self, folded: Any) -> int:
+        """Computes the fold, and returns how many events are left as they are."""
+        from pyspark.sql import functions as f
+
+        raw = f.col(RAW)
+        is_update = f.col(_KIND).isin(Kind.UPDATE, Kind.UPDATE_GONE)
+        kept = f.when(~raw & is_update, f.col(_UNSENT))
+        lost = f.when(~raw & ~is_update, self._missing(_UNSENT))
+        found = folded.agg(
+            f.count(f.when(~raw, 1)).alias("net"),
+            f.count(f.when(raw, 1)).alias("raw"),
+            f.array_distinct(f.flatten(f.collect_set(kept))).alias("kept"),
+            *_lost(lost),
+        ).first()
+        self.net_rows += found.net
+        self.kept = list(found.kept)
+        self._refuse_lost(found)
+        if self.overwrites:
+            # There is no row from before to keep values of.
+            gone = set(self.kept) - set(self._applied.nullable)
+            if gone and self._rules.never_sent == "error":
+                raise never_sent(self._applied.table.name, min(gone))
+        return int(found.raw)
+
+    def _count_missing(self, source: Any) -> None:
+        from pyspark.sql import functions as f
+
+        lost = f.when(f.col(OP) == Kind.INSERT, self._missing(UNSENT))
+        found = source.agg(f.count(f.lit(1)).alias("net"), *_lost(lost)).first()
+        self.net_rows += found.net
+        self._refuse_lost(found)
+
+    def _new_rows_that_lack_values(self, source: Any) -> int:
+        """How many updates of rows that the target does not have lack a value."""
+        from pyspark.sql import functions as f
+
+        is_update = (f.col(OP) == Kind.UPDATE) & ~f.col(GONE)
+        rows = source.where(is_update & (f.size(self._missing(UNSENT)) > 0))
+        if not self.overwrites:
+            keys = list(self._applied.keys)
+            before = self._target.at(self._before.version)
+            rows = rows.join(before.select(*map(_column, keys)), keys, "left_anti")
+        return int(rows.count())
+
+    def _missing(self, unsent: str) -> Any:
+        """The columns without a value, of those that all versions of the table have."""
+        from pyspark.sql import functions as f
+
+        nullable = f.array(*map(f.lit, self._applied.nullable)).cast("array<string>")
+        return f.array_except(f.col(unsent), nullable)
+
+    def _refuse_lost(self, found: Any) -> None:
+        if not found.lost:
+            return
+        if self._rules.never_sent == "error":
+            raise never_sent(self._applied.table.name, min(found.columns))
+        self.never_sent += found.lost
+
+    def _as_source(self, events: Any) -> Any:
+        """Net events with the columns that a MERGE needs."""
+        from pyspark.sql import functions as f
+
+        kind = f.col(_KIND)
+        gone = kind >= Kind.INSERT_GONE
+        op = f.when(gone, kind - Kind.INSERT_GONE).otherwise(kind)
+        return events.select(
+            *map(_column, self._applied.columns),
+            op.cast("tinyint").alias(OP),
+            f.col(_UNSENT).alias(UNSENT),
+            gone.alias(GONE),
+        )
+
+    def _entangled(self, folded: Any) -> Any:
+        """The net changes of keys that rows leave and get."""
+        from pyspark.sql import functions as f
+
+        applied = self._applied
+        raw = folded.where(f.col(RAW)).drop(RAW)
+        keys = [_column(key) for key in applied.keys]
+        old = [f.col(_FROM)[f"k{at}"] for at in range(len(keys))]
+        moved = raw.where(f.col(_KIND) == Kind.ARRIVE)
+        pairs = moved.select(f.xxhash64(*keys), f.xxhash64(*old)).distinct()
+        connected = list(components(pairs.collect()).items())
+        known = self._session.createDataFrame(connected, "h bigint, c bigint")
+        events = raw
+        if applied.whole_images:
+            # Which of two rows with one key an old image means: all of them are needed.
+            chosen = raw.select(*keys).distinct()
+            events = self._events(with_old_images=True).join(
+                f.broadcast(chosen), list(applied.keys), "left_semi"
+            )
+            events = events.select(*map(_column, self._schema.names))
+        own = f.coalesce(f.col("c"), f.col("h"))
+        buckets = max(len(self._batch.units), 1) * _BUCKETS
+        fold = KeyChanges(
+            applied.table.name,
+            applied.keys,
+            self._is_soft,
+            applied.whole_images,
+        )
+        resolved = (
+            events.withColumn("h", f.xxhash64(*keys))
+            .join(f.broadcast(known), "h", "left")
+            .withColumn(COMPONENT, f.pmod(own, f.lit(buckets)))
+            .drop("h", "c")
+            .groupBy(COMPONENT)
+            # Spark counts the parameters, and would count that of a method, too.
+            .applyInArrow(lambda table: fold(table), self._schema)  # noqa: PLW0108
+        )
+        if self._batch.barrier is not None:
+            # There is no row from before.
+            return resolved.withColumn(_KIND, _whole(f.col(_KIND)))
+        return self._with_heads(resolved)
+
+    def _with_heads(self, resolved: Any) -> Any:
+        """Adds the values that rows had before the batch, under the keys that they had then."""
+        from pyspark.sql import functions as f
+
+        applied = self._applied
+        before = self._target.at(self._before.version).select(
+            f.struct(*map(_column, applied.keys)).alias("_walrow_head"),
+            f.struct(*map(_column, applied.columns)).alias("_walrow_before"),
+        )
+        condition = None
+        for at, key in enumerate(applied.keys):
+            each = f.col(_FROM)[f"k{at}"] == f.col("_walrow_head")[key]
+            condition = each if condition is None else condition & each
+        rows = resolved.join(before, condition, "left")
+        is_found = f.col("_walrow_before").isNotNull()
+        values = []
+        for field in applied.fields:
+            lacks = f.array_contains(f.col(_UNSENT), field.name)
+            old = f.col("_walrow_before")[field.name].cast(field.dataType)
+            own = _column(field.name)
+            values.append(
+                f.when(is_found & lacks, old).otherwise(own).alias(field.name)
+            )
+        has_head = f.col(_FROM).isNotNull()
+        kind = f.when(has_head, _whole(f.col(_KIND))).otherwise(f.col(_KIND))
+        unsent = f.when(is_found & has_head, f.lit(None)).otherwise(f.col(_UNSENT))
+        return rows.select(
+            *values,
+            kind.cast("tinyint").alias(_KIND),
+            _LSN,
+            _SEQ,
+            unsent.cast("array<string>").alias(_UNSENT),
+            _FROM,
+        )
+
+
+def _whole(kind: Any) -> Any:
+    """Of an update, the insert with its values."""
+    from pyspark.sql import functions as f
+
+    is_update = kind.isin(Kind.UPDATE, Kind.UPDATE_GONE)
+    return f.when(is_update, kind - 1).otherwise(kind).cast("tinyint")
+
+
+def _lost(lost: Any) -> list[Any]:
+    """How many rows lack values, and of which columns."""
+    from pyspark.sql import functions as f
+
+    return [
+        f.count(f.when(f.size(lost) > 0, 1)).alias("lost"),
+        f.array_distinct(f.flatten(f.collect_set(lost))).alias("columns"),
+    ]
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions as f
+
+    escaped = name.replace("`", "``")
+    return f.col(f"`{escaped}`")
+
+
+# Groups for each task: a group has many components.
+_BUCKETS = 2

@@ -1,0 +1,180 @@
+"""What a batch reads of a log: from the last load or truncate on, in units for tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow.errors import ApplyError
+from walrow.lsn import Lsn
+from walrow.spark.apply_items import Barrier
+from walrow.spark.apply_tables import log_tables
+
+if TYPE_CHECKING:
+    import walrow
+    from walrow.log_items import LogTable
+    from walrow.spark.apply_items import Truncates
+
+__all__ = ["Batch", "Stretch", "plan", "stretches"]
+
+
+class Batch(NamedTuple):
+    """What is read of a log for one table.
+
+    Attributes:
+        start: Up to where the target has everything.
+        end: Up to where it will.
+        barrier: The last load or truncate in between.
+        units: Ranges of LSNs, of segments that can be decoded alone.
+    """
+
+    start: Lsn
+    end: Lsn
+    barrier: Barrier | None
+    units: list[tuple[int, int]]
+
+    @property
+    def is_plain_load(self) -> bool:
+        """Whether there is nothing but a load: each row has its own key."""
+        if self.barrier is None or not self.barrier.is_load:
+            return False
+        return all(end <= self.barrier.lsn + 1 for _, end in self.units)
+
+
+class Stretch(NamedTuple):
+    """Segments that can be decoded alone: one, or all with parts of one transaction.
+
+    Attributes:
+        start: Where the segment before it ends.
+        end: Where its last transaction ends.
+        tables: By OID, rows, truncates, bytes and the end of the last load.
+    """
+
+    start: int
+    end: int
+    tables: dict[int, tuple[int, int, int, int]]
+
+
+def stretches(log: walrow.Log) -> list[Stretch]:
+    """The segments of a log, with what they have of each table."""
+    found: list[Stretch] = []
+    begin: int | None = None
+    tables: dict[int, tuple[int, int, int, int]] = {}
+    for place, segment in enumerate(log.segments()):
+        begin = segment.start if begin is None else begin
+        for oid, rows, truncates, size, _, load in log_tables(log, place):
+            known = tables.get(oid, (0, 0, 0, 0))
+            tables[oid] = (
+                known[0] + rows,
+                known[1] + truncates,
+                known[2] + size,
+                max(known[3], load or 0),
+            )
+        if not segment.continues:
+            found.append(Stretch(begin, segment.end, tables))
+            begin, tables = None, {}
+    return found
+
+
+def plan(
+    log: walrow.Log,
+    segments: list[Stretch],
+    table: LogTable,
+    start: Lsn,
+    end: Lsn,
+    *,
+    truncates: Truncates,
+    unit_bytes: int,
+    least_units: int,
+) -> Batch:
+    """Chooses the segments that have changes of a table between two LSNs.
+
+    Args:
+        log: The log.
+        segments: Its segments.
+        table: The table.
+        start: Up to where the target has everything.
+        end: Up to where it will.
+        truncates: What truncates do.
+        unit_bytes: The bytes of a table's changes that one task decodes, at most, if its
+            segments are not larger.
+        least_units: How many tasks there are, if there are as many segments.
+
+    Raises:
+        ApplyError: The table was truncated, and `truncates` is `"error"`.
+    """
+    parts = [
+        (it.start, it.end, *it.tables[table.oid])
+        for it in segments
+        if it.end > start and it.start < end and table.oid in it.tables
+    ]
+    barrier = None
+    loads = [load for *_, load in parts if start < load <= end]
+    if loads:
+        barrier = Barrier(max(loads) - 1, 0, is_load=True)
+    ranges = [
+        (max(begin, start), min(last, end))
+        for begin, last, _, truncated, _, _ in parts
+        if truncated
+    ]
+    found = _last_truncate(log, table, ranges)
+    if found is not None and (barrier is None or found > barrier[:2]):
+        if truncates == "error":
+            lsn = Lsn(found[0])
+            text = (
+                f"{table.name} was truncated at {lsn}: "
+                'truncates="apply" removes the rows, truncates="ignore" keeps them'
+            )
+            raise ApplyError(text, code="truncated", table=table.name, lsn=lsn)
+        if truncates == "apply":
+            barrier = Barrier(*found, is_load=False)
+    first = max(start, barrier.lsn) if barrier is not None else int(start)
+    sized = [
+        (max(begin, first), min(last, end), size)
+        for begin, last, rows, _, size, _ in parts
+        if rows and last > first
+    ]
+    total = sum(size for _, _, size in sized)
+    size = min(unit_bytes, max(total // max(least_units, 1), _LEAST_BYTES))
+    return Batch(start, end, barrier, _units(sized, size))
+
+
+def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]]:
+    """Joins neighbours up to a size."""
+    units: list[tuple[int, int]] = []
+    gathered = size
+    for begin, last, each in parts:
+        if gathered + each > size:
+            units.append((begin, last))
+            gathered = each
+        else:
+            units[-1] = (units[-1][0], last)
+            gathered += each
+    return units
+
+
+def _last_truncate(
+    log: walrow.Log, table: LogTable, ranges: list[tuple[int, int]]
+) -> tuple[int, int] | None:
+    """The last truncate that is not part of a load: its commit LSN and seq.
+
+    Only segments that have truncates are read, from the last one on, and none of their rows.
+    """
+    import pyarrow as pa
+
+    for start, end in reversed(ranges):
+        found = None
+        for batch in log.read(
+            table="walrow.truncates", start=start, end=end, missing_table="ignore"
+        ):
+            for row in pa.record_batch(batch).to_pylist():
+                oids = {it["relation_oid"] for it in row["tables"]}
+                if table.oid in oids and row["commit_lsn"] % 8 != _LOAD:
+                    found = (row["commit_lsn"], row["seq"])
+        if found is not None:
+            return found
+    return None
+
+
+# Commit records begin at multiples of 8 bytes, and the one of a load is 1 before its point.
+_LOAD = 7
+_LEAST_BYTES = 1 << 20

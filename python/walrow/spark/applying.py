@@ -1,0 +1,380 @@
+"""Keeps Delta and Iceberg tables as the tables of a log, exactly once."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from typing import TYPE_CHECKING, Any, get_args
+
+import walrow
+from walrow.errors import ApplyError, OptionError
+from walrow.lsn import Lsn
+from walrow.spark.apply_failures import from_executor
+from walrow.spark.apply_items import (
+    Applied,
+    Deletes,
+    NetChanges,
+    NeverSent,
+    Rules,
+    Token,
+    Truncates,
+)
+from walrow.spark.apply_net import Net
+from walrow.spark.apply_tables import AppliedTable, find_table, refuse_incomplete
+from walrow.spark.apply_units import Batch, plan, stretches
+from walrow.spark.schemas import require
+from walrow.spark.targets import target_of
+from walrow.spark.targets.evolving import evolve
+from walrow.spark.targets.sql import Conflict, never_sent_error
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from walrow.spark.targets.sql import Found, Target
+    from walrow.typing import ArrowSchemaExportable, Policy, TableName
+
+__all__ = ["apply_changes"]
+
+
+def apply_changes(
+    spark: Any,
+    log: walrow.Log | str | os.PathLike[str],
+    *,
+    table: TableName,
+    target: str,
+    keys: Sequence[str] | None = None,
+    deletes: Deletes = "apply",
+    truncates: Truncates = "apply",
+    never_sent: NeverSent = "error",
+    deleted_column: str = "_deleted",
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    types: Mapping[str, ArrowSchemaExportable | str] | None = None,
+    unrepresentable: Policy | Mapping[str, Policy] | None = None,
+    end: Lsn | int | str | None = None,
+    resume_from: Lsn | int | str | None = None,
+    unit_bytes: int = 64 << 20,
+) -> Applied:
+    """Applies the changes of a table of a log to a Delta or Iceberg table.
+
+    The target records up to where it has the changes, in the same commit as the changes
+    themselves. So call it again and again: from a loop, from `foreachBatch`, by cron. After
+    a crash at any point, the next call goes on, and nothing is lost or applied twice.
+
+    ```python
+    applied = walrow.spark.apply_changes(
+        spark, "log/", table="public.orders", target="delta:/lake/orders"
+    )
+    print(applied.net_rows, "rows, up to", applied.end)
+    ```
+
+    Args:
+        spark: The session. Its settings are not changed.
+        log: The log, or its path. Executors must be able to open it.
+        table: The table, as in `walrow.read`.
+        target: `"delta:/path"`, `"delta:catalog.schema.table"` or
+            `"iceberg:catalog.schema.table"`. It is created if it is missing.
+        keys: The columns by which rows are found: unique, and never NULL. Default: those of
+            the replica identity, or under REPLICA IDENTITY FULL, the primary key that the
+            log has recorded.
+        deletes: `"apply"` removes rows, `"soft"` sets `deleted_column` and keeps their
+            values, `"ignore"` keeps the rows as they are.
+        truncates: `"apply"` removes all rows, `"error"` raises, `"ignore"` keeps them. A
+            load replaces the rows in any case, as `deletes` says.
+        never_sent: What happens if a new row has a value that the server never sent:
+            `"error"`, or `"null"`, which is counted.
+        deleted_column: The name of the column for `deletes="soft"`.
+        partition_by: The columns, or Iceberg's transforms, by which a new target is
+            partitioned.
+        cluster_by: The columns by which a new target is clustered, or in Iceberg, sorted.
+        columns: The columns of the target, with those of the key. Default: all.
+        types: As in `walrow.read`.
+        unrepresentable: As in `walrow.read`.
+        end: Up to where changes are applied, an LSN. Default: all of the log.
+        resume_from: Up to where the rows of the target have all changes, an LSN. It counts only if
+            the target does not say so, or no longer: otherwise its own record is right.
+        unit_bytes: The bytes of changes that one task decodes, about.
+
+    Returns:
+        What was done.
+
+    Raises:
+        ApplyError: The target's record does not fit, or the changes do not give the rows.
+            `ApplyError.code` says which, and the text says what to do.
+        SchemaError: The log has no such table, nothing says which row a change is about, or
+            the target refuses a column: see `types`.
+        LogError: Changes that the target needs were removed from the log (`pruned`).
+        OptionError: The options are invalid.
+    """
+    require("pyarrow", "pyspark")
+    for name, value, kind in (
+        ("deletes", deletes, Deletes),
+        ("truncates", truncates, Truncates),
+        ("never_sent", never_sent, NeverSent),
+    ):
+        if value not in get_args(kind):
+            text = f"{name}={value!r} is none of {', '.join(map(repr, get_args(kind)))}"
+            raise OptionError(text)
+    options = {
+        "columns": columns,
+        "types": types,
+        "unrepresentable": unrepresentable,
+    }
+    call = _Call(
+        spark,
+        walrow.Log(log),
+        table=table,
+        target=target,
+        keys=keys,
+        rules=Rules(deletes, truncates, never_sent, deleted_column),
+        layout=(partition_by, cluster_by),
+        options={key: value for key, value in options.items() if value is not None},
+        end=None if end is None else Lsn(end),
+        resume_from=None if resume_from is None else Lsn(resume_from),
+        unit_bytes=unit_bytes,
+    )
+    for _ in range(_ATTEMPTS):
+        try:
+            return call.run()
+        except Conflict as conflict:
+            cause = conflict.__cause__
+        finally:
+            call.refresh()
+    text = f"{target}: other writers were always first; call it again"
+    raise ApplyError(text, code="conflict", target=target) from cause
+
+
+class _Call:
+    """One call: options, and what follows from them."""
+
+    def __init__(
+        self,
+        spark: Any,
+        log: walrow.Log,
+        *,
+        table: TableName,
+        target: str,
+        keys: Sequence[str] | None,
+        rules: Rules,
+        layout: tuple[Sequence[str], Sequence[str]],
+        options: dict[str, Any],
+        end: Lsn | None,
+        resume_from: Lsn | None,
+        unit_bytes: int,
+    ) -> None:
+        self.caller = spark
+        self.session = own_session(spark)
+        self.log = log
+        self.table = find_table(log, table)
+        self.target: Target = target_of(self.session, target)
+        self.keys = keys
+        self.rules = rules
+        self.layout = layout
+        self.options = options
+        self.end = log.end if end is None else min(end, log.end)
+        self.resume_from = resume_from
+        self.unit_bytes = unit_bytes
+
+    def run(self) -> Applied:
+        """Reads what the target has, and applies what comes after it.
+
+        Raises:
+            Conflict: Another writer was first.
+        """
+        refuse_incomplete(self.log, self.table, self.end)
+        applied = AppliedTable.of(self.log, self.table, self.keys, self.options)
+        found = None
+        if self.target.exists():
+            found = self.target.find()
+        start, line = self._start(found, applied.keys)
+        batch = plan(
+            self.log,
+            stretches(self.log),
+            self.table,
+            start,
+            self.end,
+            truncates=self.rules.truncates,
+            unit_bytes=self.unit_bytes,
+            least_units=_parallelism(self.session),
+        )
+        self._refuse_another(found, batch)
+        record = found.token if found is not None else None
+        nothing = Applied(
+            self.table.name,
+            self.target.name,
+            start,
+            max(start, self.end),
+            token=None if record is None else record.to_json(),
+        )
+        if self.end <= start or not (batch.units or batch.barrier):
+            if found is None:
+                evolve(self.target, applied, self.rules, self.layout, is_new=True)
+            return nothing
+        self._check_range(batch)
+        evolve(self.target, applied, self.rules, self.layout, is_new=found is None)
+        # The version before the batch: evolving may have made a new one.
+        before = self.target.find()
+        if found is not None and before.token != found.token:
+            raise Conflict
+        token = Token(
+            self.log.source,
+            self.table.name,
+            self.table.oid,
+            applied.keys,
+            self.end,
+            line if line is not None else before.version,
+            uuid.uuid4().hex[:12],
+        )
+        return self._commit(applied, batch, before, token, nothing)
+
+    def refresh(self) -> None:
+        """Lets the caller's session see what the target has now: catalogs keep tables."""
+        with contextlib.suppress(Exception):
+            self.caller.catalog.refreshTable(self.target.table)
+
+    def _commit(
+        self,
+        applied: AppliedTable,
+        batch: Batch,
+        before: Found,
+        token: Token,
+        nothing: Applied,
+    ) -> Applied:
+        net = Net(
+            self.session,
+            self.target,
+            applied=applied,
+            batch=batch,
+            before=before,
+            rules=self.rules,
+        )
+        view = f"walrow_net_{token.run}"
+        try:
+            net.view(view)
+            changes = NetChanges(
+                applied.columns,
+                applied.keys,
+                net.kept,
+                applied.nullable,
+                overwrites=net.overwrites,
+            )
+            commit = self.target.commit(view, changes, token, before, self.rules)
+        except Conflict:
+            raise
+        except Exception as error:
+            own = never_sent_error(error, self.table.name) or from_executor(error)
+            if own is not None:
+                raise own from None
+            raise
+        finally:
+            self.session.catalog.dropTempView(view)
+        if not commit.is_first:
+            return nothing
+        return nothing._replace(
+            committed=True,
+            overwritten=changes.overwrites,
+            rows=net.rows,
+            net_rows=net.rows if net.is_plain else net.net_rows,
+            inserted=commit.inserted,
+            updated=commit.updated,
+            deleted=commit.deleted,
+            never_sent=net.never_sent,
+            token=token.to_json(),
+        )
+
+    def _start(
+        self, found: Found | None, keys: tuple[str, ...]
+    ) -> tuple[Lsn, str | None]:
+        """Up to where the target has the changes, and the line of its commits."""
+        if found is None:
+            return Lsn(0), None
+        token, problem = found.token, None
+        if found.refusal is not None:
+            problem = ("restored", found.refusal)
+        elif token is None:
+            if found.is_empty:
+                return Lsn(0), None
+            text = "it has rows, and does not record which changes they have"
+            problem = ("no_token", text)
+        elif token.source != self.log.source:
+            text = (
+                f"it has changes of {_words(token.source)}, and the log those of "
+                f"{_words(self.log.source)}"
+            )
+            problem = ("other_source", text)
+        elif token.keys != keys:
+            text = (
+                f"its rows were found by ({', '.join(token.keys)}) so far, not by "
+                f"({', '.join(keys)})"
+            )
+            problem = ("other_keys", text)
+        if problem is None and token is not None:
+            return token.end, token.line
+        if self.resume_from is not None:
+            return self.resume_from, None
+        code, text = problem or ("no_token", "")
+        text = (
+            f"{self.target.name}: {text}. If its rows have all changes up to an LSN, name it "
+            "once with resume_from=; otherwise use an empty target"
+        )
+        raise ApplyError(
+            text, code=code, table=self.table.name, target=self.target.name
+        )
+
+    def _refuse_another(self, found: Found | None, batch: Batch) -> None:
+        """Refuses a table that was created again, unless its rows are replaced anyway."""
+        token = found.token if found is not None else None
+        if (
+            token is None
+            or token.oid == self.table.oid
+            or batch.barrier is not None
+            or self.resume_from is not None
+        ):
+            return
+        text = (
+            f"{self.target.name}: it has the rows of {token.table} with the OID {token.oid}, "
+            f"and {self.table.name} now has the OID {self.table.oid}: it was dropped and "
+            f"created again. Load it: walrow load --log {self.log.path} {self.table.name}"
+        )
+        raise ApplyError(
+            text, code="other_table", table=self.table.name, target=self.target.name
+        )
+
+    def _check_range(self, batch: Batch) -> None:
+        """Refuses a range of which a part was removed from the log."""
+        if batch.units:
+            first, last = batch.units[0][0], batch.units[-1][1]
+            self.log._log.open(tables=[self.table.oid], start=first, end=last).close()
+
+
+def own_session(spark: Any) -> Any:
+    """A session with the settings of another one, whose own settings nobody else has."""
+    inner = getattr(spark, "_jsparkSession", None)
+    if inner is not None:
+        return type(spark)(spark.sparkContext, inner.cloneSession())
+    if hasattr(spark, "cloneSession"):
+        return spark.cloneSession()
+    return spark.newSession()
+
+
+def _parallelism(session: Any) -> int:
+    """How many tasks run at once, as far as it is known."""
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except Exception:
+        return _TASKS
+
+
+def _words(source: walrow.log.SourceIdentity) -> str:
+    if source.system_identifier is None:
+        return "a capture"
+    return (
+        f"slot {source.slot} of database {source.database} of system "
+        f"{source.system_identifier}"
+    )
+
+
+_ATTEMPTS = 3
+_TASKS = 8

@@ -1,0 +1,260 @@
+"""In executors: the net changes of keys that rows leave and get, change by change.
+
+Keys that are connected by key changes form a component. Its events are applied in their order
+to the rows of its keys. A row that was there before the batch is only known by the key that it
+had then, its *head*: values of it that were not sent come from the target later.
+
+Under REPLICA IDENTITY FULL, old images are whole rows. Two rows may then have one key until
+the end of a transaction, so a removed row is found by its image.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow.errors import ApplyError
+from walrow.spark.change_rows import EVENT_COLUMNS, Kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["COMPONENT", "KeyChanges", "components"]
+
+#: The column that says which keys are folded together.
+COMPONENT = "_walrow_component"
+
+_KIND, _LSN, _SEQ, _UNSENT, _FROM = EVENT_COLUMNS
+
+
+class _Row:
+    """A row: for each column, the event that has its value.
+
+    Attributes:
+        head: The key under which the target has it. None if it was inserted.
+        base: The event with its values. `_BEFORE` if the target has them.
+        others: Columns with values from elsewhere: an event, `_BEFORE` or `_NEVER`.
+        gone: Whether it was deleted, and is kept.
+    """
+
+    __slots__ = ("base", "gone", "head", "others")
+
+    def __init__(self, head: Any, base: int, others: dict[str, int]) -> None:
+        self.head = head
+        self.base = base
+        self.others = others
+        self.gone = False
+
+    def update(self, event: int, unsent: list[str]) -> _Row:
+        """Takes all values that an event has."""
+        old, base = self.others, self.base
+        self.others = {name: old.get(name, base) for name in unsent}
+        self.base = event
+        self.gone = False
+        return self
+
+
+class KeyChanges(NamedTuple):
+    """A function for `applyInArrow` over the events of a component: its net changes.
+
+    Attributes:
+        table: The table's name, for errors.
+        keys: The columns of the key.
+        marks: Whether deletes mark rows, and keep their values.
+        whole_images: Whether rows are found by their whole old images.
+    """
+
+    table: str
+    keys: tuple[str, ...]
+    marks: bool
+    whole_images: bool
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Folds one component. The result has the columns of events."""
+        order = [(_LSN, "ascending"), (_SEQ, "ascending")]
+        events = table.drop_columns([COMPONENT]).sort_by(order).combine_chunks()
+        return self._net(events, self._rows(events))
+
+    def _rows(self, events: pa.Table) -> dict[Any, list[_Row]]:
+        """The rows of each key at the end."""
+        kinds = events.column(_KIND).to_pylist()
+        unsent = events.column(_UNSENT).to_pylist()
+        keys = _tuples([events.column(key) for key in self.keys])
+        origin = events.column(_FROM).combine_chunks()
+        origins = _tuples([origin.field(at) for at in range(len(self.keys))])
+        images = _Images(events, unsent) if self.whole_images else None
+        rows: dict[Any, list[_Row]] = {}
+
+        def at(key: Any) -> list[_Row]:
+            return rows.setdefault(key, [_Row(key, _BEFORE, {})])
+
+        def take(key: Any, image: int | None) -> _Row:
+            found = at(key)
+            place = len(found) - 1
+            if images is not None and image is not None:
+                place = images.place(found, image)
+            if not found:
+                return _Row(None, _NEVER, {})
+            return found.pop(place)
+
+        def put(key: Any, row: _Row) -> None:
+            found = at(key)
+            if images is None:
+                # A key has one row, so whatever was there is gone.
+                found.clear()
+            found.append(row)
+
+        old: int | None = None
+        for event, kind in enumerate(kinds):
+            key, columns = keys[event], unsent[event] or []
+            if kind in (Kind.OLD, Kind.LEAVE):
+                old = event
+                continue
+            if kind == Kind.INSERT:
+                put(key, _Row(None, event, dict.fromkeys(columns, _NEVER)))
+            elif kind == Kind.UPDATE:
+                put(key, take(key, old).update(event, columns))
+            elif kind == Kind.ARRIVE:
+                put(key, take(origins[event], old).update(event, columns))
+            else:
+                row = take(key, event)
+                if self.marks:
+                    put(key, row.update(event, columns))
+                    row.gone = True
+            old = None
+        return rows
+
+    def _net(self, events: pa.Table, rows: dict[Any, list[_Row]]) -> pa.Table:
+        import pyarrow as pa
+
+        keys = _tuples([events.column(key) for key in self.keys])
+        #: An event with this key as its own.
+        place = dict(zip(keys, range(len(keys)), strict=True))
+        names = [name for name in events.column_names if name not in EVENT_COLUMNS]
+        sources: dict[str, list[int | None]] = {name: [] for name in names}
+        ends: list[int] = []
+        heads: list[int | None] = []
+        kinds: list[int] = []
+        missing: list[list[str] | None] = []
+        for key, found in rows.items():
+            at, row = place[key], self._last(found)
+            if row is not None and row.base == _BEFORE:
+                # It is there as it was.
+                continue
+            others: dict[str, int] = {}
+            if row is None:
+                if self.marks:
+                    # What the row left stays behind, marked.
+                    others = {name: _BEFORE for name in names if name not in self.keys}
+                base, head = at, None
+                kind = Kind.UPDATE_GONE if self.marks else Kind.DELETE
+            else:
+                base, others, head = row.base, row.others, row.head
+                is_update = _BEFORE in others.values()
+                kind = Kind.UPDATE if is_update else Kind.INSERT
+                if row.gone:
+                    kind += Kind.INSERT_GONE
+                if not is_update:
+                    head = None
+            for name in names:
+                source = others.get(name, base)
+                sources[name].append(source if source >= 0 else None)
+            absent = [name for name, source in others.items() if source < 0]
+            ends.append(at)
+            heads.append(None if head is None else place[head])
+            kinds.append(kind)
+            missing.append(absent or None)
+        columns = {
+            name: events.column(name).take(pa.array(indices, pa.int64()))
+            for name, indices in sources.items()
+        }
+        origins = pa.array(heads, pa.int64())
+        schema = events.schema
+        columns[_KIND] = pa.array(kinds, schema.field(_KIND).type)
+        columns[_UNSENT] = pa.array(missing, schema.field(_UNSENT).type)
+        for name in (_LSN, _SEQ):
+            columns[name] = events.column(name).take(pa.array(ends, pa.int64()))
+        parts = [events.column(key).combine_chunks().take(origins) for key in self.keys]
+        labels = [f"k{at}" for at in range(len(self.keys))]
+        columns[_FROM] = pa.StructArray.from_arrays(
+            parts, labels, mask=origins.is_null()
+        )
+        return pa.table([columns[name] for name in schema.names], schema.names)
+
+    def _last(self, found: list[_Row]) -> _Row | None:
+        """The row that a key has at the end, of those that were found there."""
+        if len(found) < _TWO:
+            return found[0] if found else None
+        rows = [row for row in found if row.base != _BEFORE]
+        rows = [row for row in rows if not row.gone] or rows[-1:]
+        if len(rows) > 1:
+            text = (
+                f"{self.table}: several rows have one key ({', '.join(self.keys)}) at the "
+                "end of a transaction; choose columns that are unique with keys="
+            )
+            raise ApplyError(text, code="duplicate_key", table=self.table)
+        return rows[0]
+
+
+class _Images:
+    """Finds rows by their old images."""
+
+    def __init__(self, events: pa.Table, unsent: list[Any]) -> None:
+        self._names = [it for it in events.column_names if it not in EVENT_COLUMNS]
+        self._values = [_plain(events.column(name)) for name in self._names]
+        self._unsent = unsent
+
+    def place(self, rows: list[_Row], image: int) -> int:
+        """Which of the rows of a key has this image. A row from before may have any."""
+        before = 0
+        for place, row in enumerate(rows):
+            if row.base == _BEFORE:
+                before = place
+            elif not row.gone and self._has(row, image):
+                return place
+        return before
+
+    def _has(self, row: _Row, image: int) -> bool:
+        unsent = self._unsent[image] or ()
+        return all(
+            values[row.base] == values[image]
+            for name, values in zip(self._names, self._values, strict=True)
+            if name not in row.others and name not in unsent
+        )
+
+
+def components(pairs: Any) -> dict[int, int]:
+    """Which keys are connected, from pairs of their hashes: a number for each of them."""
+    parents: dict[int, int] = {}
+
+    def root(key: int) -> int:
+        while (parent := parents.setdefault(key, key)) != key:
+            parents[key] = key = parents[parent]
+        return key
+
+    for one, other in pairs:
+        parents[root(one)] = root(other)
+    return {key: root(key) for key in list(parents)}
+
+
+def _tuples(columns: list[Any]) -> list[tuple[Any, ...]]:
+    return list(zip(*map(_plain, columns), strict=True))
+
+
+def _plain(column: Any) -> list[Any]:
+    """Values that can be compared: Python lacks some times, and NaN is not equal to itself."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return list(column.cast(pa.int64()).to_pylist())
+    if pa.types.is_date32(kind):
+        return list(column.cast(pa.int32()).to_pylist())
+    if pa.types.is_floating(kind):
+        return ["NaN" if it != it else it for it in column.to_pylist()]  # noqa: PLR0124
+    if pa.types.is_nested(kind):
+        return [repr(it) for it in column]
+    return list(column.to_pylist())
+
+
+_BEFORE, _NEVER = -1, -2
+_TWO = 2

@@ -1,0 +1,201 @@
+"""Delta tables: the token is a commit's metadata, beside Delta's own transaction identifier.
+
+Delta refuses a version of an application that a table has already, and a commit whose
+application has committed meanwhile. The metadata says what the version means, and history
+shows what came after it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from walrow.spark.apply_items import Token
+from walrow.spark.targets.sql import (
+    Commit,
+    Conflict,
+    Found,
+    condition_of,
+    dotted,
+    merge,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walrow.spark.apply_items import NetChanges, Rules
+
+__all__ = ["DeltaTarget"]
+
+
+class DeltaTarget:
+    """A Delta table, by its path or its name in a catalog."""
+
+    def __init__(self, session: Any, name: str, place: str) -> None:
+        """Looks at nothing yet."""
+        self.session = session
+        self.name = name
+        is_path = "/" in place or "\\" in place
+        self.table = f"delta.{quoted(place)}" if is_path else dotted(place)
+
+    def exists(self) -> bool:
+        """Whether the table is there."""
+        try:
+            self.session.sql(f"DESCRIBE HISTORY {self.table} LIMIT 1").collect()
+        except Exception as error:
+            if re.search(_MISSING, condition_of(error)):
+                return False
+            raise
+        return True
+
+    def create(
+        self,
+        fields: Sequence[Any],
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str],
+    ) -> None:
+        """Creates it without rows, with deletion vectors."""
+        properties = {"delta.enableDeletionVectors": "true"}
+        if any(_SPECIAL.search(field.name) for field in fields):
+            properties["delta.columnMapping.mode"] = "name"
+        columns = ", ".join(
+            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
+        )
+        parts = f"PARTITIONED BY ({_names(partition_by)})" if partition_by else ""
+        cluster = f"CLUSTER BY ({_names(cluster_by)})" if cluster_by else ""
+        self.session.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.table} ({columns}) USING delta "
+            f"{parts} {cluster} TBLPROPERTIES ({_properties(properties)})"
+        )
+
+    def find(self) -> Found:
+        """Reads the last token from the history, and what came after it."""
+        token: Token | None = None
+        later: list[Any] = []
+        version = 0
+        for limit in (_FEW, None):
+            more = "" if limit is None else f" LIMIT {limit}"
+            history = self.session.sql(f"DESCRIBE HISTORY {self.table}{more}")
+            rows = history.select("version", "operation", "userMetadata").collect()
+            rows.sort(key=lambda row: -row.version)
+            token, later, version = None, [], rows[0].version
+            for row in rows:
+                token = Token.from_json(row.userMetadata)
+                if token is not None and row.operation not in _BREAKS:
+                    break
+                token = None
+                later.append(row)
+            if token is not None or limit is None or len(rows) < limit:
+                break
+        broken = next((row for row in later if row.operation in _BREAKS), None)
+        refusal = None
+        if token is not None and broken is not None:
+            refusal = (
+                f"{broken.operation} at version {broken.version} came after the last "
+                f"batch, which ended at {token.end}"
+            )
+        is_empty = token is None and not self._has_rows()
+        return Found(token, str(version), is_empty, refusal)
+
+    def _has_rows(self) -> bool:
+        rows = self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1")  # noqa: S608
+        return bool(rows.collect())
+
+    def columns(self) -> list[Any]:
+        """Its columns, as Spark's fields."""
+        return list(self.session.table(self.table).schema.fields)
+
+    def add_columns(self, fields: Sequence[Any]) -> None:
+        """Adds columns."""
+        added = ", ".join(
+            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
+        )
+        self.session.sql(f"ALTER TABLE {self.table} ADD COLUMNS ({added})")
+
+    def widen(self, column: str, kind: str) -> None:
+        """Changes the type of a column, by type widening."""
+        self.session.sql(
+            f"ALTER TABLE {self.table} SET TBLPROPERTIES "
+            "('delta.enableTypeWidening' = 'true')"
+        )
+        self.session.sql(
+            f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
+        )
+
+    def at(self, version: str) -> Any:
+        """Its rows as of a version."""
+        return self.session.sql(f"SELECT * FROM {self.table} VERSION AS OF {version}")  # noqa: S608
+
+    def commit(
+        self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules
+    ) -> Commit:
+        """Writes net changes and the token, in one commit."""
+        del found
+        settings = {
+            "spark.databricks.delta.write.txnAppId": token.application,
+            "spark.databricks.delta.write.txnVersion": str(int(token.end)),
+            "spark.databricks.delta.commitInfo.userMetadata": token.to_json(),
+            # The source is deterministic and stored already.
+            "spark.databricks.delta.merge.materializeSource": "none",
+        }
+        try:
+            for name, value in settings.items():
+                self.session.conf.set(name, value)
+            if changes.overwrites and rules.deletes != "soft":
+                return self._overwrite(view, token)
+            counts = self.session.sql(merge(self.table, view, changes, rules)).collect()
+        except Exception as error:
+            if re.search(_CONFLICT, condition_of(error)):
+                raise Conflict from error
+            raise
+        finally:
+            # Another commit of this session must not claim what this one has.
+            for name in settings:
+                self.session.conf.unset(name)
+        if not counts:
+            # The table has this version of the application.
+            return Commit(is_first=False)
+        row = counts[0]
+        return Commit(
+            True,
+            row["num_inserted_rows"],
+            row["num_updated_rows"],
+            row["num_deleted_rows"],
+        )
+
+    def _overwrite(self, view: str, token: Token) -> Commit:
+        from pyspark.sql.functions import lit
+
+        rows = self.session.table(view)
+        rows.writeTo(self.table).overwrite(lit(True))
+        last = self.find().token
+        return Commit(is_first=last is not None and last.run == token.run)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def _properties(properties: dict[str, str]) -> str:
+    return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+
+
+_FEW = 20
+#: Operations after which the rows are not those of the last token.
+_BREAKS = {
+    "RESTORE",
+    "CLONE",
+    "CREATE OR REPLACE TABLE",
+    "CREATE OR REPLACE TABLE AS SELECT",
+    "REPLACE TABLE",
+    "REPLACE TABLE AS SELECT",
+}
+_MISSING = (
+    "TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND"
+    "|DELTA_PATH_DOES_NOT_EXIST|PATH_NOT_FOUND|is not a Delta table|doesn't exist"
+)
+_CONFLICT = (
+    "DELTA_CONCURRENT|Concurrent(Transaction|Append|Delete|Write)|MetadataChanged"
+)
+_SPECIAL = re.compile(r"[ ,;{}()\n\t=]")

@@ -1,0 +1,242 @@
+"""Iceberg tables: the token is a property of the snapshot, and a tag keeps the snapshot.
+
+A batch is written to a branch of its own. `fast_forward` then makes it the table's, only if
+nobody has committed meanwhile: so of two drivers, one wins. The last token is that of the
+nearest snapshot before the current one that has one. Snapshots that were expired are looked
+up in the table's older metadata files, so maintenance does not hide that one came before
+another.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from walrow.spark.apply_items import Token
+from walrow.spark.targets.sql import (
+    Commit,
+    Conflict,
+    Found,
+    condition_of,
+    dotted,
+    merge,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walrow.spark.apply_items import NetChanges, Rules
+
+__all__ = ["IcebergTarget"]
+
+#: The tag that keeps the snapshot of the last batch.
+TAG = "walrow"
+_PROPERTY = "walrow.token"
+
+
+class IcebergTarget:
+    """An Iceberg table, by its name with its catalog."""
+
+    def __init__(self, session: Any, name: str, place: str) -> None:
+        """Looks at nothing yet."""
+        self.session = session
+        self.name = name
+        self.table = dotted(place)
+
+    def exists(self) -> bool:
+        """Whether the table is there."""
+        return bool(self.session.catalog.tableExists(self.table))
+
+    def create(
+        self,
+        fields: Sequence[Any],
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str],
+    ) -> None:
+        """Creates it without rows, merge-on-read."""
+        columns = ", ".join(
+            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
+        )
+        parts = f"PARTITIONED BY ({_transforms(partition_by)})" if partition_by else ""
+        properties = ", ".join(
+            f"'write.{each}.mode' = 'merge-on-read'"
+            for each in ("merge", "update", "delete")
+        )
+        self.session.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.table} ({columns}) USING iceberg {parts} "
+            f"TBLPROPERTIES ('format-version' = '2', {properties})"
+        )
+        if cluster_by:
+            order = ", ".join(map(quoted, cluster_by))
+            self.session.sql(f"ALTER TABLE {self.table} WRITE ORDERED BY {order}")
+
+    def find(self) -> Found:
+        """Follows the snapshots back to the last token."""
+        # Catalogs keep tables for a while.
+        self.session.catalog.refreshTable(self.table)
+        refs = {
+            row.name: row.snapshot_id
+            for row in self._metadata("refs").select("name", "snapshot_id").collect()
+        }
+        current = refs.get("main")
+        if current is None:
+            # A branch needs a snapshot to begin with.
+            self.session.sql(
+                f"INSERT INTO {self.table} SELECT * FROM {self.table} WHERE false"  # noqa: S608
+            )
+            return self.find()
+        known = {
+            row.snapshot_id: (row.parent_id, row.token)
+            for row in self._metadata("snapshots")
+            .selectExpr("snapshot_id", "parent_id", f"summary['{_PROPERTY}'] AS token")
+            .collect()
+        }
+        tagged = Token.from_json(known[refs[TAG]][1]) if TAG in refs else None
+        token, place, is_complete = _nearest(known, current)
+        if token is None and not is_complete:
+            every = self._expired() | known
+            token, place, is_complete = _nearest(every, current)
+        refusal = None
+        if tagged is not None and (token is None or token.end < tagged.end):
+            # Of a rollback, or of a history that nobody knows any more.
+            refusal = (
+                f"the snapshot of the last batch, which ended at {tagged.end}, is not known "
+                "to come before the current one: a rollback"
+                if is_complete or token is not None
+                else f"the snapshots since the last batch, which ended at {tagged.end}, "
+                "are not known any more"
+            )
+            token = tagged
+        elif token is None and not is_complete:
+            refusal = "older snapshots were expired"
+        elif place in known and refs.get(TAG) != place:
+            # The call that wrote it died before it moved the tag.
+            self._keep(place)
+        is_empty = token is None and not self._has_rows()
+        return Found(token, str(current), is_empty, refusal)
+
+    def _has_rows(self) -> bool:
+        rows = self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1")  # noqa: S608
+        return bool(rows.collect())
+
+    def columns(self) -> list[Any]:
+        """Its columns, as Spark's fields."""
+        return list(self.session.table(self.table).schema.fields)
+
+    def add_columns(self, fields: Sequence[Any]) -> None:
+        """Adds columns."""
+        added = ", ".join(
+            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
+        )
+        self.session.sql(f"ALTER TABLE {self.table} ADD COLUMNS ({added})")
+
+    def widen(self, column: str, kind: str) -> None:
+        """Changes the type of a column."""
+        self.session.sql(
+            f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
+        )
+
+    def at(self, version: str) -> Any:
+        """Its rows as of a snapshot."""
+        return self.session.sql(f"SELECT * FROM {self.table} VERSION AS OF {version}")  # noqa: S608
+
+    def commit(
+        self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules
+    ) -> Commit:
+        """Writes net changes and the token to a branch, and makes it the table's."""
+        branch = f"{TAG}_{token.run}"
+        setting = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"
+        # A call that dies here leaves the branch, which expire_snapshots removes.
+        self.session.sql(
+            f"ALTER TABLE {self.table} CREATE BRANCH {quoted(branch)} "
+            f"AS OF VERSION {found.version} RETAIN 1 DAYS"
+        )
+        try:
+            self.session.conf.set(setting, token.to_json())
+            self._write(f"{self.table}.branch_{branch}", view, changes, rules)
+            self._keep(self._fast_forward(branch))
+        finally:
+            # Another commit of this session must not claim what this one has.
+            self.session.conf.unset(setting)
+            self.session.sql(f"ALTER TABLE {self.table} DROP BRANCH {quoted(branch)}")
+        return Commit(is_first=True)
+
+    def _keep(self, snapshot: int | None) -> None:
+        """Moves the tag to the snapshot of the last token, so that nothing expires it."""
+        self.session.sql(
+            f"ALTER TABLE {self.table} CREATE OR REPLACE TAG {quoted(TAG)} "
+            f"AS OF VERSION {snapshot}"
+        )
+
+    def _write(self, branch: str, view: str, changes: NetChanges, rules: Rules) -> None:
+        from pyspark.sql.functions import lit
+
+        if changes.overwrites and rules.deletes != "soft":
+            self.session.table(view).writeTo(branch).overwrite(lit(True))
+        else:
+            self.session.sql(merge(branch, view, changes, rules)).collect()
+
+    def _fast_forward(self, branch: str) -> int:
+        """Makes a branch the table's, and returns its snapshot."""
+        catalog, _, rest = self.table.partition(".")
+        plain = rest.replace("'", "\\'")
+        try:
+            moved = self.session.sql(
+                f"CALL {catalog}.system.fast_forward('{plain}', 'main', '{branch}')"
+            ).collect()
+        except Exception as error:
+            if re.search(_CONFLICT, condition_of(error)):
+                raise Conflict from error
+            raise
+        return int(moved[0].updated_ref)
+
+    def _metadata(self, name: str) -> Any:
+        return self.session.table(f"{self.table}.{name}")
+
+    def _expired(self) -> dict[int, tuple[int | None, str | None]]:
+        """The snapshots of older metadata files."""
+        files = [row.file for row in self._metadata("metadata_log_entries").collect()]
+        schema = (
+            "snapshots array<struct<`snapshot-id`: bigint, `parent-snapshot-id`: bigint, "
+            "summary: map<string, string>>>"
+        )
+        rows = (
+            self.session.read.schema(schema)
+            .option("multiLine", True)
+            .option("mode", "PERMISSIVE")
+            .json(files)
+            .selectExpr("inline(snapshots)")
+            .selectExpr(
+                "`snapshot-id` AS id",
+                "`parent-snapshot-id` AS parent",
+                f"summary['{_PROPERTY}'] AS token",
+            )
+            .distinct()
+            .collect()
+        )
+        return {row.id: (row.parent, row.token) for row in rows}
+
+
+def _nearest(
+    snapshots: dict[int, tuple[int | None, str | None]], current: int
+) -> tuple[Token | None, int | None, bool]:
+    """The nearest token and its snapshot, and whether the way back there has no gap."""
+    place: int | None = current
+    while place is not None:
+        if place not in snapshots:
+            return None, None, False
+        parent, text = snapshots[place]
+        token = Token.from_json(text)
+        if token is not None:
+            return token, place, True
+        place = parent
+    return None, None, True
+
+
+def _transforms(parts: Sequence[str]) -> str:
+    """Columns, and transforms such as `days(at)` as they are."""
+    return ", ".join(part if "(" in part else quoted(part) for part in parts)
+
+
+_CONFLICT = "not an ancestor|CommitFailedException|CommitFailed|ValidationException"

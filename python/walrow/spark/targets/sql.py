@@ -1,0 +1,213 @@
+"""The SQL of targets, which their formats share."""
+
+# ruff: noqa: S608  (statements are put together here, from names in backticks)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from walrow.errors import ApplyError
+from walrow.spark.change_rows import PREFIX, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walrow.spark.apply_items import NetChanges, Rules, Token
+
+__all__ = [
+    "GONE",
+    "NEVER_SENT",
+    "OP",
+    "UNSENT",
+    "Commit",
+    "Conflict",
+    "Found",
+    "Target",
+    "condition_of",
+    "dotted",
+    "merge",
+    "quoted",
+]
+
+OP, UNSENT, GONE = f"{PREFIX}op", f"{PREFIX}unsent", f"{PREFIX}gone"
+#: Begins the message of a MERGE that was to insert a row with a value that was never sent.
+NEVER_SENT = "walrow: never sent: "
+
+
+class Conflict(Exception):  # noqa: N818 - it is caught, and the batch done again
+    """Another writer has committed to the target meanwhile."""
+
+
+class Found(NamedTuple):
+    """What a target is before a batch.
+
+    Attributes:
+        token: What it records. None without a record.
+        version: The version or snapshot that is read.
+        is_empty: Whether it has no rows, if it records nothing.
+        refusal: Why the record does not say what the target's rows are.
+    """
+
+    token: Token | None
+    version: str
+    is_empty: bool
+    refusal: str | None
+
+
+class Commit(NamedTuple):
+    """What a commit did.
+
+    Attributes:
+        is_first: Whether this call has committed. False if another one has done the same.
+        inserted: The number of new rows, if known.
+        updated: The number of replaced rows, if known.
+        deleted: The number of removed rows, if known.
+    """
+
+    is_first: bool
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+
+
+class Target(Protocol):
+    """A table that is kept current, in a session of its own."""
+
+    session: Any
+    name: str
+    table: str
+
+    def exists(self) -> bool:
+        """Whether the table is there."""
+
+    def create(
+        self,
+        fields: Sequence[Any],
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str],
+    ) -> None:
+        """Creates it without rows."""
+
+    def find(self) -> Found:
+        """Reads what it records of its last batch."""
+
+    def columns(self) -> list[Any]:
+        """Its columns, as Spark's fields."""
+
+    def add_columns(self, fields: Sequence[Any]) -> None:
+        """Adds columns."""
+
+    def widen(self, column: str, kind: str) -> None:
+        """Changes the type of a column."""
+
+    def at(self, version: str) -> Any:
+        """Its rows as of a version."""
+
+    def commit(
+        self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules
+    ) -> Commit:
+        """Writes net changes and the token, in one commit.
+
+        Raises:
+            Conflict: Another writer was first. Nothing is written.
+        """
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def dotted(name: str) -> str:
+    """A name of several parts, as it is, or with each of them in backticks."""
+    if "`" in name:
+        return name
+    return ".".join(quoted(part) for part in name.split("."))
+
+
+def condition_of(error: BaseException) -> str:
+    """The error condition of Spark's exception, and its text."""
+    condition = ""
+    for name in ("getCondition", "getErrorClass"):
+        if hasattr(error, name):
+            condition = str(getattr(error, name)())
+            break
+    return f"{condition} {error}"
+
+
+def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
+    """The MERGE of a view with net changes into a table."""
+    soft = rules.deletes == "soft"
+    keys = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in changes.keys)
+    sets, values = [], []
+    for name in changes.columns:
+        column = quoted(name)
+        literal = _literal(name)
+        kept = (
+            f"s.{OP} = {Kind.UPDATE} AND array_contains(s.{UNSENT}, {literal})"
+            if name in changes.kept
+            else None
+        )
+        if name not in changes.keys:
+            sets.append(
+                f"t.{column} = s.{column}"
+                if kept is None
+                else f"t.{column} = CASE WHEN {kept} THEN t.{column} ELSE s.{column} END"
+            )
+        if kept is None or name in changes.nullable or rules.never_sent == "null":
+            values.append(f"s.{column}")
+        else:
+            refusal = f"raise_error({_literal(NEVER_SENT + name)})"
+            values.append(f"CASE WHEN {kept} THEN {refusal} ELSE s.{column} END")
+    columns = [quoted(name) for name in changes.columns]
+    inserts = f"s.{OP} <> {Kind.DELETE}"
+    if soft:
+        marker = quoted(rules.deleted_column)
+        columns.append(marker)
+        sets.append(f"t.{marker} = s.{GONE}")
+        values.append(f"s.{GONE}")
+        # What only marks a row has no values for a new one.
+        inserts = f"NOT (s.{GONE} AND s.{OP} = {Kind.UPDATE})"
+    clauses = [f"MERGE INTO {target} t USING {view} s ON {keys}"]
+    if not soft and rules.deletes != "ignore":
+        clauses.append(f"WHEN MATCHED AND s.{OP} = {Kind.DELETE} THEN DELETE")
+    if sets:
+        clauses.append(
+            f"WHEN MATCHED AND s.{OP} <> {Kind.DELETE} THEN UPDATE SET "
+            + ", ".join(sets)
+        )
+    clauses.append(
+        f"WHEN NOT MATCHED AND {inserts} "
+        f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(values)})"
+    )
+    if soft and changes.overwrites:
+        clauses.append(
+            f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.{quoted(rules.deleted_column)} = true"
+        )
+    return "\n".join(clauses)
+
+
+def never_sent_error(error: BaseException, table: str) -> ApplyError | None:
+    """The error of a MERGE that was to insert a value that was never sent."""
+    _, found, rest = str(error).partition(NEVER_SENT)
+    if not found:
+        return None
+    column = rest.split("\n")[0].split(" SQLSTATE")[0].strip().rstrip("'\".")
+    return never_sent(table, column)
+
+
+def never_sent(table: str, column: str) -> ApplyError:
+    """The error for a value that was never sent."""
+    text = (
+        f"{table}: no value of column {column} was ever sent for a row that the target does "
+        "not have: an update made it match a row filter and left a large value as "
+        "it was, or the row is from before the log. Load the table again, or set "
+        f'REPLICA IDENTITY FULL; never_sent="null" takes NULL'
+    )
+    return ApplyError(text, code="never_sent", table=table, column=column)
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,128 @@
+"""A live database whose changes are taken into a log, step by step."""
+
+# ruff: noqa: S608  (statements are put together here, from parts of its own)
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Self
+
+import psycopg
+
+import walrow
+from walrow import postgres
+from walrow._core import LogWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from servers import EmbeddedServer
+
+
+class History:
+    """A database of its own with a slot, and the log of its changes."""
+
+    def __init__(self, dsn: str, log: Path, name: str) -> None:
+        self.path = log
+        self.conn = psycopg.connect(dsn, autocommit=True)
+        self.name = name
+        self.conn.execute("SET TimeZone = 'UTC'")
+        self.sql("CREATE TABLE tick (n int)", "CREATE PUBLICATION p FOR ALL TABLES")
+        self.sql(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')")
+        self.writer = LogWriter(
+            log,
+            segment_bytes=20_000,
+            level=1,
+            spool_memory=1 << 20,
+            framing="message",
+            syncs=False,
+            system_identifier="7",
+            database=name,
+            slot=name,
+        )
+
+    def close(self) -> None:
+        self.writer.close()
+        if self.conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            self.sql("ROLLBACK")
+        self.sql(f"SELECT pg_drop_replication_slot('{self.name}')")
+        self.conn.close()
+
+    def sql(self, *statements: str) -> None:
+        for statement in statements:
+            self.conn.execute(statement.encode())
+
+    def transaction(self, *statements: str) -> None:
+        self.sql("BEGIN", *statements, "COMMIT")
+
+    def lsn(self) -> walrow.Lsn:
+        found = self.conn.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        assert found is not None
+        return walrow.Lsn(found[0])
+
+    def take(self, *, binary: bool = False) -> Self:
+        """Takes the changes so far into the log."""
+        rows = self.conn.execute(
+            f"SELECT lsn, xid, data FROM pg_logical_slot_get_binary_changes('{self.name}', "
+            "NULL, NULL, 'proto_version', '1', 'publication_names', 'p', 'binary', %s)",
+            [str(binary).lower()],
+        )
+        self.writer.next_session()
+        for row in rows:
+            self.writer.append(row)  # type: ignore[arg-type]
+            if self.writer.is_full:
+                self.writer.publish()
+        self.writer.sync()
+        self.writer.publish()
+        return self
+
+    def load(self, *tables: str) -> None:
+        """Loads tables."""
+        self.take()
+        self.sql("SELECT pg_logical_emit_message(false, '', '')")
+        point = self.lsn()
+        known = {
+            name: (oid, letter)
+            for name, oid, letter in self.conn.execute(
+                "SELECT relname, oid, relreplident FROM pg_class"
+            )
+        }
+        catalog = postgres.catalog(self.conn)
+        chosen = [known[name] for name in tables]
+        load = self.writer.begin_load(point, 0, catalog, chosen)
+        for place, name in enumerate(tables):
+            copy = load.copy(place, binary=False)
+            with self.conn.cursor().copy(f"COPY {name} TO STDOUT") as data:
+                for chunk in data:
+                    copy.append(bytes(chunk))
+        while not self.writer.end_load(load):
+            # Its place is known once a later transaction comes.
+            self.sql("INSERT INTO tick VALUES (1)")
+            self.take()
+        self.take()
+
+    def rows(self, table: str, columns: str = "*") -> Counter[tuple[Any, ...]]:
+        return Counter(self.conn.execute(f"SELECT {columns} FROM {table}").fetchall())
+
+    def texts(self, table: str, columns: list[str]) -> Counter[tuple[Any, ...]]:
+        """The rows, as PostgreSQL's text."""
+        return self.rows(table, ", ".join(f'"{it}"::text' for it in columns))
+
+
+@contextlib.contextmanager
+def history(server: EmbeddedServer, log: Path) -> Iterator[History]:
+    """A database of its own on a server, until the end of a test."""
+    name = f"h_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server.dsn, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        try:
+            made = History(server.dsn_of(name), log, name)
+            try:
+                yield made
+            finally:
+                made.close()
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

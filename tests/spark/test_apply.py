@@ -1,0 +1,210 @@
+"""`walrow.spark.apply_changes`: targets have the rows of the server's tables."""
+
+# ruff: noqa: S608  (statements are put together here, from parts of its own)
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark==4.1.1")
+pytest.importorskip("psycopg")
+
+import walrow
+from spark.churn import KEYS, Churn
+
+if TYPE_CHECKING:
+    from spark.histories import History
+    from spark.lakes import Lake
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.live,
+    pytest.mark.timeout(300),
+    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+BIG = "repeat('{}', 3000)"
+TABLE = (
+    "CREATE TABLE t (id int PRIMARY KEY, n int, big text)",
+    "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
+)
+
+
+def test_changes_of_every_kind(source: History, lake: Lake) -> None:
+    source.sql(
+        *TABLE,
+        *(f"INSERT INTO t VALUES ({i}, {i}, {BIG.format(i)})" for i in range(1, 7)),
+    )
+    first = lake.apply(source.take())
+    assert (first.committed, first.overwritten, first.net_rows) == (True, False, 6)
+    assert lake.rows() == source.rows("t")
+    source.sql(
+        "UPDATE t SET n = 10 WHERE id = 1",  # big is not sent
+        "UPDATE t SET n = NULL, big = NULL WHERE id = 2",
+        "DELETE FROM t WHERE id = 3",
+        "DELETE FROM t WHERE id = 4",
+        "INSERT INTO t VALUES (4, 40, NULL)",  # nothing of the old row
+        "INSERT INTO t VALUES (7, 7, 'x')",
+        "UPDATE t SET n = 70 WHERE id = 7",
+        "INSERT INTO t VALUES (8, 8, 'x')",
+        "DELETE FROM t WHERE id = 8",
+        f"INSERT INTO t VALUES (9, 9, {BIG.format('n')})",
+        "UPDATE t SET n = 90 WHERE id = 9",  # big only in the insert
+    )
+    second = lake.apply(source.take())
+    expected = {1, 2, 4, 5, 6, 7, 9}
+    assert {row[0] for row in lake.rows("id")} == expected
+    assert lake.rows() == source.rows("t")
+    assert second.start == first.end
+    assert (second.rows, second.net_rows) == (11, 7)
+    if lake.kind == "delta":
+        assert (second.inserted, second.updated, second.deleted) == (2, 3, 1)
+    # The same range again, and the same log again.
+    assert not lake.apply(source).committed
+
+
+def test_rows_get_other_keys(source: History, lake: Lake) -> None:
+    source.sql(
+        *TABLE,
+        *(f"INSERT INTO t VALUES ({i}, {i}, {BIG.format(i)})" for i in range(1, 9)),
+    )
+    lake.apply(source.take())
+    # None of these sends big.
+    source.sql(
+        "UPDATE t SET id = 101 WHERE id = 1",
+        "UPDATE t SET id = 102 WHERE id = 101",
+        "UPDATE t SET id = 103, n = 0 WHERE id = 102",
+    )
+    source.transaction(
+        "UPDATE t SET id = -2 WHERE id = 2",
+        "UPDATE t SET id = 2 WHERE id = 3",
+        "UPDATE t SET id = 3 WHERE id = -2",
+    )
+    source.sql(
+        "UPDATE t SET id = 104 WHERE id = 4",
+        "DELETE FROM t WHERE id = 104",
+        "INSERT INTO t VALUES (4, 44, NULL)",
+        "DELETE FROM t WHERE id = 5",
+        "UPDATE t SET id = 5 WHERE id = 6",
+        "UPDATE t SET id = 107 WHERE id = 7",
+        "UPDATE t SET id = 7 WHERE id = 107",
+    )
+    lake.apply(source.take())
+    expected = [(2, "3"), (3, "2"), (4, None), (5, "6"), (7, "7"), (8, "8"), (103, "1")]
+    assert sorted(lake.rows("id", "left(big, 1)")) == expected
+    assert lake.rows() == source.rows("t")
+
+
+def test_truncates_and_loads_replace_all_rows(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    lake.apply(source.take())
+    source.sql(
+        "INSERT INTO t VALUES (3, 3, 'c')",
+        "TRUNCATE t",
+        f"INSERT INTO t VALUES (2, 20, {BIG.format('x')})",
+        "UPDATE t SET n = 21 WHERE id = 2",
+    )
+    with pytest.raises(walrow.ApplyError) as raised:
+        lake.apply(source.take(), truncates="error")
+    assert raised.value.code == "truncated"
+    assert lake.apply(source).overwritten
+    assert lake.rows() == source.rows("t")
+    # What no change tells: only the load has it.
+    source.sql(
+        "ALTER PUBLICATION p SET (publish = 'delete')",
+        "UPDATE t SET n = 22",
+        "INSERT INTO t VALUES (7, 7, '7')",
+        "ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')",
+    )
+    source.load("t")
+    source.sql("UPDATE t SET n = 70 WHERE id = 7")
+    loaded = lake.apply(source.take())
+    assert (loaded.overwritten, loaded.net_rows) == (True, 2)
+    assert lake.rows() == source.rows("t")
+    source.sql("TRUNCATE t")
+    assert lake.apply(source.take()).overwritten
+    assert not lake.rows()
+
+
+def test_columns_are_added_and_widened(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    lake.apply(source.take())
+    source.sql(
+        "INSERT INTO t VALUES (3, 3, 'c')",
+        'ALTER TABLE t ADD COLUMN "New One" text',
+        "ALTER TABLE t ALTER n TYPE bigint",
+        "UPDATE t SET n = 3000000000, \"New One\" = 'x' WHERE id = 1",
+    )
+    if lake.kind == "delta":
+        # Without column mapping, Delta refuses a blank.
+        with pytest.raises(walrow.SchemaError, match="refuses new columns, New One"):
+            lake.apply(source.take())
+        source.sql('ALTER TABLE t RENAME "New One" TO new_one')
+        lake.sql(
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+        )
+    lake.apply(source.take())
+    found = sorted(lake.rows("id", "n", "big", "`New One`"))
+    assert found == [(1, 3000000000, "a", "x"), (2, 2, "b", None), (3, 3, "c", None)]
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_random_changes_in_random_batches(
+    source: History, lake: Lake, seed: int
+) -> None:
+    churn = Churn(source, seed)
+    cuts = random.Random(seed)  # noqa: S311
+    table = {"delta": "late", "iceberg": "key"}[lake.kind]
+    for _ in range(3):
+        churn.run(cuts.randint(15, 30), alters=False)
+        source.take(binary=cuts.random() < 0.5)
+        applied = lake.apply(
+            source, table, types={"float8": "string"}, keys=KEYS[table]
+        )
+        assert applied.end == walrow.Log(source.path).end
+        columns = ["id", "a", "b", "f", "big", "big2"]
+        expected = source.rows(table, "id, a, b, f::text, big, big2")
+        assert lake.rows(*columns) == expected
+        state = walrow.Log(source.path).state(table, types={"float8": "string"})
+        rows = state.to_pyarrow().select(columns).to_pylist()
+        assert len(rows) == sum(expected.values())
+
+
+def test_deletes_that_mark_or_do_nothing(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')")
+    mode = "soft" if lake.kind == "delta" else "ignore"
+    lake.apply(source.take(), deletes=mode)
+    source.sql(
+        "DELETE FROM t WHERE id = 1",
+        "UPDATE t SET n = 20 WHERE id = 2",
+        "DELETE FROM t WHERE id = 2",
+        "INSERT INTO t VALUES (4, 4, 'd')",
+        "DELETE FROM t WHERE id = 4",
+        "DELETE FROM t WHERE id = 3",
+        "INSERT INTO t VALUES (3, 30, NULL)",
+    )
+    lake.apply(source.take(), deletes=mode)
+    kept = [(1, 1, "a"), (2, 20, "b"), (3, 30, None), (4, 4, "d")]
+    assert sorted(lake.rows("id", "n", "big")) == kept
+    if mode == "soft":
+        gone = sorted(lake.rows("id", "_deleted"))
+        assert gone == [(1, True), (2, True), (3, False), (4, True)]
+
+
+def test_a_value_that_was_never_sent(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, f"INSERT INTO t VALUES (1, 1, {BIG.format('x')})")
+    # The log begins after the row.
+    source.sql(f"SELECT pg_replication_slot_advance('{source.name}', '{source.lsn()}')")
+    source.sql("UPDATE t SET n = 2", "INSERT INTO t VALUES (2, 2, 'y')")
+    with pytest.raises(walrow.ApplyError, match="column big") as raised:
+        lake.apply(source.take())
+    assert (raised.value.code, raised.value.column) == ("never_sent", "big")
+    applied = lake.apply(source, never_sent="null")
+    assert applied.never_sent == 1
+    assert sorted(lake.rows(), key=str) == [(1, 2, None), (2, 2, "y")]

@@ -1,0 +1,232 @@
+"""`walrow.spark.apply_changes` is exactly once, whatever happens to it and to its targets."""
+
+# ruff: noqa: S608  (statements are put together here, from parts of its own)
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark==4.1.1")
+pytest.importorskip("psycopg")
+
+import walrow
+from spark.lakes import Lake
+from walrow.spark.targets.delta import DeltaTarget
+from walrow.spark.targets.iceberg import IcebergTarget
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark.histories import History
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.live,
+    pytest.mark.timeout(300),
+    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+TARGETS: dict[str, Any] = {"delta": DeltaTarget, "iceberg": IcebergTarget}
+
+
+class CrashError(Exception):
+    """The driver dies."""
+
+
+@pytest.fixture
+def table(source: History, lake: Lake) -> str:
+    """A table with a target that has its rows."""
+    source.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, n int, big text)",
+        "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT g, g, repeat('x', 3000) FROM generate_series(1, 6) g",
+    )
+    lake.apply(source.take())
+    return "t"
+
+
+def change(source: History) -> None:
+    """Changes that would be wrong if they were applied twice, or not at all."""
+    source.sql(
+        "UPDATE t SET n = n + 100 WHERE id < 3",
+        "UPDATE t SET id = id + 50 WHERE id IN (SELECT min(id) FROM t)",
+        "INSERT INTO t SELECT max(id) + 1, 0, 'new' FROM t",
+        "DELETE FROM t WHERE id IN (SELECT min(id) FROM t)",
+    )
+    source.take()
+
+
+def test_a_crash_before_and_after_the_commit(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(source)
+    kind = TARGETS[lake.kind]
+    commit = kind.commit
+    before = lake.rows()
+
+    def never(*_: Any) -> Any:
+        raise CrashError
+
+    def after(*given: Any) -> Any:
+        commit(*given)
+        raise CrashError
+
+    monkeypatch.setattr(kind, "commit", never)
+    with pytest.raises(CrashError):
+        lake.apply(source)
+    assert lake.rows() == before
+    if lake.kind == "iceberg":
+        # After the snapshot is the table's, before the tag keeps it.
+        monkeypatch.undo()
+        monkeypatch.setattr(kind, "_keep", never)
+        with pytest.raises(CrashError):
+            lake.apply(source)
+    else:
+        monkeypatch.setattr(kind, "commit", after)
+        with pytest.raises(CrashError):
+            lake.apply(source)
+    monkeypatch.undo()
+    assert lake.rows() == source.rows(table)
+    again = lake.apply(source)
+    assert not again.committed
+    assert again.start == walrow.Log(source.path).end
+    change(source)
+    assert lake.apply(source).committed
+    assert lake.rows() == source.rows(table)
+
+
+@pytest.mark.parametrize("way", ["merge", "overwrite"])
+def test_a_driver_that_is_late(
+    source: History,
+    lake: Lake,
+    table: str,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+) -> None:
+    if way == "overwrite":
+        source.sql("TRUNCATE t", "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    change(source)
+    kind = TARGETS[lake.kind]
+    commit = kind.commit
+    others: list[Any] = []
+
+    def late(*given: Any) -> Any:
+        # Another driver reads more of the log, and is faster.
+        monkeypatch.undo()
+        change(source)
+        others.append(lake.apply(source))
+        return commit(*given)
+
+    monkeypatch.setattr(kind, "commit", late)
+    mine = lake.apply(source)
+    assert others[0].committed
+    assert not mine.committed
+    assert lake.rows() == source.rows(table)
+    assert not lake.apply(source).committed
+
+
+def test_two_drivers_at_once(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(source)
+    kind = TARGETS[lake.kind]
+    commit = kind.commit
+    both = threading.Barrier(2, timeout=60)
+    commits: list[Any] = []
+
+    def together(*given: Any) -> Any:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait()
+        # Whoever tries again has nobody to wait for.
+        both.abort()
+        done = commit(*given)
+        commits.append(done)
+        return done
+
+    monkeypatch.setattr(kind, "commit", together)
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(lake.apply, source) for _ in range(2)]
+        results = [call.result() for call in calls]
+    assert sum(result.committed for result in results) == 1
+    assert sum(done.is_first for done in commits) == 1
+    lake.refresh()
+    assert lake.rows() == source.rows(table)
+
+
+def test_maintenance_between_batches(source: History, lake: Lake, table: str) -> None:
+    change(source)
+    lake.apply(source)
+    if lake.kind == "delta":
+        lake.sql("OPTIMIZE {t}")
+        lake.sql("VACUUM {t} RETAIN 168 HOURS")
+    else:
+        name = lake.table.partition(".")[2]
+        for procedure in (
+            f"rewrite_data_files('{name}', 'binpack', null, map('rewrite-all', 'true'))",
+            f"rewrite_manifests('{name}')",
+            f"expire_snapshots(table => '{name}', older_than => TIMESTAMP '2099-01-01', "
+            "retain_last => 1)",
+        ):
+            lake.sql(f"CALL ice.system.{procedure}")
+        refs = lake.sql("SELECT name FROM {t}.refs")
+        assert {row.name for row in refs} == {"main", "walrow"}
+    assert not lake.apply(source).committed
+    change(source)
+    assert lake.apply(source).committed
+    assert lake.rows() == source.rows(table)
+
+
+def test_a_target_that_was_set_back(source: History, lake: Lake, table: str) -> None:
+    before = walrow.Log(source.path).end
+    if lake.kind == "delta":
+        (last,) = lake.sql("DESCRIBE HISTORY {t} LIMIT 1")
+        back = f"RESTORE {{t}} TO VERSION AS OF {last.version}"
+    else:
+        (last,) = lake.sql("SELECT snapshot_id FROM {t}.refs WHERE name = 'main'")
+        name = lake.table.partition(".")[2]
+        back = f"CALL ice.system.rollback_to_snapshot('{name}', {last.snapshot_id})"
+    change(source)
+    lake.apply(source)
+    lake.sql(back)
+    lake.refresh()
+    with pytest.raises(walrow.ApplyError, match="resume_from=") as raised:
+        lake.apply(source)
+    assert raised.value.code == "restored"
+    assert lake.apply(source, resume_from=before).committed
+    assert lake.rows() == source.rows(table)
+    # The record is right again, so it counts.
+    assert not lake.apply(source, resume_from=before).committed
+
+
+def test_a_target_without_a_record(
+    source: History, lake: Lake, table: str, tmp_path: Path
+) -> None:
+    end = walrow.Log(source.path).end
+    copy = Lake(lake.spark, lake.kind, tmp_path)
+    copy.sql(f"CREATE TABLE {{t}} USING {lake.kind} AS SELECT * FROM {lake.table}")
+    lake = copy
+    change(source)
+    with pytest.raises(walrow.ApplyError, match="resume_from=") as raised:
+        lake.apply(source)
+    assert raised.value.code == "no_token"
+    assert lake.apply(source, resume_from=end).start == end
+    assert lake.rows() == source.rows(table)
+
+
+def test_a_log_of_another_source(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = walrow.log.SourceIdentity("8", "other", "other")
+    monkeypatch.setattr(walrow.Log, "source", other)
+    with pytest.raises(walrow.ApplyError, match=f"public.{table}|resume_from=") as it:
+        lake.apply(source)
+    assert it.value.code == "other_source"
+    assert "slot other of database other" in str(it.value)
