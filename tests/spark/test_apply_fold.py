@@ -186,7 +186,12 @@ def test_connected_keys_have_one_number() -> None:
 ORIGIN = pa.struct([("k0", pa.int32())])
 
 
-def folded(*events: tuple[Any, ...], size: int = 100, marks: bool = False) -> list[Any]:
+def folded(
+    *events: tuple[Any, ...],
+    size: int = 100,
+    marks: bool = False,
+    whole_images: bool = False,
+) -> list[Any]:
     """The net changes of events: kind, key, value, the columns that were not sent."""
     columns = {
         "id": pa.array([event[1] for event in events], pa.int32()),
@@ -200,7 +205,7 @@ def folded(*events: tuple[Any, ...], size: int = 100, marks: bool = False) -> li
         FROM: pa.nulls(len(events), ORIGIN),
     }
     batches = pa.table(columns).combine_chunks().to_batches(size)
-    fold = Fold(("id",), marks=marks, whole_images=False)
+    fold = Fold(("id",), marks=marks, whole_images=whole_images)
     return [
         (row[KIND], row["id"], row["v"], row[UNSENT])
         for batch in fold(iter(batches))
@@ -248,3 +253,11 @@ def test_deletes_that_mark_keep_values() -> None:
         (Kind.INSERT_GONE, 2, "b", None),
         (IN, 3, "c", None),
     ]
+
+
+def test_a_row_may_come_before_the_one_that_it_replaces() -> None:
+    events = [(IN, 1, "new"), (OUT, 1, "old"), (UP, 2, "x")]
+    assert folded(*events) == [(OUT, 1, "old", None), (UP, 2, "x", None)]
+    # Then images decide, so the events stay as they are.
+    found = folded(*events, whole_images=True)
+    assert found == [(IN, 1, "new", None), (OUT, 1, "old", None), (UP, 2, "x", None)]
