@@ -44,4 +44,5 @@ class Lake:
 
     def refresh(self) -> None:
         """Reads the table again, whoever has changed it."""
-        self.spark.catalog.refreshTable(self.table)
+        if self.kind == "iceberg":
+            self.spark.catalog.refreshTable(self.table)

@@ -179,3 +179,85 @@ def test_connected_keys_have_one_number() -> None:
     found = components([(1, 2), (3, 4), (2, 3), (7, 8)])
     assert len({found[it] for it in (1, 2, 3, 4)}) == 1
     assert found[7] == found[8] != found[1]
+
+
+# ------------------------------------------------------------------- by hand
+
+ORIGIN = pa.struct([("k0", pa.int32())])
+
+
+def folded(
+    *events: tuple[Any, ...],
+    size: int = 100,
+    marks: bool = False,
+    whole_images: bool = False,
+) -> list[Any]:
+    """The net changes of events: kind, key, value, the columns that were not sent."""
+    columns = {
+        "id": pa.array([event[1] for event in events], pa.int32()),
+        "v": pa.array([event[2] for event in events], pa.string()),
+        KIND: pa.array([event[0] for event in events], pa.int8()),
+        LSN: pa.array([1] * len(events), pa.int64()),
+        SEQ: pa.array(range(len(events)), pa.int64()),
+        UNSENT: pa.array(
+            [None if event[2] else ["v"] for event in events], pa.list_(pa.string())
+        ),
+        FROM: pa.nulls(len(events), ORIGIN),
+    }
+    batches = pa.table(columns).combine_chunks().to_batches(size)
+    fold = Fold(("id",), marks=marks, whole_images=whole_images)
+    return [
+        (row[KIND], row["id"], row["v"], row[UNSENT])
+        for batch in fold(iter(batches))
+        for row in batch.to_pylist()
+    ]
+
+
+IN, UP, OUT = Kind.INSERT, Kind.UPDATE, Kind.DELETE
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_values_do_not_outlive_a_delete(size: int) -> None:
+    # An empty value stands for one that was not sent, as a row filter can do to inserts.
+    assert folded((IN, 1, "a"), (OUT, 1, "a"), (IN, 1, ""), size=size) == [
+        (IN, 1, None, ["v"])
+    ]
+    assert folded((UP, 1, "a"), (IN, 1, ""), size=size) == [(IN, 1, None, ["v"])]
+    assert folded((UP, 1, "a"), (OUT, 1, "b"), (UP, 1, ""), size=size) == [
+        (IN, 1, None, ["v"])
+    ]
+    assert folded((IN, 1, "a"), (UP, 1, ""), size=size) == [(IN, 1, "a", None)]
+    assert folded((UP, 1, "a"), (UP, 1, ""), size=size) == [(UP, 1, "a", None)]
+    assert folded((UP, 1, ""), (UP, 2, ""), size=size) == [
+        (UP, 1, None, ["v"]),
+        (UP, 2, None, ["v"]),
+    ]
+
+
+def test_a_key_with_very_many_changes_is_folded_in_between() -> None:
+    events = [(IN, 1, "a"), *[(UP, 1, "")] * 40, (UP, 2, "x"), *[(UP, 2, "")] * 40]
+    assert folded(*events, size=2) == [(IN, 1, "a", None), (UP, 2, "x", None)]
+
+
+def test_deletes_that_mark_keep_values() -> None:
+    events = [
+        (UP, 1, "a"),
+        (OUT, 1, ""),
+        (IN, 2, "b"),
+        (OUT, 2, ""),
+        (OUT, 3, ""),
+        (IN, 3, "c"),
+    ]
+    assert folded(*events, marks=True) == [
+        (Kind.UPDATE_GONE, 1, "a", None),
+        (Kind.INSERT_GONE, 2, "b", None),
+        (IN, 3, "c", None),
+    ]
+
+
+def test_a_row_may_come_before_the_one_that_it_replaces() -> None:
+    events = [(IN, 1, "new"), (OUT, 1, "old"), (UP, 2, "x")]
+    assert folded(*events) == [(OUT, 1, "old", None), (UP, 2, "x", None)]
+    # Then images decide, so the events stay as they are.
+    found = folded(*events, whole_images=True)
+    assert found == [(IN, 1, "new", None), (OUT, 1, "old", None), (UP, 2, "x", None)]

@@ -9,7 +9,10 @@ another.
 
 from __future__ import annotations
 
+import contextlib
+import random
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 from walrow.spark.apply_items import Token
@@ -148,9 +151,8 @@ class IcebergTarget:
         branch = f"{TAG}_{token.run}"
         setting = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"
         # A call that dies here leaves the branch, which expire_snapshots removes.
-        self.session.sql(
-            f"ALTER TABLE {self.table} CREATE BRANCH {quoted(branch)} "
-            f"AS OF VERSION {found.version} RETAIN 1 DAYS"
+        self._alter(
+            f"CREATE BRANCH {quoted(branch)} AS OF VERSION {found.version} RETAIN 1 DAYS"
         )
         try:
             self.session.conf.set(setting, token.to_json())
@@ -159,15 +161,40 @@ class IcebergTarget:
         finally:
             # Another commit of this session must not claim what this one has.
             self.session.conf.unset(setting)
-            self.session.sql(f"ALTER TABLE {self.table} DROP BRANCH {quoted(branch)}")
+            with contextlib.suppress(Conflict):
+                self._alter(f"DROP BRANCH {quoted(branch)}")
         return Commit(is_first=True)
 
     def _keep(self, snapshot: int | None) -> None:
         """Moves the tag to the snapshot of the last token, so that nothing expires it."""
-        self.session.sql(
-            f"ALTER TABLE {self.table} CREATE OR REPLACE TAG {quoted(TAG)} "
-            f"AS OF VERSION {snapshot}"
-        )
+        # If others are always faster, the next call does it.
+        with contextlib.suppress(Conflict):
+            self._alter(f"CREATE OR REPLACE TAG {quoted(TAG)} AS OF VERSION {snapshot}")
+
+    def _alter(self, change: str) -> None:
+        self._commit_again(f"ALTER TABLE {self.table} {change}")
+
+    def _commit_again(self, statement: str) -> list[Any]:
+        """Executes a statement that changes references, until no other one comes first.
+
+        Raises:
+            Conflict: Others were always first, or `main` has moved.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                rows: list[Any] = self.session.sql(statement).collect()
+            except Exception as error:
+                text = condition_of(error)
+                is_last = attempt == _ATTEMPTS - 1
+                if re.search(_MOVED, text) or (is_last and re.search(_STALE, text)):
+                    raise Conflict from error
+                if not re.search(_STALE, text):
+                    raise
+                time.sleep(random.uniform(0.05, 0.3))  # noqa: S311
+                self.session.catalog.refreshTable(self.table)
+            else:
+                return rows
+        raise AssertionError
 
     def _write(self, branch: str, view: str, changes: NetChanges, rules: Rules) -> None:
         from pyspark.sql.functions import lit
@@ -175,20 +202,15 @@ class IcebergTarget:
         if changes.overwrites and rules.deletes != "soft":
             self.session.table(view).writeTo(branch).overwrite(lit(True))
         else:
-            self.session.sql(merge(branch, view, changes, rules)).collect()
+            self._commit_again(merge(branch, view, changes, rules))
 
     def _fast_forward(self, branch: str) -> int:
         """Makes a branch the table's, and returns its snapshot."""
         catalog, _, rest = self.table.partition(".")
         plain = rest.replace("'", "\\'")
-        try:
-            moved = self.session.sql(
-                f"CALL {catalog}.system.fast_forward('{plain}', 'main', '{branch}')"
-            ).collect()
-        except Exception as error:
-            if re.search(_CONFLICT, condition_of(error)):
-                raise Conflict from error
-            raise
+        moved = self._commit_again(
+            f"CALL {catalog}.system.fast_forward('{plain}', 'main', '{branch}')"
+        )
         return int(moved[0].updated_ref)
 
     def _metadata(self, name: str) -> Any:
@@ -239,4 +261,6 @@ def _transforms(parts: Sequence[str]) -> str:
     return ", ".join(part if "(" in part else quoted(part) for part in parts)
 
 
-_CONFLICT = "not an ancestor|CommitFailedException|CommitFailed|ValidationException"
+_ATTEMPTS = 8
+_MOVED = "not an ancestor"
+_STALE = "CommitFailedException|CommitFailed"
