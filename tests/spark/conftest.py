@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("psycopg")
-pytest.importorskip("pyarrow")
-
-from servers import EmbeddedServer
-from spark.histories import history
-from spark.lakes import Lake
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
+    from servers import EmbeddedServer
     from spark.histories import History
+    from spark.lakes import Lake
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data" / "18"
@@ -84,11 +79,15 @@ def lake(
     request: pytest.FixtureRequest, lakehouse: SparkSession, tmp_path: Path
 ) -> Lake:
     """A target, which does not exist yet."""
+    from spark.lakes import Lake
+
     return Lake(lakehouse, request.param, tmp_path)
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
+    from servers import EmbeddedServer
+
     with EmbeddedServer(18) as running:
         yield running
 
@@ -96,6 +95,8 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.fixture
 def source(server: EmbeddedServer, tmp_path: Path) -> Iterator[History]:
     """A database of its own, and the log of its changes."""
+    from spark.histories import history
+
     with history(server, tmp_path / "log") as made:
         yield made
 
