@@ -190,6 +190,7 @@ def session(folder: str) -> Any:
         "spark.sql.catalog.ice.type": "hadoop",
         "spark.sql.catalog.ice.warehouse": f"{folder}/warehouse",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "4g",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "4",
