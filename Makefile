@@ -14,8 +14,8 @@ PIP := 25.3
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 FUZZ_SECONDS ?= 600
-# The newest version of Spark for each change, the oldest one in make test-all.
-OTHER_SPARKS := 4.3.0 $(if $(WALROW_SLOW),4.0.5)
+# The oldest and the newest version of Spark, in make test-all.
+OTHER_SPARKS := $(if $(WALROW_SLOW),4.0.5 4.3.0)
 SPARK_CHOSEN := $(addprefix tests/spark/test_,data_source.py streaming.py micro_batches.py \
 	changes.py log.py)
 
@@ -77,7 +77,7 @@ test-postgres: build ## against PostgreSQL servers, which the tests start
 	$(TIMED) ( set -x; \
 	pytest -n 4 --dist loadfile tests/servers tests/postgres $(MARKS) )
 
-# The whole with the version that has Delta and Iceberg, and what depends on the version with others.
+# The whole with the version that has Delta and Iceberg; what depends on the version with others.
 test-spark: build $(OTHER_SPARKS:%=.venv-spark-%/.installed) ## in Spark; needs Java
 	@command -v java >/dev/null || test -n "$${JAVA_HOME:-}" || \
 		{ echo 'Spark needs Java 17 or later'; exit 1; }

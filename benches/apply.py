@@ -163,7 +163,7 @@ def row(key: int, source: random.Random) -> bytes:
         b"%d" % key,
         b"%d" % source.randrange(100_000),
         b"n%x" % source.getrandbits(source.choice((32, 64, 256))),
-        b"%d.%02d" % (source.randrange(1000), source.randrange(100)),
+        b"%d.25" % source.randrange(1000),
         b"%x" % source.getrandbits(256),
     ]
     cells = [b"t" + struct.pack("!I", len(value)) + value for value in values]
@@ -190,6 +190,7 @@ def session(folder: str) -> Any:
         "spark.sql.catalog.ice.type": "hadoop",
         "spark.sql.catalog.ice.warehouse": f"{folder}/warehouse",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "4g",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "4",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import hypothesis
+import pytest
 
 # A shell starts processes in the background with these signals ignored, and their children
 # inherit that. The tests send them.
@@ -18,3 +20,8 @@ for ignored in (signal.SIGINT, signal.SIGHUP):
 # A slow machine must not fail a test.
 hypothesis.settings.register_profile("walrow", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("walrow")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("slow") and not os.environ.get("WALROW_SLOW"):
+        pytest.skip("takes long: make test-all")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,6 @@ from servers.receiving import Load, drop_if_there, execute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("slow") and not os.environ.get("WALROW_SLOW"):
-        pytest.skip("takes minutes: make test-all")
 
 
 SERVERS = [

@@ -154,7 +154,7 @@ def test_columns_are_added_and_widened(source: History, lake: Lake) -> None:
     assert found == [(1, 3000000000, "a", "x"), (2, 2, "b", None), (3, 3, "c", None)]
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_changes_in_random_batches(
     source: History, lake: Lake, seed: int
 ) -> None:
@@ -176,6 +176,7 @@ def test_random_changes_in_random_batches(
         assert len(rows) == sum(expected.values())
 
 
+@pytest.mark.slow
 def test_deletes_that_mark_or_do_nothing(source: History, lake: Lake) -> None:
     source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')")
     mode = "soft" if lake.kind == "delta" else "ignore"

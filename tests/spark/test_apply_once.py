@@ -103,7 +103,9 @@ def test_a_crash_before_and_after_the_commit(
     assert lake.rows() == source.rows(table)
 
 
-@pytest.mark.parametrize("way", ["merge", "overwrite"])
+@pytest.mark.parametrize(
+    "way", ["merge", pytest.param("overwrite", marks=pytest.mark.slow)]
+)
 def test_a_driver_that_is_late(
     source: History,
     lake: Lake,
@@ -133,6 +135,7 @@ def test_a_driver_that_is_late(
     assert not lake.apply(source).committed
 
 
+@pytest.mark.slow
 def test_two_drivers_at_once(
     source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ def test_a_target_that_was_set_back(source: History, lake: Lake, table: str) -> 
     assert not lake.apply(source, resume_from=before).committed
 
 
+@pytest.mark.slow
 def test_a_target_without_a_record(
     source: History, lake: Lake, table: str, tmp_path: Path
 ) -> None:

@@ -216,7 +216,7 @@ class _Call:
         evolve(self.target, applied, self.rules, self.layout, is_new=found is None)
         # The version before the batch: evolving may have made a new one.
         before = self.target.find()
-        if found is not None and before.token != found.token:
+        if before.token != record:
             raise Conflict
         token = Token(
             self.log.source,

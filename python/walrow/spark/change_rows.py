@@ -135,6 +135,7 @@ class Events(NamedTuple):
         import pyarrow.compute as pc
 
         names = pa.array(_CHANGE_TYPES)
+        images = records
         types = records.column(f"{PREFIX}change_type")
         change = np.asarray(pc.index_in(types, value_set=names))
         lsn = np.asarray(records.column(f"{PREFIX}commit_lsn"))
@@ -157,23 +158,21 @@ class Events(NamedTuple):
         origin = np.full(len(kind), -1)
         origin[moved + 1] = moved
         order = seq * 2 + ~np.isin(kind, (Kind.LEAVE, Kind.OLD))
-        chosen = pa.array(rows)
+        width = len(self.schema) - len(METADATA)
+        unsent = self._unsent(records, kind)
+        records = records.select(records.schema.names[:width])
+        records = records.append_column(_UNSENT, unsent)
+        if len(rows) < len(kind):
+            # Copies are expensive, and most batches need none.
+            records = records.take(pa.array(rows))
+        self._check_keys(records)
         columns = [
-            records.column(at).take(chosen)
-            for at in range(len(self.schema) - len(METADATA))
-        ]
-        self._check_keys(records, chosen)
-        sources = pa.array(origin[rows], mask=origin[rows] < 0)
-        columns += [
+            *records.columns[:width],
             pa.array(kind[rows], pa.int8()),
             pa.array(lsn[rows], pa.int64()),
             pa.array(order[rows], pa.int64()),
-            self._unsent(records, kind).take(chosen),
-            pa.StructArray.from_arrays(
-                [records.column(key).take(sources) for key in self.keys],
-                [f"k{at}" for at in range(len(self.keys))],
-                mask=sources.is_null(),
-            ),
+            records.column(_UNSENT),
+            self._origins(images, origin[rows]),
         ]
         own = self.schema.names[: -len(METADATA)]
         yield pa.RecordBatch.from_arrays(columns, [*own, *EVENT_COLUMNS])
@@ -210,10 +209,24 @@ class Events(NamedTuple):
         every = pa.array([others] * len(kind), unsent.type)
         return pc.if_else(pa.array(key_only & (kind == Kind.DELETE)), every, unsent)
 
-    def _check_keys(self, records: pa.RecordBatch, rows: pa.Array) -> None:
+    def _origins(self, images: pa.RecordBatch, origin: Any) -> pa.Array:
+        """The old keys of rows that got another one."""
+        import pyarrow as pa
+
+        names = [f"k{at}" for at in range(len(self.keys))]
+        if (origin < 0).all():
+            fields = [
+                pa.field(name, images.column(key).type)
+                for name, key in zip(names, self.keys, strict=True)
+            ]
+            return pa.nulls(len(origin), pa.struct(fields))
+        sources = pa.array(origin, mask=origin < 0)
+        parts = [images.column(key).take(sources) for key in self.keys]
+        return pa.StructArray.from_arrays(parts, names, mask=sources.is_null())
+
+    def _check_keys(self, records: pa.RecordBatch) -> None:
         for key in self.keys:
-            column = records.column(key)
-            if column.null_count and column.take(rows).null_count:
+            if records.column(key).null_count:
                 text = (
                     f"{self.table}: column {key} of the key is NULL in a change; choose "
                     f"columns that are never NULL with keys="
@@ -221,6 +234,7 @@ class Events(NamedTuple):
                 raise ApplyError(text, code="null_key", table=self.table, column=key)
 
 
+_UNSENT = EVENT_COLUMNS[3]
 _CHANGE_TYPES = (
     "insert",
     "update_postimage",
