@@ -69,6 +69,7 @@ def test_changes_of_every_kind(source: History, lake: Lake) -> None:
     assert not lake.apply(source).committed
 
 
+@pytest.mark.slow
 def test_rows_get_other_keys(source: History, lake: Lake) -> None:
     source.sql(
         *TABLE,
@@ -132,6 +133,7 @@ def test_truncates_and_loads_replace_all_rows(source: History, lake: Lake) -> No
     assert not lake.rows()
 
 
+@pytest.mark.slow
 def test_columns_are_added_and_widened(source: History, lake: Lake) -> None:
     source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
     lake.apply(source.take())
@@ -154,7 +156,8 @@ def test_columns_are_added_and_widened(source: History, lake: Lake) -> None:
     assert found == [(1, 3000000000, "a", "x"), (2, 2, "b", None), (3, 3, "c", None)]
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_random_changes_in_random_batches(
     source: History, lake: Lake, seed: int
 ) -> None:
@@ -198,6 +201,7 @@ def test_deletes_that_mark_or_do_nothing(source: History, lake: Lake) -> None:
         assert gone == [(1, True), (2, True), (3, False), (4, True)]
 
 
+@pytest.mark.slow
 def test_a_value_that_was_never_sent(source: History, lake: Lake) -> None:
     source.sql(*TABLE, f"INSERT INTO t VALUES (1, 1, {BIG.format('x')})")
     # The log begins after the row.

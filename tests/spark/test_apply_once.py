@@ -103,9 +103,8 @@ def test_a_crash_before_and_after_the_commit(
     assert lake.rows() == source.rows(table)
 
 
-@pytest.mark.parametrize(
-    "way", ["merge", pytest.param("overwrite", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["merge", "overwrite"])
 def test_a_driver_that_is_late(
     source: History,
     lake: Lake,
@@ -164,6 +163,7 @@ def test_two_drivers_at_once(
     assert lake.rows() == source.rows(table)
 
 
+@pytest.mark.slow
 def test_maintenance_between_batches(source: History, lake: Lake, table: str) -> None:
     change(source)
     lake.apply(source)
@@ -187,6 +187,7 @@ def test_maintenance_between_batches(source: History, lake: Lake, table: str) ->
     assert lake.rows() == source.rows(table)
 
 
+@pytest.mark.slow
 def test_a_target_that_was_set_back(source: History, lake: Lake, table: str) -> None:
     before = walrow.Log(source.path).end
     if lake.kind == "delta":
@@ -225,6 +226,7 @@ def test_a_target_without_a_record(
     assert lake.rows() == source.rows(table)
 
 
+@pytest.mark.slow
 def test_a_log_of_another_source(
     source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_targets_follow_a_server_under_load(
     server: EmbeddedServer, lakehouse: SparkSession, tmp_path: Path
 ) -> None:
