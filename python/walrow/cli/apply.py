@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,6 +161,8 @@ def apply(
     require("pyarrow", "pyspark")
     from pyspark.sql import SparkSession
 
+    # Otherwise, executors on this machine take the first Python of the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("walrow apply")
     for name, value in pairs("--conf", settings).items():
         builder = builder.config(name, value)
