@@ -9,6 +9,7 @@ import walrow
 from walrow.completeness import incomplete_tables
 from walrow.errors import ApplyError, SchemaError
 from walrow.spark.change_rows import METADATA, PREFIX
+from walrow.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,10 +66,8 @@ class AppliedTable(NamedTuple):
                 tables cannot have the columns.
         """
         import pyarrow as pa
-        from pyspark.sql.pandas.types import from_arrow_schema
 
         found = keys_of(log, table, keys)
-        given = {key: value for key, value in options.items() if key != "trim_bpchar"}
         schema = pa.schema(
             walrow.schema(
                 log,
@@ -76,12 +75,12 @@ class AppliedTable(NamedTuple):
                 profile="spark",
                 metadata=METADATA,
                 metadata_prefix=PREFIX,
-                **given,
+                **options,
             )
         )
         own = pa.schema(list(schema)[: -len(METADATA)])
         _check_columns(table, own, found)
-        fields = list(from_arrow_schema(own, prefer_timestamp_ntz=True).fields)
+        fields = list(spark_schema(own).fields)
         versions = [{it.name for it in version.columns} for version in table.versions]
         return cls(
             log,

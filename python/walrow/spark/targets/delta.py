@@ -15,7 +15,9 @@ from walrow.spark.targets.sql import (
     Commit,
     Conflict,
     Found,
+    Target,
     condition_of,
+    defined,
     dotted,
     merge,
     quoted,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["DeltaTarget"]
 
 
-class DeltaTarget:
+class DeltaTarget(Target):
     """A Delta table, by its path or its name in a catalog."""
 
     def __init__(self, session: Any, name: str, place: str) -> None:
@@ -59,13 +61,10 @@ class DeltaTarget:
         properties = {"delta.enableDeletionVectors": "true"}
         if any(_SPECIAL.search(field.name) for field in fields):
             properties["delta.columnMapping.mode"] = "name"
-        columns = ", ".join(
-            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
-        )
         parts = f"PARTITIONED BY ({_names(partition_by)})" if partition_by else ""
         cluster = f"CLUSTER BY ({_names(cluster_by)})" if cluster_by else ""
         self.session.sql(
-            f"CREATE TABLE IF NOT EXISTS {self.table} ({columns}) USING delta "
+            f"CREATE TABLE IF NOT EXISTS {self.table} ({defined(fields)}) USING delta "
             f"{parts} {cluster} TBLPROPERTIES ({_properties(properties)})"
         )
 
@@ -95,23 +94,8 @@ class DeltaTarget:
                 f"{broken.operation} at version {broken.version} came after the last "
                 f"batch, which ended at {token.end}"
             )
-        is_empty = token is None and not self._has_rows()
+        is_empty = token is None and not self.has_rows()
         return Found(token, str(version), is_empty, refusal)
-
-    def _has_rows(self) -> bool:
-        rows = self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1")  # noqa: S608
-        return bool(rows.collect())
-
-    def columns(self) -> list[Any]:
-        """Its columns, as Spark's fields."""
-        return list(self.session.table(self.table).schema.fields)
-
-    def add_columns(self, fields: Sequence[Any]) -> None:
-        """Adds columns."""
-        added = ", ".join(
-            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
-        )
-        self.session.sql(f"ALTER TABLE {self.table} ADD COLUMNS ({added})")
 
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column, by type widening."""
@@ -122,10 +106,6 @@ class DeltaTarget:
         self.session.sql(
             f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
         )
-
-    def at(self, version: str) -> Any:
-        """Its rows as of a version."""
-        return self.session.sql(f"SELECT * FROM {self.table} VERSION AS OF {version}")  # noqa: S608
 
     def commit(
         self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules

@@ -20,7 +20,9 @@ from walrow.spark.targets.sql import (
     Commit,
     Conflict,
     Found,
+    Target,
     condition_of,
+    defined,
     dotted,
     merge,
     quoted,
@@ -38,7 +40,7 @@ TAG = "walrow"
 _PROPERTY = "walrow.token"
 
 
-class IcebergTarget:
+class IcebergTarget(Target):
     """An Iceberg table, by its name with its catalog."""
 
     def __init__(self, session: Any, name: str, place: str) -> None:
@@ -58,16 +60,13 @@ class IcebergTarget:
         cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows, merge-on-read."""
-        columns = ", ".join(
-            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
-        )
         parts = f"PARTITIONED BY ({_transforms(partition_by)})" if partition_by else ""
         properties = ", ".join(
             f"'write.{each}.mode' = 'merge-on-read'"
             for each in ("merge", "update", "delete")
         )
         self.session.sql(
-            f"CREATE TABLE IF NOT EXISTS {self.table} ({columns}) USING iceberg {parts} "
+            f"CREATE TABLE IF NOT EXISTS {self.table} ({defined(fields)}) USING iceberg {parts} "
             f"TBLPROPERTIES ('format-version' = '2', {properties})"
         )
         if cluster_by:
@@ -116,33 +115,14 @@ class IcebergTarget:
         elif place in known and refs.get(TAG) != place:
             # The call that wrote it died before it moved the tag.
             self._keep(place)
-        is_empty = token is None and not self._has_rows()
+        is_empty = token is None and not self.has_rows()
         return Found(token, str(current), is_empty, refusal)
-
-    def _has_rows(self) -> bool:
-        rows = self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1")  # noqa: S608
-        return bool(rows.collect())
-
-    def columns(self) -> list[Any]:
-        """Its columns, as Spark's fields."""
-        return list(self.session.table(self.table).schema.fields)
-
-    def add_columns(self, fields: Sequence[Any]) -> None:
-        """Adds columns."""
-        added = ", ".join(
-            f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
-        )
-        self.session.sql(f"ALTER TABLE {self.table} ADD COLUMNS ({added})")
 
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column."""
         self.session.sql(
             f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
         )
-
-    def at(self, version: str) -> Any:
-        """Its rows as of a snapshot."""
-        return self.session.sql(f"SELECT * FROM {self.table} VERSION AS OF {version}")  # noqa: S608
 
     def commit(
         self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import ApplyError
 from walrow.spark.change_rows import PREFIX, Kind
@@ -24,6 +25,7 @@ __all__ = [
     "Found",
     "Target",
     "condition_of",
+    "defined",
     "dotted",
     "merge",
     "quoted",
@@ -70,16 +72,18 @@ class Commit(NamedTuple):
     deleted: int | None = None
 
 
-class Target(Protocol):
+class Target(ABC):
     """A table that is kept current, in a session of its own."""
 
     session: Any
     name: str
     table: str
 
+    @abstractmethod
     def exists(self) -> bool:
         """Whether the table is there."""
 
+    @abstractmethod
     def create(
         self,
         fields: Sequence[Any],
@@ -88,21 +92,32 @@ class Target(Protocol):
     ) -> None:
         """Creates it without rows."""
 
+    @abstractmethod
     def find(self) -> Found:
         """Reads what it records of its last batch."""
 
+    def has_rows(self) -> bool:
+        """Whether it has a row."""
+        rows = self.session.sql(f"SELECT 1 FROM {self.table} LIMIT 1")
+        return bool(rows.collect())
+
     def columns(self) -> list[Any]:
         """Its columns, as Spark's fields."""
+        return list(self.session.table(self.table).schema.fields)
 
     def add_columns(self, fields: Sequence[Any]) -> None:
         """Adds columns."""
+        self.session.sql(f"ALTER TABLE {self.table} ADD COLUMNS ({defined(fields)})")
 
+    @abstractmethod
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column."""
 
     def at(self, version: str) -> Any:
-        """Its rows as of a version."""
+        """Its rows as of a version, or a snapshot."""
+        return self.session.sql(f"SELECT * FROM {self.table} VERSION AS OF {version}")
 
+    @abstractmethod
     def commit(
         self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules
     ) -> Commit:
@@ -111,6 +126,13 @@ class Target(Protocol):
         Raises:
             Conflict: Another writer was first. Nothing is written.
         """
+
+
+def defined(fields: Sequence[Any]) -> str:
+    """Columns and their types, as in CREATE TABLE."""
+    return ", ".join(
+        f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
+    )
 
 
 def quoted(name: str) -> str:
