@@ -14,8 +14,8 @@ PIP := 25.3
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 FUZZ_SECONDS ?= 600
-# In make test-all: the oldest version of Spark, and the one that has Delta and Iceberg.
-OTHER_SPARKS := $(if $(WALROW_SLOW),4.0.5 4.1.1)
+# In make test-all: the oldest and the newest version of Spark. They have no Delta and Iceberg.
+OTHER_SPARKS := $(if $(WALROW_SLOW),4.0.5 4.3.0)
 SPARK_CHOSEN_4.0.5 := $(addprefix tests/spark/test_,data_source.py streaming.py micro_batches.py \
 	changes.py log.py)
 
@@ -77,7 +77,7 @@ test-postgres: build ## against PostgreSQL servers, which the tests start
 	$(TIMED) ( set -x; \
 	pytest -n 4 --dist loadfile tests/servers tests/postgres $(MARKS) )
 
-# What depends on the version with the oldest one. Spark 4.1 takes four times as long as 4.3.
+# What depends on the version with the oldest one.
 test-spark: build $(OTHER_SPARKS:%=.venv-spark-%/.installed) ## in Spark; needs Java
 	@command -v java >/dev/null || test -n "$${JAVA_HOME:-}" || \
 		{ echo 'Spark needs Java 17 or later'; exit 1; }
@@ -158,7 +158,7 @@ import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 	@$(@D)/bin/python -m pip install --quiet pip==$(PIP)
 	@TIMEFORMAT='installed in %0lR'; \
 	time $(@D)/bin/python -m pip install --quiet --group spark-other \
-		$(if $(filter 4.1.%,$*),--group delta) 'pyspark[connect]==$*'
+		'pyspark[connect]==$*'
 	@touch $@
 
 .venv/.built: .venv/.installed $(RUST_SOURCES)

@@ -38,6 +38,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("walrow")
@@ -45,6 +47,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.python.daemon.module", "worker_daemon")
     )
     if _has_table_formats():
         # One session for all: a second one would not load other jars.
@@ -66,7 +69,7 @@ def lakehouse(spark: SparkSession) -> SparkSession:
     """The session, if it has Delta as `spark_catalog` and Iceberg as `ice`."""
     if not _has_table_formats():
         pytest.skip(
-            "needs Delta and Iceberg, which are there for Spark 4.1: make test-all, or "
+            "needs Delta and Iceberg, which are there for Spark 4.1: "
             "pip install pyspark==4.1.1 delta-spark==4.4.0"
         )
     return spark
@@ -110,6 +113,10 @@ def _has_table_formats() -> bool:
 TABLE_FORMATS = {
     "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0,"
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+    # Spark has these, and only they are large.
+    "spark.jars.excludes": "org.apache.hadoop:*,org.apache.parquet:*,"
+    "org.apache.logging.log4j:*,org.slf4j:*,com.fasterxml.jackson*:*,org.roaringbitmap:*",
+    "spark.jars.ivy": str(HERE.parent.parent / "target" / "ivy"),
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
