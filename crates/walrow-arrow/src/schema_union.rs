@@ -450,13 +450,17 @@ fn wider_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(Field::new(one.name(), data_type, true)))
 }
 
-/// The decimal with the integer digits of one and the fractional digits of the other.
+/// The decimal with the integer digits of one and the fractional digits of the other. An integer has
+/// none of the latter.
 fn wider_decimal(one: &DataType, other: &DataType) -> Option<DataType> {
     let parts = |data_type: &DataType| match data_type {
         DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
             let scale = u8::try_from(*scale).ok()?;
             Some((precision.checked_sub(scale)?, scale))
         }
+        DataType::Int16 => Some((5, 0)),
+        DataType::Int32 => Some((10, 0)),
+        DataType::Int64 => Some((19, 0)),
         _ => None,
     };
     let ((integer, scale), (other_integer, other_scale)) = (parts(one)?, parts(other)?);
@@ -465,7 +469,9 @@ fn wider_decimal(one: &DataType, other: &DataType) -> Option<DataType> {
     let scale = i8::try_from(scale).ok()?;
     match precision {
         0..=38 => Some(DataType::Decimal128(precision, scale)),
-        39..=76 => Some(DataType::Decimal256(precision, scale)),
+        39..=76 if !one.is_integer() && !other.is_integer() => {
+            Some(DataType::Decimal256(precision, scale))
+        }
         _ => None,
     }
 }
@@ -498,6 +504,10 @@ mod tests {
                 Some(DataType::Decimal256(76, 38)),
             ),
             (decimal(5, 5), decimal(5, 0), Some(decimal(10, 5))),
+            (Int16, decimal(4, 2), Some(decimal(7, 2))),
+            (decimal(12, 2), Int32, Some(decimal(12, 2))),
+            (Int64, decimal(12, 2), Some(decimal(21, 2))),
+            (Int64, decimal(20, 20), None),
             (list(Int16), list(Int32), Some(list(Int32))),
             (list(Int16), list(Boolean), None),
             (list(Int16), Int16, None),

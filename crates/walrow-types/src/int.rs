@@ -8,7 +8,8 @@
 
 use crate::digits::{decimal_digits, write_decimal};
 use crate::error::CellError;
-use crate::pg_type::{PgType, known, scalar, text_from_binary};
+use crate::numeric::Decimal128;
+use crate::pg_type::{PgType, Scalar, known, scalar, text_from_binary};
 
 /// `smallint`.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,27 @@ scalar!(Int4 => i32: i32_from_text, i32_from_binary);
 scalar!(Int8 => i64: i64_from_text, i64_from_binary);
 scalar!(Oid => u32: u32_from_text, u32_from_binary);
 scalar!(Xid8 => u64: u64_from_text, u64_from_binary);
+
+/// An integer as a decimal: those of before a column became `numeric`.
+#[derive(Clone, Copy, Debug)]
+pub struct IntegerDecimal<T> {
+    /// The reader of integers.
+    pub integer: T,
+    /// The decimal.
+    pub decimal: Decimal128,
+}
+
+impl<T: Scalar<Value: Into<i128>>> Scalar for IntegerDecimal<T> {
+    type Value = i128;
+
+    fn text(&self, cell: &[u8]) -> Result<i128, CellError> {
+        self.decimal.integer(self.integer.text(cell)?.into())
+    }
+
+    fn binary(&self, cell: &[u8]) -> Result<i128, CellError> {
+        self.decimal.integer(self.integer.binary(cell)?.into())
+    }
+}
 
 impl PgType for Int2 {
     text_from_binary!(|cell, out| {
@@ -209,6 +231,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::Unrepresentable;
 
     #[test]
     fn limits_are_read_and_what_lies_beyond_is_refused() {
@@ -230,6 +253,27 @@ mod tests {
         assert!(u64_from_text(b"18446744073709551616").is_err());
         assert!(u64_from_text(b"99999999999999999999").is_err());
         assert!(u64_from_text(b"100000000000000000000").is_err());
+    }
+
+    #[test]
+    fn integers_are_decimals_if_their_digits_fit() {
+        let cents = |precision| IntegerDecimal {
+            integer: Int4,
+            decimal: Decimal128::new(precision, 2).unwrap(),
+        };
+        assert_eq!(cents(5).text(b"-999"), Ok(-99_900));
+        assert_eq!(cents(5).binary(&999_i32.to_be_bytes()), Ok(99_900));
+        let too_large = Err(CellError::Unrepresentable(Unrepresentable::Precision));
+        assert_eq!(cents(5).text(b"1000"), too_large);
+        assert_eq!(cents(5).binary(&(-1000_i32).to_be_bytes()), too_large);
+        assert_eq!(cents(38).text(b"2147483647"), Ok(214_748_364_700));
+        assert!(cents(5).text(b"1.00").is_err());
+        let largest = IntegerDecimal {
+            integer: Int8,
+            decimal: Decimal128::new(38, 38).unwrap(),
+        };
+        assert_eq!(largest.text(b"0"), Ok(0));
+        assert_eq!(largest.text(b"9223372036854775807"), too_large);
     }
 
     #[test]

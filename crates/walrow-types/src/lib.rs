@@ -87,7 +87,7 @@ pub use error::{CellError, Unrepresentable};
 pub use float::{Float4, Float8, NumericFloat};
 pub use geometric::{Path, Polygon, Shape};
 pub use hstore::{BinaryHstore, Hstore};
-pub use int::{Int2, Int4, Int8, Oid, Xid8};
+pub use int::{Int2, Int4, Int8, IntegerDecimal, Oid, Xid8};
 pub use int2vector::Vector;
 pub use interval::Interval;
 pub use interval_value::IntervalValue;

@@ -107,6 +107,15 @@ impl Decimal128 {
         power_of_ten(usize::from(self.precision)).is_some_and(|end| value.unsigned_abs() < end)
     }
 
+    /// An integer in units of the last digit.
+    pub(crate) fn integer(self, value: i128) -> Result<i128, CellError> {
+        power_of_ten(usize::from(self.scale))
+            .and_then(|unit| i128::try_from(unit).ok())
+            .and_then(|unit| value.checked_mul(unit))
+            .filter(|value| self.holds(*value))
+            .ok_or(CellError::Unrepresentable(Unrepresentable::Precision))
+    }
+
     /// Gives a magnitude its sign, if its digits fit.
     #[inline]
     fn value(self, negative: bool, magnitude: u128) -> Option<i128> {

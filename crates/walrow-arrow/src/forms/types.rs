@@ -23,11 +23,11 @@ use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 use walrow_types::{
     Bit, Bits, Bool, Bpchar, Bytea, Char, Cidr, Cube, Date, Decimal128, Decimal256, Ewkb, Float4,
-    Float8, Geometry, Halfvec, Hstore, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Known,
-    Macaddr, Macaddr8, Money, MoneyDecimal, NumberVector, Numeric, NumericFloat, NumericTypmod,
-    Oid, Path, PgLsn, PgType, Polygon, Reg, Scalar, SessionSettings, Shape, Snapshot, Sparsevec,
-    Text, Tid, TidOffset, Time, TimeOfDay, TimeTz, Timestamp, Timestamptz, TrimmedBpchar, TsVector,
-    Unknown, Unread, Uuid, Varbit, Versioned, Wkb, Xid8, Xml,
+    Float8, Geometry, Halfvec, Hstore, Inet, Int2, Int4, Int8, IntegerDecimal, Interval, Json,
+    Jsonb, Known, Macaddr, Macaddr8, Money, MoneyDecimal, NumberVector, Numeric, NumericFloat,
+    NumericTypmod, Oid, Path, PgLsn, PgType, Polygon, Reg, Scalar, SessionSettings, Shape,
+    Snapshot, Sparsevec, Text, Tid, TidOffset, Time, TimeOfDay, TimeTz, Timestamp, Timestamptz,
+    TrimmedBpchar, TsVector, Unknown, Unread, Uuid, Varbit, Versioned, Wkb, Xid8, Xml,
 };
 
 /// Implements [`ArrowForms`] for one type: `to` collects the forms of the type `it`.
@@ -93,11 +93,15 @@ types! {
     Int2(it, to) => to
         .or(Form::fixed::<Int16Type, _>(it))
         .or(Form::fixed::<Int32Type, _>(it))
-        .or(Form::fixed::<Int64Type, _>(it));
+        .or(Form::fixed::<Int64Type, _>(it))
+        .family(DECIMALS, integer_decimal(it));
     Int4(it, to) => to
         .or(Form::fixed::<Int32Type, _>(it))
-        .or(Form::fixed::<Int64Type, _>(it));
-    Int8(it, to) => to.or(Form::fixed::<Int64Type, _>(it));
+        .or(Form::fixed::<Int64Type, _>(it))
+        .family(DECIMALS, integer_decimal(it));
+    Int8(it, to) => to
+        .or(Form::fixed::<Int64Type, _>(it))
+        .family(DECIMALS, integer_decimal(it));
     Oid(it, to) => to
         .or(Form::fixed::<UInt32Type, _>(it))
         .or(Form::fixed::<Int64Type, _>(it));
@@ -115,7 +119,7 @@ types! {
         if let Some(decimal) = it.typmod.and_then(NumericTypmod::decimal128) {
             to.or_named("", decimal128(decimal, decimal));
         }
-        to.family("decimal128(p, s) with 0 <= s <= p <= 38", |data_type| {
+        to.family(DECIMALS, |data_type| {
             decimal128_of(data_type).map(|it| decimal128(it, it))
         })
         .family("decimal256(p, s) up to 76", |data_type| {
@@ -261,6 +265,18 @@ fn decimal128<T: Scalar<Value = i128> + Copy>(reader: T, decimal: Decimal128) ->
     let scale = decimal.scale().cast_signed();
     let data_type = DataType::Decimal128(decimal.precision(), scale);
     Form::fixed_as::<Decimal128Type, _>(reader, data_type)
+}
+
+const DECIMALS: &str = "decimal128(p, s) with 0 <= s <= p <= 38";
+
+fn integer_decimal<T>(integer: T) -> impl Fn(&DataType) -> Option<Form>
+where
+    T: Scalar<Value: Into<i128>> + Copy,
+{
+    move |data_type| {
+        let decimal = decimal128_of(data_type)?;
+        Some(decimal128(IntegerDecimal { integer, decimal }, decimal))
+    }
 }
 
 fn decimal128_of(data_type: &DataType) -> Option<Decimal128> {
