@@ -1,10 +1,10 @@
-"""Live PostgreSQL changes as typed columns, with proof that nothing is lost: `make demo`.
+"""A table in PostgreSQL, followed into Delta with nothing lost: `make demo`.
 
-The demo starts a server whose tables have rows, asks what a receiver needs, loads the tables
-into a log, and receives a workload after that. In the middle, it kills the receiver and starts
-it again. walrow decodes the log in Python and in
-Spark. The demo then folds the changes into tables and compares every row and every column
-with PostgreSQL.
+The demo starts a server whose tables have rows, and asks what a receiver needs. A receiver loads
+the tables into a log, and follows a workload. A streaming query of Spark keeps Delta tables
+current from that log. In the middle, both are killed with `kill -9` and started again. At the end,
+every row of the Delta tables is compared with PostgreSQL, and so is every table that is folded from
+the log in Python.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,22 +28,28 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 from psycopg.conninfo import make_conninfo
-from rich.console import Console
+from psycopg.types.string import TextLoader
 from rich.table import Table as Grid
 
 import walrow
 import walrow.postgres
-import walrow.spark
 from fold import fold
+from screen import Screen
 from server import running_server
+from workload import make_tables, workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from rich.console import Console
 
+    from screen import Step
     from server import Server
 
-OUTPUT = Path(__file__).resolve().parent.parent / "demo-output"
+ROOT = Path(__file__).resolve().parent.parent
+OUTPUT = ROOT / "demo-output"
+LOG, LAKE = OUTPUT / "log", OUTPUT / "delta"
 SECONDS = float(os.environ.get("DEMO_SECONDS", "5"))
+#: Those that become Delta tables.
+FOLLOWED = ("public.customers", "public.documents", "public.orders")
 
 
 @dataclass
@@ -53,21 +59,29 @@ class Outcome:
     rows: int = 0
     changes: int = 0
     unsent: int = 0
-    spark_changes: int = 0
+    in_delta: int | None = None
     differences: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Times:
+    """Figures for the last lines, in seconds."""
+
+    began: float = field(default_factory=time.monotonic)
+    received: float = 0
+    decoded: float = 0
 
 
 def main() -> int:
     """Runs the demo and returns the exit code."""
     # SIGTERM cleans up like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    began = time.monotonic()
     shutil.rmtree(OUTPUT, ignore_errors=True)
-    OUTPUT.mkdir()
-    log = OUTPUT / "log"
-    screen = Screen()
+    LAKE.mkdir(parents=True)
+    screen, times = Screen(), Times()
     try:
         with ExitStack() as running:
+            scratch = Path(running.enter_context(tempfile.TemporaryDirectory()))
             with screen.step("PostgreSQL: starting a separate server") as step:
                 server = running.enter_context(running_server())
                 with psycopg.connect(server.dsn) as connection:
@@ -76,33 +90,22 @@ def main() -> int:
                     f"PostgreSQL {version // 10000}.{version % 10000} is running,"
                     " wal_level = logical"
                 )
-            began_receiving = time.monotonic()
             _preflight(server, screen)
-            received = _receive(server, log, screen)
-            receive_seconds = time.monotonic() - began_receiving
+            followed = _follow(server, scratch, screen, times)
             with screen.step(
                 "PostgreSQL: reading its tables for the comparison"
             ) as step:
                 truth = _server_tables(server)
                 total = sum(sum(rows.values()) for _, rows in truth.values())
                 step.done(f"PostgreSQL has {total:,} rows in {len(truth)} tables")
-        outcomes = {table: Outcome() for table in sorted(truth)}
-        speed = _decode(log, outcomes, screen)
-        _fold_and_compare(log, truth, outcomes, screen)
-        spark_seconds = _spark(log, outcomes, screen)
+            outcomes = {table: Outcome() for table in sorted(truth)}
+            _decode(outcomes, screen, times)
+            _fold_and_compare(truth, outcomes, screen)
+            _compare_delta(server, followed, outcomes, screen)
     except KeyboardInterrupt:
         screen.console.print("stopped; the server and its files were removed")
         return 130
-    equal = _last_screen(
-        screen.console,
-        outcomes,
-        received,
-        receive_seconds,
-        speed,
-        spark_seconds,
-        began,
-    )
-    return 0 if equal else 1
+    return 0 if _last_screen(screen.console, outcomes, times) else 1
 
 
 def _preflight(server: Server, screen: Screen) -> None:
@@ -114,7 +117,7 @@ def _preflight(server: Server, screen: Screen) -> None:
         before = walrow.postgres.preflight(connection, publications="demo")
         missing = [finding for finding in before.errors if finding.sql]
         connection.execute("CREATE PUBLICATION demo FOR ALL TABLES")
-        connection.execute(_TABLES)
+        make_tables(server)
         after = walrow.postgres.preflight(connection, publications="demo")
         if after.errors:
             raise RuntimeError(str(after))
@@ -124,123 +127,137 @@ def _preflight(server: Server, screen: Screen) -> None:
         )
 
 
-def _receive(server: Server, log: Path, screen: Screen) -> walrow.Log:
-    """Receives a workload, with a kill -9 in the middle."""
-    stop = threading.Event()
-    killed_at = None
-    with (
-        screen.step("receiving a workload; kill -9 in the middle") as step,
-        ExitStack() as running,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        loaded = _make_rows(server)
-        receiver = _start_receiver(server, log)
-        running.callback(receiver.kill)
-        _begin_when_the_slot_exists(server, receiver)
-        workload = pool.submit(_workload, server, stop)
-        try:
-            began = time.monotonic()
-            while not workload.done():
-                time.sleep(0.1)
-                is_half = time.monotonic() - began > SECONDS / 2
-                if killed_at is None and is_half and _segments(log):
-                    receiver.kill()
-                    receiver.wait()
-                    killed_at = walrow.Log(log).end
-                    receiver = _start_receiver(server, log)
-                    running.callback(receiver.kill)
-                elif _segments(log):
-                    step.update(f"{walrow.Log(log)}")
-            workload.result()
-            receiver.terminate()
-            receiver.wait()
-            walrow.receive(
-                server.dsn, log=log, slot="demo", publications="demo", until="now"
-            )
-        finally:
+def _follow(server: Server, scratch: Path, screen: Screen, times: Times) -> Any:
+    """Receives a workload and streams it into Delta, with a kill -9 of both in the middle.
+
+    Returns:
+        A Spark session for Delta.
+    """
+    began, stop = time.monotonic(), threading.Event()
+    with ExitStack() as running:
+        pool = running.enter_context(ThreadPoolExecutor(2))
+        running.callback(stop.set)
+        with screen.step("loading the tables, and following them into Delta") as step:
+            receiver = running.enter_context(_Receiver(server))
+            _wait(lambda: any(LOG.glob("*.wire.zst")), receiver)
+            load = pool.submit(workload, server, stop)
+            query = running.enter_context(_Query(scratch))
+            _wait(lambda: query.reached is not None, receiver, query, load, step=step)
+            first = query.reached
+            _wait(lambda: query.reached != first, receiver, query, load, step=step)
+            step.done(f"the Delta tables are current up to {query.reached}")
+        with screen.step("kill -9 of the receiver and of Spark; both again") as step:
+            receiver.kill()
+            query.kill()
+            killed_at, had = walrow.Log(LOG).end, query.reached
+            # What is committed now waits at the server.
+            receiver = running.enter_context(_Receiver(server))
+            query = running.enter_context(_Query(scratch))
+            _wait(lambda: query.reached is not None, receiver, query, load, step=step)
+            time.sleep(SECONDS)
             stop.set()
-        found = walrow.Log(log)
-        transactions = sum(segment.transactions for segment in found.segments())
-        size = sum(segment.stream_bytes for segment in found.segments())
-        step.done(
-            f"loaded {loaded:,} rows, and received {transactions:,} transactions,"
-            f" {size / 1e6:.1f} MB; killed when the log ended at {killed_at}, started again"
-        )
-    return found
+            load.result()
+            receiver.stop()
+            walrow.receive(
+                server.dsn, log=LOG, slot="demo", publications="demo", until="now"
+            )
+            found = walrow.Log(LOG)
+            times.received = time.monotonic() - began
+            session = pool.submit(_session, scratch)
+            _wait(lambda: (query.reached or 0) >= found.end, query, step=step)
+            query.stop()
+            transactions = sum(segment.transactions for segment in found.segments())
+            size = sum(segment.stream_bytes for segment in found.segments())
+            step.done(
+                f"received {transactions:,} transactions, {size / 1e6:.1f} MB; killed when"
+                f" the log ended at {killed_at} and the tables at {had}, started again"
+            )
+        return session.result()
 
 
-def _start_receiver(server: Server, log: Path) -> subprocess.Popen[str]:
-    words = ["receive", "--dsn", server.dsn, "--log", str(log), "--slot", "demo"]
-    words += ["--publication", "demo", "--create", "--snapshot", "--age", "0.5"]
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "walrow", *words], stderr=subprocess.PIPE, text=True
-    )
+class _Process:
+    """A program of the demo, which does not outlive it."""
+
+    def __init__(self, *words: str, **environment: str) -> None:
+        self.said = OUTPUT / f"{type(self).__name__.strip('_').lower()}.log"
+        with self.said.open("ab") as errors:
+            self.running = subprocess.Popen(  # noqa: S603
+                [sys.executable, *words],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, **environment},
+                # Spark's Java and its workers are killed with it.
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Kills it and all its processes, as a lack of power would."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.running.pid, signal.SIGKILL)
+        self.running.wait()
+
+    def stop(self) -> None:
+        """Lets it end its work."""
+        self.running.terminate()
+        self.running.wait()
+
+    def check(self) -> None:
+        """Raises what it said if it has ended."""
+        if self.running.poll() is not None:
+            raise RuntimeError(self.said.read_text("utf-8")[-2000:])
 
 
-def _make_rows(server: Server) -> int:
-    """Fills the tables of pgbench. Returns how many rows all tables have."""
-    pgbench = server.bin / "pgbench"
-    if pgbench.exists():
-        make = [str(pgbench), "-i", "-q", server.dsn]
-        subprocess.run(make, check=True, capture_output=True)  # noqa: S603
-    tables = _server_tables(server)
-    return sum(rows.total() for _, rows in tables.values())
+class _Receiver(_Process):
+    """`walrow receive`, with a load of the tables."""
+
+    def __init__(self, server: Server) -> None:
+        words = ["receive", "--dsn", server.dsn, "--log", str(LOG), "--slot", "demo"]
+        words += ["--publication", "demo", "--create", "--snapshot", "--age", "0.5"]
+        super().__init__("-m", "walrow", *words)
 
 
-def _begin_when_the_slot_exists(
-    server: Server, receiver: subprocess.Popen[str]
+class _Query(_Process):
+    """The streaming query of stream_to_delta.py."""
+
+    #: Up to where its tables are.
+    reached: walrow.Lsn | None = None
+
+    def __init__(self, scratch: Path) -> None:
+        script = str(ROOT / "examples" / "stream_to_delta.py")
+        super().__init__(script, str(LOG), str(LAKE), *FOLLOWED, **_settings(scratch))
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in self.running.stdout or ():
+            if line.startswith("up to 0") or "/" in line.removeprefix("up to "):
+                self.reached = walrow.Lsn(line.removeprefix("up to ").strip())
+
+
+def _wait(
+    is_done: Any, *running: _Process | Future[None], step: Step | None = None
 ) -> None:
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        while not connection.execute(
-            "SELECT 1 FROM pg_replication_slots WHERE active"
-        ).fetchone():
-            if receiver.poll() is not None:
-                raise RuntimeError(receiver.communicate()[1])
-            time.sleep(0.05)
-
-
-def _segments(log: Path) -> bool:
-    return any(log.glob("*.wire.zst"))
-
-
-def _workload(server: Server, stop: threading.Event) -> None:
-    """Runs typical statements of applications, and some unusual ones."""
-    pgbench = server.bin / "pgbench"
-    ours: subprocess.Popen[bytes] | None = None
-    if pgbench.exists():
-        run = [
-            str(pgbench),
-            "-n",
-            "-c",
-            "2",
-            "-T",
-            str(max(1, round(SECONDS))),
-            server.dsn,
-        ]
-        ours = subprocess.Popen(  # noqa: S603
-            run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-    try:
-        with psycopg.connect(server.dsn, autocommit=True) as connection:
-            deadline = time.monotonic() + SECONDS
-            number = 0
-            while time.monotonic() < deadline and not stop.is_set():
-                number += 1
-                for kind, statements in _ROUND.items():
-                    if kind == "sometimes" and number % 10:
-                        continue
-                    with connection.transaction() as transaction:
-                        for statement in statements:
-                            connection.execute(statement, {"n": number})
-                        if kind == "never":
-                            raise psycopg.Rollback(transaction)
-        if ours is not None and ours.wait() != 0 and not stop.is_set():
-            msg = f"pgbench failed with {ours.returncode}"
-            raise RuntimeError(msg)
-    finally:
-        if ours is not None and ours.poll() is None:
-            ours.kill()
-            ours.wait()
+    """Waits, as long as all of these run."""
+    deadline = time.monotonic() + 300
+    while not is_done():
+        for each in running:
+            if isinstance(each, Future):
+                if each.done():
+                    each.result()
+            else:
+                each.check()
+        if time.monotonic() > deadline:
+            msg = f"nothing happened for 300 s; see {OUTPUT.name}/*.log"
+            raise TimeoutError(msg)
+        if step is not None and LOG.exists():
+            step.update(f"{walrow.Log(LOG)}")
+        time.sleep(0.1)
 
 
 Truth = dict[str, tuple[list[str], "Counter[tuple[str | None, ...]]"]]
@@ -269,17 +286,17 @@ def _server_tables(server: Server) -> Truth:
     return tables
 
 
-def _decode(log: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
-    """Decodes in Python to one Parquet file per table. Returns the decoding MB/s."""
+def _decode(outcomes: dict[str, Outcome], screen: Screen, times: Times) -> None:
+    """Decodes the log in Python, to one Parquet file per table."""
     with screen.step("Python: walrow.read, one Parquet file per table") as step:
         began = time.perf_counter()
-        rows = sum(batch.num_rows for batch in walrow.read(log))
-        seconds = time.perf_counter() - began
+        rows = sum(batch.num_rows for batch in walrow.read(LOG))
+        times.decoded = time.perf_counter() - began
         directory = OUTPUT / "python"
         directory.mkdir()
         writers: dict[str, pq.ParquetWriter] = {}
         try:
-            for batch in walrow.read(log):
+            for batch in walrow.read(LOG):
                 records = pa.record_batch(batch)
                 if batch.table not in writers:
                     file = directory / f"{batch.table}.parquet"
@@ -293,21 +310,20 @@ def _decode(log: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
         finally:
             for writer in writers.values():
                 writer.close()
-        size = sum(segment.stream_bytes for segment in walrow.Log(log).segments())
-        speed = size / 1e6 / seconds
+        size = sum(segment.stream_bytes for segment in walrow.Log(LOG).segments())
         step.done(
-            f"Python: {rows:,} rows to Arrow in {seconds:.2f} s"
-            f" ({speed:,.0f} MB/s, {rows / seconds / 1e6:.1f} M rows/s)"
+            f"Python: {rows:,} rows to Arrow in {times.decoded:.2f} s"
+            f" ({size / 1e6 / times.decoded:,.0f} MB/s,"
+            f" {rows / times.decoded / 1e6:.1f} M rows/s)"
         )
-    return speed
 
 
 def _fold_and_compare(
-    log: Path, truth: Truth, outcomes: dict[str, Outcome], screen: Screen
+    truth: Truth, outcomes: dict[str, Outcome], screen: Screen
 ) -> None:
     """Folds the changes and compares the result with the server's text."""
     with screen.step("folding the changes, comparing with PostgreSQL") as step:
-        tables = fold(log, profile="text")
+        tables = fold(LOG, profile="text")
         for name, (columns, rows) in truth.items():
             outcome = outcomes[name]
             table = tables.get(name)
@@ -332,102 +348,91 @@ def _fold_and_compare(
         step.done(f"{folded:,} changes folded and compared, every row and column")
 
 
-def _spark(log: Path, outcomes: dict[str, Outcome], screen: Screen) -> float:
-    """Decodes in Spark to one Parquet directory per table. Returns the seconds."""
+def _compare_delta(
+    server: Server, spark: Any, outcomes: dict[str, Outcome], screen: Screen
+) -> None:
+    """Compares every row and column of the Delta tables with the server's."""
     with (
-        screen.step("Spark: starting a local session") as step,
-        tempfile.TemporaryDirectory(prefix="walrow-demo-") as scratch,
-        _stderr_to(OUTPUT / "spark.log"),
+        screen.step("comparing the Delta tables with PostgreSQL") as step,
+        psycopg.connect(server.dsn) as connection,
     ):
-        spark = _session(scratch)
+        connection.execute("SET timezone = 'UTC'")
+        for name in ("jsonb", "uuid"):
+            # They are text in Spark.
+            connection.adapters.register_loader(name, TextLoader)
         try:
-            began = time.perf_counter()
-            changed = [name for name, o in outcomes.items() if o.changes]
-
-            def decode(name: str) -> tuple[str, int, bool]:
-                space, _, own = name.partition(".")
-                table = (space, own)
-                schema = walrow.spark.schema(log, table)
-                function = walrow.spark.decode(table=table, schema=schema)
-                paths = spark.createDataFrame([(str(log),)], "path string")
-                changes = paths.coalesce(1).mapInArrow(function, schema)
-                changes.write.parquet(str(OUTPUT / "spark" / name))
-                written = pq.read_table(OUTPUT / "spark" / name)
-                expected = pa.table(walrow.read(log, table=table, profile="spark"))
-                return name, written.num_rows, _same(expected, written)
-
-            # Two at a time: one decodes while Spark plans the other.
-            with ThreadPoolExecutor(2) as pool:
-                for name, count, same in pool.map(decode, changed):
-                    step.update(f"mapInArrow: {name}")
-                    outcomes[name].spark_changes = count
-                    if not same:
-                        outcomes[name].differences.append("Spark has different changes")
-            seconds = time.perf_counter() - began
+            for table in FOLLOWED:
+                rows = connection.execute(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608
+                columns = [column.name for column in rows.description or ()]
+                frame = spark.read.format("delta").load(str(LAKE / table))
+                ours = frame.select(columns).orderBy("id").toArrow().to_pylist()
+                outcome = outcomes[table]
+                outcome.in_delta = len(ours)
+                if [tuple(row.values()) for row in ours] != rows.fetchall():
+                    outcome.differences.append("the Delta table has other rows")
         finally:
             spark.stop()
-        step.done(f"Spark {spark.version}: every table by mapInArrow, {seconds:.1f} s")
-    return seconds
+        total = sum(outcome.in_delta or 0 for outcome in outcomes.values())
+        step.done(f"Delta: {total:,} rows compared, every row and column")
 
 
-def _session(scratch: str) -> Any:
-    """Starts a session that stores all its files in one directory."""
+def _settings(scratch: Path) -> dict[str, str]:
+    """What a session on this machine needs: all its files are in directories of the demo."""
+    home = scratch / "spark"
+    home.mkdir(exist_ok=True)
+    settings = {
+        "spark.master": "local[2]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.jars.ivy": str(ROOT / "target" / "ivy"),
+        "spark.sql.session.timeZone": "UTC",
+        # The defaults are for large tables.
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    text = "".join(f"{name} {value}\n" for name, value in settings.items())
+    (home / "spark-defaults.conf").write_text(text, "utf-8")
     java = f"-XX:-UsePerfData -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}"
-    os.environ.update(
-        PYSPARK_PYTHON=sys.executable,
-        SPARK_LAUNCHER_OPTS="-XX:-UsePerfData",
-        SPARK_LOCAL_DIRS=scratch,
-        SPARK_LOCAL_IP="127.0.0.1",
-        SPARK_SUBMIT_OPTS=java,
-    )
-    from pyspark.sql import SparkSession
-
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("walrow demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
-        .getOrCreate()
-    )
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(home),
+        "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": java,
+    }
 
 
-def _same(expected: pa.Table, written: pa.Table) -> bool:
-    """Compares values. Ignores Parquet's changes to metadata and nullability."""
-    if expected.column_names != written.column_names:
-        return False
-    # As text, NaN equals itself.
-    target = pa.schema(
-        pa.field(f.name, pa.string() if pa.types.is_floating(f.type) else f.type)
-        for f in expected.schema
-    )
-    return bool(expected.cast(target).equals(written.cast(target)))
+def _session(scratch: Path) -> Any:
+    """Starts a session with Delta, whose messages go to a file."""
+    os.environ.update(_settings(scratch))
+    import stream_to_delta
+
+    with (OUTPUT / "comparison.log").open("wb") as log:
+        saved = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            return stream_to_delta.session()
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
 
 
-def _last_screen(  # noqa: PLR0917
-    console: Console,
-    outcomes: dict[str, Outcome],
-    received: walrow.Log,
-    receive_seconds: float,
-    speed: float,
-    spark_seconds: float,
-    began: float,
-) -> bool:
+def _last_screen(console: Console, outcomes: dict[str, Outcome], times: Times) -> bool:
     grid = Grid(title="PostgreSQL's tables, rebuilt from the stream alone")
     grid.add_column("table", no_wrap=True)
-    for heading in ("rows", "changes", "with unsent", "in Spark"):
+    for heading in ("rows", "changes", "with unsent", "in Delta"):
         grid.add_column(heading, justify="right")
     grid.add_column("equal")
     for name, outcome in outcomes.items():
-        if outcome.spark_changes != outcome.changes:
-            outcome.differences.append("Spark has a different number of changes")
         verdict = "; ".join(outcome.differences)
-        numbers = outcome.rows, outcome.changes, outcome.unsent, outcome.spark_changes
+        numbers = outcome.rows, outcome.changes, outcome.unsent
         grid.add_row(
             name,
             *(f"{number:,}" for number in numbers),
+            "" if outcome.in_delta is None else f"{outcome.in_delta:,}",
             f"[red]no: {verdict}[/]" if verdict else "[green]yes[/]",
         )
     console.print()
@@ -438,13 +443,15 @@ def _last_screen(  # noqa: PLR0917
         if equal
         else "[bold red]Not equal: this is a bug, please report it.[/]"
     )
+    log = walrow.Log(LOG)
+    size = sum(segment.stream_bytes for segment in log.segments())
     console.print(
-        f"decoded at {speed:,.0f} MB/s in Python; received {len(received.segments())}"
-        f" segments in {receive_seconds:.1f} s; Spark {spark_seconds:.1f} s;"
-        f" total {time.monotonic() - began:.0f} s"
+        f"decoded at {size / 1e6 / times.decoded:,.0f} MB/s in Python; followed"
+        f" {len(log.segments())} segments for {times.received:.0f} s;"
+        f" total {time.monotonic() - times.began:.0f} s"
     )
     console.print(
-        f"Files: {OUTPUT.name}/python/*.parquet, {OUTPUT.name}/spark/*/,"
+        f"Files: {OUTPUT.name}/python/*.parquet, {OUTPUT.name}/delta/*/,"
         f" {OUTPUT.name}/log/"
     )
     console.print(
@@ -452,144 +459,6 @@ def _last_screen(  # noqa: PLR0917
     )
     return equal
 
-
-class Screen:
-    """Shows progress: a spinner on a terminal, otherwise occasional lines."""
-
-    def __init__(self) -> None:
-        """Checks whether the output is a terminal."""
-        self.console = Console(highlight=False)
-        if not self.console.is_terminal:
-            self.console.width = 120
-
-    @contextmanager
-    def step(self, text: str) -> Iterator[Step]:
-        """Shows progress until the block ends."""
-        if self.console.is_terminal:
-            with self.console.status(text) as status:
-                step = Step(self.console, text, status.update)
-                yield step
-        else:
-            self.console.print(f"... {text}")
-            step = Step(self.console, text, None)
-            yield step
-        if step.result:
-            self.console.print(f"[green]ok[/]  {step.result}")
-
-
-class Step:
-    """One step of the demo."""
-
-    def __init__(self, console: Console, text: str, show: Any) -> None:
-        """Begins the step."""
-        self.result = ""
-        self._console, self._text, self._show = console, text, show
-        self._shown = time.monotonic()
-
-    def update(self, detail: str) -> None:
-        """Shows the current progress."""
-        if self._show is not None:
-            self._show(f"{self._text}: {detail}")
-        elif time.monotonic() - self._shown > _LINE_SECONDS:
-            self._shown = time.monotonic()
-            self._console.print(f"    {detail}")
-
-    def done(self, result: str) -> None:
-        """Sets the result, which is shown when the block ends."""
-        self.result = result
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Redirects the JVM's messages to a file."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    try:
-        with path.open("wb") as log:
-            os.dup2(log.fileno(), 2)
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(saved, 2)
-        os.close(saved)
-
-
-_LINE_SECONDS = 2.0
-
-_TABLES = """
-CREATE TABLE customers (id int PRIMARY KEY, name text NOT NULL, email varchar(80),
-    joined date, active bool, balance numeric(12,2), address jsonb);
-CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int,
-    total numeric(12,2), placed timestamptz, token uuid, details jsonb, tags text[],
-    status varchar(20));
-CREATE TABLE events (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamp,
-    payload bytea, reading float8, day date, level int2, clock time, ratio real);
--- Bodies are stored out of line: an update of the title does not send them.
-CREATE TABLE documents (id int PRIMARY KEY, title text, revision int, body text);
-ALTER TABLE documents ALTER COLUMN body SET STORAGE EXTERNAL;
--- No key, and equal rows: the server sends complete old rows.
-CREATE TABLE stock (shelf text, product text, quantity int, note text);
-ALTER TABLE stock REPLICA IDENTITY FULL;
-ALTER TABLE stock ALTER COLUMN note SET STORAGE EXTERNAL;
-INSERT INTO customers SELECT n, 'Customer ' || n || ' Ünïcode ☃',
-    CASE WHEN n % 4 > 0 THEN 'c' || n || '@example.org' END, date '2020-01-01' + n,
-    n % 3 = 0, n * 1.25, jsonb_build_object('city', 'No. ' || n, 'zip', n)
-    FROM generate_series(1, 200) AS n;
-INSERT INTO documents SELECT n, 'Title ' || n, 1, repeat(md5(n::text), 200)
-    FROM generate_series(1, 100) AS n;
-INSERT INTO stock SELECT 'shelf ' || n % 20, 'product ' || n % 50, n % 7,
-    CASE WHEN n % 5 = 0 THEN repeat(md5(n::text), 100) END
-    FROM generate_series(1, 300) AS n;
-"""
-
-# Each list is one transaction.
-_ROUND: dict[str, list[str]] = {
-    "orders": [
-        """
-        INSERT INTO orders (customer, total, placed, token, details, tags, status)
-        SELECT 1 + (random() * 199)::int, (random() * 10000)::numeric(12,2),
-            clock_timestamp(), gen_random_uuid(),
-            jsonb_build_object('items', n, 'gift', n %% 2 = 0, 'price', 0.1::numeric),
-            CASE n %% 4 WHEN 0 THEN NULL WHEN 1 THEN '{}'::text[]
-                ELSE ARRAY['new', NULL, 'a "quoted" \\ one', 'NULL', 'ü'] END,
-            'open'
-        FROM generate_series(1, 40) AS n, (SELECT %(n)s) AS once
-        """,
-        "UPDATE orders SET status = 'sent' WHERE id > %(n)s * 40 - 80 AND id %% 3 = 0",
-        "DELETE FROM orders WHERE id > %(n)s * 40 - 400 AND id %% 17 = %(n)s %% 17",
-        "UPDATE customers SET balance = balance - 1.01 WHERE id %% 50 = %(n)s %% 50",
-    ],
-    "documents": [
-        "UPDATE documents SET title = 'Title ' || %(n)s::int, revision = revision + 1"
-        " WHERE id %% 10 = %(n)s %% 10",
-        "UPDATE documents SET body = repeat(md5(title), 150) WHERE id = %(n)s %% 100",
-    ],
-    "stock": [
-        "UPDATE stock SET quantity = quantity + 1 WHERE shelf = 'shelf ' || %(n)s %% 20",
-        "DELETE FROM stock WHERE ctid IN"
-        " (SELECT ctid FROM stock WHERE product = 'product ' || %(n)s %% 50 LIMIT 1)",
-        "INSERT INTO stock SELECT 'shelf 1', 'product ' || %(n)s %% 50, 1, NULL"
-        " FROM generate_series(1, 2)",
-    ],
-    "events": [
-        """
-        INSERT INTO events (at, payload, reading, day, level, clock, ratio)
-        SELECT clock_timestamp() AT TIME ZONE 'UTC', decode(md5(n::text), 'hex'),
-            CASE n %% 9 WHEN 0 THEN 'NaN' WHEN 1 THEN '-Infinity' WHEN 2 THEN NULL
-                ELSE random() END,
-            date '0044-03-15 BC' + n * 9999, n, time '00:00' + n * interval '1.000001 s',
-            n / 3.0
-        FROM generate_series(1, 20) AS n, (SELECT %(n)s) AS once
-        """
-    ],
-    "never": ["DELETE FROM customers", "UPDATE orders SET total = %(n)s"],
-    "sometimes": [
-        "TRUNCATE events",
-        # Changes the key.
-        "UPDATE customers SET id = id + 1000 WHERE id = %(n)s",
-        "UPDATE customers SET id = id - 1000 WHERE id = 1000 + %(n)s / 2",
-    ],
-}
 
 if __name__ == "__main__":
     sys.exit(main())

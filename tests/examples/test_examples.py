@@ -1,5 +1,6 @@
 """Runs the examples as a reader does."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,22 +10,46 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # `make demo` runs the demo, which uses the modules. test_from_a_server.py runs follow.py.
-NOT_SCRIPTS = {"demo.py", "capture.py", "fold.py", "follow.py", "server.py"}
+NOT_SCRIPTS = {
+    *("demo.py", "screen.py", "server.py", "stream_to_delta.py", "workload.py"),
+    *("capture.py", "fold.py", "follow.py"),
+}
 SCRIPTS = [
     p for p in sorted((ROOT / "examples").glob("*.py")) if p.name not in NOT_SCRIPTS
 ]
 SAID = {
+    "history.py": [
+        "| update_postimage|    3|",
+        "|           delete|    2|",
+        "up to 0/",
+    ],
     "python_read.py": ["public.item 10", "public.stock", "complete up to 0/"],
     "spark_map_in_arrow.py": ["insert", "update_postimage", "delete"],
 }
 
 
-def run(*command: str | Path) -> str:
+@pytest.fixture(autouse=True)
+def small_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings for a small machine. Spark's files are not in the reader's home."""
+    settings = {
+        "spark.master": "local[2]",
+        "spark.jars.ivy": ROOT / "target" / "ivy",
+        "spark.sql.shuffle.partitions": 2,
+        "spark.databricks.delta.snapshotPartitions": 2,
+        "spark.sql.warehouse.dir": tmp_path / "warehouse",
+        "spark.ui.enabled": "false",
+    }
+    text = "".join(f"{name} {value}\n" for name, value in settings.items())
+    (tmp_path / "spark-defaults.conf").write_text(text)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
     result = subprocess.run(  # noqa: S603
         [str(word) for word in command],
         capture_output=True,
         check=False,
-        cwd=ROOT,
+        cwd=cwd,
         env={**os.environ, "PYTHONWARNINGS": "error::DeprecationWarning:__main__"},
         text=True,
     )
@@ -38,6 +63,16 @@ def test_python_example_runs(script: Path) -> None:
     said = run(sys.executable, script)
     for text in SAID[script.name]:
         assert text in said
+
+
+@pytest.mark.timeout(240)
+def test_notebook_runs() -> None:
+    notebook = json.loads((ROOT / "examples" / "follow.ipynb").read_text("utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] for cell in cells)
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    said = run(sys.executable, "-c", code, cwd=ROOT / "examples")
+    assert "10 changes, 5 rows, up to 0/" in said
 
 
 @pytest.mark.timeout(600)
