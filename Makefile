@@ -38,7 +38,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock \
 help: ## shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## a live server, its stream decoded, folded and compared: under a minute
+demo: build ## a live server followed into Delta tables with a kill -9, and compared: a minute
 	@$(BIN)/python examples/demo.py
 
 test: lint test-rust test-python test-postgres test-spark test-examples ## all checks of a change

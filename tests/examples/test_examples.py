@@ -19,8 +19,8 @@ SCRIPTS = [
 ]
 SAID = {
     "history.py": [
-        "| update_postimage|    3|",
-        "|           delete|    2|",
+        "|update_postimage|    3|",
+        "|          delete|    2|",
         "up to 0/",
     ],
     "python_read.py": ["public.item 10", "public.stock", "complete up to 0/"],
