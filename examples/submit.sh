@@ -19,6 +19,7 @@ tar -C "$packages/site" -czf "$packages/packages.tar.gz" .
 
 PYTHONPATH="$packages/site${PYTHONPATH:+:$PYTHONPATH}" spark-submit \
     --master "$master" \
+    --packages io.delta:delta-spark_4.1_2.13:4.4.0 \
     --archives "$packages/packages.tar.gz#packages" \
     --conf spark.executorEnv.PYTHONPATH=packages \
     "$here/stream_to_delta.py" "$@"

@@ -85,19 +85,23 @@ def test_the_example_follows_a_log_on_a_cluster(cluster: str, tmp_path: Path) ->
         **{name: it for name, it in os.environ.items() if name != "PYTHONPATH"},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": f"{sys.base_prefix}/bin/python3",
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_CONF_DIR": str(tmp_path),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "WALROW": str(ROOT),
     }
     script = ROOT / "examples" / "submit.sh"
-    with subprocess.Popen(  # noqa: S603
-        [script, cluster, log, lake, "public.item"],
-        stdout=subprocess.PIPE,
-        stderr=(tmp_path / "submit.log").open("wb"),
-        text=True,
-        env=environment,
-        start_new_session=True,
-    ) as submitted:
+    with (
+        (tmp_path / "submit.log").open("wb") as errors,
+        subprocess.Popen(  # noqa: S603
+            [script, cluster, log, lake, "public.item"],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        ) as submitted,
+    ):
         try:
             said = []
             for line in submitted.stdout or ():
@@ -106,10 +110,9 @@ def test_the_example_follows_a_log_on_a_cluster(cluster: str, tmp_path: Path) ->
                     break
         finally:
             os.killpg(submitted.pid, signal.SIGKILL)
-    errors = (tmp_path / "submit.log").read_text("utf-8")[-3000:]
     assert said == [
         "public.item: 5 rows of 10 changes",
         f"up to {walrow.Log(log).end}",
-    ], errors
+    ], "\n".join([*said, (tmp_path / "submit.log").read_text("utf-8")[-3000:]])
     assert list((tmp_path / "work1").iterdir())
     assert list((tmp_path / "work2").iterdir())
