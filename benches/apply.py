@@ -1,25 +1,32 @@
-"""`walrow.spark.apply_changes` beside a MERGE of the same net rows: apply.py [DIR] [ROWS] [CHANGES].
+"""`walrow.spark.apply_changes` beside a MERGE of the same net rows: apply.py [DIR] [--rows N] ...
 
-A target with a million rows, and 200,000 changes of half as many of its keys: updates, a fifth of
-which do not send one column. The MERGE gets the net rows from Parquet, ready-made: what apply
-does besides is to read the log, to fold the changes, and to keep its record. Each way runs twice
-on copies of one table, and its second time counts. `*` marks what misses its aim: 1.3 times the
-MERGE. Needs Spark with Delta and Iceberg: pip install pyspark==4.1.1 delta-spark==4.4.0.
+Updates of some keys of a target, a fifth of which do not send one column, in three ways:
+
+    apply   walrow.spark.apply_changes: reads the log, folds, merges, and keeps its record
+    merge   MERGE of the net rows, ready-made as Parquet
+    json    the changes as Debezium's JSON: from_json, the last one of each key, MERGE
+
+Each way runs on the same table, which is set back before, and its last turn counts. For each way
+there are elapsed seconds and the CPU's, which tell more on a machine that does other work, too.
+`*` marks what misses its aim. The log and the tables stay in DIR for the next run. Needs Spark with
+Delta and Iceberg: pip install pyspark==4.1.1 delta-spark==4.4.0.
 """
 
 # ruff: noqa: S608  (statements are put together here, from names of its own)
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import json
 import os
 import random
+import shutil
 import struct
 import sys
-import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import walrow
 import walrow.spark
@@ -32,147 +39,332 @@ OID = 16_400
 TRANSACTION = 100
 #: The part of the updates that do not send the last column.
 UNSENT = 0.2
-#: How many times as long as the MERGE.
-AIM = 1.3
+#: At most so many times as long as the MERGE, and at least so many times as fast as JSON.
+AIMS = (1.3, 5.0)
 COLUMNS = {"id": 20, "customer": 23, "note": 25, "total": 701, "body": 25}
+SCHEMA = "id bigint, customer int, note string, total double, body string"
+#: What Debezium writes for a value that was not sent.
+UNAVAILABLE = "__debezium_unavailable_value"
+FORMATS = ("delta", "iceberg")
+WAYS = ("apply", "merge", "json")
+
+
+class Change(NamedTuple):
+    """An update: its transaction's LSN, its place there, the new row, and whether all is sent."""
+
+    lsn: int
+    seq: int
+    row: tuple[int, int, str, float, str]
+    is_whole: bool
 
 
 def main() -> None:
     """Prints a line for each format."""
     root = Path(__file__).resolve().parent.parent
-    defaults = [str(root / "target/bench-data"), "1000000", "200000"]
-    given = sys.argv[1:]
-    place, rows, changes = [*given, *defaults[len(given) :]]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dir", nargs="?", type=Path, default=root / "target/bench-data")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the target")
+    parser.add_argument("--changes", type=int, default=200_000)
+    parser.add_argument("--keys", type=int, help="that are changed; half of --changes")
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
+    options = parser.parse_args()
     if importlib.util.find_spec("delta") is None:
         print(
             "no Delta and Iceberg here: pip install pyspark==4.1.1 delta-spark==4.4.0"
         )
         return
-    Path(place).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        log = Path(folder) / "log"
-        walrow.seal(
-            history(int(rows), int(changes)),
-            log=log,
-            framing="message",
-            segment_bytes=8 << 20,
+    keys = options.keys or options.changes // 2
+    folder = options.dir.resolve() / f"apply-{options.rows}"
+    spark = session(folder)
+    case = f"{options.changes}-{keys}"
+    made = Path(folder) / case
+    if not made.exists():
+        prepare(made, options.rows, options.changes, keys)
+    print(f"{options.rows:,} rows, {options.changes:,} changes of {keys:,} keys")
+    for kind in options.formats:
+        base = table(spark, kind, folder, options.rows)
+        Comparison(spark, kind, base, made).run(options.ways, options.turns)
+    spark.stop()
+
+
+class Comparison:
+    """The ways to bring one table up to date."""
+
+    def __init__(self, spark: Any, kind: str, name: str, made: Path) -> None:
+        self.spark = spark
+        self.kind = kind
+        self.table = name
+        self.made = made
+        self.net = made / f"net-{kind}"
+
+    def run(self, ways: list[str], turns: int) -> None:
+        """Prints how long the ways take."""
+        if not self.net.exists() and "merge" in ways:
+            self.reset()
+            self.apply()
+            rows = self.spark.sql(f"SELECT * FROM {self.table} WHERE note <> 'base'")
+            rows.write.mode("overwrite").parquet(str(self.net))
+        seconds: dict[str, tuple[float, float]] = {}
+        sums = {}
+        for turn in range(turns):
+            for way in ways:
+                self.reset()
+                seconds[way] = timed(getattr(self, way))
+                if turn == 0:
+                    sums[way] = self.checksum()
+        parts = [f"{self.kind:<8}"]
+        for way, (elapsed, cpu) in seconds.items():
+            parts.append(f"{way}{elapsed:>7.1f} s ({cpu:.1f} s of CPU)")
+        if {"apply", "merge"} <= seconds.keys():
+            parts.append(f"apply/merge{_ratio(seconds, 'apply', 'merge', AIMS[0])}")
+            if sums["apply"] != sums["merge"]:
+                parts.append("THE ROWS DIFFER")
+        if {"apply", "json"} <= seconds.keys():
+            parts.append(f"json/apply{_ratio(seconds, 'json', 'apply', -AIMS[1])}")
+        print("  ".join(parts), flush=True)
+
+    def reset(self) -> None:
+        """Sets the table back to what it was first."""
+        if self.kind == "delta":
+            self.spark.sql(f"RESTORE TABLE {self.table} TO VERSION AS OF 0")
+            return
+        (first,) = self.spark.sql(
+            f"SELECT snapshot_id FROM {self.table}.snapshots ORDER BY committed_at LIMIT 1"
+        ).collect()
+        name = self.table.partition(".")[2]
+        self.spark.sql(
+            f"CALL ice.system.rollback_to_snapshot('{name}', {first.snapshot_id})"
         )
-        spark = session(folder)
-        base = spark.sql(
+
+    def checksum(self) -> Any:
+        """What rows have in common that are the same."""
+        columns = ", ".join(COLUMNS)
+        return self.spark.sql(
+            f"SELECT count(*), sum(CAST(xxhash64({columns}) AS decimal(38))) FROM {self.table}"
+        ).collect()
+
+    def apply(self) -> None:
+        """Applies the log."""
+        place = self.table if self.kind == "iceberg" else self.table.split("`")[1]
+        walrow.spark.apply_changes(
+            self.spark,
+            self.made / "log",
+            table="public.orders",
+            target=f"{self.kind}:{place}",
+            resume_from="0/1",
+        )
+
+    def merge(self) -> None:
+        """Merges what is net already."""
+        self.spark.read.parquet(str(self.net)).createOrReplaceTempView("net")
+        self.spark.sql(
+            f"MERGE INTO {self.table} t USING net s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        ).collect()
+
+    def json(self) -> None:
+        """Takes the last JSON of each key. What only an earlier one has is lost, as usual."""
+        self.spark.read.parquet(str(self.made / "json")).createOrReplaceTempView("raw")
+        sets = ", ".join(f"t.{it} = s.{it}" for it in COLUMNS if it != "body")
+        names = ", ".join(f"s.{it}" for it in COLUMNS)
+        self.spark.sql(
+            f"""
+            MERGE INTO {self.table} t USING (
+              SELECT *, coalesce(after.id, before.id) AS id, after.customer, after.note,
+                after.total, after.body
+              FROM (
+                SELECT *, row_number() OVER (
+                  PARTITION BY coalesce(after.id, before.id)
+                  ORDER BY source.lsn DESC, source.seq DESC) AS place
+                FROM (
+                  SELECT inline(array(from_json(value, 'before struct<{_struct()}>,
+                    after struct<{_struct()}>, op string,
+                    source struct<lsn: bigint, seq: bigint>'))) FROM raw
+                )
+              ) WHERE place = 1
+            ) s ON t.id = s.id
+            WHEN MATCHED AND s.op = 'd' THEN DELETE
+            WHEN MATCHED THEN UPDATE SET {sets}, t.body =
+              CASE WHEN s.body = '{UNAVAILABLE}' THEN t.body ELSE s.body END
+            WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({", ".join(COLUMNS)}) VALUES ({names})
+            """
+        ).collect()
+
+
+def _struct() -> str:
+    return SCHEMA.replace(" ", ": ").replace(",: ", ", ")
+
+
+def _ratio(
+    seconds: dict[str, tuple[float, float]], one: str, other: str, aim: float
+) -> str:
+    """How many times as long one way takes, beside its aim: at most, or if negative, at least."""
+    ratio, of_cpu = (a / b for a, b in zip(seconds[one], seconds[other], strict=True))
+    misses = ratio > aim if aim > 0 else ratio < -aim
+    bound = "<=" if aim > 0 else ">="
+    return (
+        f"{ratio:>6.2f}{'*' if misses else ''} ({of_cpu:.2f}; aim {bound} {abs(aim)})"
+    )
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, float]:
+    """The seconds of a call, and those of the CPU, in this process and all that it has started."""
+    cpu, began = cpu_seconds(), time.perf_counter()
+    call()
+    return time.perf_counter() - began, cpu_seconds() - cpu
+
+
+def cpu_seconds() -> float:
+    """What all processes that descend from this one have used."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(place.parent.name)
+        parents[pid] = int(fields[1])
+        # With the children that have ended.
+        ticks[pid] = sum(map(int, fields[11:15]))
+    own = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in own} - own:
+        own |= more
+    return sum(ticks[pid] for pid in own if pid in ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def table(spark: Any, kind: str, folder: Path, rows: int) -> str:
+    """A table as apply_changes creates it, with rows."""
+    name, properties = {
+        "delta": (
+            f"delta.`{folder}/base`",
+            "'delta.enableDeletionVectors' = 'true'",
+        ),
+        "iceberg": (
+            "ice.db.base",
+            "'format-version' = '2', 'write.merge.mode' = 'merge-on-read'",
+        ),
+    }[kind]
+    place = {
+        "delta": folder / "base/_delta_log",
+        "iceberg": folder / "warehouse/db/base",
+    }
+    if not place[kind].exists():
+        spark.sql(
+            f"CREATE TABLE {name} USING {kind} TBLPROPERTIES ({properties}) AS "
             "SELECT id, CAST(id % 100000 AS int) customer, 'base' note, id / 7D total, "
             f"repeat(hex(id), 8) body FROM range({rows})"
         )
-        for kind in ("delta", "iceberg"):
-            compare(spark, kind, folder, log, base)
-        spark.stop()
+    return name
 
 
-def compare(spark: Any, kind: str, folder: str, log: Path, base: Any) -> None:
-    """Prints how long both ways take."""
-    seconds = {"apply": 0.0, "merge": 0.0}
-    net = None
-    for number in (1, 2):
-        applied, merged = (f"{way}{number}" for way in ("applied", "merged"))
-        tables = {name: table(kind, folder, name) for name in (applied, merged)}
-        for each in tables.values():
-            create(spark, kind, each, base)
-        target = (
-            f"delta:{folder}/{applied}"
-            if kind == "delta"
-            else f"iceberg:ice.db.{applied}"
-        )
-        found, seconds["apply"] = timed(
-            lambda target=target: walrow.spark.apply_changes(
-                spark, log, table="public.orders", target=target, resume_from="0/1"
+def prepare(made: Path, rows: int, changes: int, keys: int) -> None:
+    """Writes the changes as a log, and as JSON."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    partial = made.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "json").mkdir(parents=True)
+    walrow.seal(
+        messages(history(rows, changes, keys)),
+        log=partial / "log",
+        framing="message",
+        segment_bytes=8 << 20,
+    )
+    batch: list[str] = []
+    number = 0
+    for change in history(rows, changes, keys):
+        batch.append(as_json(change))
+        if len(batch) == JSON_ROWS or number + len(batch) == changes:
+            pq.write_table(
+                pa.table({"value": batch}), partial / f"json/{number:09}.parquet"
             )
-        )
-        if net is None:
-            net = f"{folder}/{kind}.net"
-            rows = spark.sql(f"SELECT * FROM {tables[applied]} WHERE note <> 'base'")
-            rows.write.parquet(net)
-        spark.read.parquet(net).createOrReplaceTempView("net")
-        statement = (
-            f"MERGE INTO {tables[merged]} t USING net s ON t.id = s.id "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
-        _, seconds["merge"] = timed(lambda sql=statement: spark.sql(sql).collect())
-        differ = spark.sql(
-            f"SELECT * FROM {tables[applied]} EXCEPT SELECT * FROM {tables[merged]}"
-        ).count()
-        if differ:
-            print(f"{differ} rows differ")
-    ratio = seconds["apply"] / seconds["merge"]
-    print(
-        f"{kind:<10}{found.rows:>10,} changes{found.net_rows:>10,} net rows"
-        f"{seconds['apply']:>7.1f} s{seconds['merge']:>7.1f} s MERGE"
-        f"{ratio:>6.2f}{'*' if ratio > AIM else ''}",
-        flush=True,
-    )
+            number += len(batch)
+            batch = []
+    partial.rename(made)
 
 
-def table(kind: str, folder: str, name: str) -> str:
-    """The table in SQL."""
-    return f"delta.`{folder}/{name}`" if kind == "delta" else f"ice.db.{name}"
-
-
-def create(spark: Any, kind: str, name: str, base: Any) -> None:
-    """Creates a target as apply_changes does, with rows."""
-    properties = {
-        "delta": "'delta.enableDeletionVectors' = 'true'",
-        "iceberg": "'format-version' = '2', 'write.merge.mode' = 'merge-on-read'",
-    }[kind]
-    base.createOrReplaceTempView("base")
-    spark.sql(
-        f"CREATE TABLE {name} USING {kind} TBLPROPERTIES ({properties}) "
-        "AS SELECT * FROM base"
-    )
-
-
-def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """What a call returns, and its seconds."""
-    began = time.perf_counter()
-    return call(), time.perf_counter() - began
-
-
-def history(rows: int, changes: int) -> Iterator[bytes]:
-    """The messages of updates of half as many keys."""
+def history(rows: int, changes: int, keys: int) -> Iterator[Change]:
+    """Updates of some keys, each as often as the others."""
     source = random.Random(1)  # noqa: S311
-    keys = source.sample(range(rows), changes // 2)
-    lsn = 1 << 24
+    chosen = source.sample(range(rows), keys)
+    for number in range(changes):
+        row = (
+            chosen[number % keys],
+            source.randrange(100_000),
+            f"n{source.getrandbits(source.choice((32, 64, 256))):x}",
+            source.randrange(1000) + 0.25,
+            f"{source.getrandbits(256):x}",
+        )
+        transaction, seq = divmod(number, TRANSACTION)
+        lsn = (1 << 24) + (transaction << 16)
+        yield Change(lsn, seq, row, source.random() >= UNSENT)
+
+
+def messages(changes: Iterator[Change]) -> Iterator[bytes]:
+    """Changes as the server sends them."""
     head = b"\0".join([b"public", b"orders", b"d"]) + struct.pack("!H", len(COLUMNS))
     fields = (
         bytes([name == "id"]) + name.encode() + b"\0" + struct.pack("!Ii", oid, -1)
         for name, oid in COLUMNS.items()
     )
     relation = b"R" + struct.pack("!I", OID) + head + b"".join(fields)
-    for done in range(0, changes, TRANSACTION):
-        lsn += 1 << 12
-        yield b"B" + struct.pack("!QqI", lsn, 0, 700)
-        if done == 0:
-            yield relation
-        for number in range(done, done + TRANSACTION):
-            # Each key twice.
-            key = keys[number % len(keys)]
-            yield b"U" + struct.pack("!I", OID) + b"N" + row(key, source)
+    lsn = None
+    for change in changes:
+        if change.lsn != lsn:
+            if lsn is not None:
+                yield b"C\0" + struct.pack("!QQq", lsn, lsn + 48, 0)
+            yield b"B" + struct.pack("!QqI", change.lsn, 0, 700)
+            if lsn is None:
+                yield relation
+            lsn = change.lsn
+        values = [str(it).encode() for it in change.row]
+        cells = [b"t" + struct.pack("!I", len(it)) + it for it in values]
+        if not change.is_whole:
+            cells[-1] = b"u"
+        row = struct.pack("!H", len(values)) + b"".join(cells)
+        yield b"U" + struct.pack("!I", OID) + b"N" + row
+    if lsn is not None:
         yield b"C\0" + struct.pack("!QQq", lsn, lsn + 48, 0)
 
 
-def row(key: int, source: random.Random) -> bytes:
-    """A row as text, at times without its last column."""
-    values = [
-        b"%d" % key,
-        b"%d" % source.randrange(100_000),
-        b"n%x" % source.getrandbits(source.choice((32, 64, 256))),
-        b"%d.25" % source.randrange(1000),
-        b"%x" % source.getrandbits(256),
-    ]
-    cells = [b"t" + struct.pack("!I", len(value)) + value for value in values]
-    if source.random() < UNSENT:
-        cells[-1] = b"u"
-    return struct.pack("!H", len(values)) + b"".join(cells)
+def as_json(change: Change) -> str:
+    """A change as Debezium writes it, without a schema."""
+    after: dict[str, Any] = dict(zip(COLUMNS, change.row, strict=True))
+    if not change.is_whole:
+        after["body"] = UNAVAILABLE
+    source = {
+        "version": "3.2.0.Final",
+        "connector": "postgresql",
+        "name": "shop",
+        "ts_ms": 1_750_000_000_000,
+        "snapshot": "false",
+        "db": "shop",
+        "sequence": f'["{change.lsn - 1}","{change.lsn}"]',
+        "schema": "public",
+        "table": "orders",
+        "txId": 700,
+        "lsn": change.lsn,
+        "seq": change.seq,
+        "xmin": None,
+    }
+    return json.dumps(
+        {
+            "before": None,
+            "after": after,
+            "source": source,
+            "op": "u",
+            "ts_ms": 1_750_000_000_500,
+            "transaction": None,
+        },
+        separators=(",", ":"),
+    )
 
 
-def session(folder: str) -> Any:
+def session(folder: Path) -> Any:
     """A Spark session with both formats."""
     from pyspark.sql import SparkSession
 
@@ -201,6 +393,10 @@ def session(folder: str) -> Any:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+#: In a file of JSON.
+JSON_ROWS = 100_000
 
 
 if __name__ == "__main__":
