@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 pa = pytest.importorskip("pyarrow")
+np = pytest.importorskip("numpy")
 pytest.importorskip("psycopg")
 
 import walrow  # noqa: E402
@@ -28,17 +29,50 @@ from walrow.spark.change_rows import (  # noqa: E402
 )
 from walrow.spark.folding import RAW, Fold  # noqa: E402
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components  # noqa: E402
+from walrow.spark.key_hashes import partition_labels  # noqa: E402
+from walrow.spark.packing import FoldHere, Pack, Tally, Unpack  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from servers import EmbeddedServer
+    from walrow.spark.apply_units import Batch
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 SEEDS = [1, 2, 3, int(os.environ.get("WALROW_SEED") or 4)]
 KIND, LSN, SEQ, UNSENT, FROM = EVENT_COLUMNS
 Rows = dict[tuple[Any, ...], dict[str, Any]]
+
+
+def numbers(batch: Batch) -> Iterator[Any]:
+    """The numbers of all units, as Spark gives them to a task."""
+    return iter(
+        [pa.record_batch({"id": pa.array(range(len(batch.units)), pa.int64())})]
+    )
+
+
+def net_of(events: Events, fold: Fold, choices: random.Random) -> list[Any]:
+    """What one task folds, or several, between which Spark shuffles."""
+    partitions = choices.choice([1, 2, 5])
+    units = [pa.record_batch({"id": [it]}) for it in range(len(events.units))]
+    if partitions == 1:
+        return list(FoldHere(events, fold, ())(iter(units)))
+    packed = [
+        row
+        for unit in units
+        for batch in Pack(events, fold, partitions)(iter([unit]))
+        for row in (batch.slice(at, 1) for at in range(batch.num_rows))
+    ]
+    choices.shuffle(packed)
+    labels = {row["label"][0].as_py() for row in packed}
+    assert labels <= set(partition_labels(partitions).tolist())
+    found: list[Any] = []
+    for label in labels:
+        rows = [row for row in packed if row["label"][0].as_py() == label]
+        found += Unpack(fold, ())(iter(rows))
+    return found
 
 
 def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Rows:
@@ -72,8 +106,7 @@ def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Row
     rows = {} if batch.barrier is not None else dict(before)
 
     def events(*, with_old_images: bool = False) -> Any:
-        numbers = pa.record_batch({"id": pa.array(range(len(batch.units)), pa.int64())})
-        function = Events(
+        return Events(
             str(log.path),
             table.oid,
             name,
@@ -85,28 +118,33 @@ def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Row
             "apply",
             with_old_images,
         )
-        return list(function(iter([numbers])))
 
-    found = events()
+    fold = Fold(keys, marks=False, whole_images=name == "late")
+    choices = random.Random(int(end))  # noqa: S311
+    found = net_of(events(), fold, choices)
     if not found:
         return rows
-    order = [(it, "ascending") for it in (*keys, LSN, SEQ)]
-    ordered = pa.Table.from_batches(found).sort_by(order).combine_chunks()
-    size = random.Random(int(end)).choice([1, 2, 3, 7, 1000])  # noqa: S311
-    fold = Fold(keys, marks=False, whole_images=name == "late")
-    net = pa.Table.from_batches(list(fold(iter(ordered.to_batches(size)))))
+    net = pa.Table.from_batches(found)
+    tally = Tally.from_rows(row for row in net.to_pylist() if row[KIND] < 0)
+    net = net.filter(pa.compute.greater_equal(net[KIND], Kind.INSERT))
     raw = net.filter(net[RAW]).drop_columns([RAW])
     net = net.filter(pa.compute.invert(net[RAW])).drop_columns([RAW])
+    assert (tally.net, tally.raw) == (net.num_rows, raw.num_rows)
+    assert tally.events == sum(it.num_rows for it in events()(numbers(batch)))
     heads = dict(rows)
     if raw.num_rows:
         if name == "late":
             wanted = {tuple(it[key] for key in keys) for it in raw.to_pylist()}
-            every = pa.Table.from_batches(events(with_old_images=True))
+            every = pa.Table.from_batches(
+                list(events(with_old_images=True)(numbers(batch)))
+            )
             raw = every.filter(
                 pa.array(
                     tuple(it[key] for key in keys) in wanted for it in every.to_pylist()
                 )
             )
+        # Spark shuffles them, so the two images of an update can come in any order.
+        raw = raw.take(choices.sample(range(raw.num_rows), raw.num_rows))
         resolved = KeyChanges(name, keys, marks=False, whole_images=name == "late")(
             raw.append_column(COMPONENT, pa.array([0] * raw.num_rows))
         )
@@ -131,8 +169,10 @@ def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Row
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_changes_give_the_rows_of_the_server(
-    server: EmbeddedServer, tmp_path: Path, seed: int
+    server: EmbeddedServer, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Keys have events in many parts of a unit.
+    monkeypatch.setattr("walrow.spark.packing._PART_BYTES", 400 * seed)
     with history(server, tmp_path / "log") as source:
         churn = Churn(source, seed)
         choices = random.Random(seed)  # noqa: S311
@@ -204,13 +244,21 @@ def folded(
         ),
         FROM: pa.nulls(len(events), ORIGIN),
     }
-    batches = pa.table(columns).combine_chunks().to_batches(size)
     fold = Fold(("id",), marks=marks, whole_images=whole_images)
-    return [
-        (row[KIND], row["id"], row["v"], row[UNSENT])
-        for batch in fold(iter(batches))
-        for row in batch.to_pylist()
-    ]
+    # In parts, and then what they give.
+    parts = []
+    for batch in pa.table(columns).to_batches(size):
+        part = fold.of(pa.Table.from_batches([batch]))
+        assert part.net_hashes.tolist() == sorted(part.net_hashes)
+        parts += [part.net, part.raw]
+    return sorted(
+        (
+            (row[KIND], row["id"], row["v"], row[UNSENT])
+            for batch in fold(parts)
+            for row in batch.to_pylist()
+        ),
+        key=lambda row: row[1],
+    )
 
 
 IN, UP, OUT = Kind.INSERT, Kind.UPDATE, Kind.DELETE
@@ -255,9 +303,32 @@ def test_deletes_that_mark_keep_values() -> None:
     ]
 
 
-def test_a_row_may_come_before_the_one_that_it_replaces() -> None:
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_a_row_may_come_before_the_one_that_it_replaces(size: int) -> None:
     events = [(IN, 1, "new"), (OUT, 1, "old"), (UP, 2, "x")]
-    assert folded(*events) == [(OUT, 1, "old", None), (UP, 2, "x", None)]
+    assert folded(*events, size=size) == [(OUT, 1, "old", None), (UP, 2, "x", None)]
     # Then images decide, so the events stay as they are.
-    found = folded(*events, whole_images=True)
+    found = folded(*events, size=size, whole_images=True)
     assert found == [(IN, 1, "new", None), (OUT, 1, "old", None), (UP, 2, "x", None)]
+    # A part of the batch has the delete as a row that is marked.
+    found = folded(
+        (IN, 1, "new"),
+        (UP, 3, "x"),
+        (UP, 1, "old"),
+        (OUT, 1, "old"),
+        size=size,
+        marks=True,
+        whole_images=True,
+    )
+    assert len([row for row in found if row[1] == 1]) > 1
+
+
+def test_different_keys_may_have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hashes_of(columns: list[Any]) -> Any:
+        return np.asarray(columns[0]).astype(np.uint64) % 2
+
+    monkeypatch.setattr("walrow.spark.folding.hashes_of", hashes_of)
+    events = [(UP, 1, "a"), (UP, 3, "b"), (UP, 2, "c"), (UP, 1, ""), (UP, 3, "d")]
+    expected = [(UP, 1, "a", None), (UP, 2, "c", None), (UP, 3, "d", None)]
+    for size in (1, 2, 3, 100):
+        assert folded(*events, size=size) == expected

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 from walrow.spark.change_rows import EVENT_COLUMNS, Events, Kind, event_fields
 from walrow.spark.folding import RAW, Fold
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components
+from walrow.spark.packing import PACKED, FoldHere, Pack, Tally, Unpack
 from walrow.spark.targets.sql import GONE, OP, UNSENT, never_sent
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_tables import AppliedTable
     from walrow.spark.apply_units import Batch
@@ -54,6 +57,7 @@ class Net:
         keys.sort(key=lambda field: applied.keys.index(field.name))
         self._schema = StructType([*applied.fields, *event_fields(keys)])
         self._observation: Any = None
+        self._rows = 0
         self.net_rows = 0
         self.never_sent = 0
         self.kept: list[str] = []
@@ -75,7 +79,8 @@ class Net:
             rows.createOrReplaceTempView(name)
             return
         folded = self._folded()
-        source = self._as_source(folded.where(~f.col(RAW)))
+        is_net = ~f.col(RAW) & (f.col(_KIND) >= Kind.INSERT)
+        source = self._as_source(folded.where(is_net))
         if self._count(folded):
             entangled = self._store(self._as_source(self._entangled(folded)))
             self._count_missing(entangled)
@@ -94,25 +99,29 @@ class Net:
     @property
     def rows(self) -> int:
         """The number of events that were read. It is known once they were written."""
-        if self._observation is None or not self._batch.units:
-            return 0
-        return int(self._observation.get["rows"])
+        if self.is_plain and self._batch.units:
+            return int(self._observation.get["rows"])
+        return self._rows
 
-    def _events(self, *, with_old_images: bool = False) -> Any:
-        applied, units = self._applied, self._batch.units
-        function = Events(
+    def _decoding(self, *, with_old_images: bool = False) -> Events:
+        applied = self._applied
+        return Events(
             str(applied.log.path),
             applied.table.oid,
             applied.table.name,
             applied.schema,
             applied.options,
-            units,
+            self._batch.units,
             applied.keys,
             self._batch.barrier,
             self._rules.deletes,
             with_old_images,
         )
-        numbers = self._session.range(0, len(units), 1, max(len(units), 1))
+
+    def _events(self, *, with_old_images: bool = False) -> Any:
+        function = self._decoding(with_old_images=with_old_images)
+        count = len(self._batch.units)
+        numbers = self._session.range(0, count, 1, max(count, 1))
         return numbers.mapInArrow(function, self._schema)
 
     def _read(self) -> Any:
@@ -128,16 +137,23 @@ class Net:
     def _folded(self) -> Any:
         from pyspark.sql.types import BooleanType, StructField, StructType
 
-        applied = self._applied
-        keys = [_column(key) for key in applied.keys]
+        applied, batch = self._applied, self._batch
+        events = self._decoding()
         fold = Fold(applied.keys, self._is_soft, applied.whole_images)
         schema = StructType([*self._schema.fields, StructField(RAW, BooleanType())])
-        folded = (
-            self._read()
-            .repartition(max(len(self._batch.units), 1), *keys)
-            .sortWithinPartitions(*keys, _LSN, _SEQ)
-            .mapInArrow(fold, schema)
-        )
+        count = len(batch.units)
+        partitions = max(count, -(-batch.stream_bytes // _PARTITION_BYTES))
+        if partitions <= 1:
+            # One task has all of them, so there is nothing to shuffle.
+            here = FoldHere(events, fold, applied.nullable)
+            folded = self._session.range(0, count, 1, 1).mapInArrow(here, schema)
+        else:
+            folded = (
+                self._session.range(0, count, 1, count)
+                .mapInArrow(Pack(events, fold, partitions), PACKED)
+                .repartition(partitions, "label")
+                .mapInArrow(Unpack(fold, applied.nullable), schema)
+            )
         return self._store(folded)
 
     def _store(self, frame: Any) -> Any:
@@ -148,25 +164,18 @@ class Net:
         """Computes the fold, and returns how many events are left as they are."""
         from pyspark.sql import functions as f
 
-        raw = f.col(RAW)
-        is_update = f.col(_KIND).isin(Kind.UPDATE, Kind.UPDATE_GONE)
-        kept = f.when(~raw & is_update, f.col(_UNSENT))
-        lost = f.when(~raw & ~is_update, self._missing(_UNSENT))
-        found = folded.agg(
-            f.count(f.when(~raw, 1)).alias("net"),
-            f.count(f.when(raw, 1)).alias("raw"),
-            f.array_distinct(f.flatten(f.collect_set(kept))).alias("kept"),
-            *_lost(lost),
-        ).first()
-        self.net_rows += found.net
-        self.kept = list(found.kept)
-        self._refuse_lost(found)
+        rows = folded.where(f.col(_KIND) < Kind.INSERT)
+        tally = Tally.from_rows(rows.select(_KIND, _LSN, _SEQ, _UNSENT).collect())
+        self._rows = tally.events
+        self.net_rows += tally.net
+        self.kept = sorted(tally.kept)
+        self._refuse_lost(tally.lost, tally.lacking)
         if self.overwrites:
             # There is no row from before to keep values of.
-            gone = set(self.kept) - set(self._applied.nullable)
+            gone = tally.kept - set(self._applied.nullable)
             if gone and self._rules.never_sent == "error":
                 raise never_sent(self._applied.table.name, min(gone))
-        return int(found.raw)
+        return tally.raw
 
     def _count_missing(self, source: Any) -> None:
         from pyspark.sql import functions as f
@@ -174,7 +183,7 @@ class Net:
         lost = f.when(f.col(OP) == Kind.INSERT, self._missing(UNSENT))
         found = source.agg(f.count(f.lit(1)).alias("net"), *_lost(lost)).first()
         self.net_rows += found.net
-        self._refuse_lost(found)
+        self._refuse_lost(found.lost, found.columns)
 
     def _new_rows_that_lack_values(self, source: Any) -> int:
         """How many updates of rows that the target does not have lack a value."""
@@ -195,12 +204,12 @@ class Net:
         nullable = f.array(*map(f.lit, self._applied.nullable)).cast("array<string>")
         return f.array_except(f.col(unsent), nullable)
 
-    def _refuse_lost(self, found: Any) -> None:
-        if not found.lost:
+    def _refuse_lost(self, rows: int, columns: Collection[str]) -> None:
+        if not rows:
             return
         if self._rules.never_sent == "error":
-            raise never_sent(self._applied.table.name, min(found.columns))
-        self.never_sent += found.lost
+            raise never_sent(self._applied.table.name, min(columns))
+        self.never_sent += rows
 
     def _as_source(self, events: Any) -> Any:
         """Net events with the columns that a MERGE needs."""
@@ -321,3 +330,5 @@ def _column(name: str) -> Any:
 
 # Groups for each task: a group has many components.
 _BUCKETS = 2
+#: Of the stream: what one task folds, about.
+_PARTITION_BYTES = 64 << 20

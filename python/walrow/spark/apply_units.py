@@ -25,12 +25,19 @@ class Batch(NamedTuple):
         end: Up to where it will.
         barrier: The last load or truncate in between.
         units: Ranges of LSNs, of segments that can be decoded alone.
+        pieces: The same ranges before neighbours were joined, with the bytes of each.
     """
 
     start: Lsn
     end: Lsn
     barrier: Barrier | None
     units: list[tuple[int, int]]
+    pieces: list[tuple[int, int, int]]
+
+    @property
+    def stream_bytes(self) -> int:
+        """The bytes of the table's changes, of whole segments."""
+        return sum(size for *_, size in self.pieces)
 
     @property
     def is_plain_load(self) -> bool:
@@ -133,9 +140,9 @@ def plan(
         for begin, last, rows, _, size, _ in parts
         if rows and last > first
     ]
-    total = sum(size for _, _, size in sized)
+    total = sum(size for *_, size in sized)
     size = min(unit_bytes, max(total // max(least_units, 1), _LEAST_BYTES))
-    return Batch(start, end, barrier, _units(sized, size))
+    return Batch(start, end, barrier, _units(sized, size), sized)
 
 
 def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]]:
@@ -177,4 +184,4 @@ def _last_truncate(
 
 # Commit records begin at multiples of 8 bytes, and the one of a load is 1 before its point.
 _LOAD = 7
-_LEAST_BYTES = 1 << 20
+_LEAST_BYTES = 8 << 20

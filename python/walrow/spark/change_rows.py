@@ -106,13 +106,15 @@ class Events(NamedTuple):
         """Returns the events of all units of a task."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from self._unit(*self.units[number])
+                yield from self.unit(number)
 
-    def _unit(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    def unit(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Returns the events of a unit, in their order."""
         import pyarrow as pa
 
         import walrow
 
+        start, end = self.units[number]
         # The log finds what was merged or continues in other segments: a path would not.
         reader = walrow.Log(self.log).read(
             table=self.oid,
@@ -126,9 +128,9 @@ class Events(NamedTuple):
             **self.options,
         )
         for batch in reader:
-            yield from self._events(pa.record_batch(batch))
+            yield from self.of(pa.record_batch(batch))
 
-    def _events(self, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def of(self, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The events of one batch, which has both images of each update."""
         import numpy as np
         import pyarrow as pa

@@ -18,7 +18,7 @@ from walrow.spark.change_rows import EVENT_COLUMNS, Kind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COMPONENT", "KeyChanges", "components"]
+__all__ = ["COMPONENT", "KeyChanges", "components", "plain_tuples"]
 
 #: The column that says which keys are folded together.
 COMPONENT = "_walrow_component"
@@ -78,9 +78,9 @@ class KeyChanges(NamedTuple):
         """The rows of each key at the end."""
         kinds = events.column(_KIND).to_pylist()
         unsent = events.column(_UNSENT).to_pylist()
-        keys = _tuples([events.column(key) for key in self.keys])
+        keys = plain_tuples([events.column(key) for key in self.keys])
         origin = events.column(_FROM).combine_chunks()
-        origins = _tuples([origin.field(at) for at in range(len(self.keys))])
+        origins = plain_tuples([origin.field(at) for at in range(len(self.keys))])
         images = _Images(events, unsent) if self.whole_images else None
         rows: dict[Any, list[_Row]] = {}
 
@@ -109,8 +109,9 @@ class KeyChanges(NamedTuple):
             if kind in (Kind.OLD, Kind.LEAVE):
                 old = event
                 continue
-            if kind == Kind.INSERT:
+            if kind in (Kind.INSERT, Kind.INSERT_GONE):
                 put(key, _Row(None, event, dict.fromkeys(columns, _NEVER)))
+                at(key)[-1].gone = kind == Kind.INSERT_GONE
             elif kind == Kind.UPDATE:
                 put(key, take(key, old).update(event, columns))
             elif kind == Kind.ARRIVE:
@@ -126,7 +127,7 @@ class KeyChanges(NamedTuple):
     def _net(self, events: pa.Table, rows: dict[Any, list[_Row]]) -> pa.Table:
         import pyarrow as pa
 
-        keys = _tuples([events.column(key) for key in self.keys])
+        keys = plain_tuples([events.column(key) for key in self.keys])
         #: An event with this key as its own.
         place = dict(zip(keys, range(len(keys)), strict=True))
         names = [name for name in events.column_names if name not in EVENT_COLUMNS]
@@ -236,7 +237,8 @@ def components(pairs: Any) -> dict[int, int]:
     return {key: root(key) for key in list(parents)}
 
 
-def _tuples(columns: list[Any]) -> list[tuple[Any, ...]]:
+def plain_tuples(columns: list[Any]) -> list[tuple[Any, ...]]:
+    """The rows of columns, as values that can be compared."""
     return list(zip(*map(_plain, columns), strict=True))
 
 
