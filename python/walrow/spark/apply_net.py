@@ -8,7 +8,7 @@ from walrow.spark.change_rows import EVENT_COLUMNS, Events, Kind, event_fields
 from walrow.spark.folding import RAW, Fold
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components
 from walrow.spark.packing import PACKED, FoldHere, Pack, Tally, Unpack
-from walrow.spark.targets.sql import GONE, OP, UNSENT, never_sent
+from walrow.spark.targets.sql import GONE, OP, UNSENT, filter_by_keys, never_sent
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -79,6 +79,7 @@ class Net:
             rows.createOrReplaceTempView(name)
             return
         folded = self._folded()
+        # Spark makes a Bloom filter of keys only if a comparison has chosen them.
         is_net = ~f.col(RAW) & (f.col(_KIND) >= Kind.INSERT)
         source = self._as_source(folded.where(is_net))
         if self._count(folded):
@@ -88,7 +89,8 @@ class Net:
                 # What a row leaves behind keeps all values.
                 columns, keys = self._applied.columns, self._applied.keys
                 self.kept = [name for name in columns if name not in keys]
-            source = source.unionByName(entangled)
+            source = self._store(source.unionByName(entangled))
+            source = source.where(f.col(OP) >= Kind.INSERT)
         if self.kept and self._rules.never_sent == "null":
             self.never_sent += self._new_rows_that_lack_values(source)
         if self.overwrites and not self._is_soft:
@@ -166,6 +168,7 @@ class Net:
 
         rows = folded.where(f.col(_KIND) < Kind.INSERT)
         tally = Tally.from_rows(rows.select(_KIND, _LSN, _SEQ, _UNSENT).collect())
+        filter_by_keys(self._session, tally.net + tally.raw)
         self._rows = tally.events
         self.net_rows += tally.net
         self.kept = sorted(tally.kept)
@@ -265,6 +268,7 @@ class Net:
         if self._batch.barrier is not None:
             # There is no row from before.
             return resolved.withColumn(_KIND, _whole(f.col(_KIND)))
+        resolved = self._store(resolved).where(f.col(_KIND) >= Kind.INSERT)
         return self._with_heads(resolved)
 
     def _with_heads(self, resolved: Any) -> Any:

@@ -27,6 +27,7 @@ __all__ = [
     "condition_of",
     "defined",
     "dotted",
+    "filter_by_keys",
     "merge",
     "quoted",
 ]
@@ -126,6 +127,27 @@ class Target(ABC):
         Raises:
             Conflict: Another writer was first. Nothing is written.
         """
+
+
+def filter_by_keys(session: Any, rows: int) -> None:
+    """Makes joins with so many rows leave out other rows of a target before they are shuffled.
+
+    Spark then makes a Bloom filter of the keys. By itself, it does so for very large tables only.
+    A broadcast would not help: rows that the target does not have must not be lost.
+    """
+    if rows > _MOST_KEYS:
+        return
+    prefix = "spark.sql.optimizer.runtime.bloomFilter"
+    for name, value in {
+        "spark.sql.autoBroadcastJoinThreshold": -1,
+        f"{prefix}.enabled": "true",
+        f"{prefix}.applicationSideScanSizeThreshold": 0,
+        f"{prefix}.maxNumItems": _MOST_KEYS,
+        f"{prefix}.maxNumBits": _MOST_KEYS * _BITS,
+        f"{prefix}.expectedNumItems": max(rows, 1),
+        f"{prefix}.numBits": max(rows, _FEW_KEYS) * _BITS,
+    }.items():
+        session.conf.set(name, value)
 
 
 def defined(fields: Sequence[Any]) -> str:
@@ -233,3 +255,10 @@ def never_sent(table: str, column: str) -> ApplyError:
 def _literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+#: Bits of a Bloom filter for each key: one of a hundred other rows passes it.
+_BITS = 10
+_FEW_KEYS = 1000
+#: The filter has 40 MB then. Spark sends it to all executors.
+_MOST_KEYS = 32 << 20
