@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["PACKED", "FoldHere", "Pack", "Tally", "Unpack"]
+__all__ = ["PACKED", "FoldHere", "Pack", "Tally", "Unpack", "tallied"]
 
 #: The columns of packed changes.
 PACKED = "label int, number bigint, events bigint, data binary"
@@ -122,7 +122,7 @@ class Unpack(NamedTuple):
         for _, part in parts:
             with pa.ipc.open_stream(part) as reader:
                 found.extend(reader)
-        yield from _tallied(self.fold, found, count, self.nullable)
+        yield from tallied(self.fold, found, count, self.nullable)
 
 
 class FoldHere(NamedTuple):
@@ -147,7 +147,7 @@ class FoldHere(NamedTuple):
                 count += table.num_rows
                 folded = self.fold.of(table)
                 events += [it for it in (folded.net, folded.raw) if it.num_rows]
-        yield from _tallied(self.fold, events, count, self.nullable)
+        yield from tallied(self.fold, events, count, self.nullable)
 
 
 class Tally(NamedTuple):
@@ -231,9 +231,10 @@ class Tally(NamedTuple):
         return pa.RecordBatch.from_arrays(columns, schema.names)
 
 
-def _tallied(
+def tallied(
     fold: Fold, events: list[pa.RecordBatch], count: int, nullable: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
+    """Folds events, of which there were so many before, and adds the tally."""
     if not events:
         return
     net, raw = fold(events)
@@ -275,6 +276,6 @@ def _ranges(cuts: list[int]) -> Iterator[tuple[int, int]]:
 _KEPT, _LOST = -1, -2
 #: A unit has fewer parts than 2 to the power of this.
 _PARTS = 32
-_PART_BYTES = 32 << 20
+_PART_BYTES = 8 << 20
 #: Of a batch for Spark.
 _ROWS = 1 << 14
