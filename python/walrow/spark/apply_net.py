@@ -183,7 +183,7 @@ class Net:
     def _count_missing(self, source: Any) -> None:
         from pyspark.sql import functions as f
 
-        lost = f.when(f.col(OP) == Kind.INSERT, self._missing(UNSENT))
+        lost = f.when(f.col(OP) == Kind.INSERT, self._missing())
         found = source.agg(f.count(f.lit(1)).alias("net"), *_lost(lost)).first()
         self.net_rows += found.net
         self._refuse_lost(found.lost, found.columns)
@@ -193,19 +193,19 @@ class Net:
         from pyspark.sql import functions as f
 
         is_update = (f.col(OP) == Kind.UPDATE) & ~f.col(GONE)
-        rows = source.where(is_update & (f.size(self._missing(UNSENT)) > 0))
+        rows = source.where(is_update & (f.size(self._missing()) > 0))
         if not self.overwrites:
             keys = list(self._applied.keys)
             before = self._target.at(self._before.version)
             rows = rows.join(before.select(*map(_column, keys)), keys, "left_anti")
         return int(rows.count())
 
-    def _missing(self, unsent: str) -> Any:
+    def _missing(self) -> Any:
         """The columns without a value, of those that all versions of the table have."""
         from pyspark.sql import functions as f
 
         nullable = f.array(*map(f.lit, self._applied.nullable)).cast("array<string>")
-        return f.array_except(f.col(unsent), nullable)
+        return f.array_except(f.col(UNSENT), nullable)
 
     def _refuse_lost(self, rows: int, columns: Collection[str]) -> None:
         if not rows:

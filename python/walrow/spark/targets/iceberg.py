@@ -77,10 +77,18 @@ class IcebergTarget(Target):
         """Follows the snapshots back to the last token."""
         # Catalogs keep tables for a while.
         self.session.catalog.refreshTable(self.table)
-        refs = {
-            row.name: row.snapshot_id
-            for row in self._metadata("refs").select("name", "snapshot_id").collect()
-        }
+        # One job for both: each costs more than it reads.
+        names = self._metadata("refs").selectExpr(
+            "name", "snapshot_id", "CAST(NULL AS bigint) parent_id", "'' token"
+        )
+        snapshots = self._metadata("snapshots").selectExpr(
+            "CAST(NULL AS string) name",
+            "snapshot_id",
+            "parent_id",
+            f"summary['{_PROPERTY}'] token",
+        )
+        rows = names.unionAll(snapshots).collect()
+        refs = {row.name: row.snapshot_id for row in rows if row.name is not None}
         current = refs.get("main")
         if current is None:
             # A branch needs a snapshot to begin with.
@@ -90,9 +98,8 @@ class IcebergTarget(Target):
             return self.find()
         known = {
             row.snapshot_id: (row.parent_id, row.token)
-            for row in self._metadata("snapshots")
-            .selectExpr("snapshot_id", "parent_id", f"summary['{_PROPERTY}'] AS token")
-            .collect()
+            for row in rows
+            if row.name is None
         }
         tagged = Token.from_json(known[refs[TAG]][1]) if TAG in refs else None
         token, place, is_complete = _nearest(known, current)
