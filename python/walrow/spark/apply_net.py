@@ -160,7 +160,11 @@ class Net:
 
     def _store(self, frame: Any) -> Any:
         """Computes a DataFrame at its first use only. Delta's MERGE refuses cached ones."""
-        return frame.localCheckpoint(eager=False)
+        stored = frame.localCheckpoint(eager=False)
+        if hasattr(stored, "_plan"):
+            # Under Connect, PySpark takes the active session for the one that has it.
+            stored._session = stored._plan._spark_session = self._session
+        return stored
 
     def _count(self, folded: Any) -> int:
         """Computes the fold, and returns how many events are left as they are."""
