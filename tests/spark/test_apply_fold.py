@@ -77,7 +77,7 @@ def net_of(events: Events, fold: Fold, choices: random.Random) -> list[Any]:
 
 def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Rows:
     """The rows of a table after the changes between two LSNs, as the executors fold them."""
-    table = find_table(log, f"public.{name}")
+    table = find_table(log.tables(), f"public.{name}")
     # Only a receiver records the primary key.
     keys = keys_of(log, table, ["id"] if name == "late" else None)
     assert list(keys) == KEYS[name]

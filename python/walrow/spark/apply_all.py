@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.errors import OptionError
-from walrow.spark.applying import apply_changes
+import walrow
+from walrow.errors import ApplyError, OptionError
+from walrow.spark.apply_items import Applied
+from walrow.spark.apply_shared import Share, stage, waves
+from walrow.spark.apply_units import LogContents
+from walrow.spark.applying import (
+    Call,
+    Work,
+    apply_changes,
+    own_session,
+    parallelism,
+)
+from walrow.spark.schemas import require
+from walrow.spark.targets.sql import Conflict
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    import walrow
-    from walrow.spark.apply_items import Applied
+    import pyarrow as pa
+
     from walrow.typing import TableName
 
 __all__ = ["AllApplied", "apply_all"]
@@ -24,11 +38,14 @@ class AllApplied(NamedTuple):
 
     Attributes:
         applied: What was done to each target, by table.
-        failed: The errors of the others, by table.
+        failed: The errors of targets that are left as they were, by table.
+        waiting: Tables that the log marks as not whole, each with an error that says why:
+            their targets are applied once they were loaded.
     """
 
     applied: dict[TableName, Applied]
     failed: dict[TableName, Exception]
+    waiting: dict[TableName, ApplyError]
 
 
 def apply_all(
@@ -38,12 +55,15 @@ def apply_all(
     *,
     threads: int = 4,
     options: Mapping[Any, Mapping[str, Any]] | None = None,
+    previous: AllApplied | None = None,
+    listener: Callable[[TableName, Applied | Exception], None] | None = None,
     **common: Any,
 ) -> AllApplied:
     """Applies the changes of several tables of a log, each to its own target.
 
     Each target reads from its own record on. So one that has failed catches up by itself, when its
-    cause is gone, and others that are further on are not touched.
+    cause is gone, and others that are further on are not touched. The changes of tables that have
+    few of them are decoded in one pass.
 
     ```python
     done = walrow.spark.apply_all(
@@ -52,7 +72,7 @@ def apply_all(
         {"public.orders": "delta:/lake/orders", "public.items": "delta:/lake/items"},
         deletes="soft",
     )
-    for table, error in done.failed.items():
+    for table, error in (done.failed | done.waiting).items():
         print(table, error)
     ```
 
@@ -60,8 +80,12 @@ def apply_all(
         spark: The session.
         log: The log, or its path.
         targets: The target of each table, as in `apply_changes`.
-        threads: How many of them are written at once.
+        threads: How many of them are looked at and written at once.
         options: Options of `apply_changes` for single tables.
+        previous: What an earlier call has returned. A target of it is not even looked at, if
+            the log has nothing new for it: what it records counts as soon as there is.
+        listener: Is called with each table and what was done, or its error, as soon as it is
+            known, by one of the threads. What it raises ends the call.
         **common: Options of `apply_changes` for all tables.
 
     Returns:
@@ -71,6 +95,7 @@ def apply_all(
         OptionError: `threads` is less than 1, or two tables have one target.
         TypeError: `apply_changes` has no such option.
     """
+    require("pyarrow", "pyspark")
     if threads < 1:
         text = f"threads={threads} is less than 1"
         raise OptionError(text)
@@ -81,21 +106,119 @@ def apply_all(
     if unknown := own.keys() - targets.keys():
         text = f"options= names {next(iter(unknown))!r}, which is not in targets"
         raise OptionError(text)
-    applied: dict[TableName, Applied] = {}
-    failed: dict[TableName, Exception] = {}
-
-    def run(table: TableName) -> None:
-        given = {**common, **own.get(table, {})}
-        try:
-            applied[table] = apply_changes(
-                spark, log, table=table, target=targets[table], **given
-            )
-        except TypeError:
-            # It would be that of every table.
-            raise
-        except Exception as error:
-            failed[table] = error
-
+    given = {
+        table: _arguments(table, target, {**common, **own.get(table, {})})
+        for table, target in targets.items()
+    }
+    done = AllApplied({}, {}, {})
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, targets))
-    return AllApplied(applied, failed)
+        known = previous.applied if previous is not None else {}
+        contents = LogContents(walrow.Log(log))
+        _Pass(spark, contents, known, done, listener, pool).run(given)
+    return done
+
+
+def _arguments(table: Any, target: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `apply_changes`, with its defaults."""
+    bound = inspect.signature(apply_changes).bind(
+        None, "", table=table, target=target, **given
+    )
+    bound.apply_defaults()
+    del bound.arguments["spark"], bound.arguments["log"]
+    return bound.arguments
+
+
+class _Pass(NamedTuple):
+    """All targets, from one look at the log.
+
+    Attributes:
+        spark: The caller's session.
+        log: What the log says.
+        previous: What was done before.
+        done: What is done.
+        listener: Is told of each table.
+        pool: Threads for the targets.
+    """
+
+    spark: Any
+    log: LogContents
+    previous: Mapping[TableName, Applied]
+    done: AllApplied
+    listener: Callable[[TableName, Applied | Exception], None] | None
+    pool: ThreadPoolExecutor
+
+    def run(self, given: Mapping[TableName, dict[str, Any]]) -> None:
+        """Looks at all targets, and applies what they lack."""
+        calls: dict[TableName, tuple[Call, Work]] = {}
+
+        def look(table: TableName) -> Applied | None:
+            call = Call(self.spark, self.log, **given[table])
+            found = call.look(self.previous.get(table))
+            if isinstance(found, Applied):
+                return found
+            calls[table] = call, found
+            return None
+
+        self._each(look, given)
+        # In the order of the targets.
+        shares = {
+            table: Share(
+                calls[table][1].applied, calls[table][1].batch, calls[table][0].rules
+            )
+            for table in given
+            if table in calls
+        }
+        session = own_session(self.spark)
+        for wave in waves(shares):
+            staged = self._staged(session, [shares.pop(table) for table in wave])
+            self._each(partial(self._write, calls, staged), wave)
+        self._each(partial(self._write, calls, {}), shares)
+
+    def _staged(self, session: Any, wave: list[Share]) -> dict[int, pa.Table]:
+        try:
+            return stage(session, wave, parallelism(session))
+        except Exception:
+            # What is wrong is said of each table that fails alone, too.
+            return {}
+
+    def _write(
+        self,
+        calls: dict[TableName, tuple[Call, Work]],
+        staged: dict[int, pa.Table],
+        table: TableName,
+    ) -> Applied:
+        call, work = calls.pop(table)
+        try:
+            return call.write(work, staged.pop(call.table.oid, None))
+        except Conflict:
+            # Its record has moved: what is staged is not what it lacks.
+            return call.run()
+
+    def _each(
+        self,
+        function: Callable[[TableName], Applied | None],
+        tables: Iterable[TableName],
+    ) -> None:
+        """Calls a function for all tables, `threads` at a time, and notes the results."""
+
+        def run(table: TableName) -> None:
+            result: Applied | Exception | None
+            try:
+                result = function(table)
+            except Exception as error:
+                result = error
+            if result is None:
+                return
+            self._note(table, result)
+            if self.listener is not None:
+                self.listener(table, result)
+
+        list(self.pool.map(run, tables))
+
+    def _note(self, table: TableName, result: Applied | Exception) -> None:
+        if isinstance(result, Applied):
+            self.done.applied[table] = result
+        elif isinstance(result, ApplyError) and result.code == "incomplete":
+            self.done.waiting[table] = result
+        else:
+            self.done.failed[table] = result

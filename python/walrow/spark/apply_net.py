@@ -13,6 +13,8 @@ from walrow.spark.targets.sql import GONE, OP, UNSENT, filter_by_keys, never_sen
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    import pyarrow as pa
+
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_tables import AppliedTable
     from walrow.spark.apply_units import Batch
@@ -43,8 +45,9 @@ class Net:
         batch: Batch,
         before: Found,
         rules: Rules,
+        staged: pa.Table | None = None,
     ) -> None:
-        """Computes nothing yet."""
+        """Computes nothing yet. What is staged is not computed again."""
         from pyspark.sql.types import StructType
 
         self._session = session
@@ -53,6 +56,7 @@ class Net:
         self._batch = batch
         self._before = before
         self._rules = rules
+        self._staged = staged
         keys = [it for it in applied.fields if it.name in applied.keys]
         keys.sort(key=lambda field: applied.keys.index(field.name))
         self._schema = StructType([*applied.fields, *event_fields(keys)])
@@ -67,7 +71,12 @@ class Net:
         self.overwrites = batch.barrier is not None and not (
             adds and rules.deletes == "ignore"
         )
-        self.is_plain = self.overwrites and batch.is_plain_load and not self._is_soft
+        self.is_plain = (
+            self.overwrites
+            and batch.is_plain_load
+            and not self._is_soft
+            and staged is None
+        )
 
     def view(self, name: str) -> None:
         """Makes a temporary view of them, with the columns of the table, and op, unsent, gone."""
@@ -143,6 +152,8 @@ class Net:
         events = self._decoding()
         fold = Fold(applied.keys, self._is_soft, applied.whole_images)
         schema = StructType([*self._schema.fields, StructField(RAW, BooleanType())])
+        if self._staged is not None:
+            return self._session.createDataFrame(self._staged, schema)
         count = len(batch.units)
         partitions = max(count, -(-batch.stream_bytes // _PARTITION_BYTES))
         if partitions <= 1:

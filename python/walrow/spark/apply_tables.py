@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import walrow
-from walrow.completeness import incomplete_tables
 from walrow.errors import ApplyError, SchemaError
 from walrow.spark.change_rows import METADATA, PREFIX
 from walrow.spark.schemas import spark_schema
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from walrow.completeness import Incomplete
     from walrow.log_items import LogTable, LogVersion
     from walrow.lsn import Lsn
     from walrow.typing import TableName
@@ -94,13 +94,12 @@ class AppliedTable(NamedTuple):
         )
 
 
-def find_table(log: walrow.Log, name: TableName) -> LogTable:
-    """The last table of a log that had this name.
+def find_table(tables: Sequence[LogTable], name: TableName) -> LogTable:
+    """The last of a log's tables that had this name.
 
     Raises:
         SchemaError: The log has no such table, or two in different schemas.
     """
-    tables = log.tables()
     if isinstance(name, int):
         found = [table for table in tables if table.oid == name]
     else:
@@ -176,13 +175,21 @@ def keys_of(
     return chosen
 
 
-def refuse_incomplete(log: walrow.Log, table: LogTable, end: Lsn) -> None:
+def refuse_incomplete(
+    log: walrow.Log, table: LogTable, marks: Sequence[Incomplete], end: Lsn
+) -> None:
     """Refuses a table whose rows the log does not give at this point.
+
+    Args:
+        log: The log.
+        table: The table.
+        marks: When it was not whole.
+        end: The point.
 
     Raises:
         ApplyError: The receiver has noticed something that only a load makes whole.
     """
-    for mark in incomplete_tables(log.path).get(table.oid, []):
+    for mark in marks:
         if mark.since <= end and (mark.until is None or end < mark.until):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow.completeness import incomplete_tables
 from walrow.errors import ApplyError
 from walrow.lsn import Lsn
 from walrow.spark.apply_items import Barrier
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from walrow.log_items import LogTable
     from walrow.spark.apply_items import Truncates
 
-__all__ = ["Batch", "Stretch", "plan", "stretches"]
+__all__ = ["Batch", "LogContents", "Stretch", "plan", "stretches"]
 
 
 class Batch(NamedTuple):
@@ -61,6 +62,30 @@ class Stretch(NamedTuple):
     tables: dict[int, tuple[int, int, int, int]]
 
 
+class LogContents:
+    """What a log says of its tables, read once for all targets.
+
+    Attributes:
+        log: The log.
+        tables: Its tables.
+        marks: When tables were not whole, by OID.
+    """
+
+    def __init__(self, log: walrow.Log) -> None:
+        """Reads it."""
+        self.log = log
+        self.tables = log.tables()
+        self.marks = incomplete_tables(log.path)
+        self._stretches: dict[int, list[Stretch]] = {}
+        for stretch in stretches(log):
+            for oid in stretch.tables:
+                self._stretches.setdefault(oid, []).append(stretch)
+
+    def stretches(self, oid: int) -> list[Stretch]:
+        """The segments that have changes of a table."""
+        return self._stretches.get(oid, [])
+
+
 def stretches(log: walrow.Log) -> list[Stretch]:
     """The segments of a log, with what they have of each table."""
     found: list[Stretch] = []
@@ -97,7 +122,7 @@ def plan(
 
     Args:
         log: The log.
-        segments: Its segments.
+        segments: Its segments, or those that have changes of the table.
         table: The table.
         start: Up to where the target has everything.
         end: Up to where it will.

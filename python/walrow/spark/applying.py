@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import walrow
 from walrow.errors import ApplyError, OptionError
@@ -21,7 +21,7 @@ from walrow.spark.apply_items import (
 )
 from walrow.spark.apply_net import Net
 from walrow.spark.apply_tables import AppliedTable, find_table, refuse_incomplete
-from walrow.spark.apply_units import Batch, plan, stretches
+from walrow.spark.apply_units import LogContents, plan
 from walrow.spark.schemas import require
 from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
+
+    from walrow.spark.apply_units import Batch
     from walrow.spark.targets.sql import Found, Target
     from walrow.typing import ArrowSchemaExportable, Policy, TableName
 
-__all__ = ["apply_changes"]
+__all__ = ["Call", "Work", "apply_changes"]
 
 
 def apply_changes(
@@ -109,146 +112,235 @@ def apply_changes(
         OptionError: The options are invalid.
     """
     require("pyarrow", "pyspark")
-    for name, value, kind in (
-        ("deletes", deletes, Deletes),
-        ("truncates", truncates, Truncates),
-        ("never_sent", never_sent, NeverSent),
-    ):
-        if value not in get_args(kind):
-            text = f"{name}={value!r} is none of {', '.join(map(repr, get_args(kind)))}"
-            raise OptionError(text)
-    options = {
-        "columns": columns,
-        "types": types,
-        "unrepresentable": unrepresentable,
-    }
-    call = _Call(
+    return Call(
         spark,
-        walrow.Log(log),
+        LogContents(walrow.Log(log)),
         table=table,
         target=target,
         keys=keys,
-        rules=Rules(deletes, truncates, never_sent, deleted_column),
-        layout=(partition_by, cluster_by),
-        options={key: value for key, value in options.items() if value is not None},
-        end=None if end is None else Lsn(end),
-        resume_from=None if resume_from is None else Lsn(resume_from),
+        deletes=deletes,
+        truncates=truncates,
+        never_sent=never_sent,
+        deleted_column=deleted_column,
+        partition_by=partition_by,
+        cluster_by=cluster_by,
+        columns=columns,
+        types=types,
+        unrepresentable=unrepresentable,
+        end=end,
+        resume_from=resume_from,
         unit_bytes=unit_bytes,
-    )
-    for _ in range(_ATTEMPTS):
-        try:
-            return call.run()
-        except Conflict as conflict:
-            cause = conflict.__cause__
-        finally:
-            call.refresh()
-    text = f"{target}: other writers were always first; call it again"
-    raise ApplyError(text, code="conflict", target=target) from cause
+    ).run()
 
 
-class _Call:
-    """One call: options, and what follows from them."""
+class Work(NamedTuple):
+    """What a call has to do.
+
+    Attributes:
+        applied: The table.
+        batch: What is read of the log.
+        found: What the target is. None if it does not exist.
+        line: The line of its commits. None for a new one.
+        nothing: What the call returns if another driver has done it.
+    """
+
+    applied: AppliedTable
+    batch: Batch
+    found: Found | None
+    line: str | None
+    nothing: Applied
+
+
+class Call:
+    """One call of `apply_changes`: its options, and what follows from them."""
 
     def __init__(
         self,
         spark: Any,
-        log: walrow.Log,
+        log: LogContents,
         *,
         table: TableName,
         target: str,
         keys: Sequence[str] | None,
-        rules: Rules,
-        layout: tuple[Sequence[str], Sequence[str]],
-        options: dict[str, Any],
-        end: Lsn | None,
-        resume_from: Lsn | None,
+        deletes: Deletes,
+        truncates: Truncates,
+        never_sent: NeverSent,
+        deleted_column: str,
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str],
+        columns: Sequence[str] | None,
+        types: Mapping[str, ArrowSchemaExportable | str] | None,
+        unrepresentable: Policy | Mapping[str, Policy] | None,
+        end: Lsn | int | str | None,
+        resume_from: Lsn | int | str | None,
         unit_bytes: int,
     ) -> None:
+        """Looks at nothing yet. See `apply_changes`.
+
+        Raises:
+            OptionError: The options are invalid.
+            SchemaError: The log has no such table, or two.
+        """
+        for name, value, kind in (
+            ("deletes", deletes, Deletes),
+            ("truncates", truncates, Truncates),
+            ("never_sent", never_sent, NeverSent),
+        ):
+            if value not in get_args(kind):
+                text = f"{name}={value!r} is none of {', '.join(map(repr, get_args(kind)))}"
+                raise OptionError(text)
+        decoding = {
+            "columns": columns,
+            "types": types,
+            "unrepresentable": unrepresentable,
+        }
         self.caller = spark
         self.session = own_session(spark)
-        self.log = log
-        self.table = find_table(log, table)
+        self.contents = log
+        self.log = log.log
+        self.table = find_table(log.tables, table)
         self.target: Target = target_of(self.session, target)
         self.keys = keys
-        self.rules = rules
-        self.layout = layout
-        self.options = options
-        self.end = log.end if end is None else min(end, log.end)
-        self.resume_from = resume_from
+        self.rules = Rules(deletes, truncates, never_sent, deleted_column)
+        self.layout = (partition_by, cluster_by)
+        self.options = {
+            key: value for key, value in decoding.items() if value is not None
+        }
+        self.end = self.log.end if end is None else min(Lsn(end), self.log.end)
+        self.resume_from = None if resume_from is None else Lsn(resume_from)
         self.unit_bytes = unit_bytes
 
     def run(self) -> Applied:
-        """Reads what the target has, and applies what comes after it.
+        """Applies what the target lacks, again if others were first.
 
         Raises:
-            Conflict: Another writer was first.
+            ApplyError: They always were, or as in `apply_changes`.
         """
-        refuse_incomplete(self.log, self.table, self.end)
+        for _ in range(_ATTEMPTS):
+            try:
+                work = self.look()
+                return work if isinstance(work, Applied) else self.write(work)
+            except Conflict as conflict:
+                cause = conflict.__cause__
+        name = self.target.name
+        text = f"{name}: other writers were always first; call it again"
+        raise ApplyError(text, code="conflict", target=name) from cause
+
+    def look(self, known: Applied | None = None) -> Work | Applied:
+        """Reads what the target has. The result, if it has everything.
+
+        Args:
+            known: What an earlier call has done. If nothing is new since, the target is not
+                looked at.
+
+        Raises:
+            ApplyError: As in `apply_changes`.
+        """
+        marks = self.contents.marks.get(self.table.oid, [])
+        refuse_incomplete(self.log, self.table, marks, self.end)
+        if known is not None and self._is_at(known):
+            return Applied(
+                known.table,
+                known.target,
+                known.end,
+                max(known.end, self.end),
+                token=known.token,
+            )
         applied = AppliedTable.of(self.log, self.table, self.keys, self.options)
-        found = None
-        if self.target.exists():
-            found = self.target.find()
+        found = self.target.look()
         start, line = self._start(found, applied.keys)
         batch = plan(
             self.log,
-            stretches(self.log),
+            self.contents.stretches(self.table.oid),
             self.table,
             start,
             self.end,
             truncates=self.rules.truncates,
             unit_bytes=self.unit_bytes,
-            least_units=_parallelism(self.session),
+            least_units=parallelism(self.session),
         )
         self._refuse_another(found, batch)
-        record = found.token if found is not None else None
         nothing = Applied(
             self.table.name,
             self.target.name,
             start,
             max(start, self.end),
-            token=None if record is None else record.to_json(),
+            token=None
+            if found is None or found.token is None
+            else found.token.to_json(),
         )
         if self.end <= start or not (batch.units or batch.barrier):
             if found is None:
                 evolve(self.target, applied, self.rules, self.layout, is_new=True)
             return nothing
         self._check_range(batch)
-        evolve(self.target, applied, self.rules, self.layout, is_new=found is None)
-        # The version before the batch: evolving may have made a new one.
-        before = self.target.find()
-        if before.token != record:
-            raise Conflict
+        return Work(applied, batch, found, line, nothing)
+
+    def _is_at(self, known: Applied) -> bool:
+        """Whether the log has nothing new after an earlier call."""
+        token = Token.from_json(known.token)
+        return (
+            token is not None
+            and (token.source, token.oid) == (self.log.source, self.table.oid)
+            and known.target == self.target.name
+            and not any(
+                it.end > known.end and it.start < self.end
+                for it in self.contents.stretches(self.table.oid)
+            )
+        )
+
+    def write(self, work: Work, staged: pa.Table | None = None) -> Applied:
+        """Applies what the target lacks.
+
+        Args:
+            work: What that is.
+            staged: The net changes, if they are there already.
+
+        Raises:
+            Conflict: Another writer was first.
+        """
+        try:
+            return self._write(work, staged)
+        finally:
+            # Lets the caller's session see what the target has now: catalogs keep tables.
+            with contextlib.suppress(Exception):
+                self.caller.catalog.refreshTable(self.target.table)
+
+    def _write(self, work: Work, staged: pa.Table | None) -> Applied:
+        applied, before = work.applied, work.found
+        record = before.token if before is not None else None
+        is_new = before is None
+        has_changed = evolve(
+            self.target, applied, self.rules, self.layout, is_new=is_new
+        )
+        if before is None or has_changed:
+            # The version before the batch is a new one.
+            before = self.target.find()
+            if before.token != record:
+                raise Conflict
         token = Token(
             self.log.source,
             self.table.name,
             self.table.oid,
             applied.keys,
             self.end,
-            line if line is not None else before.version,
+            work.line if work.line is not None else before.version,
             uuid.uuid4().hex[:12],
         )
-        return self._commit(applied, batch, before, token, nothing)
-
-    def refresh(self) -> None:
-        """Lets the caller's session see what the target has now: catalogs keep tables."""
-        with contextlib.suppress(Exception):
-            self.caller.catalog.refreshTable(self.target.table)
+        return self._commit(work, before, token, staged)
 
     def _commit(
-        self,
-        applied: AppliedTable,
-        batch: Batch,
-        before: Found,
-        token: Token,
-        nothing: Applied,
+        self, work: Work, before: Found, token: Token, staged: pa.Table | None
     ) -> Applied:
+        applied = work.applied
         net = Net(
             self.session,
             self.target,
             applied=applied,
-            batch=batch,
+            batch=work.batch,
             before=before,
             rules=self.rules,
+            staged=staged,
         )
         view = f"walrow_net_{token.run}"
         try:
@@ -271,8 +363,8 @@ class _Call:
         finally:
             self.session.catalog.dropTempView(view)
         if not commit.is_first:
-            return nothing
-        return nothing._replace(
+            return work.nothing
+        return work.nothing._replace(
             committed=True,
             overwritten=changes.overwrites,
             rows=net.rows,
@@ -359,7 +451,7 @@ def own_session(spark: Any) -> Any:
     return spark.newSession()
 
 
-def _parallelism(session: Any) -> int:
+def parallelism(session: Any) -> int:
     """How many tasks run at once, as far as it is known."""
     try:
         return int(session.sparkContext.defaultParallelism)

@@ -41,15 +41,14 @@ class DeltaTarget(Target):
         is_path = "/" in place or "\\" in place
         self.table = f"delta.{quoted(place)}" if is_path else dotted(place)
 
-    def exists(self) -> bool:
-        """Whether the table is there."""
+    def look(self) -> Found | None:
+        """Reads what it records of its last batch. None if it does not exist."""
         try:
-            self.session.sql(f"DESCRIBE HISTORY {self.table} LIMIT 1").collect()
+            return self.find()
         except Exception as error:
             if re.search(_MISSING, condition_of(error)):
-                return False
+                return None
             raise
-        return True
 
     def create(
         self,

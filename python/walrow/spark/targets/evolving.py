@@ -24,8 +24,11 @@ def evolve(
     layout: tuple[Sequence[str], Sequence[str]],
     *,
     is_new: bool,
-) -> None:
+) -> bool:
     """Creates the target, or gives it the columns that it lacks. None is ever dropped.
+
+    Returns:
+        Whether it has changed anything.
 
     Raises:
         SchemaError: The target refuses a column or a type.
@@ -51,7 +54,7 @@ def evolve(
                 "above; types= gives a column another type, columns= leaves one out"
             )
             raise SchemaError(text, table=name) from error
-        return
+        return True
     known = {field.name.lower(): field for field in target.columns()}
     added = [field for field in fields if field.name.lower() not in known]
     if added:
@@ -64,6 +67,7 @@ def evolve(
                 "columns= leaves them out"
             )
             raise SchemaError(text, table=name, column=added[0].name) from error
+    has_changed = bool(added)
     for field in fields:
         own = known.get(field.name.lower())
         if own is None or _fits(field.dataType, own.dataType):
@@ -71,6 +75,7 @@ def evolve(
         if _fits(own.dataType, field.dataType):
             with contextlib.suppress(Exception):
                 target.widen(own.name, field.dataType.simpleString())
+                has_changed = True
                 continue
         kind = own.dataType.simpleString()
         text = (
@@ -79,6 +84,7 @@ def evolve(
             f'types={{"{field.name}": ...}} with a type that becomes {kind}, or a new target'
         )
         raise SchemaError(text, table=name, column=field.name)
+    return has_changed
 
 
 def _fits(kind: Any, into: Any) -> bool:

@@ -49,9 +49,9 @@ class IcebergTarget(Target):
         self.name = name
         self.table = dotted(place)
 
-    def exists(self) -> bool:
-        """Whether the table is there."""
-        return bool(self.session.catalog.tableExists(self.table))
+    def look(self) -> Found | None:
+        """Reads what it records of its last batch. None if it does not exist."""
+        return self.find() if self.session.catalog.tableExists(self.table) else None
 
     def create(
         self,

@@ -81,10 +81,6 @@ class Target(ABC):
     table: str
 
     @abstractmethod
-    def exists(self) -> bool:
-        """Whether the table is there."""
-
-    @abstractmethod
     def create(
         self,
         fields: Sequence[Any],
@@ -92,6 +88,10 @@ class Target(ABC):
         cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows."""
+
+    @abstractmethod
+    def look(self) -> Found | None:
+        """Reads what it records of its last batch. None if it does not exist."""
 
     @abstractmethod
     def find(self) -> Found:

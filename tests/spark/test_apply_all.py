@@ -1,0 +1,307 @@
+"""`walrow.spark.apply_all`: one pass over the log for many tables, each with its own target."""
+
+# ruff: noqa: S608  (statements are put together here, from parts of its own)
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
+pytest.importorskip("psycopg")
+
+import walrow
+import walrow.spark
+from spark.churn import KEYS, TABLES, Churn
+from spark.lakes import Lake
+from walrow.spark import apply_shared
+from walrow.spark.apply_shared import Share, stage, waves
+from walrow.spark.apply_tables import AppliedTable
+from walrow.spark.apply_units import LogContents, plan
+from walrow.spark.targets.delta import DeltaTarget
+from walrow.spark.targets.iceberg import IcebergTarget
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from spark.histories import History
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.live,
+    pytest.mark.timeout(300),
+    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+class Stages:
+    """Notes which tables were staged."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passes: list[list[tuple[str, bool]]] = []
+        # The package has a function of this name.
+        module = importlib.import_module("walrow.spark.apply_all")
+        monkeypatch.setattr(module, "stage", self._stage)
+
+    def _stage(
+        self, session: Any, wave: list[Share], tasks: int
+    ) -> dict[int, pa.Table]:
+        found = stage(session, wave, tasks)
+        tables = [share.applied.table for share in wave]
+        self.passes.append([(table.name, table.oid in found) for table in tables])
+        return found
+
+
+def lakes_of(spark: SparkSession, path: Path, *names: str) -> dict[str, Lake]:
+    """Targets of both formats, by turns."""
+    kinds = ("iceberg", "delta")
+    return {
+        name: Lake(spark, kinds[at % 2], path) for at, name in enumerate(sorted(names))
+    }
+
+
+def apply(lakes: dict[str, Lake], source: History, **options: Any) -> Any:
+    targets = {f"public.{name}": lake.name for name, lake in lakes.items()}
+    spark = next(iter(lakes.values())).spark
+    done = walrow.spark.apply_all(spark, source.path, targets, **options)
+    for name, lake in lakes.items():
+        if f"public.{name}" in done.applied:
+            lake.refresh()
+    return done
+
+
+def test_many_tables_share_a_pass(
+    source: History,
+    lakehouse: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source.sql(
+        "CREATE TABLE a (id int PRIMARY KEY, at timestamptz, n numeric(9, 2), tags text[])",
+        "CREATE TABLE b (k text, id int, big text, PRIMARY KEY (k, id))",
+        "ALTER TABLE b ALTER big SET STORAGE EXTERNAL",
+        "CREATE TABLE c (id int PRIMARY KEY, n int)",
+        "INSERT INTO a VALUES (1, '2024-05-01 12:00:00+02', 1.5, '{x,NULL}')",
+        "INSERT INTO a (id) VALUES (2)",
+        "INSERT INTO b SELECT 'k' || g % 2, g, repeat('x', 3000) FROM generate_series(1, 6) g",
+        "INSERT INTO c VALUES (1), (2)",
+    )
+    lakes = lakes_of(lakehouse, tmp_path, "a", "b", "c")
+    stages = Stages(monkeypatch)
+    first = apply(lakes, source.take())
+    assert not first.failed
+    assert not first.waiting
+    assert stages.passes == [[(f"public.{name}", True) for name in "abc"]]
+    source.sql(
+        "UPDATE a SET n = NULL WHERE id = 1",
+        "DELETE FROM a WHERE id = 2",
+        # Neither of these sends big, and the key of both changes.
+        "UPDATE b SET id = id + 10 WHERE id < 3",
+        "UPDATE b SET k = 'other' WHERE id = 11",
+        "UPDATE b SET big = 'short' WHERE id = 3",
+    )
+    second = apply(lakes, source.take(), previous=first)
+    assert stages.passes[1:] == [[("public.a", True), ("public.b", True)]]
+    counts = {name: it.rows for name, it in second.applied.items()}
+    assert counts == {"public.a": 2, "public.b": 7, "public.c": 0}
+    assert [it.committed for it in second.applied.values()].count(True) == 2
+    for name, lake in lakes.items():
+        columns = {"a": ("id", "cast(at AS string)", "n", "cast(tags AS string)")}
+        texts = {"a": "id, (at AT TIME ZONE 'UTC')::text, n, '[x, null]'"}
+        chosen = columns.get(name, ())
+        assert lake.rows(*chosen) == source.rows(name, texts.get(name, "*"))
+    # Nothing is new, so no target is looked at. Without a result from before, each is.
+    for kind in (DeltaTarget, IcebergTarget):
+        monkeypatch.setattr(kind, "look", None)
+    third = apply(lakes, source, previous=second)
+    assert {it.end for it in third.applied.values()} == {walrow.Log(source.path).end}
+    assert not any(it.committed for it in third.applied.values())
+    assert apply(lakes, source).failed.keys() == {f"public.{name}" for name in lakes}
+
+
+def test_a_table_that_fails_or_waits_does_not_stop_the_others(
+    source: History,
+    lakehouse: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("bad", "good", "void", "partial")
+    source.sql(
+        *(f"CREATE TABLE {name} (id int PRIMARY KEY, d date)" for name in names),
+        *(f"INSERT INTO {name} VALUES (1, '2024-01-01')" for name in names),
+        "INSERT INTO bad VALUES (2, 'infinity')",
+        "ALTER TABLE void ALTER d SET NOT NULL",
+    )
+    source.take()
+    contents = walrow.Log(source.path)
+    oid = next(it.oid for it in contents.tables() if it.name == "public.partial")
+    mark = {"reason": "its row filter has changed", "since": "0/1", "until": None}
+    needed = {
+        "published": {},
+        "position": str(contents.end),
+        "last_oid": 1,
+        "incomplete": {str(oid): [mark]},
+    }
+    (source.path / "_load-needed").write_text(json.dumps(needed))
+    lakes = {name: Lake(lakehouse, "iceberg", tmp_path) for name in names}
+    stages = Stages(monkeypatch)
+    heard: dict[Any, Any] = {}
+    done = apply(
+        lakes,
+        source,
+        options={"public.void": {"keys": ["d", "nothing"]}},
+        listener=heard.__setitem__,
+    )
+    assert heard == done.applied | done.failed | done.waiting
+    assert done.applied.keys() == {"public.good"}
+    assert lakes["good"].rows() == source.rows("good")
+    assert stages.passes == [[("public.bad", False), ("public.good", True)]]
+    assert done.failed.keys() == {"public.bad", "public.void"}
+    assert isinstance(done.failed["public.bad"], walrow.UnrepresentableError)
+    assert isinstance(done.failed["public.void"], walrow.SchemaError)
+    assert done.waiting.keys() == {"public.partial"}
+    assert "its row filter has changed" in str(done.waiting["public.partial"])
+    assert done.waiting["public.partial"].code == "incomplete"
+    # The causes are gone: what failed catches up, and the table that was there is left alone.
+    mark["until"] = str(contents.end)
+    (source.path / "_load-needed").write_text(json.dumps(needed))
+    source.sql("INSERT INTO bad VALUES (3, NULL)")
+    done = apply(
+        lakes,
+        source.take(),
+        previous=done,
+        options={"public.bad": {"unrepresentable": "null"}},
+    )
+    assert not done.failed
+    assert not done.waiting
+    committed = {name for name, it in done.applied.items() if it.committed}
+    assert committed == {"public.bad", "public.void", "public.partial"}
+    assert lakes["bad"].rows() == source.rows("bad", "id, nullif(d, 'infinity')")
+
+
+def test_the_next_call_finds_what_another_driver_did_meanwhile(
+    source: History,
+    lakehouse: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    source.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    lakes = {"t": Lake(lakehouse, "iceberg", tmp_path)}
+    first = apply(lakes, source.take())
+    source.sql("UPDATE t SET id = id + 1 WHERE id = 2", "INSERT INTO t VALUES (2, 0)")
+    source.take()
+    commit = IcebergTarget.commit
+
+    def late(*given: Any) -> Any:
+        monkeypatch.undo()
+        lakes["t"].apply(source)
+        source.sql("DELETE FROM t WHERE id = 3")
+        source.take()
+        return commit(*given)
+
+    monkeypatch.setattr(IcebergTarget, "commit", late)
+    done = apply(lakes, source, previous=first)
+    assert not done.failed
+    assert not done.applied["public.t"].committed
+    assert apply(lakes, source, previous=done).applied["public.t"].committed
+    assert lakes["t"].rows() == source.rows("t")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 4])
+def test_random_changes_in_shared_passes(
+    source: History,
+    lakehouse: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+) -> None:
+    churn = Churn(source, seed)
+    lakes = lakes_of(lakehouse, tmp_path, *TABLES)
+    stages = Stages(monkeypatch)
+    # Deletes that mark rows take the same way.
+    own = {f"public.{name}": {"keys": KEYS[name]} for name in TABLES}
+    previous = None
+    for _ in range(3):
+        churn.run(churn.random.randint(10, 25), alters=False)
+        if churn.random.random() < 0.5:
+            source.load("key", "late")
+        source.take(binary=churn.random.random() < 0.5)
+        previous = apply(
+            lakes,
+            source,
+            previous=previous,
+            options=own,
+            types={"float8": "string", "timestamptz": "string"},
+        )
+        assert not previous.failed
+        for name, lake in lakes.items():
+            columns = ["id", "a", "b", "f", "big", "big2"]
+            assert lake.rows(*columns) == source.rows(
+                name, "id, a, b, f::text, big, big2"
+            )
+    assert all(done for each in stages.passes for _, done in each)
+    assert {name for each in stages.passes for name, _ in each} == own.keys()
+
+
+def test_which_tables_share_a_pass(source: History) -> None:
+    source.sql(
+        *(f"CREATE TABLE {name} (id int PRIMARY KEY, v int)" for name in "abcd"),
+        *(f"INSERT INTO {name} VALUES (1)" for name in "abcd"),
+        "ALTER TABLE c ADD n int",
+        "INSERT INTO c VALUES (2)",
+    )
+    contents = LogContents(walrow.Log(source.take().path))
+
+    def share(name: str, **options: Any) -> Share:
+        (table,) = (it for it in contents.tables if it.name == f"public.{name}")
+        batch = plan(
+            contents.log,
+            contents.stretches(table.oid),
+            table,
+            walrow.Lsn(0),
+            contents.log.end,
+            truncates="apply",
+            unit_bytes=1,
+            least_units=1,
+        )
+        applied = AppliedTable.of(contents.log, table, None, options)
+        return Share(applied, batch, None)  # type: ignore[arg-type]
+
+    typed = share("d", types={"int4": "int64"})
+    shares = {"a": share("a"), "again": share("a"), "b": share("b"), "c": share("c")}
+    # A table with two versions goes alone, and so does one that is named twice.
+    assert waves({**shares, "d": typed}) == [["a", "b"], ["d"]]
+    large = apply_shared._TABLE_BYTES + 1
+    shares["b"] = shares["b"]._replace(
+        batch=shares["b"].batch._replace(pieces=[(0, 8, large)])
+    )
+    assert waves(shares) == [["a"]]
+    most = [(0, 8, apply_shared._TABLE_BYTES)]
+    number = apply_shared._WAVE_BYTES // apply_shared._TABLE_BYTES
+    oid = 0
+
+    def another() -> Share:
+        nonlocal oid
+        oid += 1
+        one = shares["a"]
+        table = one.applied.table._replace(oid=oid)
+        return one._replace(
+            applied=one.applied._replace(table=table),
+            batch=one.batch._replace(pieces=most),
+        )
+
+    assert list(map(len, waves({at: another() for at in range(number + 1)}))) == [
+        number,
+        1,
+    ]
