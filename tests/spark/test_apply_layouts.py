@@ -1,0 +1,110 @@
+"""Targets that are partitioned or clustered, and what `apply_changes` refuses in executors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
+pytest.importorskip("psycopg")
+
+import walrow
+
+if TYPE_CHECKING:
+    from spark.histories import History
+    from spark.lakes import Lake
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.live,
+    pytest.mark.timeout(300),
+    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def changed(source: History, lake: Lake, **layout: Any) -> None:
+    """Applies rows, and then changes that move rows between partitions."""
+    source.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, city text, at timestamp, big text)",
+        "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT g, 'c' || g % 3, timestamp '2024-01-01' + g * interval '1 day', "
+        "repeat('x', 3000) FROM generate_series(1, 9) g",
+        "INSERT INTO t VALUES (10)",
+    )
+    assert lake.apply(source.take(), **layout).committed
+    source.sql(
+        # The partition is no part of the key, and big is not sent.
+        "UPDATE t SET city = 'c9', at = at + interval '40 days' WHERE id IN (1, 4, 10)",
+        "UPDATE t SET id = 20, city = NULL WHERE id = 2",
+        "DELETE FROM t WHERE id = 3",
+        "INSERT INTO t VALUES (11, 'c0', '2024-03-01', 'new')",
+    )
+    assert lake.apply(source.take(), **layout).committed
+    assert lake.rows() == source.rows("t")
+    source.sql("TRUNCATE t", "INSERT INTO t VALUES (1, 'c1', NULL, 'last')")
+    assert lake.apply(source.take(), **layout).overwritten
+    assert lake.rows() == source.rows("t")
+
+
+@pytest.mark.slow
+def test_a_partition_that_is_not_in_the_key(source: History, lake: Lake) -> None:
+    if lake.kind == "delta":
+        changed(source, lake, partition_by=["city"])
+        (detail,) = lake.sql("DESCRIBE DETAIL {t}")
+        assert detail.partitionColumns == ["city"]
+    else:
+        changed(source, lake, partition_by=["days(at)", "bucket(4, id)"])
+        (created,) = lake.sql("SHOW CREATE TABLE {t}")
+        assert "PARTITIONED BY (days(at), bucket(4, id))" in created[0]
+
+
+@pytest.mark.slow
+def test_columns_by_which_rows_are_clustered(source: History, lake: Lake) -> None:
+    changed(source, lake, cluster_by=["city", "id"])
+    if lake.kind == "delta":
+        (detail,) = lake.sql("DESCRIBE DETAIL {t}")
+        assert detail.clusteringColumns == ["city", "id"]
+    else:
+        properties = {row.key: row.value for row in lake.sql("SHOW TBLPROPERTIES {t}")}
+        order = properties["sort-order"]
+        assert order == "city ASC NULLS FIRST, id ASC NULLS FIRST"
+
+
+def test_a_layout_that_the_table_cannot_have(source: History, lake: Lake) -> None:
+    source.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    source.sql("INSERT INTO t VALUES (1, 1)")
+    with pytest.raises(walrow.SchemaError, match="cannot be created"):
+        lake.apply(source.take(), partition_by=["nothing"])
+
+
+def test_keys_that_are_null(source: History, lake: Lake) -> None:
+    source.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, code text UNIQUE)",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "INSERT INTO t VALUES (1, 'a'), (2, NULL)",
+    )
+    with pytest.raises(walrow.ApplyError, match="column code of the key is NULL") as it:
+        lake.apply(source.take(), keys=["code"])
+    assert it.value.code == "null_key"
+    # No commit, and no record of one.
+    assert not lake.rows()
+    assert lake.apply(source, keys=["id"]).committed
+    assert lake.rows() == source.rows("t")
+
+
+def test_keys_that_are_not_unique(source: History, lake: Lake) -> None:
+    source.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, code text NOT NULL)",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+    )
+    lake.apply(source.take(), keys=["code"])
+    source.sql("INSERT INTO t VALUES (3, 'c')", "UPDATE t SET code = 'c' WHERE id = 1")
+    with pytest.raises(walrow.ApplyError, match="choose columns that are unique") as it:
+        lake.apply(source.take(), keys=["code"])
+    assert it.value.code == "duplicate_key"
+    assert lake.rows("id") == {(1,): 1, (2,): 1}
