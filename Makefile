@@ -72,17 +72,18 @@ test-python: build ## the package, the command line and the reference decoder
 	pytest --doctest-modules python/walrow; \
 	python -c $(WITHOUT_PYARROW) tests/python --ignore tests/python/test_hostile.py $(MARKS) )
 
-# Many of these tests wait for a server or a time: more processes than cores.
+# Many of these tests wait for a server or a time: more processes than cores. Files with few and long
+# tests begin, so that no process waits for one of them at the end.
 test-postgres: build ## against PostgreSQL servers, which the tests start
 	$(TIMED) ( set -x; \
-	pytest -n 4 --dist loadfile tests/servers tests/postgres $(MARKS) )
+	pytest -n 4 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers $(MARKS) )
 
 # What depends on the version with the oldest one.
 test-spark: build $(OTHER_SPARKS:%=.venv-spark-%/.installed) ## in Spark; needs Java
 	@command -v java >/dev/null || test -n "$${JAVA_HOME:-}" || \
 		{ echo 'Spark needs Java 17 or later'; exit 1; }
 	$(TIMED) ( set -x; \
-	pytest tests/spark $(MARKS); \
+	$(PYTEST) --dist loadfile tests/spark $(MARKS); \
 	$(foreach version,$(OTHER_SPARKS),PYTHONPATH=python .venv-spark-$(version)/bin/python -m \
 		pytest $(or $(SPARK_CHOSEN_$(version)),tests/spark) $(MARKS);) )
 

@@ -236,7 +236,7 @@ class _Query(_Process):
 
     def _listen(self) -> None:
         for line in self.running.stdout or ():
-            if line.startswith("up to 0") or "/" in line.removeprefix("up to "):
+            if line.startswith("up to "):
                 self.reached = walrow.Lsn(line.removeprefix("up to ").strip())
 
 

@@ -29,19 +29,24 @@ def main() -> None:
     targets = {table: f"delta:{Path(lake).resolve() / table}" for table in tables}
     spark = session()
 
+    done: walrow.spark.AllApplied | None = None
+
     def keep_current(_batch: Any, _number: int) -> None:
-        done = walrow.spark.apply_all(spark, log, targets)
+        nonlocal done
+        # Tables without changes since the last time are not even looked at.
+        done = walrow.spark.apply_all(spark, log, targets, previous=done)
         for applied in done.applied.values():
             if applied.committed:
                 print(
                     f"{applied.table}: {applied.net_rows:,} rows of"
                     f" {applied.rows:,} changes"
                 )
-        for table, error in done.failed.items():
+        behind = done.failed | done.waiting
+        for table, error in behind.items():
             # It is tried again with the next micro-batch, and the others go on.
             print(f"{table}: {error}", file=sys.stderr)
-        ends = [applied.end for applied in done.applied.values()]
-        print("up to", min(ends, default=None), flush=True)
+        if not behind:
+            print("up to", min(it.end for it in done.applied.values()), flush=True)
 
     query = (
         spark.readStream.format("walrow")

@@ -17,6 +17,8 @@ NOT_SCRIPTS = {
 SCRIPTS = [
     p for p in sorted((ROOT / "examples").glob("*.py")) if p.name not in NOT_SCRIPTS
 ]
+# `make demo` has a session with Delta, too.
+SLOW = {"history.py"}
 SAID = {
     "history.py": [
         "|update_postimage|    3|",
@@ -58,13 +60,21 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.name in SLOW else [])
+        for path in SCRIPTS
+    ],
+    ids=lambda path: path.name,
+)
 def test_python_example_runs(script: Path) -> None:
     said = run(sys.executable, script)
     for text in SAID[script.name]:
         assert text in said
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_notebook_runs() -> None:
     notebook = json.loads((ROOT / "examples" / "follow.ipynb").read_text("utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import sys
@@ -58,7 +59,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(warehouse / "spark"),
         }.items():
             builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    # Ivy's cache is not made for two processes that fill it.
+    with (tmp_path_factory.getbasetemp().parent / "ivy.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -105,6 +105,9 @@ def test_rows_get_other_keys(source: History, lake: Lake) -> None:
     assert lake.rows() == source.rows("t")
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
 def test_truncates_and_loads_replace_all_rows(source: History, lake: Lake) -> None:
     source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
     lake.apply(source.take())

@@ -79,6 +79,23 @@ def same(found: list[list[Any]], wanted: list[list[Any]]) -> None:
     assert list(map(repr, found)) == list(map(repr, wanted))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """With other settings than Spark's defaults, all captures are read in make test-all only."""
+    if not {"path", "table"} <= set(metafunc.fixturenames) or metafunc.cls is None:
+        return
+    captures = [
+        pytest.param(
+            *it.values,
+            id=it.id,
+            marks=[*it.marks]
+            if metafunc.cls is TestDefaults or str(it.id).startswith("types")
+            else [*it.marks, pytest.mark.slow],
+        )
+        for it in READABLE
+    ]
+    metafunc.parametrize(("path", "table"), captures)
+
+
 class Cases:
     """Tests for every configuration: subclasses set it and run all of them again."""
 
@@ -93,7 +110,6 @@ class Cases:
         for name, old in before.items():
             spark.conf.set(name, old)
 
-    @pytest.mark.parametrize(("path", "table"), READABLE)
     def test_binary_column_and_path_column_give_what_read_gives(
         self, spark: SparkSession, path: Path, table: str
     ) -> None:
