@@ -59,7 +59,7 @@ lint: build ## formatting, ruff, mypy, stubs and clippy
 test-rust: build ## tests and docs of all crates; fuzz targets are checked
 	$(TIMED) ( set -x; \
 	cargo test --workspace --locked $(if $(WALROW_SLOW),-- --include-ignored); \
-	cargo $(if $(WALROW_SLOW),test,check) -p walrow --no-default-features --tests --locked; \
+	$(if $(WALROW_SLOW),cargo test -p walrow --no-default-features --tests --locked;) \
 	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked; \
 	$(if $(WALROW_SLOW),cargo bench --workspace --benches --profile test --locked -- --test;) \
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target} --locked )

@@ -49,7 +49,7 @@ OUTPUT = ROOT / "demo-output"
 LOG, LAKE = OUTPUT / "log", OUTPUT / "delta"
 SECONDS = float(os.environ.get("DEMO_SECONDS", "5"))
 #: Those that become Delta tables.
-FOLLOWED = ("public.customers", "public.documents", "public.orders")
+FOLLOWED = ("public.documents", "public.orders")
 
 
 @dataclass

@@ -28,7 +28,7 @@ SERVERS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Faults of receivers and loads take seconds each: on one server, and on all in make test-all."""
+    """The long ones are on one server for each change, and on all in make test-all."""
     for item in items:
         if item.path.name.startswith(_LONG) and "[embedded-16" in item.name:
             item.add_marker(pytest.mark.slow)
@@ -75,4 +75,11 @@ def slot(server: EmbeddedServer) -> Iterator[str]:
     drop_if_there(server.dsn, name)
 
 
-_LONG = ("test_receiver_", "test_load", "test_completeness")
+#: Faults of receivers and loads take seconds each, and types have thousands of tests.
+_LONG = (
+    "test_receiver_",
+    "test_load",
+    "test_completeness",
+    "test_type",
+    "test_changes",
+)
