@@ -332,7 +332,7 @@ def test_the_command(
     assert again["token"] == found["token"]
     wrong = command("public.b")
     assert wrong.returncode == 1
-    assert "resume_from=" in wrong.stderr or "other_table" in wrong.stderr
+    assert "dropped and created again. Load it: walrow load" in wrong.stderr
     unknown = command("public.nothing")
     assert unknown.returncode == 1
     assert "the log has no table 'public.nothing'" in unknown.stderr
