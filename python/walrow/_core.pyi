@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import Signature
 from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
+from walrow.log_store import LogStore
 from walrow.lsn import Lsn
 from walrow.typing import Absence, Buffer, Framing, Options, TableName
 from walrow.unresolved import UnresolvedType
@@ -705,7 +706,9 @@ class Counts:
 class LogDirectory:
     """The published segments of a log."""
 
-    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    def __new__(
+        cls, path: str | os.PathLike[str], store: LogStore | None = None
+    ) -> Self: ...
     @property
     def source(self) -> dict[str, Any]:
         """Where the changes come from."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from walrow.log import Log
     from walrow.postgres.published import PublishedTable
 
 __all__ = ["Completeness", "Incomplete", "incomplete_tables"]
@@ -39,9 +40,9 @@ class Incomplete(NamedTuple):
     until: Lsn | None
 
 
-def incomplete_tables(log: Path) -> dict[int, list[Incomplete]]:
+def incomplete_tables(log: Log) -> dict[int, list[Incomplete]]:
     """When the tables of a log were not whole, by OID."""
-    return _read(log).marks
+    return _read(log.read_object).marks
 
 
 class _Published(NamedTuple):
@@ -114,7 +115,7 @@ class Completeness:
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
         with self._lock:
-            before = _read(self._log)
+            before = _read(self._object)
             pictures = dict(before.tables or {})
             marks = dict(before.marks)
             for table in tables:
@@ -127,6 +128,9 @@ class Completeness:
             # What was read before the load is not compared with what it has.
             self._generation += 1
             self._due = 0.0
+
+    def _object(self, name: str) -> bytes:
+        return (self._log / name).read_bytes()
 
     def _compare(self, durable: Lsn) -> None:
         from walrow.postgres.connecting import connect_for_sql
@@ -146,7 +150,7 @@ class Completeness:
     def _note_changes(
         self, tables: Sequence[PublishedTable], durable: Lsn, last: int
     ) -> None:
-        before = _read(self._log)
+        before = _read(self._object)
         marks = dict(before.marks)
         for table in tables:
             reason = None
@@ -227,9 +231,9 @@ def _differences(
             yield f"column {name} was added with a value for existing rows"
 
 
-def _read(log: Path) -> _Published:
+def _read(read: Callable[[str], bytes]) -> _Published:
     try:
-        found = json.loads((log / _NEEDED).read_text(encoding="utf-8"))
+        found = json.loads(read(_NEEDED))
         return _Published(
             {int(oid): table for oid, table in found["published"].items()},
             Lsn(found["position"]),
@@ -248,7 +252,7 @@ def _read(log: Path) -> _Published:
         )
     except FileNotFoundError:
         return _Published(None, Lsn(0), 0, {})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
             "tables again"

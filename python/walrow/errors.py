@@ -301,8 +301,8 @@ class LogError(Error):
             `"missing"` (a segment), `"pruned"` (changes were removed), `"held"` (a reader
             or a load needs what would be removed), `"no_reader"`, `"reader_name"`,
             `"backwards"` (a reader is past a position), `"past_end"` (the log does not reach
-            a position), `"busy"` (another process changes segments or readers), `"locked"`
-            (by another writer), `"published"` (another writer's segment),
+            a position), `"busy"` (another process changes segments or readers),
+            `"read_only"` (the log is at a URL), `"locked"` (by another writer), `"published"` (another writer's segment),
             `"other_source"`, `"key_column"` (it cannot be erased), `"prepared"` (a
             transaction is, so nothing can be erased), `"load"` (a load is not possible
             there), `"copy"` (the rows of a load), `"store"` (the file system),

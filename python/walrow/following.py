@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from walrow._core import Decoder, LogDirectory
+from walrow._core import Decoder
 from walrow.errors import OptionError
 from walrow.log import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
-    from pathlib import Path
 
-    from walrow._core import Batch
+    from walrow._core import Batch, LogDirectory
     from walrow.lsn import Lsn
 
 __all__ = ["Follower"]
@@ -29,16 +28,16 @@ class Follower:
 
     def __init__(
         self,
-        path: Path,
+        log: LogDirectory,
         poll_interval: float,
         reader: str | None,
         options: Mapping[str, Any],
     ) -> None:
-        """Opens the log, and registers the reader."""
+        """Registers the reader. Nobody else may follow with this object of the log."""
         if options.get("end") is not None:
             text = "follow() has no end: use read(end=...)"
             raise OptionError(text)
-        self._log = LogDirectory(path)
+        self._log = log
         self._interval = poll_interval
         self._options = {key: value for key, value in options.items() if key != "end"}
         self._reader = reader

@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow.completeness import incomplete_tables
+from walrow.conninfo import is_conninfo, without_credentials
 from walrow.erasure import Erased, erase
-from walrow.errors import LogError
+from walrow.errors import LogError, OptionError
 from walrow.log_items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
 from walrow.log_readers import LogReader
+from walrow.log_store import LogStore
 from walrow.retention import Compacted, Retained, Retention
 from walrow.signatures import with_options
 from walrow.typing import Options, StateOptions
+from walrow.urls import is_url
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -73,26 +76,69 @@ class Log:
     1
     >>> folder.cleanup()
 
+    A copy of a log in an object store can be read, but not changed:
+
+    ```python
+    log = walrow.Log("s3://bucket/log/", storage_options={"profile": "analytics"})
+    ```
+
     Args:
-        path: The log's directory.
+        path: The log's directory, or the URL of a copy that fsspec opens.
+        storage_options: Options of fsspec's file system for a URL, such as credentials.
 
     Raises:
         LogError: The directory is not a log, or a segment is missing or damaged.
         OSError: The directory does not exist or cannot be read.
+        OptionError: fsspec does not know the URL, or `storage_options` are given for a path.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Opens the log."""
-        self.path = Path(path)
-        self._log = LogDirectory(self.path)
+        self._location = os.fsdecode(path)
+        self._storage_options = storage_options
+        self._store: LogStore | None = None
+        if is_url(self._location):
+            if is_conninfo(self._location):
+                text = "the log is a connection string: give its directory"
+                raise OptionError(text)
+            self._store = LogStore(self._location, storage_options or {})
+        elif storage_options is not None:
+            text = "storage_options are those of a URL: a path has none"
+            raise OptionError(text)
+        self._log = self._opened()
+
+    def _opened(self) -> LogDirectory:
+        return LogDirectory(self._location, self._store)
+
+    @property
+    def path(self) -> Path:
+        """The log's directory.
+
+        Raises:
+            LogError: The log is at a URL, where it can only be read (`read_only`).
+        """
+        if self._store is not None:
+            text = "a log at a URL can only be read: change it where its receiver writes it"
+            raise LogError(text, code="read_only")
+        return Path(self._location)
+
+    @property
+    def location(self) -> str:
+        """The path or the URL, without credentials."""
+        return without_credentials(self._location)
 
     def __fspath__(self) -> str:
-        """The path of the directory."""
-        return os.fspath(self.path)
+        """The path or the URL of the directory."""
+        return self._location
 
-    def __reduce__(self) -> tuple[type[Log], tuple[Path]]:
-        """Pickles the path."""
-        return type(self), (self.path,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles where the log is."""
+        return _reopened, (type(self), self._location, self._storage_options)
 
     def __repr__(self) -> str:
         return f"<walrow.Log {self.start} to {self.end}: {len(self._log)} segments>"
@@ -117,9 +163,21 @@ class Log:
 
     def segments(self) -> list[Segment]:
         """Returns the segments, in order."""
+        root = Path(self._location if self._store is None else self._store.root)
         return [
-            Segment.of(self.path, self._dict(place)) for place in range(len(self._log))
+            Segment.of(root / found["name"], found)
+            for found in map(self._dict, range(len(self._log)))
         ]
+
+    def read_object(self, name: str) -> bytes:
+        """Reads an object of the log that is not a segment.
+
+        Raises:
+            OSError: It does not exist, or cannot be read.
+        """
+        if self._store is not None:
+            return self._store.read(name)
+        return (self.path / name).read_bytes()
 
     def tables(self) -> list[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
@@ -143,7 +201,7 @@ class Log:
                 tables.setdefault(oid, []).append(version)
         needs = {
             oid: mark.reason
-            for oid, marks in incomplete_tables(self.path).items()
+            for oid, marks in incomplete_tables(self).items()
             for mark in marks
             if mark.until is None
         }
@@ -214,7 +272,7 @@ class Log:
         """
         from walrow.following import Follower
 
-        return Follower(self.path, poll_interval, reader, options)
+        return Follower(self._opened(), poll_interval, reader, options)
 
     @with_options(StateOptions)
     def state(
@@ -275,7 +333,7 @@ class Log:
         return Reader(rows, table=rows.oid, framing="wire", metadata=(), **options)
 
     def _refuse_incomplete(self, rows: LogState) -> None:
-        marks = incomplete_tables(self.path).get(rows.oid, [])
+        marks = incomplete_tables(self).get(rows.oid, [])
         at = rows.position
         open_ = (
             it for it in marks if it.since <= at and (it.until is None or at < it.until)
@@ -403,7 +461,7 @@ class Log:
                 identity (`key_column`).
         """
         done = erase(self, table, columns, keys)
-        self._log = LogDirectory(self.path)
+        self._log = self._opened()
         return done
 
     def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
@@ -474,11 +532,27 @@ def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_log(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is the directory of a log."""
+    """Whether a path is the directory of a log. Of URLs, those that end with / may be one."""
+    if isinstance(path, Log):
+        return True
+    text = os.fsdecode(path)
+    if is_url(text):
+        return text.endswith("/") and "*" not in text and _is_remote_log(text)
     if not os.path.isdir(path):  # noqa: PTH112 - pathlib refuses some paths
         return False
     with os.scandir(path) as entries:
-        return any(it.name == "_open" or _SEGMENT.fullmatch(it.name) for it in entries)
+        return any(_is_of_log(it.name) for it in entries)
+
+
+def _is_remote_log(url: str) -> bool:
+    try:
+        return any(map(_is_of_log, LogStore(url, {}).list()))
+    except FileNotFoundError:
+        return False
+
+
+def _is_of_log(name: str) -> bool:
+    return name == "_open" or _SEGMENT.fullmatch(name) is not None
 
 
 def opened(
@@ -494,7 +568,13 @@ def examples(log: str | os.PathLike[str], table: TableName) -> LogFile:
 
 
 def _directory(log: str | os.PathLike[str]) -> LogDirectory:
-    return log._log if isinstance(log, Log) else LogDirectory(Path(log))
+    return (log if isinstance(log, Log) else Log(log))._log
+
+
+def _reopened(
+    kind: type[Log], location: str, storage_options: Mapping[str, Any] | None
+) -> Log:
+    return kind(location, storage_options=storage_options)
 
 
 _SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")

@@ -102,7 +102,7 @@ class Segment(NamedTuple):
     """A segment of a log.
 
     Attributes:
-        path: Its file.
+        path: Its file. Of a log at a URL, fsspec's path of it: `bucket/log/…` for `s3://`.
         start: Where the segment before it ends.
         part: The number of earlier segments that begin there: parts of one transaction.
             From 1,000,000 on, the segment is merged from others.
@@ -128,10 +128,10 @@ class Segment(NamedTuple):
     bytes: int
 
     @classmethod
-    def of(cls, log: Path, found: dict[str, Any]) -> Self:
+    def of(cls, path: Path, found: dict[str, Any]) -> Self:
         """The segment that a log describes."""
         return cls(
-            path=log / found["name"],
+            path=path,
             start=found["start"],
             part=found["part"],
             end=found["end"],

@@ -22,6 +22,7 @@ from walrow.errors import OptionError, UnfinishedError
 from walrow.log import is_log
 from walrow.log import opened as opened_log
 from walrow.recognition import HEAD_BYTES, framing_of_bytes, framing_of_chunk
+from walrow.urls import fsspec_for, is_url, private
 
 if TYPE_CHECKING:
     from walrow.typing import Absence, Framing, Source
@@ -321,11 +322,11 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
         return [_Place("the file", partial(contextlib.nullcontext, source), True)]
     _refuse(source)
     path = os.fsdecode(source)
-    if "://" in path:
-        return _remote(path)
-    if is_log(path):
+    if is_log(source):
         log = opened_log(source, part)
         return [_Place(path, lambda: log, size=log.size)]
+    if is_url(path):
+        return _remote(path)
     found = [path]
     if os.path.isdir(path):  # noqa: PTH112 - pathlib refuses some paths
         found = sorted(_in_directory(path, frozenset()), key=_parts)
@@ -382,11 +383,11 @@ def _is_hidden(name: str) -> bool:
 def _remote(url: str) -> list[_Place]:
     """The files of a URL. `?` and `[` are not patterns: queries and IPv6 have them."""
     shown = without_credentials(url)
-    core = _fsspec(shown).core
+    core = fsspec_for(shown).core
     is_pattern = "*" in url and not url.startswith(("http://", "https://"))
     if not is_pattern and not url.endswith("/"):
         return [_Place(url, partial(core.open, url, "rb"))]
-    with _private(url):
+    with private(url):
         system, path = core.url_to_fs(url)
         if is_pattern:
             found = [each for each in system.glob(path) if not system.isdir(each)]
@@ -492,7 +493,7 @@ class _Files:
         place = self._rest.pop()
         self.is_last = not self._rest
         self.name = without_credentials(place.url)
-        with _private(place.url):
+        with private(place.url):
             file = self._stack.enter_context(place.open())
         return _plain(_blocks(file, place.url, self._progress), self.name)
 
@@ -507,7 +508,7 @@ def _blocks(
     file: Any, url: str, progress: Callable[[int], None] | None
 ) -> Iterator[Any]:
     while True:
-        with _private(url):
+        with private(url):
             block = _block(file)
         if not block:
             return
@@ -530,37 +531,6 @@ def _block(file: Any) -> Any:
         text = "expected bytes-like chunks, not str; open files in binary mode"
         raise TypeError(text)
     return block
-
-
-def _fsspec(url: str) -> Any:
-    try:
-        import fsspec
-    except ImportError:
-        text = f"URLs need fsspec: pip install fsspec ({without_credentials(url)})"
-        raise OptionError(text) from None
-    return fsspec
-
-
-@contextlib.contextmanager
-def _private(url: str) -> Iterator[None]:
-    """Names the URL in errors, and replaces those that may show its credentials."""
-    try:
-        yield
-    except Exception as error:
-        if "://" not in url:
-            raise
-        shown = without_credentials(url)
-        hidden = shown != url and not isinstance(error, ImportError)
-        reason = type(error).__name__ if hidden else str(error)
-        text = f"{shown}: {reason}"
-        if isinstance(error, ValueError | ImportError):
-            # The protocol is unknown, or its package is not installed.
-            raise OptionError(text) from None
-        if shown == url:
-            raise
-        kinds = (FileNotFoundError, PermissionError)
-        kind = next((each for each in kinds if isinstance(error, each)), OSError)
-        raise kind(text) from None
 
 
 def _is_place(source: Any) -> bool:

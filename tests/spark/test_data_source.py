@@ -181,7 +181,10 @@ def test_a_schema_that_is_not_the_logs_is_refused_on_the_driver(
         ({"batch_rows": "1", "batchRows": "2"}, "batch_rows is given twice"),
         ({"catalog": "/no/catalog"}, "catalog: the file cannot be read"),
         ({"paths": '["a", "b"]'}, "one log"),
-        ({"path": "s3://me:secret@bucket/log"}, "s3://bucket/log: .* mount the volume"),
+        ({"path": "dbfs:/logs/shop"}, "dbfs:/, which only Spark knows"),
+        ({"path": "x3://me:secret@bucket/log"}, "x3://bucket/log"),
+        ({"storage_options": "{}"}, "storage_options are those of a URL"),
+        ({"storage_options": "[]"}, "storage_options must be a JSON object"),
         (
             {"path": "dbname=shop host=db password=secret"},
             "path is a connection string",

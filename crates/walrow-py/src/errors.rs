@@ -1,5 +1,6 @@
 //! walrow's errors as the exceptions of `walrow.errors`.
 
+use crate::log_store;
 use crate::lsn;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -17,7 +18,8 @@ pub(crate) fn raise(error: &Error) -> PyErr {
 /// The exception for an error of a log.
 #[cold]
 pub(crate) fn log_error(py: Python<'_>, error: walrow::log::Error) -> PyErr {
-    build_log_error(py, error).unwrap_or_else(|failed| failed)
+    let raised = log_store::raised();
+    raised.unwrap_or_else(|| build_log_error(py, error).unwrap_or_else(|failed| failed))
 }
 
 fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr> {
@@ -40,6 +42,7 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
         ErrorKind::PastEnd { .. } => "past_end",
         ErrorKind::KeyColumn => "key_column",
         ErrorKind::Prepared => "prepared",
+        ErrorKind::ReadOnly => "read_only",
         ErrorKind::Busy => "busy",
         ErrorKind::Locked => "locked",
         ErrorKind::Published => "published",

@@ -26,6 +26,7 @@ mod log;
 mod log_eraser;
 mod log_load;
 mod log_state;
+mod log_store;
 mod log_writer;
 mod lsn;
 mod messages;

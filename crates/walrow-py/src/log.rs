@@ -3,6 +3,7 @@
 use crate::engine::lock;
 use crate::errors;
 use crate::log_state::LogState;
+use crate::log_store::{self, PythonStore};
 use crate::lsn;
 use crate::options;
 use crate::signals;
@@ -27,7 +28,15 @@ pub(crate) struct LogDirectory(Mutex<Log>);
 impl LogDirectory {
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes it from any path")]
-    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+    #[pyo3(signature = (path, store = None))]
+    fn new(py: Python<'_>, path: PathBuf, store: Option<Py<PyAny>>) -> PyResult<Self> {
+        if let Some(store) = store {
+            let opened = py.detach(|| Log::open(Arc::new(PythonStore::new(store))));
+            let log = opened.map_err(|error| {
+                log_store::not_opened(&error).unwrap_or_else(|| errors::log_error(py, error))
+            });
+            return Ok(Self(Mutex::new(log?)));
+        }
         let log = py.detach(|| Log::open(Arc::new(Directory::open(&path)?)).map_err(Fail::Log));
         Ok(Self(Mutex::new(
             log.map_err(|error| error.raise(py, &path))?,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt  # noqa: TC003 - click reads the annotations
 import json
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +15,7 @@ from walrow.cli.terminal import count, printable, say
 from walrow.log import Log
 from walrow.lsn import Lsn
 
-_directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+_directory = click.argument("directory", metavar="DIR")
 
 
 class _Key(click.ParamType[Any]):
@@ -54,7 +53,7 @@ def log() -> None:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per segment."
 )
-def list_segments(*, directory: Path, as_json: bool) -> None:
+def list_segments(*, directory: str, as_json: bool) -> None:
     """Lists the segments."""
     segments = Log(directory).segments()
     if as_json:
@@ -89,7 +88,7 @@ def list_segments(*, directory: Path, as_json: bool) -> None:
 
 @log.command()
 @_directory
-def verify(*, directory: Path) -> None:
+def verify(*, directory: str) -> None:
     """Reads all segments, and compares them with their checksums."""
     click.echo(f"{count(Log(directory).verify(), 'segment')} verified")
 
@@ -100,7 +99,7 @@ def verify(*, directory: Path) -> None:
     "--until", required=True, type=Lsn, help="Remove what ends at or before this LSN."
 )
 @_force
-def prune(*, directory: Path, until: Lsn, force: bool) -> None:
+def prune(*, directory: str, until: Lsn, force: bool) -> None:
     """Removes old segments. The last one stays.
 
     Nothing is removed if a registered reader, or the last load of a table, needs some of
@@ -125,7 +124,7 @@ def prune(*, directory: Path, until: Lsn, force: bool) -> None:
 @_force
 def retain(
     *,
-    directory: Path,
+    directory: str,
     kept: tuple[dt.timedelta | int, ...],
     forget_after: dt.timedelta | None,
     force: bool,
@@ -164,7 +163,7 @@ def retain(
 )
 def rewrite(
     *,
-    directory: Path,
+    directory: str,
     table: str,
     columns: tuple[str, ...],
     keys: tuple[dict[str, Any], ...],
@@ -183,7 +182,7 @@ def rewrite(
 @log.command()
 @_directory
 @log_options.segment_size
-def compact(*, directory: Path, segment_size: int) -> None:
+def compact(*, directory: str, segment_size: int) -> None:
     """Merges small segments into large ones.
 
     Readers and a receiver may use the log meanwhile.
@@ -200,7 +199,7 @@ def compact(*, directory: Path, segment_size: int) -> None:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per reader."
 )
-def readers(*, directory: Path, as_json: bool) -> None:
+def readers(*, directory: str, as_json: bool) -> None:
     """Lists the registered readers.
 
     Segments after the position of each of them are kept.
@@ -245,6 +244,6 @@ def readers(*, directory: Path, as_json: bool) -> None:
 @log.command()
 @_directory
 @click.argument("name", type=TEXT)
-def forget(*, directory: Path, name: str) -> None:
+def forget(*, directory: str, name: str) -> None:
     """Forgets a registered reader: it holds nothing back any more."""
     Log(directory).forget(name)

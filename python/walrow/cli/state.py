@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("directory", metavar="LOG", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="LOG")
 @click.option(
     "--table",
     required=True,
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
 @library_option("trim_bpchar", "Remove the trailing blanks of character(n).")
 def state(
     *,
-    directory: Path,
+    directory: str,
     table: str,
     as_of: Lsn | dt.datetime | None,
     to: str,

@@ -75,7 +75,7 @@ class LogContents:
         """Reads it."""
         self.log = log
         self.tables = log.tables()
-        self.marks = incomplete_tables(log.path)
+        self.marks = incomplete_tables(log)
         self._stretches: dict[int, list[Stretch]] = {}
         for stretch in stretches(log):
             for oid in stretch.tables:

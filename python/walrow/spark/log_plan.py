@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import walrow
-from walrow._core import LogDirectory
+from walrow.conninfo import without_credentials
 from walrow.errors import LogError
 from walrow.log import Log, part_of
 from walrow.log_items import SourceIdentity
 from walrow.lsn import Lsn
 from walrow.spark.schemas import SIDE_TABLES
+from walrow.urls import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from walrow._core import LogDirectory
     from walrow.spark.source_options import SourceOptions
 
 __all__ = ["Chain", "LogPlan", "after", "open_log"]
-
-T = TypeVar("T")
 
 
 class Chain(NamedTuple):
@@ -64,7 +63,8 @@ class LogPlan:
         """Opens the log."""
         self._options = options
         self._chosen: list[Any] | None = self._part()["tables"]
-        self._log = _opened(LogDirectory, options.path)
+        self._opened = open_log(options)
+        self._log = self._opened._log
         self._versions: list[Any] | None = None
         self._cuts: tuple[Chain, list[Step]] | None = None
 
@@ -126,8 +126,7 @@ class LogPlan:
             _, greatest = segment["commit_times"] or (None, None)
             if greatest is not None and greatest > micros:
                 start = segment["start"]
-                earlier = walrow.read(
-                    self._options.path,
+                earlier = self._opened.read(
                     table="walrow.transactions",
                     start=after(start),
                     end=point,
@@ -190,7 +189,7 @@ class LogPlan:
         """The transactions of a chain. They are kept: the next batches take more of them."""
         if self._cuts is not None and self._cuts[0] == chain:
             return self._cuts[1]
-        found = _counted(self._options, chain)
+        found = _counted(self._opened, self._options, chain)
         changes = sum(changes for _, changes, _ in found)
         steps = [
             Step(end, rows, chain.stream_bytes * count // max(changes, 1))
@@ -256,22 +255,21 @@ class LogPlan:
         return found
 
 
-def open_log(path: str) -> Log:
-    """Opens a log.
+def open_log(options: SourceOptions) -> Log:
+    """Opens the log of a query.
 
     Raises:
         LogError: The directory does not exist here, or is not a log.
     """
-    return _opened(Log, path)
-
-
-def _opened(kind: Callable[[str], T], path: str) -> T:
+    path = options.path
     try:
-        return kind(path)
+        return Log(path, storage_options=options.storage_options)
     except OSError as error:
+        why = "reach it" if is_url(path) else "have its directory under this path"
         text = (
-            f"{path}: the log cannot be opened: {error.strerror or type(error).__name__}; "
-            "the driver and all executors must have its directory under this path"
+            f"{without_credentials(path)}: the log cannot be opened: "
+            f"{error.strerror or type(error).__name__}; the driver and all executors "
+            f"must {why}"
         )
         raise LogError(text) from error
 
@@ -286,21 +284,22 @@ def _identity(log: LogDirectory) -> dict[str, Any]:
     return {name: source[name] for name in SourceIdentity._fields}
 
 
-def _counted(options: SourceOptions, chain: Chain) -> list[tuple[Lsn, int, int]]:
+def _counted(
+    log: Log, options: SourceOptions, chain: Chain
+) -> list[tuple[Lsn, int, int]]:
     """Each transaction's end, its changes, and its rows of the chosen tables."""
     import pyarrow as pa
 
     of_range: dict[str, Any] = {"start": after(chain.start), "end": chain.end}
     transactions = [
         row
-        for batch in walrow.read(options.path, table="walrow.transactions", **of_range)
+        for batch in log.read(table="walrow.transactions", **of_range)
         for row in pa.record_batch(batch).to_pylist()
     ]
     counts = {row["commit_lsn"]: row["changes"] for row in transactions}
     if chain.versions and options.table not in SIDE_TABLES:
         counts = dict.fromkeys(counts, 0)
-        rows = walrow.read(
-            options.path,
+        rows = log.read(
             table=options.table,
             tables=options.read.get("tables"),
             schema=pa.schema([("_commit_lsn", pa.uint64())])

@@ -38,7 +38,7 @@ def log_schema(options: SourceOptions) -> pa.Schema:
     check_options(options.table, options.read)
     # Also refuses options that do not determine the schema.
     walrow.Decoder(table=options.table, profile="spark", **options.read)
-    log = open_log(options.path)
+    log = open_log(options)
     names = {"columns", "types", "unrepresentable", "catalog", "metadata"}
     names |= {"metadata_prefix", "envelope"}
     found = {name: value for name, value in options.read.items() if name in names}
@@ -81,7 +81,7 @@ class Projection:
         """
         import pyarrow as pa
 
-        log = open_log(self.options.path)
+        log = open_log(self.options)
         self._check(log, end)
         for batch in walrow.read(log, start=after(start), end=end, **self.read):
             yield _conformed(pa.record_batch(batch), self.schema)
@@ -90,13 +90,13 @@ class Projection:
         """Refuses a log that is not the one that the driver has planned with."""
         if log.source != self.source:
             text = (
-                f"{self.options.path}: the log has changes of {named(log.source)} here, "
+                f"{log.location}: the log has changes of {named(log.source)} here, "
                 f"but of {named(self.source)} where the query was planned"
             )
             raise LogError(text)
         if log.end < end:
             text = (
-                f"{self.options.path}: the log ends at {log.end} here, but the query was "
+                f"{log.location}: the log ends at {log.end} here, but the query was "
                 f"planned up to {end}; the driver and all executors must have the same "
                 "directory under this path"
             )

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walrow.conninfo import is_conninfo, without_credentials
+from walrow.conninfo import is_conninfo
 from walrow.errors import OptionError
 from walrow.lsn import Lsn
 from walrow.spark.paths import local
 from walrow.spark.schemas import SIDE_TABLES
+from walrow.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +33,8 @@ class SourceOptions:
     """What to read of a log, and how. It can be pickled.
 
     Attributes:
-        path: The log's directory, as an absolute path.
+        path: The log's directory, as an absolute path, or its URL.
+        storage_options: Options of fsspec's file system for a URL.
         table: The table, as in `walrow.read`. None for an envelope.
         start: Where to begin: an LSN, or after the transactions up to a time.
         end: Where to end, likewise. None for the end of the log.
@@ -44,6 +46,7 @@ class SourceOptions:
     """
 
     path: str
+    storage_options: dict[str, Any] | None = None
     table: TableName | None = None
     start: Lsn | dt.datetime | None = None
     end: Lsn | dt.datetime | None = None
@@ -99,11 +102,12 @@ def _path(_option: str, text: str) -> str:
         reason = "path is a connection string: give the directory of a log"
         raise OptionError(reason)
     path = local(text)
-    if _URL.match(path):
+    if is_url(path):
+        return path
+    if match := _HADOOP.match(path):
         reason = (
-            f"{without_credentials(path)}: a log is a directory that the driver and all "
-            "executors open by its path; mount the volume, and give the path under "
-            "which it is mounted"
+            f"path begins with {match[0]}, which only Spark knows: give the path under "
+            "which the volume is mounted, or a URL that fsspec opens"
         )
         raise OptionError(reason)
     # Workers have another working directory.
@@ -154,6 +158,10 @@ def _mapping(option: str, text: str) -> dict[str, str]:
         reason = f"{option} must be a JSON object whose values are texts"
         raise OptionError(reason)
     return dict(found)
+
+
+def _storage_options(option: str, text: str) -> dict[str, Any]:
+    return dict(_json(option, text, dict))
 
 
 def _policy(option: str, text: str) -> str | dict[str, str]:
@@ -218,12 +226,14 @@ def _catalog(option: str, text: str) -> Any:
         raise OptionError(reason) from error
 
 
-_URL = re.compile(r"[A-Za-z][\w+.-]+:/")
+# `dbfs:/data` is a path of Spark's own.
+_HADOOP = re.compile(r"[A-Za-z][\w+.-]+:/")
 _NUMBER = re.compile(r"(\d{1,18})([kmg]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
 # Those of the data source, and the attributes that have them.
 _OWN = {
     "path": "path",
+    "storage_options": "storage_options",
     "table": "table",
     "start": "start",
     "end": "end",
@@ -234,6 +244,7 @@ _OWN = {
 }
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "path": _path,
+    "storage_options": _storage_options,
     "table": _table,
     "start": _point,
     "end": _point,

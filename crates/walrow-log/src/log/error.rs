@@ -93,6 +93,8 @@ pub enum ErrorKind {
     KeyColumn,
     /// Transactions are prepared and not decided.
     Prepared,
+    /// The store is read only, so that segments and readers cannot be changed.
+    ReadOnly,
     /// Another process registers readers, or removes or replaces segments, for too long.
     Busy,
     /// Another process writes to the log.
@@ -251,6 +253,9 @@ impl fmt::Display for Error {
                 "a transaction is prepared, and may have rows that are to be erased: commit it or \
                  roll it back, receive that, and try again",
             ),
+            ErrorKind::ReadOnly => {
+                f.write_str("the log can only be read here: change it where its receiver writes it")
+            }
             ErrorKind::Busy => f.write_str(
                 "another process changes the log's readers or segments: try again later",
             ),

@@ -25,6 +25,9 @@ pub(crate) fn lock(store: &dyn Store) -> Result<Lock, Error> {
     for attempt in 1.. {
         match store.write(LOCK) {
             Ok(object) => return Ok(Lock { _object: object }),
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                return Err(Error::new("", ErrorKind::ReadOnly));
+            }
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
                 return Err(Error::store(LOCK, &error));
             }

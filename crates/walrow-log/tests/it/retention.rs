@@ -6,9 +6,7 @@
     reason = "a panic is how a test fails"
 )]
 
-mod memory;
-
-use memory::Memory;
+use crate::memory::Memory;
 use std::sync::Arc;
 use walrow_log::{
     Error, ErrorKind, Hold, Log, Plan, RegisteredReader, Retained, Retention, Writer, WriterOptions,

@@ -7,9 +7,7 @@
     reason = "a panic is how a test fails"
 )]
 
-mod memory;
-
-use memory::Memory;
+use crate::memory::Memory;
 use std::sync::Arc;
 use walrow_log::{
     Erase, Erased, Eraser, Error, ErrorKind, Images, Log, Plan, Writer, WriterOptions,

@@ -6,11 +6,9 @@
     reason = "a panic is how a test fails"
 )]
 
-#[path = "log/loads.rs"]
 mod loads;
-mod memory;
 
-use memory::Memory;
+use crate::memory::Memory;
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{Directory, Error, ErrorKind, Foot, Log, Store, Writer, WriterOptions};

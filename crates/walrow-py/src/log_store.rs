@@ -1,0 +1,120 @@
+//! The objects of a log that Python reads: `walrow.log_store`.
+
+use pyo3::exceptions::{PyException, PyFileNotFoundError, PyOSError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::cell::RefCell;
+use std::io;
+use walrow::log::{Error, ErrorKind, ReadAt, Store, WriteAt};
+
+/// Lists and reads objects through methods of a Python object. Nothing is written.
+#[derive(Debug)]
+pub(crate) struct PythonStore(Py<PyAny>);
+
+impl PythonStore {
+    pub(crate) const fn new(store: Py<PyAny>) -> Self {
+        Self(store)
+    }
+}
+
+thread_local! {
+    /// An exception that is not a failure of the store, such as that of Ctrl-C.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// The exception that has ended the last call of a store on this thread, if it is not one of the store's.
+pub(crate) fn raised() -> Option<PyErr> {
+    RAISED.take()
+}
+
+/// The exception for a log that could not be opened: an `OSError`, as that of a directory.
+pub(crate) fn not_opened(error: &Error) -> Option<PyErr> {
+    let ErrorKind::Store { kind, text, .. } = &error.kind else {
+        return None;
+    };
+    let text = text.clone();
+    Some(raised().unwrap_or_else(|| match kind {
+        io::ErrorKind::NotFound => PyFileNotFoundError::new_err(text),
+        _ => PyOSError::new_err(text),
+    }))
+}
+
+/// Calls Python. `walrow.log_store` makes its exceptions safe to show.
+fn call<T>(call: impl FnOnce(Python<'_>) -> PyResult<T>) -> io::Result<T> {
+    Python::attach(|py| {
+        call(py).map_err(|error| {
+            if error.is_instance_of::<PyFileNotFoundError>(py) {
+                return io::Error::new(io::ErrorKind::NotFound, error.value(py).to_string());
+            }
+            let text = error.value(py).to_string();
+            if !error.is_instance_of::<PyException>(py) {
+                RAISED.set(Some(error));
+            }
+            io::Error::other(text)
+        })
+    })
+}
+
+fn read_only<T>() -> io::Result<T> {
+    let text = "a log at a URL can only be read";
+    Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, text))
+}
+
+impl Store for PythonStore {
+    fn list(&self) -> io::Result<Vec<String>> {
+        call(|py| self.0.bind(py).call_method0("list")?.extract())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
+        call(|py| {
+            let object = self.0.bind(py).call_method1("open", (name,))?;
+            let size = object.getattr("size")?.extract()?;
+            let object = object.unbind();
+            Ok(Box::new(Object { object, size }) as Box<dyn ReadAt>)
+        })
+    }
+
+    fn write(&self, _name: &str) -> io::Result<Box<dyn WriteAt>> {
+        read_only()
+    }
+
+    fn publish(&self, _temporary: &str, _name: &str) -> io::Result<()> {
+        read_only()
+    }
+
+    fn replace(&self, _temporary: &str, _name: &str) -> io::Result<()> {
+        read_only()
+    }
+
+    fn remove(&self, _name: &str) -> io::Result<()> {
+        read_only()
+    }
+}
+
+#[derive(Debug)]
+struct Object {
+    object: Py<PyAny>,
+    size: u64,
+}
+
+impl ReadAt for Object {
+    fn size(&mut self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        call(|py| {
+            let object = self.object.bind(py);
+            let bytes = object.call_method1("read_at", (at, buffer.len()))?;
+            let bytes = bytes.cast::<PyBytes>()?.as_bytes();
+            // Fewer are a failure below.
+            let is_whole = bytes.len() == buffer.len();
+            if is_whole {
+                buffer.copy_from_slice(bytes);
+            }
+            Ok(is_whole)
+        })?
+        .then_some(())
+        .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
