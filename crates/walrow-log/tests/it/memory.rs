@@ -1,4 +1,10 @@
 //! A store in memory that crashes.
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
 
 use std::collections::BTreeMap;
 use std::io;

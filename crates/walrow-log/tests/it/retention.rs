@@ -1,7 +1,6 @@
 //! Registered readers, and what is removed of a log.
 #![expect(
     clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a panic is how a test fails"
 )]
