@@ -1,6 +1,6 @@
 """Real PostgreSQL servers for tests and benches, and recorders for them."""
 
-from servers.embedded import EmbeddedServer, ServerError
+from servers.embedded import EmbeddedServer, ServerError, Standby
 from servers.histories import Mode, modes, record_history
 from servers.npm import NpmServer
 from servers.proxy import Proxy
@@ -29,6 +29,7 @@ __all__ = [
     "Reading",
     "Recvlogical",
     "ServerError",
+    "Standby",
     "capture",
     "create_slot",
     "drop_slot",

@@ -204,18 +204,21 @@ class EmbeddedServer:
             self._watchdog.stdin.close()
 
     def _make_cluster(self, work_mem: str, settings: Mapping[str, str]) -> None:
-        data = self.data_directory
+        self._run(
+            "initdb",
+            f"--pgdata={self.data_directory}",
+            "--username=postgres",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--no-locale",
+            "--no-sync",
+            "--no-instructions",
+        )
+        self._configure(work_mem, settings)
+
+    def _run(self, program: str, *arguments: str) -> None:
         result = subprocess.run(  # noqa: S603
-            [
-                self.bin / "initdb",
-                f"--pgdata={data}",
-                "--username=postgres",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--no-locale",
-                "--no-sync",
-                "--no-instructions",
-            ],
+            [self.bin / program, *arguments],
             capture_output=True,
             check=False,
             cwd=self._root,
@@ -224,15 +227,17 @@ class EmbeddedServer:
         )
         if result.returncode != 0:
             text = (result.stdout + result.stderr).decode(errors="replace")
-            msg = f"initdb failed:\n{text[-2000:]}"
+            msg = f"{program} failed:\n{text[-2000:]}"
             raise ServerError(msg)
+
+    def _configure(self, work_mem: str, settings: Mapping[str, str]) -> None:
         usual = {
             **_SETTINGS,
             "logical_decoding_work_mem": work_mem,
             "unix_socket_directories": str(self.socket_directory),
         }
         # In the file and not on the command line, so that ALTER SYSTEM can change them.
-        with (data / "postgresql.conf").open("a") as conf:
+        with (self.data_directory / "postgresql.conf").open("a") as conf:
             for name, value in {**usual, **settings}.items():
                 quoted = value.replace("'", "''")
                 conf.write(f"{name} = '{quoted}'\n")
@@ -251,6 +256,28 @@ class EmbeddedServer:
         if self._account is None:
             return {}
         return {**self._account, "extra_groups": []}
+
+
+class Standby(EmbeddedServer):
+    """A standby of another server, which its physical slot `standby` keeps WAL for.
+
+    From version 17 on, it has the other's failover slots, too.
+    """
+
+    def __init__(self, primary: EmbeddedServer) -> None:
+        """Copies the other server, and starts to follow it."""
+        self._primary = primary
+        settings = {"hot_standby_feedback": "on"}
+        if primary.major >= _FAILOVER:
+            settings["sync_replication_slots"] = "on"
+        super().__init__(primary.major, settings=settings)
+
+    def _make_cluster(self, work_mem: str, settings: Mapping[str, str]) -> None:
+        data = str(self.data_directory)
+        # With the database, which the worker for slots connects to.
+        source = ("-d", self._primary.dsn, "-D", data, "-R", "-C", "-S", "standby")
+        self._run("pg_basebackup", *source, "-c", "fast", "--no-sync")
+        self._configure(work_mem, settings)
 
 
 class _Account(TypedDict):
@@ -410,6 +437,8 @@ _SHUTDOWN_SIGNALS = {
     "fast": signal.SIGINT,
     "immediate": signal.SIGQUIT,
 }
+#: The first version with failover slots.
+_FAILOVER = 17
 _STATE_LINE = 7
 _START_SECONDS = 20.0
 _STOP_SECONDS = 20.0
