@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walrow.errors import Error, LogError
 from walrow.log_files import write_json
 from walrow.lsn import Lsn
+from walrow.young_tables import YoungTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,12 +54,14 @@ class _Published(NamedTuple):
         position: Where the log ended.
         last_oid: The greatest OID of a relation.
         marks: When tables were not whole.
+        young: Tables that may have been altered before they were first looked at.
     """
 
     tables: dict[int, dict[str, Any]] | None
     position: Lsn
     last_oid: int
     marks: dict[int, list[Incomplete]]
+    young: dict[int, YoungTable]
 
 
 class Completeness:
@@ -112,19 +115,32 @@ class Completeness:
             )
             self._thread.start()
 
+    def compare_now(self, durable: Lsn) -> None:
+        """Compares once more. All that is durable is published.
+
+        Args:
+            durable: Where the log ends.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        self._compare(durable)
+
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
         with self._lock:
             before = _read(self._object)
             pictures = dict(before.tables or {})
             marks = dict(before.marks)
+            young = dict(before.young)
             for table in tables:
+                young.pop(table.oid, None)
                 pictures[table.oid] = _picture(table)
                 marks[table.oid] = [
                     mark if mark.until is not None else mark._replace(until=point)
                     for mark in marks.get(table.oid, ())
                 ]
-            _write(self._log, before._replace(tables=pictures, marks=marks))
+            found = before._replace(tables=pictures, marks=marks, young=young)
+            _write(self._log, found)
             # What was read before the load is not compared with what it has.
             self._generation += 1
             self._due = 0.0
@@ -134,7 +150,11 @@ class Completeness:
 
     def _compare(self, durable: Lsn) -> None:
         from walrow.postgres.connecting import connect_for_sql
-        from walrow.postgres.published import last_oid, published_tables
+        from walrow.postgres.published import (
+            end_of_wal,
+            last_oid,
+            published_tables,
+        )
 
         generation = self._generation
         # The next look tries again.
@@ -143,15 +163,17 @@ class Completeness:
             # First: a relation that is created between them is looked at again.
             last = last_oid(conn)
             tables = published_tables(conn, self._publications, sized=False)
+            seen = end_of_wal(conn)
             with self._lock:
                 if generation == self._generation:
-                    self._note_changes(tables, durable, last)
+                    self._note_changes(tables, durable, last, seen)
 
     def _note_changes(
-        self, tables: Sequence[PublishedTable], durable: Lsn, last: int
+        self, tables: Sequence[PublishedTable], durable: Lsn, last: int, seen: Lsn
     ) -> None:
         before = _read(self._object)
         marks = dict(before.marks)
+        young = dict(before.young)
         for table in tables:
             reason = None
             if before.tables is not None:
@@ -161,18 +183,58 @@ class Completeness:
                     if known is None
                     else "; ".join(_differences(known, table, before.last_oid)) or None
                 )
+                if known is None and reason is None:
+                    columns = [list(column) for column in table.columns]
+                    young[table.oid] = YoungTable(columns, before.position, seen)
             if reason is not None and _ALTERED in reason:
                 self.is_catalog_old = True
-            earlier = marks.get(table.oid, [])
-            if reason is not None and all(it.until is not None for it in earlier):
-                mark = Incomplete(reason, before.position, None)
-                marks[table.oid] = [*earlier, mark]
-                self._note(
-                    f"{table.name} needs a load, because {reason}: "
-                    f"walrow load --log DIR {table.name}"
-                )
+            if reason is not None:
+                young.pop(table.oid, None)
+                self._mark(marks, table.oid, table.name, reason, before.position)
+        left = self._compare_young(young, marks, durable)
         pictures = {table.oid: _picture(table) for table in tables}
-        _write(self._log, _Published(pictures, durable, last, marks))
+        _write(self._log, _Published(pictures, durable, last, marks, left))
+
+    def _compare_young(
+        self,
+        young: Mapping[int, YoungTable],
+        marks: dict[int, list[Incomplete]],
+        durable: Lsn,
+    ) -> dict[int, YoungTable]:
+        """Compares young tables with the log. Returns those to compare once more."""
+        from walrow.log import Log
+
+        if not young:
+            return {}
+        try:
+            log = Log(self._log)
+            known = {table.oid: table for table in log.tables()}
+        except (Error, OSError):
+            return dict(young)
+        left = {}
+        for oid, table in young.items():
+            found = known.get(oid)
+            reason = None if found is None else table.alteration(found.versions)
+            if found is not None and reason is not None:
+                self._mark(marks, oid, found.name, reason, table.since)
+            elif (later := table.later(log.end, durable)) is not None:
+                left[oid] = later
+        return left
+
+    def _mark(
+        self,
+        marks: dict[int, list[Incomplete]],
+        oid: int,
+        name: str,
+        reason: str,
+        since: Lsn,
+    ) -> None:
+        earlier = marks.get(oid, [])
+        if all(it.until is not None for it in earlier):
+            marks[oid] = [*earlier, Incomplete(reason, since, None)]
+            self._note(
+                f"{name} needs a load, because {reason}: walrow load --log DIR {name}"
+            )
 
 
 def _picture(table: PublishedTable) -> dict[str, Any]:
@@ -249,9 +311,13 @@ def _read(read: Callable[[str], bytes]) -> _Published:
                 ]
                 for oid, marks in found["incomplete"].items()
             },
+            {
+                int(oid): YoungTable.of(table)
+                for oid, table in found.get("young", {}).items()
+            },
         )
     except FileNotFoundError:
-        return _Published(None, Lsn(0), 0, {})
+        return _Published(None, Lsn(0), 0, {}, {})
     except (ValueError, KeyError, TypeError, AttributeError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
@@ -278,6 +344,7 @@ def _write(log: Path, value: _Published) -> None:
             for oid, marks in value.marks.items()
             if marks
         },
+        "young": {oid: table.record() for oid, table in value.young.items()},
     }
     write_json(temporary, record)
     temporary.replace(log / _NEEDED)

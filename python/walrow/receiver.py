@@ -236,6 +236,9 @@ class Receiver:
                 self._finish(stream)
                 raise
             self._finish(stream)
+        if self._target is not None and not self._stop.is_set():
+            # Whoever waits for a position asks the log for states then.
+            self._completeness.compare_now(self._position)
 
     def _started(self) -> tuple[ReplicationStream, Landing] | None:
         """The stream and where it lands. None if it is stopped before."""

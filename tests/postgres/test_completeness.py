@@ -236,6 +236,81 @@ def test_partitions_and_tables_that_are_created_are_whole(
     execute(server.dsn, "DROP TABLE tree")
 
 
+@pytest.mark.parametrize("until_now", [False, True])
+def test_tables_that_are_altered_before_the_first_look(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    until_now: bool,
+) -> None:
+    """All in one transaction, so that no look comes between."""
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP SCHEMA IF EXISTS young CASCADE",
+        "CREATE SCHEMA young",
+        "ALTER PUBLICATION p ADD TABLES IN SCHEMA young",
+    )
+    statements = [
+        "BEGIN",
+        "CREATE TABLE young.added (id int PRIMARY KEY)",
+        "INSERT INTO young.added VALUES (1)",
+        'ALTER TABLE young.added ADD COLUMN "Much more" int DEFAULT 7',
+        "CREATE TABLE young.renamed (id int PRIMARY KEY, v text)",
+        "INSERT INTO young.renamed VALUES (1, 'x')",
+        "ALTER TABLE young.renamed RENAME v TO w",
+        "CREATE TABLE young.retyped (id int PRIMARY KEY, v text)",
+        "INSERT INTO young.retyped VALUES (1, '2')",
+        "ALTER TABLE young.retyped ALTER v TYPE int USING length(v)",
+        # These are whole.
+        "CREATE TABLE young.nulls (id int PRIMARY KEY)",
+        "INSERT INTO young.nulls VALUES (1)",
+        "ALTER TABLE young.nulls ADD COLUMN v int",
+        "INSERT INTO young.nulls VALUES (2, 3)",
+        "CREATE TABLE young.fewer (id int PRIMARY KEY, gone int)",
+        "INSERT INTO young.fewer VALUES (1, 2)",
+        "ALTER TABLE young.fewer DROP COLUMN gone",
+        "INSERT INTO young.fewer VALUES (3)",
+        "CREATE TABLE young.empty (id int PRIMARY KEY)",
+        "ALTER TABLE young.empty ADD COLUMN v int DEFAULT 7",
+        "INSERT INTO young.empty VALUES (1)",
+        "COMMIT",
+    ]
+    expected = {
+        "young.added": 'column "Much more" was added with a value for existing rows',
+        "young.renamed": "column v went and w came",
+        "young.retyped": "column v has another type",
+    }
+    if until_now:
+        receive_rest(server, log, slot, *FIRST)
+        execute(server.dsn, "; ".join(statements))
+        receive_rest(server, log, slot)
+        assert needed(log) == expected
+    with receiving(server, log, slot, monkeypatch):
+        until((log / "_load-needed").exists)
+        if not until_now:
+            until_loaded(log)
+            execute(server.dsn, "; ".join(statements))
+        until(lambda: needed(log) == expected)
+        for name in expected:
+            with pytest.raises(walrow.LogError, match="load the table again"):
+                walrow.Log(log).state(name)
+        walrow.load(list(expected), log=log, timeout=60)
+        assert needed(log) == {}
+        execute(server.dsn, "INSERT INTO young.added VALUES (2, 8)")
+        # What readers have seen is not looked at again and again.
+        until(lambda: '"young": {}' in (log / "_load-needed").read_text("utf-8"))
+    receive_rest(server, log, slot)
+    opened = walrow.Log(log)
+    for table in ("added", "renamed", "retyped", "nulls", "fewer", "empty"):
+        rows = opened.state(f"young.{table}").to_pyarrow().to_pylist()
+        wanted = execute(server.dsn, f"SELECT * FROM young.{table} ORDER BY id")  # noqa: S608
+        assert [tuple(row.values()) for row in rows] == wanted
+    execute(server.dsn, "DROP SCHEMA young CASCADE")
+
+
 def test_ddl_is_a_message_at_its_place(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:

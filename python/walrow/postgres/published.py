@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import OptionError
+from walrow.lsn import Lsn
 from walrow.postgres.session import records
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ __all__ = [
     "PublishedTable",
     "TablePart",
     "check_named",
+    "end_of_wal",
     "last_oid",
     "published_tables",
 ]
@@ -119,6 +121,12 @@ def last_oid(conn: psycopg.Connection[Any]) -> int:
     return int(found)
 
 
+def end_of_wal(conn: psycopg.Connection[Any]) -> Lsn:
+    """A position behind everything that was committed and flushed."""
+    (found,) = records(conn, _END_OF_WAL)
+    return Lsn(found)
+
+
 def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
     """Refuses tables that are not published."""
     published = {table.name for table in tables}
@@ -130,6 +138,10 @@ def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
         raise OptionError(text)
 
 
+_END_OF_WAL = """
+SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+    ELSE pg_current_wal_flush_lsn() END)::text
+"""
 _TABLES = """
 WITH published (oid, columns, filter) AS (
     -- Version 14 has no column lists, and no row filters.

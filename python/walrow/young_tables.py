@@ -1,0 +1,89 @@
+"""Tables that were created, got rows and were altered before the receiver looked at them.
+
+A table that is created in a publication of all tables is whole: all its rows are in the stream. But
+what `ALTER TABLE` does to existing rows is not. Of a table that the receiver knows, it compares the
+columns of two looks. Of a young one, it compares the columns at its first look with those under which
+the log has rows of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from walrow.lsn import Lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from walrow.log_items import LogColumn, LogVersion
+
+__all__ = ["YoungTable"]
+
+
+class YoungTable(NamedTuple):
+    """A table at the receiver's first look at it.
+
+    Attributes:
+        columns: Its published columns: number, name as SQL, type, type modifier, and whether rows
+            may have got a value when it was added.
+        since: Where the log ended when the receiver looked last before.
+        seen: Where the server was at the first look: earlier changes may come later to the log.
+        looks: How many looks ago the log had reached that.
+    """
+
+    columns: list[list[Any]]
+    since: Lsn
+    seen: Lsn
+    looks: int = 0
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Self:
+        """Reads a record."""
+        columns = [list(column) for column in found["columns"]]
+        return cls(
+            columns, Lsn(found["since"]), Lsn(found["seen"]), int(found["looks"])
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The table as JSON."""
+        return self._asdict() | {"since": str(self.since), "seen": str(self.seen)}
+
+    def later(self, published: Lsn, durable: Lsn) -> Self | None:
+        """The table for the next look. None once readers see all rows from before the first."""
+        if published >= self.seen or self.looks == _LOOKS:
+            return None
+        return self._replace(looks=self.looks + (durable >= self.seen))
+
+    def alteration(self, versions: Iterable[LogVersion]) -> str | None:
+        """What happened to rows that the log has, of which it has nothing."""
+        for version in versions:
+            if version.rows and (reason := self._difference(version.columns)):
+                return reason
+        return None
+
+    def _difference(self, columns: Iterable[LogColumn]) -> str | None:
+        now = {_name(column[1]): column for column in self.columns}
+        then = {column.name: column for column in columns}
+        came = [name for name in now if name not in then]
+        gone = [name for name in then if name not in now]
+        if came and gone:
+            return f"column {gone[0]} went and {came[0]} came"
+        for name in came:
+            if now[name][-1]:
+                return f"column {now[name][1]} was added with a value for existing rows"
+        for name, column in then.items():
+            if name in now and now[name][2:4] != [
+                column.type_oid,
+                column.type_modifier,
+            ]:
+                return f"column {now[name][1]} has another type"
+        return None
+
+
+def _name(quoted: str) -> str:
+    """A name as it is, from SQL."""
+    return quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
+
+
+#: What is durable is published long before so many looks.
+_LOOKS = 2
