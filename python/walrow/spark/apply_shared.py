@@ -18,8 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import Error
-from walrow.spark.change_rows import METADATA, PREFIX, Events
-from walrow.spark.folding import Fold
+from walrow.spark.change_rows import METADATA, PREFIX
 from walrow.spark.packing import tallied
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_tables import AppliedTable
     from walrow.spark.apply_units import Batch
+    from walrow.spark.change_rows import Events
+    from walrow.spark.folding import Fold
 
 __all__ = ["Share", "stage", "waves"]
 
@@ -93,13 +94,17 @@ def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
     import pyarrow as pa
 
     decode = _decoding(wave)
+    folds = {
+        applied.table.oid: (applied.fold(rules), applied.nullable)
+        for applied, _, rules in wave
+    }
     count = min(len(decode.units), tasks)
     rows = (
         session.range(0, len(decode.units), 1, count)
         .mapInArrow(decode, _COLUMNS)
         .repartition(min(len(wave), tasks), "oid")
         .sortWithinPartitions("oid", "unit")
-        .mapInArrow(_Folds(_folds(wave)), _COLUMNS)
+        .mapInArrow(_Folds(folds), _COLUMNS)
         .collect()
     )
     return {
@@ -112,35 +117,16 @@ def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
 def _decoding(wave: list[Share]) -> _Decode:
     """The ranges of LSNs, each with all tables that have changes in it."""
     units: dict[tuple[int, int], list[int]] = {}
-    tables: dict[int, Events] = {}
-    for applied, batch, rules in wave:
+    for applied, batch, _ in wave:
         for start, end, _ in batch.pieces:
             units.setdefault((start, end), []).append(applied.table.oid)
-        tables[applied.table.oid] = Events(
-            str(applied.log.path),
-            applied.table.oid,
-            applied.table.name,
-            applied.schema,
-            applied.options,
-            [],
-            applied.keys,
-            batch.barrier,
-            rules.deletes,
-        )
     first = wave[0].applied
     return _Decode(
-        str(first.log.path), sorted(units.items()), tables, dict(first.options)
+        str(first.log.path),
+        sorted(units.items()),
+        {it.applied.table.oid: it.applied.events(it.batch, it.rules) for it in wave},
+        dict(first.options),
     )
-
-
-def _folds(wave: list[Share]) -> dict[int, tuple[Fold, tuple[str, ...]]]:
-    return {
-        applied.table.oid: (
-            Fold(applied.keys, rules.deletes == "soft", applied.whole_images),
-            applied.nullable,
-        )
-        for applied, _, rules in wave
-    }
 
 
 class _Decode(NamedTuple):
