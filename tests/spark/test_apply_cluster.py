@@ -37,9 +37,6 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
     pytest.mark.timeout(580),
-    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 HOME = Path(pyspark.__file__).parent
@@ -134,10 +131,10 @@ show()
 def settings(tmp_path: Path) -> dict[str, str]:
     """Settings for a session of its own with both formats."""
     pytest.importorskip("delta", reason="needs Delta and Iceberg")
-    from spark.conftest import TABLE_FORMATS
+    from spark.conftest import table_formats
 
     return {
-        **TABLE_FORMATS,
+        **table_formats(),
         "spark.sql.catalog.ice.warehouse": str(tmp_path / "warehouse"),
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse/spark"),
         "spark.sql.shuffle.partitions": "2",
