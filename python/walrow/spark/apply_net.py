@@ -38,7 +38,6 @@ class Net:
 
     def __init__(
         self,
-        session: Any,
         target: Target,
         *,
         applied: AppliedTable,
@@ -50,7 +49,7 @@ class Net:
         """Computes nothing yet. What is staged is not computed again."""
         from pyspark.sql.types import StructType
 
-        self._session = session
+        self._session = target.session
         self._target = target
         self._applied = applied
         self._batch = batch
