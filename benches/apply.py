@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import walrow
 import walrow.spark
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -368,16 +370,15 @@ def session(folder: Path) -> Any:
     """A Spark session with both formats."""
     from pyspark.sql import SparkSession
 
+    from stream_to_delta import DELTA
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    extensions = (
-        "io.delta.sql.DeltaSparkSessionExtension,"
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-    )
     options = {
-        "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0,"
+        **DELTA,
+        "spark.jars.packages": f"{DELTA['spark.jars.packages']},"
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
-        "spark.sql.extensions": extensions,
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.extensions": f"{DELTA['spark.sql.extensions']},"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.ice.type": "hadoop",
         "spark.sql.catalog.ice.warehouse": f"{folder}/warehouse",

@@ -74,7 +74,8 @@ def session() -> SparkSession:
     return builder.getOrCreate()
 
 
-#: For Spark 4.1. What Delta shares with Spark need not be fetched again.
+#: For Spark 4.1. delta-spark 4.4.1 has no jars. What Delta shares with Spark need not be fetched
+#: again.
 DELTA = {
     "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0",
     "spark.jars.excludes": "org.apache.hadoop:*,org.apache.parquet:*,"

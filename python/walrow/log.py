@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,10 @@ class Log:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles where the log is."""
-        return _reopened, (type(self), self._location, self._storage_options)
+        opened = partial(
+            type(self), self._location, storage_options=self._storage_options
+        )
+        return opened, ()
 
     def __repr__(self) -> str:
         return f"<walrow.Log {self.start} to {self.end}: {len(self._log)} segments>"
@@ -567,14 +571,15 @@ def examples(log: str | os.PathLike[str], table: TableName) -> LogFile:
     return _directory(log).examples(table)
 
 
+def reopened(log: str | os.PathLike[str]) -> Log:
+    """The log of a path, or a log as it is now."""
+    if not isinstance(log, Log):
+        return Log(log)
+    return type(log)(log, storage_options=log._storage_options)
+
+
 def _directory(log: str | os.PathLike[str]) -> LogDirectory:
     return (log if isinstance(log, Log) else Log(log))._log
-
-
-def _reopened(
-    kind: type[Log], location: str, storage_options: Mapping[str, Any] | None
-) -> Log:
-    return kind(location, storage_options=storage_options)
 
 
 _SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")

@@ -13,7 +13,7 @@ import walrow
 
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
-from spark.conftest import TABLE_FORMATS
+from spark.conftest import table_formats
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/applying.md").read_text("utf-8")
@@ -48,7 +48,7 @@ def test_every_block_runs(tmp_path: Path) -> None:
     # The tables of the capture.
     code = re.sub(r"\bitems\b(?!\()", "stock", code.replace("orders", "item"))
     settings = {
-        name.replace(".ice", ".lake"): value for name, value in TABLE_FORMATS.items()
+        name.replace(".ice", ".lake"): value for name, value in table_formats().items()
     }
     settings["spark.sql.catalog.lake.warehouse"] = str(lake / "iceberg")
     result = subprocess.run(  # noqa: S603

@@ -54,7 +54,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # One session for all: a second one would not load other jars.
         warehouse = tmp_path_factory.mktemp("warehouse")
         for key, value in {
-            **TABLE_FORMATS,
+            **table_formats(),
             "spark.sql.catalog.ice.warehouse": str(warehouse),
             "spark.sql.warehouse.dir": str(warehouse / "spark"),
         }.items():
@@ -113,22 +113,23 @@ def _has_table_formats() -> bool:
     return pyspark.__version__.startswith("4.1.") and has_delta
 
 
-#: Versions that go together. delta-spark 4.4.1 has no jars.
-TABLE_FORMATS = {
-    "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0,"
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
-    # Spark has these, and only they are large.
-    "spark.jars.excludes": "org.apache.hadoop:*,org.apache.parquet:*,"
-    "org.apache.logging.log4j:*,org.slf4j:*,com.fasterxml.jackson*:*,org.roaringbitmap:*",
-    "spark.jars.ivy": str(HERE.parent.parent / "target" / "ivy"),
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-    "spark.sql.catalog.ice.type": "hadoop",
-    # Delta's defaults are for large tables.
-    "spark.databricks.delta.snapshotPartitions": "2",
-}
+def table_formats() -> dict[str, str]:
+    """Settings with Delta, as the example has it, and with Iceberg."""
+    # It needs PySpark.
+    from stream_to_delta import DELTA
+
+    return {
+        **DELTA,
+        "spark.jars.packages": f"{DELTA['spark.jars.packages']},"
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+        "spark.sql.extensions": f"{DELTA['spark.sql.extensions']},"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.jars.ivy": str(HERE.parent.parent / "target" / "ivy"),
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        # Delta's defaults are for large tables.
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ import walrow.spark
 from spark.churn import KEYS, TABLES, Churn
 from spark.lakes import Lake
 from walrow.spark import apply_shared
+from walrow.spark.apply_failures import spark_errors
 from walrow.spark.apply_shared import Share, stage, waves
 from walrow.spark.apply_tables import AppliedTable
 from walrow.spark.apply_units import LogContents, plan
@@ -37,9 +39,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.live,
     pytest.mark.timeout(300),
-    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 
@@ -100,6 +99,7 @@ def test_many_tables_share_a_pass(
     first = apply(lakes, source.take())
     assert not first.failed
     assert not first.waiting
+    assert not first.unshared
     assert stages.passes == [[(f"public.{name}", True) for name in "abc"]]
     source.sql(
         "UPDATE a SET n = NULL WHERE id = 1",
@@ -215,6 +215,47 @@ def test_the_next_call_finds_what_another_driver_did_meanwhile(
     assert not done.applied["public.t"].committed
     assert apply(lakes, source, previous=done).applied["public.t"].committed
     assert lakes["t"].rows() == source.rows("t")
+
+
+@pytest.mark.parametrize("kind", ["killed", "memory"])
+def test_a_shared_job_that_fails_as_a_whole(
+    source: History,
+    lakehouse: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    # Spark hands on a class of a function as it is, and one of a module by its name.
+    class Fails(apply_shared._Decode):
+        def __call__(self, _: Any) -> Any:
+            if kind == "killed":
+                os._exit(1)
+            raise MemoryError
+
+    source.sql(
+        *(f"CREATE TABLE {name} (id int PRIMARY KEY, n int)" for name in "ab"),
+        *(f"INSERT INTO {name} VALUES (1, 1)" for name in "ab"),
+    )
+    lakes = lakes_of(lakehouse, tmp_path, "a", "b")
+    with monkeypatch.context() as patched:
+        patched.setattr(apply_shared, "_Decode", Fails)
+        done = apply(lakes, source.take())
+    assert not done.failed
+    assert done.unshared.keys() == {"public.a", "public.b"}
+    for error in done.unshared.values():
+        assert isinstance(error, spark_errors())
+    assert all(it.committed for it in done.applied.values())
+    for name, lake in lakes.items():
+        assert lake.rows() == source.rows(name)
+    source.sql("UPDATE a SET n = 2", "UPDATE b SET n = 2")
+    again = apply(lakes, source.take(), previous=done)
+    assert all(it.committed for it in again.applied.values())
+    assert not again.unshared
+    # What is not Spark's is not hidden.
+    source.sql("UPDATE a SET n = 3")
+    monkeypatch.setattr(apply_shared, "_Decode", None)
+    with pytest.raises(TypeError):
+        apply(lakes, source.take())
 
 
 @pytest.mark.slow

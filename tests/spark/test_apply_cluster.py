@@ -37,9 +37,6 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
     pytest.mark.timeout(580),
-    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 HOME = Path(pyspark.__file__).parent
@@ -66,7 +63,22 @@ def show():
     os._exit(0)
 """
 CONNECT = """
+import gc
+from pyspark import SparkContext
+from pyspark.sql.connect.client import SparkConnectClient
 assert "connect" in type(spark).__module__
+
+def sessions():
+    package = SparkContext._active_spark_context._jvm.org.apache.spark.sql.connect.service
+    server = getattr(getattr(package, "SparkConnectService$"), "MODULE$")
+    return server.sessionManager().listActiveSessions().size()
+
+def clients():
+    gc.collect()
+    return sum(isinstance(it, SparkConnectClient) for it in gc.get_objects())
+
+spark.range(1).collect()
+assert sessions() == 1
 for each in (1, 2):
     done = walrow.spark.apply_all(spark, log, targets)
     if done.failed:
@@ -78,6 +90,13 @@ for each in (1, 2):
 for table, target in targets.items():
     again = walrow.spark.apply_changes(spark, log, table=table, target=target)
     assert not again.committed
+try:
+    walrow.spark.apply_changes(
+        spark, log, table="public.a", target="delta:" + given["refused"], partition_by=["x"]
+    )
+except walrow.SchemaError:
+    pass
+print(json.dumps([sessions(), clients()]))
 show()
 """
 #: A worker starts another executor when one dies. What the dead one held is gone.
@@ -134,10 +153,10 @@ show()
 def settings(tmp_path: Path) -> dict[str, str]:
     """Settings for a session of its own with both formats."""
     pytest.importorskip("delta", reason="needs Delta and Iceberg")
-    from spark.conftest import TABLE_FORMATS
+    from spark.conftest import table_formats
 
     return {
-        **TABLE_FORMATS,
+        **table_formats(),
         "spark.sql.catalog.ice.warehouse": str(tmp_path / "warehouse"),
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse/spark"),
         "spark.sql.shuffle.partitions": "2",
@@ -252,11 +271,14 @@ def test_executors_that_die_between_the_fold_and_the_merge(
     assert Counter(map(tuple, rows)) == expected(source)
 
 
-def test_connect(source: History, work: dict[str, Any]) -> None:
+def test_connect(source: History, work: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
-    first, second, *rows = run(CONNECT, work | {"way": "remote", "master": "local[2]"})
+    given = {"way": "remote", "master": "local[2]", "refused": str(tmp_path / "c")}
+    first, second, left, *rows = run(CONNECT, work | given)
     assert first == [True, True]
     assert second == [False, False]
+    # Clones of the session are gone, here and on the server, also that of a call that failed.
+    assert left == [1, 1]
     assert Counter(map(tuple, rows)) == expected(source)
 
 

@@ -107,7 +107,7 @@ def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Row
 
     def events(*, with_old_images: bool = False) -> Any:
         return Events(
-            str(log.path),
+            log,
             table.oid,
             name,
             schema,

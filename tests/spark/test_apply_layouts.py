@@ -20,9 +20,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.live,
     pytest.mark.timeout(300),
-    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 
@@ -108,3 +105,24 @@ def test_keys_that_are_not_unique(source: History, lake: Lake) -> None:
         lake.apply(source.take(), keys=["code"])
     assert it.value.code == "duplicate_key"
     assert lake.rows("id") == {(1,): 1, (2,): 1}
+
+
+@pytest.mark.parametrize("lake", ["delta"], indirect=True)
+def test_a_check_of_delta_that_is_not_made_for_bloom_filters(
+    source: History, lake: Lake
+) -> None:
+    check = "spark.databricks.delta.merge.failIfSourceChanged"
+    source.sql(
+        "CREATE TABLE t (id int, city text, n int, PRIMARY KEY (id, city))",
+        "INSERT INTO t SELECT g, 'c', g FROM generate_series(1, 20) g",
+    )
+    lake.spark.conf.set(check, "true")
+    try:
+        lake.apply(source.take())
+        source.sql("UPDATE t SET n = 0 WHERE id < 4", "INSERT INTO t VALUES (21, 'c')")
+        lake.apply(source.take())
+        # The caller's setting is still there.
+        assert lake.spark.conf.get(check) == "true"
+    finally:
+        lake.spark.conf.unset(check)
+    assert lake.rows() == source.rows("t")

@@ -29,9 +29,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.live,
     pytest.mark.timeout(300),
-    # PySpark 4.1 leaves it to the garbage collector to close a socket of each result.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 TARGETS: dict[str, Any] = {"delta": DeltaTarget, "iceberg": IcebergTarget}

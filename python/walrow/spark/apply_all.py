@@ -7,19 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import walrow
 from walrow.errors import ApplyError, OptionError
+from walrow.log import reopened
+from walrow.spark.apply_failures import spark_errors
 from walrow.spark.apply_items import Applied
 from walrow.spark.apply_shared import Share, stage, waves
 from walrow.spark.apply_units import LogContents
-from walrow.spark.applying import (
-    Call,
-    Work,
-    apply_changes,
-    own_session,
-    parallelism,
-)
+from walrow.spark.applying import Call, Work, apply_changes
 from walrow.spark.schemas import require
+from walrow.spark.sessions import OwnSessions, parallelism
 from walrow.spark.targets.sql import Conflict
 
 if TYPE_CHECKING:
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    import walrow
     from walrow.typing import TableName
 
 __all__ = ["AllApplied", "apply_all"]
@@ -41,11 +38,14 @@ class AllApplied(NamedTuple):
         failed: The errors of targets that are left as they were, by table.
         waiting: Tables that the log marks as not whole, each with an error that says why:
             their targets are applied once they were loaded.
+        unshared: Tables that were applied one by one because the job for all of them failed,
+            each with the error of that job. They are in `applied` or `failed`, too.
     """
 
     applied: dict[TableName, Applied]
     failed: dict[TableName, Exception]
     waiting: dict[TableName, ApplyError]
+    unshared: dict[TableName, Exception]
 
 
 def apply_all(
@@ -110,11 +110,12 @@ def apply_all(
         table: _arguments(table, target, {**common, **own.get(table, {})})
         for table, target in targets.items()
     }
-    done = AllApplied({}, {}, {})
-    with ThreadPoolExecutor(threads) as pool:
+    done = AllApplied({}, {}, {}, {})
+    # The threads end first, and use no session then.
+    with OwnSessions(spark) as sessions, ThreadPoolExecutor(threads) as pool:
         known = previous.applied if previous is not None else {}
-        contents = LogContents(walrow.Log(log))
-        _Pass(spark, contents, known, done, listener, pool).run(given)
+        contents = LogContents(reopened(log))
+        _Pass(spark, sessions, contents, known, done, listener, pool).run(given)
     return done
 
 
@@ -133,6 +134,7 @@ class _Pass(NamedTuple):
 
     Attributes:
         spark: The caller's session.
+        sessions: Those that targets are looked at and written in.
         log: What the log says.
         previous: What was done before.
         done: What is done.
@@ -141,6 +143,7 @@ class _Pass(NamedTuple):
     """
 
     spark: Any
+    sessions: OwnSessions
     log: LogContents
     previous: Mapping[TableName, Applied]
     done: AllApplied
@@ -153,7 +156,12 @@ class _Pass(NamedTuple):
 
         def look(table: TableName) -> Applied | None:
             call = Call(self.spark, self.log, **given[table])
-            found = call.look(self.previous.get(table))
+            found: Applied | Work | None = None
+            if table in self.previous:
+                found = call.since(self.previous[table])
+            if found is None:
+                with self.sessions.one() as session:
+                    found = call.look(session)
             if isinstance(found, Applied):
                 return found
             calls[table] = call, found
@@ -168,17 +176,18 @@ class _Pass(NamedTuple):
             for table in given
             if table in calls
         }
-        session = own_session(self.spark)
         for wave in waves(shares):
-            staged = self._staged(session, [shares.pop(table) for table in wave])
+            staged = self._staged({table: shares.pop(table) for table in wave})
             self._each(partial(self._write, calls, staged), wave)
         self._each(partial(self._write, calls, {}), shares)
 
-    def _staged(self, session: Any, wave: list[Share]) -> dict[int, pa.Table]:
+    def _staged(self, wave: dict[TableName, Share]) -> dict[int, pa.Table]:
+        """The net changes of tables. None if their job fails: each may do better alone."""
         try:
-            return stage(session, wave, parallelism(session))
-        except Exception:
-            # What is wrong is said of each table that fails alone, too.
+            with self.sessions.one() as session:
+                return stage(session, list(wave.values()), parallelism(session))
+        except spark_errors() as error:
+            self.done.unshared.update(dict.fromkeys(wave, error))
             return {}
 
     def _write(
@@ -188,11 +197,12 @@ class _Pass(NamedTuple):
         table: TableName,
     ) -> Applied:
         call, work = calls.pop(table)
-        try:
-            return call.write(work, staged.pop(call.table.oid, None))
-        except Conflict:
-            # Its record has moved: what is staged is not what it lacks.
-            return call.run()
+        with self.sessions.one() as session:
+            try:
+                return call.write(session, work, staged.pop(call.table.oid, None))
+            except Conflict:
+                # Its record has moved: what is staged is not what it lacks.
+                return call.run(session)
 
     def _each(
         self,

@@ -7,7 +7,19 @@ import re
 from walrow import errors
 from walrow.errors import ApplyError, Error
 
-__all__ = ["from_executor"]
+__all__ = ["from_executor", "spark_errors"]
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What PySpark raises if a job fails: by itself, under Connect, and from the JVM as it is."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError
+    except ImportError:
+        # PySpark for Connect alone has no Py4J.
+        return (PySparkException,)
+    return PySparkException, Py4JError
 
 
 def from_executor(error: BaseException) -> Error | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walrow.spark.change_rows import EVENT_COLUMNS, Events, Kind, event_fields
-from walrow.spark.folding import RAW, Fold
+from walrow.spark.change_rows import EVENT_COLUMNS, Kind, event_fields
+from walrow.spark.folding import RAW
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components
 from walrow.spark.packing import PACKED, FoldHere, Pack, Tally, Unpack
 from walrow.spark.targets.sql import GONE, OP, UNSENT, filter_by_keys, never_sent
@@ -38,7 +38,6 @@ class Net:
 
     def __init__(
         self,
-        session: Any,
         target: Target,
         *,
         applied: AppliedTable,
@@ -50,7 +49,7 @@ class Net:
         """Computes nothing yet. What is staged is not computed again."""
         from pyspark.sql.types import StructType
 
-        self._session = session
+        self._session = target.session
         self._target = target
         self._applied = applied
         self._batch = batch
@@ -114,23 +113,10 @@ class Net:
             return int(self._observation.get["rows"])
         return self._rows
 
-    def _decoding(self, *, with_old_images: bool = False) -> Events:
-        applied = self._applied
-        return Events(
-            str(applied.log.path),
-            applied.table.oid,
-            applied.table.name,
-            applied.schema,
-            applied.options,
-            self._batch.units,
-            applied.keys,
-            self._batch.barrier,
-            self._rules.deletes,
-            with_old_images,
-        )
-
     def _events(self, *, with_old_images: bool = False) -> Any:
-        function = self._decoding(with_old_images=with_old_images)
+        function = self._applied.events(
+            self._batch, self._rules, with_old_images=with_old_images
+        )
         count = len(self._batch.units)
         numbers = self._session.range(0, count, 1, max(count, 1))
         return numbers.mapInArrow(function, self._schema)
@@ -149,8 +135,8 @@ class Net:
         from pyspark.sql.types import BooleanType, StructField, StructType
 
         applied, batch = self._applied, self._batch
-        events = self._decoding()
-        fold = Fold(applied.keys, self._is_soft, applied.whole_images)
+        events = applied.events(batch, self._rules)
+        fold = applied.fold(self._rules)
         schema = StructType([*self._schema.fields, StructField(RAW, BooleanType())])
         if self._staged is not None:
             return self._session.createDataFrame(self._staged, schema)

@@ -18,8 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import Error
-from walrow.spark.change_rows import METADATA, PREFIX, Events
-from walrow.spark.folding import Fold
+from walrow.spark.change_rows import METADATA, PREFIX
 from walrow.spark.packing import tallied
 
 if TYPE_CHECKING:
@@ -27,9 +26,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    import walrow
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_tables import AppliedTable
     from walrow.spark.apply_units import Batch
+    from walrow.spark.change_rows import Events
+    from walrow.spark.folding import Fold
 
 __all__ = ["Share", "stage", "waves"]
 
@@ -93,13 +95,17 @@ def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
     import pyarrow as pa
 
     decode = _decoding(wave)
+    folds = {
+        applied.table.oid: (applied.fold(rules), applied.nullable)
+        for applied, _, rules in wave
+    }
     count = min(len(decode.units), tasks)
     rows = (
         session.range(0, len(decode.units), 1, count)
         .mapInArrow(decode, _COLUMNS)
         .repartition(min(len(wave), tasks), "oid")
         .sortWithinPartitions("oid", "unit")
-        .mapInArrow(_Folds(_folds(wave)), _COLUMNS)
+        .mapInArrow(_Folds(folds), _COLUMNS)
         .collect()
     )
     return {
@@ -112,85 +118,63 @@ def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
 def _decoding(wave: list[Share]) -> _Decode:
     """The ranges of LSNs, each with all tables that have changes in it."""
     units: dict[tuple[int, int], list[int]] = {}
-    tables: dict[int, Events] = {}
-    for applied, batch, rules in wave:
+    for applied, batch, _ in wave:
         for start, end, _ in batch.pieces:
             units.setdefault((start, end), []).append(applied.table.oid)
-        tables[applied.table.oid] = Events(
-            str(applied.log.path),
-            applied.table.oid,
-            applied.table.name,
-            applied.schema,
-            applied.options,
-            [],
-            applied.keys,
-            batch.barrier,
-            rules.deletes,
-        )
     first = wave[0].applied
     return _Decode(
-        str(first.log.path), sorted(units.items()), tables, dict(first.options)
+        first.log,
+        sorted(units.items()),
+        {it.applied.table.oid: it.applied.events(it.batch, it.rules) for it in wave},
+        dict(first.options),
     )
-
-
-def _folds(wave: list[Share]) -> dict[int, tuple[Fold, tuple[str, ...]]]:
-    return {
-        applied.table.oid: (
-            Fold(applied.keys, rules.deletes == "soft", applied.whole_images),
-            applied.nullable,
-        )
-        for applied, _, rules in wave
-    }
 
 
 class _Decode(NamedTuple):
     """A function for `mapInArrow` over numbers of units: the events of their tables out.
 
     Attributes:
-        log: The path of the log.
+        log: The log, which each task opens again.
         units: Ranges of LSNs, and the OIDs of the tables that have changes in them.
         tables: How the changes of each table become events.
         options: Other options of `walrow.read`.
     """
 
-    log: str
+    log: walrow.Log
     units: list[tuple[tuple[int, int], list[int]]]
     tables: Mapping[int, Events]
     options: dict[str, Any]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Returns a row for each table of each unit."""
-        import walrow
-
-        log = walrow.Log(self.log)
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 place, oids = self.units[number]
-                found = self._unit(log, place, oids)
+                found = self._unit(place, oids)
                 yield _rows([(oid, number, data) for oid, data in found])
 
     def _unit(
-        self, log: Any, place: tuple[int, int], oids: list[int]
+        self, place: tuple[int, int], oids: list[int]
     ) -> list[tuple[int, bytes | None]]:
         try:
-            return self._events(log, place, oids)
+            return self._events(place, oids)
         except Error:
             # One of them is to blame, and the others must not wait for it.
             if len(oids) == 1:
                 return [(oids[0], None)]
             half = len(oids) // 2
             return [
-                *self._unit(log, place, oids[:half]),
-                *self._unit(log, place, oids[half:]),
+                *self._unit(place, oids[:half]),
+                *self._unit(place, oids[half:]),
             ]
 
     def _events(
-        self, log: Any, place: tuple[int, int], oids: list[int]
+        self, place: tuple[int, int], oids: list[int]
     ) -> list[tuple[int, bytes | None]]:
         import pyarrow as pa
 
         found: dict[int, list[pa.RecordBatch] | None] = {}
-        reader = log.read(
+        reader = self.log.read(
             tables=oids,
             profile="spark",
             metadata=METADATA,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import walrow
 from walrow.errors import ApplyError, SchemaError
-from walrow.spark.change_rows import METADATA, PREFIX
+from walrow.spark.change_rows import METADATA, PREFIX, Events
+from walrow.spark.folding import Fold
 from walrow.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from walrow.completeness import Incomplete
     from walrow.log_items import LogTable, LogVersion
     from walrow.lsn import Lsn
+    from walrow.spark.apply_items import Rules
+    from walrow.spark.apply_units import Batch
     from walrow.typing import TableName
 
 __all__ = ["AppliedTable", "find_table", "keys_of", "refuse_incomplete"]
@@ -50,6 +53,27 @@ class AppliedTable(NamedTuple):
     def columns(self) -> list[str]:
         """The names of the columns."""
         return [field.name for field in self.fields]
+
+    def events(
+        self, batch: Batch, rules: Rules, *, with_old_images: bool = False
+    ) -> Events:
+        """How executors make events of its changes."""
+        return Events(
+            self.log,
+            self.table.oid,
+            self.table.name,
+            self.schema,
+            self.options,
+            batch.units,
+            self.keys,
+            batch.barrier,
+            rules.deletes,
+            with_old_images,
+        )
+
+    def fold(self, rules: Rules) -> Fold:
+        """How executors make net changes of its events."""
+        return Fold(self.keys, rules.deletes == "soft", self.whole_images)
 
     @classmethod
     def of(
@@ -193,7 +217,7 @@ def refuse_incomplete(
         if mark.since <= end and (mark.until is None or end < mark.until):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
-                f"walrow load --log {log.path} {table.name}"
+                f"walrow load --log {log.location} {table.name}"
             )
             raise ApplyError(text, code="incomplete", table=table.name, lsn=mark.since)
 
@@ -213,7 +237,8 @@ def _primary_key(log: walrow.Log, table: LogTable) -> tuple[str, ...]:
     for place in reversed(range(len(segments))):
         if table.oid not in {oid for oid, *_ in log_tables(log, place)}:
             continue
-        for frame in walrow.frames(segments[place].path):
+        of_segment = {"start": segments[place].start, "end": segments[place].end}
+        for frame in walrow.frames(log._log.open(**of_segment)):
             message = frame.message
             if message is None:
                 continue

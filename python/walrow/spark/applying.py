@@ -6,8 +6,8 @@ import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-import walrow
 from walrow.errors import ApplyError, OptionError
+from walrow.log import reopened
 from walrow.lsn import Lsn
 from walrow.spark.apply_failures import from_executor
 from walrow.spark.apply_items import (
@@ -23,6 +23,7 @@ from walrow.spark.apply_net import Net
 from walrow.spark.apply_tables import AppliedTable, find_table, refuse_incomplete
 from walrow.spark.apply_units import LogContents, plan
 from walrow.spark.schemas import require
+from walrow.spark.sessions import own_session, parallelism
 from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.sql import Conflict, never_sent_error
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    import walrow
     from walrow.spark.apply_units import Batch
     from walrow.spark.targets.sql import Found, Target
     from walrow.typing import ArrowSchemaExportable, Policy, TableName
@@ -112,9 +114,9 @@ def apply_changes(
         OptionError: The options are invalid.
     """
     require("pyarrow", "pyspark")
-    return Call(
+    call = Call(
         spark,
-        LogContents(walrow.Log(log)),
+        LogContents(reopened(log)),
         table=table,
         target=target,
         keys=keys,
@@ -130,7 +132,9 @@ def apply_changes(
         end=end,
         resume_from=resume_from,
         unit_bytes=unit_bytes,
-    ).run()
+    )
+    with own_session(spark) as session:
+        return call.run(session)
 
 
 class Work(NamedTuple):
@@ -152,7 +156,10 @@ class Work(NamedTuple):
 
 
 class Call:
-    """One call of `apply_changes`: its options, and what follows from them."""
+    """One call of `apply_changes`: its options, and what follows from them.
+
+    What reads or writes the target is given a session, and may make settings there.
+    """
 
     def __init__(
         self,
@@ -195,11 +202,10 @@ class Call:
             "unrepresentable": unrepresentable,
         }
         self.caller = spark
-        self.session = own_session(spark)
         self.contents = log
         self.log = log.log
         self.table = find_table(log.tables, table)
-        self.target: Target = target_of(self.session, target)
+        self.target = target
         self.keys = keys
         self.rules = Rules(deletes, truncates, never_sent, deleted_column)
         self.layout = (partition_by, cluster_by)
@@ -210,7 +216,7 @@ class Call:
         self.resume_from = None if resume_from is None else Lsn(resume_from)
         self.unit_bytes = unit_bytes
 
-    def run(self) -> Applied:
+    def run(self, session: Any) -> Applied:
         """Applies what the target lacks, again if others were first.
 
         Raises:
@@ -218,36 +224,52 @@ class Call:
         """
         for _ in range(_ATTEMPTS):
             try:
-                work = self.look()
-                return work if isinstance(work, Applied) else self.write(work)
+                work = self.look(session)
+                return work if isinstance(work, Applied) else self.write(session, work)
             except Conflict as conflict:
                 cause = conflict.__cause__
-        name = self.target.name
-        text = f"{name}: other writers were always first; call it again"
-        raise ApplyError(text, code="conflict", target=name) from cause
+        text = f"{self.target}: other writers were always first; call it again"
+        raise ApplyError(text, code="conflict", target=self.target) from cause
 
-    def look(self, known: Applied | None = None) -> Work | Applied:
-        """Reads what the target has. The result, if it has everything.
+    def since(self, known: Applied) -> Applied | None:
+        """The result, if the log has nothing new since an earlier call. None if it has.
 
         Args:
-            known: What an earlier call has done. If nothing is new since, the target is not
-                looked at.
+            known: What the earlier call has done.
+
+        Raises:
+            ApplyError: The table is not whole.
+        """
+        self._refuse_incomplete()
+        token = Token.from_json(known.token)
+        if (
+            token is None
+            or (token.source, token.oid) != (self.log.source, self.table.oid)
+            or known.target != self.target
+            or any(
+                it.end > known.end and it.start < self.end
+                for it in self.contents.stretches(self.table.oid)
+            )
+        ):
+            return None
+        return Applied(
+            known.table,
+            known.target,
+            known.end,
+            max(known.end, self.end),
+            token=known.token,
+        )
+
+    def look(self, session: Any) -> Work | Applied:
+        """Reads what the target has. The result, if it has everything.
 
         Raises:
             ApplyError: As in `apply_changes`.
         """
-        marks = self.contents.marks.get(self.table.oid, [])
-        refuse_incomplete(self.log, self.table, marks, self.end)
-        if known is not None and self._is_at(known):
-            return Applied(
-                known.table,
-                known.target,
-                known.end,
-                max(known.end, self.end),
-                token=known.token,
-            )
+        self._refuse_incomplete()
         applied = AppliedTable.of(self.log, self.table, self.keys, self.options)
-        found = self.target.look()
+        target = target_of(session, self.target)
+        found = target.look()
         start, line = self._start(found, applied.keys)
         batch = plan(
             self.log,
@@ -257,12 +279,12 @@ class Call:
             self.end,
             truncates=self.rules.truncates,
             unit_bytes=self.unit_bytes,
-            least_units=parallelism(self.session),
+            least_units=parallelism(session),
         )
         self._refuse_another(found, batch)
         nothing = Applied(
             self.table.name,
-            self.target.name,
+            self.target,
             start,
             max(start, self.end),
             token=None
@@ -271,51 +293,40 @@ class Call:
         )
         if self.end <= start or not (batch.units or batch.barrier):
             if found is None:
-                evolve(self.target, applied, self.rules, self.layout, is_new=True)
+                evolve(target, applied, self.rules, self.layout, is_new=True)
             return nothing
         self._check_range(batch)
         return Work(applied, batch, found, line, nothing)
 
-    def _is_at(self, known: Applied) -> bool:
-        """Whether the log has nothing new after an earlier call."""
-        token = Token.from_json(known.token)
-        return (
-            token is not None
-            and (token.source, token.oid) == (self.log.source, self.table.oid)
-            and known.target == self.target.name
-            and not any(
-                it.end > known.end and it.start < self.end
-                for it in self.contents.stretches(self.table.oid)
-            )
-        )
-
-    def write(self, work: Work, staged: pa.Table | None = None) -> Applied:
+    def write(
+        self, session: Any, work: Work, staged: pa.Table | None = None
+    ) -> Applied:
         """Applies what the target lacks.
 
         Args:
+            session: The session.
             work: What that is.
             staged: The net changes, if they are there already.
 
         Raises:
             Conflict: Another writer was first.
         """
+        target = target_of(session, self.target)
         try:
-            return self._write(work, staged)
+            return self._write(target, work, staged)
         finally:
             # Lets the caller's session see what the target has now: catalogs keep tables.
             with contextlib.suppress(Exception):
-                self.caller.catalog.refreshTable(self.target.table)
+                self.caller.catalog.refreshTable(target.table)
 
-    def _write(self, work: Work, staged: pa.Table | None) -> Applied:
+    def _write(self, target: Target, work: Work, staged: pa.Table | None) -> Applied:
         applied, before = work.applied, work.found
         record = before.token if before is not None else None
         is_new = before is None
-        has_changed = evolve(
-            self.target, applied, self.rules, self.layout, is_new=is_new
-        )
+        has_changed = evolve(target, applied, self.rules, self.layout, is_new=is_new)
         if before is None or has_changed:
             # The version before the batch is a new one.
-            before = self.target.find()
+            before = target.find()
             if before.token != record:
                 raise Conflict
         token = Token(
@@ -327,15 +338,19 @@ class Call:
             work.line if work.line is not None else before.version,
             uuid.uuid4().hex[:12],
         )
-        return self._commit(work, before, token, staged)
+        return self._commit(target, work, before, token, staged)
 
     def _commit(
-        self, work: Work, before: Found, token: Token, staged: pa.Table | None
+        self,
+        target: Target,
+        work: Work,
+        before: Found,
+        token: Token,
+        staged: pa.Table | None,
     ) -> Applied:
         applied = work.applied
         net = Net(
-            self.session,
-            self.target,
+            target,
             applied=applied,
             batch=work.batch,
             before=before,
@@ -352,7 +367,7 @@ class Call:
                 applied.nullable,
                 overwrites=net.overwrites,
             )
-            commit = self.target.commit(view, changes, token, before, self.rules)
+            commit = target.commit(view, changes, token, before, self.rules)
         except Conflict:
             raise
         except Exception as error:
@@ -361,7 +376,7 @@ class Call:
                 raise own from None
             raise
         finally:
-            self.session.catalog.dropTempView(view)
+            target.session.catalog.dropTempView(view)
         if not commit.is_first:
             return work.nothing
         return work.nothing._replace(
@@ -408,12 +423,14 @@ class Call:
             return self.resume_from, None
         code, text = problem or ("no_token", "")
         text = (
-            f"{self.target.name}: {text}. If its rows have all changes up to an LSN, name it "
+            f"{self.target}: {text}. If its rows have all changes up to an LSN, name it "
             "once with resume_from=; otherwise use an empty target"
         )
-        raise ApplyError(
-            text, code=code, table=self.table.name, target=self.target.name
-        )
+        raise ApplyError(text, code=code, table=self.table.name, target=self.target)
+
+    def _refuse_incomplete(self) -> None:
+        marks = self.contents.marks.get(self.table.oid, [])
+        refuse_incomplete(self.log, self.table, marks, self.end)
 
     def _refuse_another(self, found: Found | None, batch: Batch) -> None:
         """Refuses a table that was created again, unless its rows are replaced anyway."""
@@ -426,12 +443,12 @@ class Call:
         ):
             return
         text = (
-            f"{self.target.name}: it has the rows of {token.table} with the OID {token.oid}, "
+            f"{self.target}: it has the rows of {token.table} with the OID {token.oid}, "
             f"and {self.table.name} now has the OID {self.table.oid}: it was dropped and "
-            f"created again. Load it: walrow load --log {self.log.path} {self.table.name}"
+            f"created again. Load it: walrow load --log {self.log.location} {self.table.name}"
         )
         raise ApplyError(
-            text, code="other_table", table=self.table.name, target=self.target.name
+            text, code="other_table", table=self.table.name, target=self.target
         )
 
     def _check_range(self, batch: Batch) -> None:
@@ -439,24 +456,6 @@ class Call:
         if batch.units:
             first, last = batch.units[0][0], batch.units[-1][1]
             self.log._log.open(tables=[self.table.oid], start=first, end=last).close()
-
-
-def own_session(spark: Any) -> Any:
-    """A session with the settings of another one, whose own settings nobody else has."""
-    inner = getattr(spark, "_jsparkSession", None)
-    if inner is not None:
-        return type(spark)(spark.sparkContext, inner.cloneSession())
-    if hasattr(spark, "cloneSession"):
-        return spark.cloneSession()
-    return spark.newSession()
-
-
-def parallelism(session: Any) -> int:
-    """How many tasks run at once, as far as it is known."""
-    try:
-        return int(session.sparkContext.defaultParallelism)
-    except Exception:
-        return _TASKS
 
 
 def _words(source: walrow.log.SourceIdentity) -> str:
@@ -469,4 +468,3 @@ def _words(source: walrow.log.SourceIdentity) -> str:
 
 
 _ATTEMPTS = 3
-_TASKS = 8

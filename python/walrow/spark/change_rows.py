@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    import walrow
     from walrow.spark.apply_items import Barrier
 
 __all__ = ["EVENT_COLUMNS", "METADATA", "PREFIX", "Events", "Kind", "event_fields"]
@@ -79,7 +80,7 @@ class Events(NamedTuple):
     """A function for `mapInArrow` over numbers of units: events out.
 
     Attributes:
-        log: The path of the log.
+        log: The log, which each task opens again.
         oid: The OID of the table.
         table: Its name, for errors.
         schema: The schema of its changes, with metadata columns.
@@ -91,7 +92,7 @@ class Events(NamedTuple):
         with_old_images: Whether to return the old images of all updates, too.
     """
 
-    log: str
+    log: walrow.Log
     oid: int
     table: str
     schema: pa.Schema
@@ -112,11 +113,8 @@ class Events(NamedTuple):
         """Returns the events of a unit, in their order."""
         import pyarrow as pa
 
-        import walrow
-
         start, end = self.units[number]
-        # The log finds what was merged or continues in other segments: a path would not.
-        reader = walrow.Log(self.log).read(
+        reader = self.log.read(
             table=self.oid,
             schema=self.schema,
             profile="spark",

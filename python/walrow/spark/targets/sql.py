@@ -135,17 +135,15 @@ def filter_by_keys(session: Any, rows: int) -> None:
     Spark then makes a Bloom filter of the keys. By itself, it does so for very large tables only.
     A broadcast would not help: rows that the target does not have must not be lost.
     """
-    if rows > _MOST_KEYS:
-        return
     prefix = "spark.sql.optimizer.runtime.bloomFilter"
     for name, value in {
         "spark.sql.autoBroadcastJoinThreshold": -1,
-        f"{prefix}.enabled": "true",
+        f"{prefix}.enabled": str(rows <= _MOST_KEYS).lower(),
         f"{prefix}.applicationSideScanSizeThreshold": 0,
         f"{prefix}.maxNumItems": _MOST_KEYS,
         f"{prefix}.maxNumBits": _MOST_KEYS * _BITS,
-        f"{prefix}.expectedNumItems": max(rows, 1),
-        f"{prefix}.numBits": max(rows, _FEW_KEYS) * _BITS,
+        f"{prefix}.expectedNumItems": min(max(rows, 1), _MOST_KEYS),
+        f"{prefix}.numBits": min(max(rows, _FEW_KEYS), _MOST_KEYS) * _BITS,
     }.items():
         session.conf.set(name, value)
 

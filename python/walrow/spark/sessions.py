@@ -1,0 +1,98 @@
+"""Sessions with the settings of a caller's, in which settings can be made that the caller lacks."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["OwnSessions", "own_session", "parallelism"]
+
+
+class OwnSessions:
+    """Clones of a session. Each has one user at a time, and at the end all are released.
+
+    A clone costs requests to the server under Spark Connect, and to a catalog that it is the
+    first to use. So there are as many as threads, and not as many as targets.
+    """
+
+    def __init__(self, spark: Any) -> None:
+        """Makes none yet."""
+        self._spark = spark
+        self._free: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._free:
+            _release(self._free.pop())
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[Any]:
+        """A session that nobody else uses meanwhile."""
+        try:
+            session = self._free.pop()
+        except IndexError:
+            session = _clone(self._spark)
+        try:
+            yield session
+        except BaseException:
+            # What failed may have left settings.
+            _release(session)
+            raise
+        self._free.append(session)
+
+
+@contextlib.contextmanager
+def own_session(spark: Any) -> Iterator[Any]:
+    """A clone of a session, until the end of the block."""
+    session = _clone(spark)
+    try:
+        yield session
+    finally:
+        _release(session)
+
+
+def parallelism(session: Any) -> int:
+    """How many tasks run at once, as far as it is known."""
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except Exception:
+        return _TASKS
+
+
+def _clone(spark: Any) -> Any:
+    if _is_remote(spark):
+        return spark.cloneSession()
+    return type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
+def _release(session: Any) -> None:
+    """Ends a clone on a server of Spark Connect. One in this process is garbage.
+
+    `session.stop()` would end a server in this process, too.
+    """
+    if not _is_remote(session):
+        return
+    from pyspark.errors import PySparkException
+
+    client = session.client
+    # What was done is done, whether or not the server can still be reached.
+    with contextlib.suppress(PySparkException):
+        client.release_session()
+    client.close()
+    # PySpark would keep the client until this process ends.
+    with contextlib.suppress(AttributeError):
+        atexit.unregister(client._cleanup_ml_cache)
+
+
+def _is_remote(session: Any) -> bool:
+    """Whether it is one of Spark Connect."""
+    return not hasattr(session, "_jsparkSession")
+
+
+_TASKS = 8
