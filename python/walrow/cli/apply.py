@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,7 +45,6 @@ _LSN = _Lsn()
     "directory",
     required=True,
     metavar="DIR",
-    type=click.Path(path_type=Path),
     help="The log.",
 )
 @click.option(
@@ -142,7 +140,7 @@ _LSN = _Lsn()
 @quiet
 def apply(
     *,
-    directory: Path,
+    directory: str,
     keys: tuple[str, ...],
     every: float | None,
     settings: tuple[str, ...],

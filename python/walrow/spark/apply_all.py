@@ -78,7 +78,7 @@ def apply_all(
 
     Args:
         spark: The session.
-        log: The log, or its path.
+        log: The log, or its path or URL. Tasks open it, too.
         targets: The target of each table, as in `apply_changes`.
         threads: How many of them are looked at and written at once.
         options: Options of `apply_changes` for single tables.

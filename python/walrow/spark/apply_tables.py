@@ -237,8 +237,8 @@ def _primary_key(log: walrow.Log, table: LogTable) -> tuple[str, ...]:
     for place in reversed(range(len(segments))):
         if table.oid not in {oid for oid, *_ in log_tables(log, place)}:
             continue
-        of_segment = {"start": segments[place].start, "end": segments[place].end}
-        for frame in walrow.frames(log._log.open(**of_segment)):
+        start, end = segments[place].start, segments[place].end
+        for frame in walrow.frames(log._log.open(start=start, end=end)):
             message = frame.message
             if message is None:
                 continue

@@ -77,7 +77,7 @@ def apply_changes(
 
     Args:
         spark: The session. Its settings are not changed.
-        log: The log, or its path. Executors must be able to open it.
+        log: The log, or its path or URL. Executors must be able to open it.
         table: The table, as in `walrow.read`.
         target: `"delta:/path"`, `"delta:catalog.schema.table"` or
             `"iceberg:catalog.schema.table"`. It is created if it is missing.
