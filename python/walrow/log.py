@@ -123,10 +123,7 @@ class Log:
         Raises:
             LogError: The log is at a URL, where it can only be read (`read_only`).
         """
-        if self._store is not None:
-            text = "a log at a URL can only be read: change it where its receiver writes it"
-            raise LogError(text, code="read_only")
-        return Path(self._location)
+        return directory_of(self._location)
 
     @property
     def location(self) -> str:
@@ -569,6 +566,20 @@ def opened(
 def examples(log: str | os.PathLike[str], table: TableName) -> LogFile:
     """The stream of segments that have all versions of a table."""
     return _directory(log).examples(table)
+
+
+def directory_of(log: str | os.PathLike[str]) -> Path:
+    """The directory of a log that is written or changed.
+
+    Raises:
+        LogError: It is a URL (`read_only`).
+    """
+    if is_url(os.fsdecode(log)):
+        text = (
+            "a log at a URL can only be read: write and change it in a local directory"
+        )
+        raise LogError(text, code="read_only")
+    return Path(os.fsdecode(log))
 
 
 def reopened(log: str | os.PathLike[str]) -> Log:

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Literal
 
+from walrow.log import directory_of
 from walrow.receiver import Receiver
 from walrow.retention import Retainer
 
@@ -121,17 +122,18 @@ def receive(
         "two_phase": two_phase,
         "origin": origin,
     }
+    directory = directory_of(log)
     writer_options = {
         "segment_bytes": segment_bytes,
         "level": compression_level,
         "spool_memory": spool_memory,
-        "spool_directory": log if spool_directory is None else spool_directory,
+        "spool_directory": directory if spool_directory is None else spool_directory,
         "group_access": group_access,
     }
-    retainer = None if retain is None else Retainer(log, retain)
+    retainer = None if retain is None else Retainer(directory, retain)
     receiver = Receiver(
         conninfo,
-        log=log,
+        log=directory,
         slot=slot,
         publications=(publications,) if isinstance(publications, str) else publications,
         create=create,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import Catalog, Schema, SchemaUnion
+from walrow.conninfo import without_credentials
 from walrow.errors import Error
 from walrow.log import examples, is_log
 from walrow.signatures import with_options
@@ -92,7 +93,7 @@ def _sources(source: Any, table: TableName | None) -> Iterator[tuple[str, Any]]:
         for each in source:
             yield from _sources(each, table)
     elif isinstance(source, str | os.PathLike) and is_log(source):
-        name = os.fspath(source)
+        name = without_credentials(os.fsdecode(source))
         yield name, source if table is None else examples(source, table)
     elif isinstance(source, str | os.PathLike):
         for path, name in paths(source):

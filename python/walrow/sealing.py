@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._core import Catalog, LogWriter
 from walrow.errors import LogError, UnfinishedError
+from walrow.log import directory_of
 from walrow.sources import Chunks
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def seal(
         UnfinishedError: The source is not complete.
         OptionError: The options are invalid, or the source is a log.
     """
+    directory = directory_of(log)
     found = catalog
     if found is not None and not isinstance(found, Catalog):
         found = Catalog.from_file(found)
@@ -94,7 +96,7 @@ def seal(
     ) as chunks:
         framing = chunks.begin()
         writer = LogWriter(
-            log,
+            directory,
             segment_bytes=segment_bytes,
             level=compression_level,
             spool_memory=spool_memory,

@@ -143,6 +143,9 @@ def test_nothing_is_changed_there(s3: S3, tmp_path: Path) -> None:
         lambda: log.follow(reader="me"),
         lambda: log.path,
         lambda: walrow.load("public.t", log=log),
+        lambda: walrow.seal(b"", log=log),
+        lambda: walrow.seal(b"", log=url),
+        lambda: walrow.receive("", log=url, slot="s", publications="p"),
     ):
         assert fault(change)[0] == "read_only"
     s3.files.invalidate_cache()
