@@ -19,6 +19,7 @@ __all__ = [
     "Decoder",
     "Frame",
     "Frames",
+    "LogBlock",
     "LogCopy",
     "LogDirectory",
     "LogEraser",
@@ -812,6 +813,12 @@ class LogEraser:
         """Closes the log, so that others can write to it."""
 
 @final
+class LogBlock:
+    """Bytes of a log's stream, as a buffer that nobody can change."""
+
+    def __len__(self) -> int: ...
+
+@final
 class LogFile:
     """The stream of some segments of a log, as a file that is read to its end."""
 
@@ -819,8 +826,8 @@ class LogFile:
     def size(self) -> int:
         """Bytes of the stream."""
 
-    def read(self, size: int | None = None) -> bytes:
-        """The next bytes, of any number. No bytes at the end."""
+    def read(self, size: int | None = None) -> Any:
+        """The next bytes, of any number, as a `LogBlock`. No bytes at the end."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...

@@ -5,6 +5,7 @@
 
 use crate::column_counts::ColumnCounts;
 use crate::errors;
+use crate::log_block::LogBlock;
 use crate::options::{self, Options, read_lsn};
 use crate::signals::{self, SLICE, set_interrupt};
 use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
@@ -14,7 +15,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyString, PyTuple};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use walrow::{Batch, Decoder, DecoderBuilder, Framing, Lsn};
 
 /// A decoder and its next steps.
@@ -80,6 +81,7 @@ enum Step {
 /// A block, in memory of Python or of Rust.
 enum Bytes {
     Python(PyBackedBytes),
+    Log(Arc<Vec<u8>>),
     Own(Vec<u8>),
 }
 
@@ -87,6 +89,7 @@ impl Bytes {
     fn get(&self) -> &[u8] {
         match self {
             Self::Python(bytes) => bytes,
+            Self::Log(bytes) => bytes,
             Self::Own(bytes) => bytes,
         }
     }
@@ -236,10 +239,9 @@ impl Engine {
 
     /// Queues a block, or an iterable of chunks.
     pub(crate) fn feed(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let one = match buffer(data)? {
-            Some(_) => true,
-            None => self.framing == Framing::Message && is_row(data)?,
-        };
+        let one = data.is_instance_of::<LogBlock>()
+            || buffer(data)?.is_some()
+            || self.framing == Framing::Message && is_row(data)?;
         let step = if !one {
             let chunks = data.try_iter().map_err(|_| not_bytes(data))?;
             if data.is_instance_of::<PyString>() {
@@ -543,6 +545,9 @@ pub(crate) fn unresolved_types<'py>(
 }
 
 fn block(chunk: &Bound<'_, PyAny>) -> PyResult<Step> {
+    if let Ok(block) = chunk.cast::<LogBlock>() {
+        return Ok(Step::Block(Bytes::Log(Arc::clone(&block.get().0)), 0));
+    }
     let bytes = buffer(chunk)?.ok_or_else(|| not_bytes(chunk))?;
     Ok(Step::Block(Bytes::Python(bytes.into()), 0))
 }

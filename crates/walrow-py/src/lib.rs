@@ -23,6 +23,7 @@ mod engine;
 mod errors;
 mod export;
 mod log;
+mod log_block;
 mod log_eraser;
 mod log_load;
 mod log_state;
@@ -64,6 +65,8 @@ mod _core {
     use crate::decoder::{BatchIterator, Decoder};
     #[pymodule_export]
     use crate::log::{LogDirectory, LogFile};
+    #[pymodule_export]
+    use crate::log_block::LogBlock;
     #[pymodule_export]
     use crate::log_eraser::LogEraser;
     #[pymodule_export]

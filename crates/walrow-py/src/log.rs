@@ -2,6 +2,7 @@
 
 use crate::engine::lock;
 use crate::errors;
+use crate::log_block::{BlockMemory, LogBlock};
 use crate::log_state::LogState;
 use crate::log_store::{self, PythonStore};
 use crate::lsn;
@@ -342,16 +343,18 @@ struct State {
     /// What ends at or before this LSN is not read, as far as that is known without its transactions.
     start: Lsn,
     segment: Option<SegmentReader>,
-    chunk: Vec<u8>,
+    memory: BlockMemory,
 }
 
 impl State {
-    fn next(&mut self) -> Result<bool, Error> {
+    /// The next bytes. None at the end.
+    fn next(&mut self) -> Result<Option<Arc<Vec<u8>>>, Error> {
+        let mut chunk = self.memory.take();
         loop {
             let segment = match &mut self.segment {
                 Some(segment) => segment,
                 None => match self.names.next() {
-                    None => return Ok(false),
+                    None => return Ok(None),
                     Some((name, end)) => {
                         let (store, end) = (&*self.store, Some(end));
                         let opened = SegmentReader::open_after(store, name, end, self.start)?;
@@ -359,8 +362,8 @@ impl State {
                     }
                 },
             };
-            if segment.read(&mut self.chunk)? {
-                return Ok(true);
+            if segment.read(&mut chunk)? {
+                return Ok(Some(self.memory.share(chunk)));
             }
             self.segment = None;
         }
@@ -384,7 +387,7 @@ impl LogFile {
                 names: names.into_iter(),
                 start,
                 segment: None,
-                chunk: Vec::new(),
+                memory: BlockMemory::default(),
             }),
         }
     }
@@ -394,15 +397,15 @@ impl LogFile {
 impl LogFile {
     /// The next bytes, of any number. No bytes at the end.
     #[pyo3(signature = (size = None))]
-    fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
+    fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
         // As a file that has no more bytes ready.
         let _ = size;
         signals::check()?;
         let mut state = lock(&self.state)?;
         let state = &mut *state;
         match py.detach(|| state.next()) {
-            Ok(true) => Ok(PyBytes::new(py, &state.chunk)),
-            Ok(false) => Ok(PyBytes::new(py, b"")),
+            Ok(Some(bytes)) => Ok(Bound::new(py, LogBlock(bytes))?.into_any()),
+            Ok(None) => Ok(PyBytes::new(py, b"").into_any()),
             Err(error) => Err(errors::log_error(py, error)),
         }
     }
