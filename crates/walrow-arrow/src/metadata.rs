@@ -242,7 +242,12 @@ impl Metadata {
             let Some((before, run)) = std::mem::take(&mut rest).split_at_mut_checked(*start) else {
                 break;
             };
-            run.fill(value(commit));
+            let value = value(commit);
+            // The first apart: of many transactions, it is the only row.
+            if let [first, others @ ..] = run {
+                *first = value;
+                others.fill(value);
+            }
             rest = before;
         }
         values

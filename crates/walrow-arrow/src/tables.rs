@@ -232,9 +232,11 @@ impl Tables {
     }
 
     pub(crate) fn commit(&mut self, transaction: &Transaction, changes: u64) -> Result<(), Error> {
-        self.sides
-            .transaction(&self.current, transaction, changes)?;
-        self.settle_sides()?;
+        if self.sides.is_wanted() {
+            self.sides
+                .transaction(&self.current, transaction, changes)?;
+            self.settle_sides()?;
+        }
         self.finished.complete(transaction.end_lsn);
         // A later error does not take this transaction's rows back.
         self.current.ordinal = self.current.ordinal.saturating_add(1);

@@ -5,7 +5,8 @@ use crate::fact::Fact;
 use crate::relation::Relation;
 use std::sync::Arc;
 use walrow_wire::{
-    self as wire, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow, UnreadTuple, Xid,
+    self as wire, Begin, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow,
+    UnreadTuple, Xid,
 };
 
 /// The properties of a committed transaction.
@@ -35,6 +36,25 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// Becomes the plain transaction that begins here.
+    #[inline]
+    pub(crate) fn restart(&mut self, begin: Begin) {
+        self.xid = begin.xid;
+        self.commit_lsn = begin.final_lsn;
+        self.commit_time = begin.commit_time;
+        self.end_lsn = Lsn::INVALID;
+        self.rolled_back_until = Lsn::INVALID;
+        if !self.origins.is_empty() || self.prepared.is_some() {
+            self.forget_source();
+        }
+    }
+
+    #[cold]
+    fn forget_source(&mut self) {
+        self.origins.clear();
+        self.prepared = None;
+    }
+
     /// Adds an origin, unless it is the last one again.
     pub(crate) fn push_origin(&mut self, origin: Origin) {
         if self.origins.last() != Some(&origin) {

@@ -4,7 +4,7 @@
 use super::read::{At, Front, Next, Outside, Reader, Row, Where, peek};
 use super::reading::{Reading, Source};
 use super::search::{Found, Search, Searcher};
-use super::session::{Facts, Session};
+use super::session::Session;
 use crate::error::{Error, ErrorKind, Fault, INSIDE, OUTSIDE};
 use crate::fact::Fact;
 use crate::frames::{Frames, Place};
@@ -45,7 +45,7 @@ impl Default for Phase {
 impl Core {
     pub(super) fn drop_session(&mut self) {
         self.drop_open();
-        self.session.facts = Facts::default();
+        self.session.facts = None;
         self.session.relations.clear();
         if let Some(unmarked) = &mut self.session.unmarked {
             unmarked.begin_session();
@@ -103,12 +103,12 @@ impl Core {
     fn other<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         loop {
             let Some(mut reader) = self.reader() else {
-                match self.find(input)? {
-                    Some(Next::Begin) if self.is_skipped() => continue,
-                    Some(Next::Message(at, true)) => {
+                match self.find(input) {
+                    Ok(Some(Next::Begin)) if self.is_skipped() => continue,
+                    Ok(Some(Next::Message(at, true))) => {
                         return Ok(Some(self.fact_or_message(at, true)));
                     }
-                    found => return Ok(found),
+                    found => return found,
                 }
             };
             match reader.other(input)? {
@@ -121,6 +121,7 @@ impl Core {
     }
 
     /// Applies the message if it is a fact.
+    #[cold]
     fn fact_or_message<'i>(&mut self, at: At<'i>, outside: Outside) -> Next<'i> {
         let next = Next::Message(at, outside);
         let peek = self.peek(at);
@@ -128,7 +129,7 @@ impl Core {
         else {
             return next;
         };
-        let facts = &mut self.session.facts;
+        let facts = self.session.facts.get_or_insert_default();
         match &fact {
             Fact::Prepared {
                 gid,
@@ -212,26 +213,18 @@ impl Core {
             session: &mut self.session,
             search,
         };
-        let mut found = searcher.find(input)?;
-        if let Some(Found::Committed(reading)) = &mut found {
-            let Transaction {
-                end_lsn,
-                commit_time,
-                ..
-            } = self.session.transaction;
-            reading.skipped |= self.session.start.has_delivered(end_lsn);
-            if !reading.skipped {
-                self.session.passes_end(end_lsn, Some(commit_time));
-            }
-        }
-        if self.session.ended {
-            *input = &[];
-            if let Some(Found::Committed(reading)) = found {
-                self.session.leave(reading);
+        let Some(found) = searcher.find(input)? else {
+            if self.session.ended {
+                *input = &[];
             }
             return Ok(None);
-        }
-        Ok(found.map(|found| match found {
+        };
+        Ok(Some(match found {
+            Found::Committed(reading) => return Ok(self.begin(reading, input)),
+            _ if self.session.ended => {
+                *input = &[];
+                return Ok(None);
+            }
             Found::SessionStart => Next::SessionStart,
             Found::ServerError => Next::ServerError,
             Found::Message(place, offset) => {
@@ -241,35 +234,65 @@ impl Core {
                 };
                 Next::Message(At { frame, offset }, true)
             }
-            Found::Committed(mut reading) => {
-                let Transaction {
-                    xid, commit_lsn, ..
-                } = self.session.transaction;
-                reading.skipped |= self.session.commits(xid, commit_lsn, reading.skipped);
-                self.context = Context {
-                    in_stream: reading.is_streamed(),
-                    header: self.frames.header(),
-                    commit_lsn,
-                };
-                let facts = &mut self.session.facts;
-                let continued = facts.continued.take();
-                if let Some(prepared) = facts.prepared.take() {
-                    self.session.transaction.prepared = Some(prepared);
-                }
-                let until = &mut self.session.transaction.rolled_back_until;
-                *until = std::mem::take(&mut facts.rolled_back_until).max(*until);
-                self.session.transaction.snapshot = std::mem::take(&mut facts.snapshot);
-                self.seq = facts.first_seq.take().unwrap_or(0);
-                let skipped = reading.skipped;
-                self.phase = Phase::Reading(reading);
-                if !skipped && continued == Some(commit_lsn) {
-                    // Its Begin was returned with its first part.
-                    Next::Skipped
-                } else {
-                    Next::Begin
-                }
-            }
         }))
+    }
+
+    /// Begins to read the transaction that was found, unless it is after the end.
+    #[inline]
+    fn begin<'i>(&mut self, mut reading: Reading, input: &mut &'i [u8]) -> Option<Next<'i>> {
+        let Transaction {
+            xid,
+            commit_lsn,
+            end_lsn,
+            commit_time,
+            ..
+        } = self.session.transaction;
+        reading.skipped |= self.session.start.has_delivered(end_lsn);
+        if !reading.skipped {
+            self.session.passes_end(end_lsn, Some(commit_time));
+        }
+        if self.session.ended {
+            *input = &[];
+            self.session.leave(reading);
+            return None;
+        }
+        reading.skipped |= self.session.commits(xid, commit_lsn, reading.skipped);
+        self.context = Context {
+            in_stream: reading.is_streamed(),
+            header: self.frames.header(),
+            commit_lsn,
+        };
+        self.seq = 0;
+        self.session.transaction.snapshot = false;
+        let skipped = reading.skipped;
+        self.phase = Phase::Reading(reading);
+        // Only walrow's own streams have facts.
+        if self.session.facts.is_some() && self.apply_facts() && !skipped {
+            // Its Begin was returned with its first part.
+            return Some(Next::Skipped);
+        }
+        Some(Next::Begin)
+    }
+
+    /// Applies what facts said about the transaction. Returns whether it continues the last one.
+    #[cold]
+    fn apply_facts(&mut self) -> bool {
+        let Session {
+            facts: Some(facts),
+            transaction,
+            ..
+        } = &mut self.session
+        else {
+            return false;
+        };
+        if let Some(prepared) = facts.prepared.take() {
+            transaction.prepared = Some(prepared);
+        }
+        let until = std::mem::take(&mut facts.rolled_back_until);
+        transaction.rolled_back_until = until.max(transaction.rolled_back_until);
+        transaction.snapshot = std::mem::take(&mut facts.snapshot);
+        self.seq = facts.first_seq.take().unwrap_or(0);
+        facts.continued.take() == Some(transaction.commit_lsn)
     }
 
     /// Makes the change, which borrows from the assembler and the input.
@@ -337,8 +360,10 @@ impl Core {
     }
 
     fn commit<T>(&mut self) -> Event<'_, T> {
-        if std::mem::take(&mut self.session.facts.continues) {
-            self.session.facts.continued = Some(self.session.transaction.commit_lsn);
+        if let Some(facts) = &mut self.session.facts
+            && std::mem::take(&mut facts.continues)
+        {
+            facts.continued = Some(self.session.transaction.commit_lsn);
             return Event::Skipped;
         }
         Event::Commit {

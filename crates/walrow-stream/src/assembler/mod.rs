@@ -138,8 +138,11 @@ impl Assembler {
     ///
     /// Transactions that are open between two chunks do not count.
     pub const fn is_mid_transaction(&self) -> bool {
-        let between = matches!(self.core.phase, Phase::Search(Search::Between))
-            && self.core.session.facts.continued.is_none();
+        let continues = match &self.core.session.facts {
+            Some(facts) => facts.continued.is_some(),
+            None => false,
+        };
+        let between = matches!(self.core.phase, Phase::Search(Search::Between)) && !continues;
         self.failure.is_none() && !self.is_past_end() && (self.core.frames.is_cut() || !between)
     }
 

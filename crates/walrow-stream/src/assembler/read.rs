@@ -219,15 +219,18 @@ impl Reader<'_> {
     fn take(&mut self, at: At<'_>, input: &mut &[u8]) {
         match at.frame {
             Where::Input(peek) => self.frames.take(Place::Input(peek.frame()), input),
-            Where::Completed => self.frames.take_completed(),
-            Where::Spool(spot) => self.take_spooled(spot),
+            Where::Completed => self.take_elsewhere(None),
+            Where::Spool(spot) => self.take_elsewhere(Some(spot)),
         }
     }
 
+    /// Takes a frame that is not in the input: it was completed, or is in the spool.
     #[inline(never)]
-    fn take_spooled(&mut self, spot: Spot) {
-        if let Source::Spool(it) = &mut self.reading.source {
-            it.reader.take(spot);
+    fn take_elsewhere(&mut self, spot: Option<Spot>) {
+        match (spot, &mut self.reading.source) {
+            (Some(spot), Source::Spool(it)) => it.reader.take(spot),
+            (None, _) => self.frames.take_completed(),
+            (Some(_), Source::Input) => {}
         }
     }
 

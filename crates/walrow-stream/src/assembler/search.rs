@@ -46,7 +46,7 @@ use crate::relation::Announce;
 use crate::spool::{SpoolId, SpoolReader, Spooled};
 use crate::transaction::Transaction;
 use crate::undecided::{Open, read_origin};
-use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Lsn, Message, Peek, PgString};
+use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Message, Peek, PgString};
 
 /// The state of the search.
 #[derive(Debug, Default)]
@@ -203,7 +203,7 @@ impl Searcher<'_> {
         }
         let at = |fault: Fault| fault.at(self.frames, span.offset);
         let step = match Peek::new(frame) {
-            Some(peek) => self.session.step(self.search, &peek),
+            Some(peek) => self.session.step(self.search, peek),
             None => self.session.step_server(self.search, frame),
         };
         let step = step.map_err(at)?;
@@ -224,7 +224,7 @@ impl Searcher<'_> {
                     self.spool(&run)?;
                     run = Run::new(run.rest);
                 }
-                let step = self.session.step(self.search, &peek);
+                let step = self.session.step(self.search, peek);
                 (peek.frame(), behind, step)
             } else {
                 let Some(size) = self.frames.size(run.rest, offset)? else {
@@ -363,38 +363,38 @@ impl Session {
 
     /// Takes one message.
     #[inline]
-    fn step(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
+    fn step(&mut self, search: &mut Search, peek: Peek<'_>) -> Result<Step, Fault> {
         match search {
-            Search::Between => match peek.begin() {
-                Some(begin) => {
-                    let transaction = &mut self.transaction;
-                    transaction.xid = begin.xid;
-                    transaction.commit_lsn = begin.final_lsn;
-                    transaction.commit_time = begin.commit_time;
-                    transaction.end_lsn = Lsn::INVALID;
-                    transaction.origins.clear();
-                    transaction.prepared = None;
-                    transaction.rolled_back_until = Lsn::INVALID;
-                    *search = Search::Plain(None);
-                    Ok(Step::Pass)
-                }
-                None => self.step_between(search, peek),
-            },
-            Search::Plain(_) => match peek.commit() {
-                Some(commit) => {
-                    let transaction = &mut self.transaction;
-                    if commit.commit_lsn != transaction.commit_lsn {
-                        let begin = transaction.commit_lsn;
-                        let fault = Fault::from(ErrorKind::CommitMismatch { begin });
-                        return Err(fault.near(commit.commit_lsn));
-                    }
-                    transaction.end_lsn = commit.end_lsn;
-                    transaction.commit_time = commit.commit_time;
-                    Ok(Step::Commit)
-                }
-                None if peek.kind().carries_xid() => Ok(Step::Keep),
-                None => self.step_plain(peek),
-            },
+            Search::Between if let Some(begin) = peek.begin() => {
+                self.transaction.restart(begin);
+                *search = Search::Plain(None);
+                Ok(Step::Pass)
+            }
+            Search::Plain(_)
+                if let Some(commit) = peek.commit()
+                    && commit.commit_lsn == self.transaction.commit_lsn =>
+            {
+                self.transaction.end_lsn = commit.end_lsn;
+                self.transaction.commit_time = commit.commit_time;
+                Ok(Step::Commit)
+            }
+            _ => self.step_further(search, peek),
+        }
+    }
+
+    /// Takes a message that is neither the Begin of a plain transaction nor its Commit.
+    #[inline(never)]
+    fn step_further(&mut self, search: &mut Search, peek: Peek<'_>) -> Result<Step, Fault> {
+        let peek = &peek;
+        match search {
+            Search::Between => self.step_between(search, peek),
+            Search::Plain(_) if let Some(commit) = peek.commit() => {
+                let begin = self.transaction.commit_lsn;
+                let fault = Fault::from(ErrorKind::CommitMismatch { begin });
+                Err(fault.near(commit.commit_lsn))
+            }
+            Search::Plain(_) if peek.kind().carries_xid() => Ok(Step::Keep),
+            Search::Plain(_) => self.step_plain(peek),
             Search::Block(_) if peek.kind().ends_block() => {
                 if let Search::Block(open) = std::mem::take(search) {
                     self.end_block(open, peek)?;
@@ -453,7 +453,6 @@ impl Session {
     }
 
     /// Takes a message outside transactions, except a valid Begin.
-    #[inline(never)]
     fn step_between(&mut self, search: &mut Search, peek: &Peek<'_>) -> Result<Step, Fault> {
         let near = |fault: Fault| fault.or_near(peek.start());
         let message = parse(peek, false)?;
@@ -512,7 +511,6 @@ impl Session {
 
     /// Takes a message of the plain transaction that is not a change, a definition or a valid
     /// Commit.
-    #[inline(never)]
     fn step_plain(&mut self, peek: &Peek<'_>) -> Result<Step, Fault> {
         match parse(peek, false)? {
             Message::Origin(origin) => self.transaction.push_origin(read_origin(&origin)?),
@@ -524,7 +522,6 @@ impl Session {
     }
 
     /// Takes a message of the open block.
-    #[inline(never)]
     fn step_block(&mut self, open: &mut Open, peek: &Peek<'_>) -> Result<Step, Fault> {
         let relations = &mut self.relations;
         if let Some(row) = peek.row(open.streamed) {
@@ -571,7 +568,6 @@ impl Session {
     }
 
     /// Takes the end of a block. Each kind of block has its own.
-    #[inline(never)]
     fn end_block(&mut self, open: Box<Open>, peek: &Peek<'_>) -> Result<(), Fault> {
         match (parse(peek, open.streamed)?, open.streamed) {
             (Message::StreamStop, true) => self.undecided.stream_stop(open),

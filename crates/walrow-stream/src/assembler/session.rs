@@ -20,8 +20,8 @@ pub(super) struct Session {
     pub(super) ended: bool,
     pub(super) sqlstate: String,
     pub(super) interrupted: Interrupted,
-    /// What facts say about the current and the next transaction.
-    pub(super) facts: Facts,
+    /// What facts say about the current and the next transaction. `None` before the first one.
+    pub(super) facts: Option<Box<Facts>>,
     /// Only if the stream does not mark where sessions begin.
     pub(super) unmarked: Option<Box<Unmarked>>,
 }
