@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,6 +31,62 @@ TABLE = (
     "CREATE TABLE t (id int PRIMARY KEY, n int, big text)",
     "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
 )
+
+
+class Heard:
+    """A QueryExecutionListener, which the JVM calls. It keeps the metrics that begin with walrow."""
+
+    class Java:
+        implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
+
+    def __init__(self) -> None:
+        self.metrics: list[tuple[str, dict[str, Any]]] = []
+
+    def onSuccess(self, _: str, execution: Any, __: int) -> None:  # noqa: N802
+        each = execution.observedMetrics().iterator()
+        while each.hasNext():
+            found = each.next()
+            if found._1().startswith("walrow"):
+                names = list(found._2().schema().fieldNames())
+                values = (found._2().get(at) for at in range(len(names)))
+                self.metrics.append((found._1(), dict(zip(names, values, strict=True))))
+
+    def onFailure(self, *_: Any) -> None:  # noqa: N802
+        pass
+
+
+def test_listeners_of_spark_are_told(source: History, lake: Lake) -> None:
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    source.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    source.sql("INSERT INTO t VALUES (1, 1), (2, 2)", "UPDATE t SET n = 3 WHERE id = 2")
+    gateway = lake.spark.sparkContext._gateway
+    ensure_callback_server_started(gateway)
+    manager = lake.spark._jsparkSession.listenerManager()
+    heard = Heard()
+    manager.register(heard)
+    try:
+        applied = lake.apply(source.take())
+        lake.apply(source)
+        source.load("t")
+        loaded = lake.apply(source)
+        lake.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    finally:
+        manager.unregister(heard)
+    assert [name for name, _ in heard.metrics] == ["walrow:public.t"] * 2
+    first, second = (metrics for _, metrics in heard.metrics)
+    counted: dict[str, int | None] = {"inserted": 2, "updated": 0, "deleted": 0}
+    if lake.kind == "iceberg":
+        counted = dict.fromkeys(counted)
+    assert first == {
+        "rows": 3,
+        "net_rows": 2,
+        **counted,
+        "never_sent": 0,
+        "end": int(applied.end),
+    }
+    assert second["rows"] == second["net_rows"] == 2
+    assert second["end"] == int(loaded.end)
 
 
 def test_changes_of_every_kind(source: History, lake: Lake) -> None:

@@ -182,7 +182,7 @@ class _Pass(NamedTuple):
         self._each(partial(self._write, calls, {}), shares)
 
     def _staged(self, wave: dict[TableName, Share]) -> dict[int, pa.Table]:
-        """The net changes of tables. None if their job fails: each may do better alone."""
+        """The net changes of tables, by OID. Empty if their job fails: each may do better alone."""
         try:
             with self.sessions.one() as session:
                 return stage(session, list(wave.values()), parallelism(session))

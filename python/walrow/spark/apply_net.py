@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walrow.spark.change_rows import EVENT_COLUMNS, Kind, event_fields
+from walrow.spark.change_rows import EVENT_COLUMNS, PREFIX, Kind, event_fields
 from walrow.spark.folding import RAW
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components
 from walrow.spark.packing import PACKED, FoldHere, Pack, Tally, Unpack
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Net"]
 
 _KIND, _LSN, _SEQ, _UNSENT, _FROM = EVENT_COLUMNS
+#: Columns of joins. Tables have none with this prefix.
+_HASH, _HEAD, _BEFORE = (PREFIX + name for name in ("hash", "head", "before"))
 
 
 class Net:
@@ -240,7 +242,9 @@ class Net:
         moved = raw.where(f.col(_KIND) == Kind.ARRIVE)
         pairs = moved.select(f.xxhash64(*keys), f.xxhash64(*old)).distinct()
         connected = list(components(pairs.collect()).items())
-        known = self._session.createDataFrame(connected, "h bigint, c bigint")
+        known = self._session.createDataFrame(
+            connected, f"{_HASH} bigint, {COMPONENT} bigint"
+        )
         events = raw
         if applied.whole_images:
             # Which of two rows with one key an old image means: all of them are needed.
@@ -249,7 +253,7 @@ class Net:
                 f.broadcast(chosen), list(applied.keys), "left_semi"
             )
             events = events.select(*map(_column, self._schema.names))
-        own = f.coalesce(f.col("c"), f.col("h"))
+        own = f.coalesce(f.col(COMPONENT), f.col(_HASH))
         buckets = max(len(self._batch.units), 1) * _BUCKETS
         fold = KeyChanges(
             applied.table.name,
@@ -258,10 +262,10 @@ class Net:
             applied.whole_images,
         )
         resolved = (
-            events.withColumn("h", f.xxhash64(*keys))
-            .join(f.broadcast(known), "h", "left")
+            events.withColumn(_HASH, f.xxhash64(*keys))
+            .join(f.broadcast(known), _HASH, "left")
             .withColumn(COMPONENT, f.pmod(own, f.lit(buckets)))
-            .drop("h", "c")
+            .drop(_HASH)
             .groupBy(COMPONENT)
             # Spark counts the parameters, and would count that of a method, too.
             .applyInArrow(lambda table: fold(table), self._schema)  # noqa: PLW0108
@@ -278,19 +282,19 @@ class Net:
 
         applied = self._applied
         before = self._target.at(self._before.version).select(
-            f.struct(*map(_column, applied.keys)).alias("_walrow_head"),
-            f.struct(*map(_column, applied.columns)).alias("_walrow_before"),
+            f.struct(*map(_column, applied.keys)).alias(_HEAD),
+            f.struct(*map(_column, applied.columns)).alias(_BEFORE),
         )
         condition = None
         for at, key in enumerate(applied.keys):
-            each = f.col(_FROM)[f"k{at}"] == f.col("_walrow_head")[key]
+            each = f.col(_FROM)[f"k{at}"] == f.col(_HEAD)[key]
             condition = each if condition is None else condition & each
         rows = resolved.join(before, condition, "left")
-        is_found = f.col("_walrow_before").isNotNull()
+        is_found = f.col(_BEFORE).isNotNull()
         values = []
         for field in applied.fields:
             lacks = f.array_contains(f.col(_UNSENT), field.name)
-            old = f.col("_walrow_before")[field.name].cast(field.dataType)
+            old = f.col(_BEFORE)[field.name].cast(field.dataType)
             own = _column(field.name)
             values.append(
                 f.when(is_found & lacks, old).otherwise(own).alias(field.name)

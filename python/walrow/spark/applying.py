@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from walrow.errors import ApplyError, OptionError
 from walrow.log import reopened
 from walrow.lsn import Lsn
-from walrow.spark.apply_failures import from_executor
+from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_items import (
     Applied,
     Deletes,
@@ -379,7 +379,7 @@ class Call:
             target.session.catalog.dropTempView(view)
         if not commit.is_first:
             return work.nothing
-        return work.nothing._replace(
+        done = work.nothing._replace(
             committed=True,
             overwritten=changes.overwrites,
             rows=net.rows,
@@ -390,6 +390,8 @@ class Call:
             never_sent=net.never_sent,
             token=token.to_json(),
         )
+        _observe(target.session, done)
+        return done
 
     def _start(
         self, found: Found | None, keys: tuple[str, ...]
@@ -458,6 +460,17 @@ class Call:
             self.log._log.open(tables=[self.table.oid], start=first, end=last).close()
 
 
+def _observe(session: Any, done: Applied) -> None:
+    """Tells Spark's listeners what was done, as the metrics of a query without rows."""
+    from pyspark.sql import functions as f
+
+    values = {**done._asdict(), "end": int(done.end)}
+    metrics = [f.lit(values[name]).cast("bigint").alias(name) for name in _METRICS]
+    # The target has the rows, whatever becomes of this.
+    with contextlib.suppress(*spark_errors()):
+        session.range(0, 0, 1, 1).observe(f"walrow:{done.table}", *metrics).collect()
+
+
 def _words(source: walrow.log.SourceIdentity) -> str:
     if source.system_identifier is None:
         return "a capture"
@@ -468,3 +481,5 @@ def _words(source: walrow.log.SourceIdentity) -> str:
 
 
 _ATTEMPTS = 3
+#: Of `Applied`.
+_METRICS = ("rows", "net_rows", "inserted", "updated", "deleted", "never_sent", "end")

@@ -148,8 +148,9 @@ class DeltaTarget(Target):
     def _overwrite(self, view: str, token: Token) -> Commit:
         from pyspark.sql.functions import lit
 
-        rows = self.session.table(view)
-        rows.writeTo(self.table).overwrite(lit(True))
+        rows = self.session.table(view).writeTo(self.table)
+        # Without a predicate, Delta takes it for a new table, which is not clustered.
+        rows.option("replaceWhere", "true").overwrite(lit(True))
         last = self.find().token
         return Commit(is_first=last is not None and last.run == token.run)
 
