@@ -142,7 +142,7 @@ def test_a_load_is_given_up_when_too_much_waits(
         server.dsn,
         # It takes longer than several transactions.
         "DROP TABLE IF EXISTS big",
-        "CREATE TABLE big AS SELECT g FROM generate_series(1, 1000000) g",
+        "CREATE TABLE big AS SELECT g FROM generate_series(1, 200000) g",
         "ALTER PUBLICATION p ADD TABLE big",
     )
     receive_rest(server, log, slot, *FIRST)
