@@ -184,7 +184,7 @@ class _Decode:
             )
             decoder = self.decoder(blocks.begin())
             for block in blocks:
-                head = head or bytes(block[:_FRAME_HEADER])
+                head = head or bytes(memoryview(block)[:_FRAME_HEADER])
                 size += len(block)
                 yield from decoder.feed(block)
         except OSError as error:
