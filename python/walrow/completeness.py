@@ -1,4 +1,4 @@
-"""Which tables of a log are not whole: what happened to them is not in the stream.
+"""Which tables of a log are incomplete, because the stream lacks some of their changes.
 
 The receiver keeps what publications have in the log's directory, in `_load-needed`, and compares
 it now and then. A load makes a table whole again.
@@ -79,13 +79,13 @@ class Completeness:
         publications: Sequence[str],
         note: Callable[[str], None],
     ) -> None:
-        """Compares nothing yet.
+        """Stores the arguments.
 
         Args:
             given: The connection parameters.
             log: The log's directory.
             publications: The publications.
-            note: Says something to people.
+            note: Is called with messages for the user.
         """
         self._given = {**given, "connect_timeout": 5}
         self._log = log

@@ -98,6 +98,6 @@ class Follower:
                 time.sleep(self._interval)
 
 
-#: A reader's position is recorded at most so often, and when nothing comes, so often.
+#: The shortest time between two records of a reader's position, and the longest.
 _RECORD_SECONDS = 1.0
 _USED_SECONDS = 60.0

@@ -459,7 +459,7 @@ class Landing:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether a file system refused something that may mend itself, as a full disk does."""
+    """Whether a file system failed in a way that may be temporary, such as a full disk."""
     if isinstance(error, LogError) and error.code not in {"store", "not_synced"}:
         return False
     return isinstance(error, (LogError, SpoolError)) and error.errno not in _FINAL
@@ -481,7 +481,7 @@ def _columns_of(catalog: Catalog) -> dict[int, tuple[str, str, list[int]]]:
 
 #: Blocks that wait for the disk.
 _QUEUE_BYTES = 64 << 20
-#: Fewer bytes than these wait for others, so long.
+#: Smaller blocks wait for more, but only for this time.
 _GATHERED_BYTES = 1 << 20
 _GATHER_SECONDS = 0.01
 #: Blocks that are appended together, at most.

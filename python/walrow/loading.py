@@ -69,7 +69,7 @@ class TableLoad:
         jobs: int,
         wake: Callable[[], None],
     ) -> None:
-        """Does nothing yet.
+        """Stores the arguments.
 
         Args:
             given: The connection parameters.

@@ -17,6 +17,7 @@ from walrow.errors import (
     ConnectionLostError,
     Error,
     OptionError,
+    Remedy,
     ReplicationError,
 )
 from walrow.interruption import Step, Wakeup
@@ -70,13 +71,11 @@ class Receiver:
             text = "publications is missing: name at least one"
             raise OptionError(text)
         if tables is not None and not create:
-            text = (
-                "tables needs create=True: otherwise the publication has its own tables"
-            )
-            raise OptionError(text)
+            text = "a publication that exists has its own tables"
+            raise OptionError(text, remedies=_CREATE)
         if snapshot and not create:
-            text = "snapshot needs create=True: the first load begins with the slot"
-            raise OptionError(text)
+            text = "the first load begins with a slot that is created"
+            raise OptionError(text, remedies=_CREATE)
         if jobs < 1:
             text = "jobs must be at least 1"
             raise OptionError(text)
@@ -364,7 +363,7 @@ class Receiver:
 
     @contextlib.contextmanager
     def _finally_refusing(self) -> Iterator[None]:
-        """What is refused here was not said by the server: no other attempt mends it."""
+        """Marks errors of walrow's own checks, so that no other attempt is made."""
         try:
             yield
         except ReplicationError as error:
@@ -450,11 +449,13 @@ class Receiver:
         with self._finally_refusing():
             is_broken = landing.lacks_first_load and not self._loads.is_first
             if is_broken and not self._snapshot:
-                text = (
-                    "the first load of the log was broken off: continue with snapshot=True,"
-                    " or remove the log and its slot"
+                text = "the first load of the log was broken off: remove the log and its slot"
+                raise ReplicationError(
+                    text,
+                    slot=self._slot,
+                    advice=", or continue with ",
+                    remedies=(Remedy("snapshot", None, value=True),),
                 )
-                raise ReplicationError(text, slot=self._slot)
             exists = check_slot(conn, self._slot, system, durable, create=self._create)
             self._has_useless_slot = False
             if exists and is_broken:
@@ -637,3 +638,4 @@ _STABLE_SECONDS = 30.0
 _FINISH_SECONDS = 0.9
 _REPORT_SECONDS = 1.0
 _ANSWER_SECONDS = 0.4
+_CREATE = (Remedy("create", None, value=True),)

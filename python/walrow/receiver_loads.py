@@ -49,7 +49,7 @@ class Loads:
         note: Callable[[str], None],
         completeness: Completeness,
     ) -> None:
-        """Loads nothing yet.
+        """Stores the arguments.
 
         Args:
             given: The connection parameters.

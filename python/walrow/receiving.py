@@ -74,7 +74,7 @@ def receive(
             it never ends.
         streaming: Whether large transactions come before their commit. Default: yes, but
             not with `messages`, because in a streamed transaction, messages of rolled-back
-            savepoints cannot be told from others. If you ask for both, `walrow.messages`
+            savepoints look like others. If you ask for both, `walrow.messages`
             marks such messages as `undecidable`.
         binary: Whether values come in binary. Refused if a published type has no send
             function: the server could never send such a value.

@@ -1,9 +1,8 @@
 """Tables that were created, got rows and were altered before the receiver looked at them.
 
-A table that is created in a publication of all tables is whole: all its rows are in the stream. But
-what `ALTER TABLE` does to existing rows is not. Of a table that the receiver knows, it compares the
-columns of two looks. Of a young one, it compares the columns at its first look with those under which
-the log has rows of it.
+If a publication has all tables, the stream has all rows of a new table. But it does not have what
+`ALTER TABLE` does to existing rows. For a table that the receiver knows, it compares the columns of two
+looks. For a new table, it compares the columns at the first look with the columns of the rows in the log.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class YoungTable(NamedTuple):
         columns: Its published columns: number, name as SQL, type, type modifier, and whether rows
             may have got a value when it was added.
         since: Where the log ended when the receiver looked last before.
-        seen: Where the server was at the first look: earlier changes may come later to the log.
-        looks: How many looks ago the log had reached that.
+        seen: The server's position at the first look. The log may reach it later.
+        looks: The number of looks since the log reached `seen`.
     """
 
     columns: list[list[Any]]
@@ -55,7 +54,7 @@ class YoungTable(NamedTuple):
         return self._replace(looks=self.looks + (durable >= self.seen))
 
     def alteration(self, versions: Iterable[LogVersion]) -> str | None:
-        """What happened to rows that the log has, of which it has nothing."""
+        """How rows in the log were changed without a message. None if they were not."""
         for version in versions:
             if version.rows and (reason := self._difference(version.columns)):
                 return reason
@@ -81,7 +80,7 @@ class YoungTable(NamedTuple):
 
 
 def _name(quoted: str) -> str:
-    """A name as it is, from SQL."""
+    """Removes the quotes from a name in SQL."""
     return quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
 
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from walrow.cli.app import _spelled, cli
+from walrow.errors import Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 COMMANDS = [
     ["catalog"],
@@ -52,3 +60,33 @@ def test_without_psycopg_it_says_what_to_install(command: list[str]) -> None:
     )
     assert done.returncode == 2
     assert "pip install 'walrow[postgres]'" in done.stderr
+
+
+def test_remedies_are_options_of_the_command(
+    run: Callable[..., subprocess.CompletedProcess[Any]], tmp_path: Path
+) -> None:
+    """Where Python says create=True."""
+    arguments = ("--slot", "s", "--publication", "p", "--dsn", "host=/nowhere")
+    found = run("receive", "--log", tmp_path / "log", *arguments, "--snapshot")
+    assert (found.returncode, found.stderr.decode()) == (
+        2,
+        "walrow: the first load begins with a slot that is created; choose --create\n",
+    )
+    apply = {it.name or "": it for it in cli.commands["apply"].params}
+    spell = partial(_spelled, apply)
+    assert [
+        spell(it)
+        for it in (
+            Remedy("keys", code="[...]"),
+            Remedy("resume_from", code="LSN"),
+            Remedy("truncates", None, "ignore"),
+            Remedy("types", "a b", "string"),
+            Remedy("deleted_column"),
+        )
+    ] == [
+        "--key COLUMN",
+        "--resume-from LSN",
+        "--truncates ignore",
+        "--types 'a b=string'",
+        None,
+    ]

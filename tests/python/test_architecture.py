@@ -1,4 +1,6 @@
-"""The arrows of docs/architecture.md point one way: no circle of files in any crate."""
+"""docs/architecture.md is true: arrows point one way, and each file is named."""
+
+from __future__ import annotations
 
 import re
 from graphlib import CycleError, TopologicalSorter
@@ -6,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-CRATES = Path(__file__).parents[2] / "crates"
+ROOT = Path(__file__).parents[2]
+CRATES = ROOT / "crates"
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
 
 def uses(crate: Path) -> dict[str, set[str]]:
@@ -20,47 +24,77 @@ def uses(crate: Path) -> dict[str, set[str]]:
         for path in sorted((crate / "src").rglob("*.rs"))
     }
     modules = {name.removesuffix(".mod"): path for name, path in files.items()}
+    sources = {
+        name: _TESTS.split(re.sub(r"//[^\n]*", "", path.read_text("utf-8")))[0]
+        for name, path in modules.items()
+    }
+    exported = exports(modules, sources)
     graph: dict[str, set[str]] = {}
     for name, path in modules.items():
         if name == "lib" or path.stem in ("tests", "oracle"):
             continue
-        source = path.read_text("utf-8").split("#[cfg(test)]")[0]
-        source = re.sub(r"//[^\n]*", "", source)
-        parent = name if path.stem == "mod" else ".".join(name.split(".")[:-1])
+        # The module that `super` means, seen from the file.
+        parent = name if path.stem == "mod" else name.rpartition(".")[0]
         graph[name] = set()
-        for path_start, rest in re.findall(
-            r"\b(crate|super|self)::((?:\w+::)*\{?[^;(]*)", source
-        ):
-            base = {
-                "crate": "",
-                "self": name if path.stem == "mod" else "",
-                "super": parent,
-            }[path_start]
-            graph[name] |= set(_named(base, rest, modules))
+        for used in paths(sources[name]):
+            first, *rest = used.split("::")
+            base = {"crate": "", "self": name, "super": parent}[first]
+            while rest and rest[0] == "super":
+                base, rest = base.rpartition(".")[0], rest[1:]
+            if first == "self" and path.stem != "mod":
+                continue
+            place = ".".join(filter(None, [base, *rest]))
+            graph[name] |= found(place, modules, exported)
         graph[name] -= {name}
     return graph
 
 
-def _named(base: str, rest: str, modules: dict[str, Path]) -> list[str]:
-    """The modules with which a path, or each path of a list in braces, begins."""
-    head, brace, inner = rest.partition("{")
-    prefix = ".".join([part for part in [base, *head.strip(":").split("::")] if part])
-    if brace and prefix not in modules:
-        names = re.findall(r"(?:^|,)\s*(\w+)", inner.split("}")[0])
-        return [
-            found
-            for name in names
-            for found in _longest(f"{prefix}.{name}".strip("."), modules)
-        ]
-    return _longest(prefix, modules)
+def exports(modules: dict[str, Path], sources: dict[str, str]) -> dict[str, str]:
+    """Where the names come from that `lib.rs` and each `mod.rs` export again."""
+    exported = {}
+    for name, path in modules.items():
+        if path.stem not in ("lib", "mod"):
+            continue
+        prefix = "" if path.stem == "lib" else f"{name}."
+        for tree in re.findall(r"\bpub(?:\([^)]*\))? use ([^;]+);", sources[name]):
+            for used in expanded(tree):
+                module, _, last = used.removeprefix("self::").rpartition("::")
+                exported[prefix + last] = prefix + module.replace("::", ".")
+    return exported
 
 
-def _longest(path: str, modules: dict[str, Path]) -> list[str]:
-    parts = path.split(".")
-    for end in range(len(parts), 0, -1):
-        if (name := ".".join(parts[:end])) in modules:
-            return [name]
-    return []
+def paths(source: str) -> set[str]:
+    """The paths of a file that begin in its crate."""
+    trees = re.findall(r"\buse ([^;]+);", source)
+    imported = {path for tree in trees for path in expanded(tree)}
+    inline = set(re.findall(r"\b(?:crate|super|self)(?:::\w+)+", source))
+    return {path for path in imported | inline if path.split("::")[0] in _OWN}
+
+
+def expanded(tree: str) -> list[str]:
+    """The paths of a tree in braces: `a::{b, c::{d, e}}`."""
+    head, brace, inner = re.sub(r"\s+as\s+\w+|\s", "", tree).partition("{")
+    if not brace:
+        return [head]
+    depth, parts = 0, [""]
+    for letter in inner.rpartition("}")[0]:
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [head + path for part in parts if part for path in expanded(part)]
+
+
+def found(place: str, modules: dict[str, Path], exported: dict[str, str]) -> set[str]:
+    """The module that a place is in."""
+    while place:
+        if place in modules:
+            return {place}
+        if place in exported and exported[place] != place:
+            return found(exported[place], modules, exported)
+        place = place.rpartition(".")[0]
+    return set()
 
 
 @pytest.mark.parametrize(
@@ -73,3 +107,44 @@ def test_no_circle_of_files(crate: Path) -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
+
+
+def test_names_that_are_exported_again_are_found() -> None:
+    graph = uses(CRATES / "walrow-wire")
+    assert {"lsn", "cursor", "encode", "message"} <= graph["copy_data"]
+    assert expanded("a::{b, c::{d, e}, f as g}") == [
+        "a::b",
+        "a::c::d",
+        "a::c::e",
+        "a::f",
+    ]
+
+
+def test_the_page_names_each_file() -> None:
+    of_python = [
+        path
+        for path in (ROOT / "python" / "walrow").rglob("*.py")
+        # One for each command.
+        if path.stem not in _COMMANDS and not path.stem.startswith("__")
+    ]
+    of_rust = [
+        path
+        for crate in ("walrow-py", "walrow-log")
+        for path in (CRATES / crate / "src").rglob("*.rs")
+        if path.stem not in ("lib", "mod")
+    ]
+    folders = {"preflight"}
+    missing = [
+        str(path.relative_to(ROOT))
+        for path in of_python + of_rust
+        if path.name not in PAGE and path.parent.name not in folders
+    ]
+    assert not missing
+
+
+_COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & {
+    *("apply", "catalog", "ddl_trigger", "decode", "inspect", "load", "log"),
+    *("preflight", "receive", "seal", "slot", "state", "tables"),
+}
+_OWN = {"crate", "super", "self"}
+_TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod \w+ \{")

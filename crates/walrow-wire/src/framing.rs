@@ -3,6 +3,7 @@
 use crate::backend::Frame;
 use crate::copy_data::XLogData;
 use crate::encode::Put;
+use crate::message::Message;
 use crate::{Lsn, Timestamp};
 use alloc::vec::Vec;
 
@@ -70,6 +71,22 @@ impl Framing {
             .encode_header(out);
         }
         out.put_bytes(chunk);
+    }
+}
+
+impl Message<'_> {
+    /// Appends the message in a frame with XLogData, as sent at this LSN and time.
+    pub fn encode_in_frame(&self, lsn: Lsn, clock: Timestamp, out: &mut Vec<u8>) {
+        let data = XLogData {
+            start: lsn,
+            end: lsn,
+            clock,
+            message: &[],
+        };
+        Frame::encode_with(b'd', out, |out| {
+            data.encode_header(out);
+            self.encode(out);
+        });
     }
 }
 

@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -71,6 +72,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # A name may contain characters that the terminal's encoding lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
     code = 0
+    context: click.Context | None = None
     try:
         if "_WALROW_COMPLETE" in os.environ:
             cli.main(prog_name="walrow")
@@ -89,14 +91,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader of the output has closed it.
         code = 128 + signal.SIGPIPE
     except OptionError as error:
-        code = _fail(error, 2)
+        code = _fail(error, 2, context)
     except UnfinishedError as error:
-        code = _fail(error, 3)
+        code = _fail(error, 3, context)
     except ReplicationError as error:
         # Otherwise it is the error of a command that the server refused.
-        code = _fail(error, 1 if error.offset is None else 4)
+        code = _fail(error, 1 if error.offset is None else 4, context)
     except (Error, OSError) as error:
-        code = _fail(error, 1)
+        code = _fail(error, 1, context)
     _flush()
     return code
 
@@ -144,26 +146,37 @@ def _refuse(error: click.ClickException) -> int:
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
-def _fail(error: Exception, code: int) -> int:
+def _fail(error: Exception, code: int, context: click.Context | None) -> int:
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
         if error.errno == errno.EBADF and not file:
             file = "stdin or stdout: "
         text = f"{file}{error.strerror}"
     else:
-        text = error.spelled(_spelled) if isinstance(error, Error) else str(error)
+        spell = partial(_spelled, _parameters(context))
+        text = error.spelled(spell) if isinstance(error, Error) else str(error)
         text = "; ".join([text, *getattr(error, "__notes__", ())])
     say(f"walrow: {text}")
     return code
 
 
-def _spelled(remedy: Remedy) -> str | None:
-    """Writes a remedy as an option of `walrow decode`, if it has it."""
-    if remedy.option not in {parameter.name for parameter in decode.params}:
+def _parameters(context: click.Context | None) -> dict[str, click.Parameter]:
+    """The parameters of the running command. Those of `walrow decode` if it is not known."""
+    name = context.invoked_subcommand if context is not None else None
+    command = cli.commands.get(name or "", decode)
+    return {parameter.name or "": parameter for parameter in command.params}
+
+
+def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | None:
+    """Writes a remedy as an option of the command, if it has it."""
+    if remedy.option not in parameters:
         return INSTEAD.get(remedy.option)
-    name = "--" + remedy.option.replace("_", "-")
+    parameter = parameters[remedy.option]
+    name = parameter.opts[0]
     if remedy.value is None:
-        return f"another {name}"
+        return (
+            f"another {name}" if remedy.code is None else f"{name} {parameter.metavar}"
+        )
     if remedy.value is True:
         return name
     key = "" if remedy.key is None else f"{remedy.key}="

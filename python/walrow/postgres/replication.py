@@ -205,7 +205,7 @@ class ReplicationStream:
             protocol_version: Default: the highest of the server.
             streaming: Whether large transactions come before their commit. Default: yes,
                 but not with `messages`, because in a streamed transaction, messages of
-                rolled-back savepoints cannot be told from others. If you ask for both,
+                rolled-back savepoints look like others. If you ask for both,
                 `walrow.messages` marks such messages as `undecidable`.
             binary: Whether values come in binary, if their type has a send function.
             messages: Whether logical messages come.

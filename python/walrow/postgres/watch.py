@@ -16,7 +16,7 @@ class Watch:
     """Asks the server for its end of WAL and for what the slot keeps, now and then."""
 
     def __init__(self, given: dict[str, Any], slot: str) -> None:
-        """Asks nothing yet.
+        """Stores the arguments.
 
         Args:
             given: The connection parameters.

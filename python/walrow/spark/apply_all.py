@@ -138,7 +138,7 @@ class _Pass(NamedTuple):
         log: What the log says.
         previous: What was done before.
         done: What is done.
-        listener: Is told of each table.
+        listener: Is called with each table.
         pool: Threads for the targets.
     """
 

@@ -48,7 +48,7 @@ class Net:
         rules: Rules,
         staged: pa.Table | None = None,
     ) -> None:
-        """Computes nothing yet. What is staged is not computed again."""
+        """Stores the arguments. What is staged is not computed again."""
         from pyspark.sql.types import StructType
 
         self._session = target.session

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import walrow
-from walrow.errors import ApplyError, SchemaError
+from walrow.errors import ApplyError, Remedy, SchemaError
 from walrow.spark.change_rows import METADATA, PREFIX, Events
 from walrow.spark.folding import Fold
 from walrow.spark.schemas import spark_schema
@@ -160,9 +160,10 @@ def keys_of(
             unknown = set(chosen) - {column.name for column in version.columns}
             if unknown or not chosen:
                 text = (
-                    f"{table.name}: no column {min(unknown)} for keys="
+                    f"{table.name}: the key has a column {min(unknown)}, which the table "
+                    "lacks"
                     if unknown
-                    else f"{table.name}: keys= names no column"
+                    else f"{table.name}: the key has no columns"
                 )
                 raise SchemaError(text, table=table.name)
     elif _is_full(latest):
@@ -171,20 +172,18 @@ def keys_of(
             text = (
                 f"{table.name} has REPLICA IDENTITY FULL and no recorded primary key, so "
                 f"nothing says which row a change is about: ALTER TABLE {table.name} ADD "
-                "PRIMARY KEY (...), and load the table again, or choose columns that are "
-                "unique and never NULL with keys="
+                "PRIMARY KEY (...), and load the table again"
             )
-            raise SchemaError(text, table=table.name)
+            raise _without_key(text, table)
     else:
         chosen = tuple(column.name for column in latest.columns if column.key)
         if not chosen:
             text = (
                 f"{table.name} has no replica identity, so nothing says which row a change "
                 f"is about: ALTER TABLE {table.name} ADD PRIMARY KEY (...), or ALTER TABLE "
-                f"{table.name} REPLICA IDENTITY USING INDEX ...; or choose columns that "
-                "are unique and never NULL with keys="
+                f"{table.name} REPLICA IDENTITY USING INDEX ..."
             )
-            raise SchemaError(text, table=table.name)
+            raise _without_key(text, table)
     for version in table.versions:
         identity = _identity(version)
         if identity and not set(chosen) <= identity:
@@ -192,11 +191,20 @@ def keys_of(
                 f"{table.name}: the replica identity is ({', '.join(sorted(identity))}) in a "
                 f"part of the log, so old images lack the key ({', '.join(chosen)}): ALTER "
                 f"TABLE {table.name} REPLICA IDENTITY FULL, load the table again, and "
-                "prune the log up to the load; or choose columns with keys= that all "
-                "versions have"
+                "prune the log up to the load"
             )
-            raise SchemaError(text, table=table.name)
+            raise SchemaError(
+                text,
+                table=table.name,
+                advice="; or choose columns that all versions have with ",
+                remedies=(_KEYS,),
+            )
     return chosen
+
+
+def _without_key(text: str, table: LogTable) -> SchemaError:
+    advice = "; or choose columns that are unique and never NULL with "
+    return SchemaError(text, table=table.name, advice=advice, remedies=(_KEYS,))
 
 
 def refuse_incomplete(
@@ -273,18 +281,28 @@ def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None
         if other != name:
             text = (
                 f"{table.name}: columns {other} and {name} differ by case only, and are one "
-                "column to Spark: leave one out with columns="
+                "column to Spark"
             )
-            raise SchemaError(text, table=table.name, column=name)
+            raise SchemaError(
+                text,
+                table=table.name,
+                column=name,
+                advice="; leave one out with ",
+                remedies=(Remedy("columns", code="[...]"),),
+            )
         if name.startswith(PREFIX):
             text = f"{table.name}: walrow needs names that begin with {PREFIX} itself"
             raise SchemaError(text, table=table.name, column=name)
         if name in keys and pa.types.is_nested(field.type):
             text = (
                 f"{table.name}: column {name} of the key is {field.type}, which cannot be "
-                f'compared: types={{"{name}": "string"}}'
+                "compared"
             )
-            raise SchemaError(text, table=table.name, column=name)
+            remedies = (Remedy("types", name, "string"),)
+            raise SchemaError(text, table=table.name, column=name, remedies=remedies)
     if absent := set(keys) - set(own.names):
-        text = f"{table.name}: columns= must name column {min(absent)} of the key"
+        text = f"{table.name}: column {min(absent)} of the key is not among the columns"
         raise SchemaError(text, table=table.name, column=min(absent))
+
+
+_KEYS = Remedy("keys", code="[...]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow.completeness import incomplete_tables
-from walrow.errors import ApplyError
+from walrow.errors import ApplyError, Remedy
 from walrow.lsn import Lsn
 from walrow.spark.apply_items import Barrier
 from walrow.spark.apply_tables import log_tables
@@ -22,8 +22,8 @@ class Batch(NamedTuple):
     """What is read of a log for one table.
 
     Attributes:
-        start: Up to where the target has everything.
-        end: Up to where it will.
+        start: The LSN up to which the target has all changes.
+        end: The LSN up to which it has them after the batch.
         barrier: The last load or truncate in between.
         units: Ranges of LSNs, of segments that can be decoded alone.
         pieces: The same ranges before neighbours were joined, with the bytes of each.
@@ -124,8 +124,8 @@ def plan(
         log: The log.
         segments: Its segments, or those that have changes of the table.
         table: The table.
-        start: Up to where the target has everything.
-        end: Up to where it will.
+        start: The LSN up to which the target has all changes.
+        end: The LSN up to which it has them after the batch.
         truncates: What truncates do.
         unit_bytes: The bytes of a table's changes that one task decodes, at most, if its
             segments are not larger.
@@ -152,11 +152,18 @@ def plan(
     if found is not None and (barrier is None or found > barrier[:2]):
         if truncates == "error":
             lsn = Lsn(found[0])
-            text = (
-                f"{table.name} was truncated at {lsn}: "
-                'truncates="apply" removes the rows, truncates="ignore" keeps them'
+            text = f"{table.name} was truncated at {lsn}"
+            raise ApplyError(
+                text,
+                code="truncated",
+                table=table.name,
+                lsn=lsn,
+                advice=": remove or keep the target's rows with ",
+                remedies=(
+                    Remedy("truncates", None, "apply"),
+                    Remedy("truncates", None, "ignore"),
+                ),
             )
-            raise ApplyError(text, code="truncated", table=table.name, lsn=lsn)
         if truncates == "apply":
             barrier = Barrier(*found, is_load=False)
     first = max(start, barrier.lsn) if barrier is not None else int(start)

@@ -6,7 +6,7 @@ import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from walrow.errors import ApplyError, OptionError
+from walrow.errors import ApplyError, OptionError, Remedy
 from walrow.log import reopened
 from walrow.lsn import Lsn
 from walrow.spark.apply_failures import from_executor, spark_errors
@@ -182,7 +182,7 @@ class Call:
         resume_from: Lsn | int | str | None,
         unit_bytes: int,
     ) -> None:
-        """Looks at nothing yet. See `apply_changes`.
+        """Checks and stores the arguments. See `apply_changes`.
 
         Raises:
             OptionError: The options are invalid.
@@ -194,7 +194,8 @@ class Call:
             ("never_sent", never_sent, NeverSent),
         ):
             if value not in get_args(kind):
-                text = f"{name}={value!r} is none of {', '.join(map(repr, get_args(kind)))}"
+                allowed = ", ".join(map(repr, get_args(kind)))
+                text = f"{name}={value!r} is not one of {allowed}"
                 raise OptionError(text)
         decoding = {
             "columns": columns,
@@ -425,10 +426,17 @@ class Call:
             return self.resume_from, None
         code, text = problem or ("no_token", "")
         text = (
-            f"{self.target}: {text}. If its rows have all changes up to an LSN, name it "
-            "once with resume_from=; otherwise use an empty target"
+            f"{self.target}: {text}: use an empty target. Or, if its rows have all changes "
+            "up to an LSN, name that once"
         )
-        raise ApplyError(text, code=code, table=self.table.name, target=self.target)
+        raise ApplyError(
+            text,
+            code=code,
+            table=self.table.name,
+            target=self.target,
+            advice=" with ",
+            remedies=(Remedy("resume_from", code="LSN"),),
+        )
 
     def _refuse_incomplete(self) -> None:
         marks = self.contents.marks.get(self.table.oid, [])

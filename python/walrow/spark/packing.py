@@ -234,7 +234,7 @@ class Tally(NamedTuple):
 def tallied(
     fold: Fold, events: list[pa.RecordBatch], count: int, nullable: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Folds events, of which there were so many before, and adds the tally."""
+    """Folds events, and adds the tally. `count` is their number before the first fold."""
     if not events:
         return
     net, raw = fold(events)

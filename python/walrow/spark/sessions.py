@@ -20,7 +20,7 @@ class OwnSessions:
     """
 
     def __init__(self, spark: Any) -> None:
-        """Makes none yet."""
+        """Stores the session."""
         self._spark = spark
         self._free: list[Any] = []
 

@@ -19,11 +19,10 @@ pub use row::{Delete, Insert, OldTuple, Truncate, Update};
 pub use tuple::{Cell, Cells, Tuple};
 pub use unread::{Image, UnreadRow, UnreadTuple};
 
-use crate::backend::Frame;
 use crate::cursor::Cursor;
 use crate::encode::Put;
 use crate::error::{Error, ErrorKind};
-use crate::{Lsn, Timestamp, XLogData, Xid};
+use crate::Xid;
 use alloc::vec::Vec;
 
 /// One message of pgoutput, borrowed from the bytes it was parsed from.
@@ -123,20 +122,6 @@ impl<'a> Message<'a> {
         };
         cursor.finish()?;
         Ok(message)
-    }
-
-    /// Appends the message in a frame with XLogData, as sent at this LSN and time.
-    pub fn encode_in_frame(&self, lsn: Lsn, clock: Timestamp, out: &mut Vec<u8>) {
-        let data = XLogData {
-            start: lsn,
-            end: lsn,
-            clock,
-            message: &[],
-        };
-        Frame::encode_with(b'd', out, |out| {
-            data.encode_header(out);
-            self.encode(out);
-        });
     }
 
     /// Appends the message's bytes: the exact inverse of [`Message::parse`].

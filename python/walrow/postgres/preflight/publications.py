@@ -74,7 +74,7 @@ def check_wanted(
     publications: Sequence[str],
     roots: dict[str, list[int]],
 ) -> Iterator[Finding]:
-    """Tables that were asked for. Partitions stand for their partitioned table."""
+    """Tables that were asked for. A partition is replaced by its partitioned table."""
     sent = {table.oid for table in published}
     for table, found in wanted:
         name = spoken(table)

@@ -26,7 +26,7 @@ def target_of(session: Any, name: str) -> Target:
     if colon and rest and kind == "iceberg":
         return IcebergTarget(session, name, rest)
     text = (
-        f"target {name!r} is none of "
+        f"target {name!r} is not one of "
         '"delta:/path", "delta:catalog.schema.table" and "iceberg:catalog.schema.table"'
     )
     raise OptionError(text)

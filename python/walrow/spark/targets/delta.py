@@ -35,7 +35,7 @@ class DeltaTarget(Target):
     """A Delta table, by its path or its name in a catalog."""
 
     def __init__(self, session: Any, name: str, place: str) -> None:
-        """Looks at nothing yet."""
+        """Stores the arguments."""
         self.session = session
         self.name = name
         is_path = "/" in place or "\\" in place

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import SchemaError
+from walrow.errors import Remedy, SchemaError
+from walrow.spark.apply_failures import spark_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +39,13 @@ def evolve(
     fields = list(applied.fields)
     if rules.deletes == "soft":
         if rules.deleted_column.lower() in {it.lower() for it in applied.columns}:
-            text = (
-                f"{name} has a column {rules.deleted_column} itself: choose another "
-                "deleted_column="
+            text = f"{name} has a column {rules.deleted_column} itself"
+            raise SchemaError(
+                text,
+                table=name,
+                column=rules.deleted_column,
+                remedies=(Remedy("deleted_column"),),
             )
-            raise SchemaError(text, table=name, column=rules.deleted_column)
         fields.append(StructField(rules.deleted_column, BooleanType()))
     if is_new:
         try:
@@ -51,9 +53,14 @@ def evolve(
         except Exception as error:
             text = (
                 f"{name}: {target.name} cannot be created with its columns, see the cause "
-                "above; types= gives a column another type, columns= leaves one out"
+                "above"
             )
-            raise SchemaError(text, table=name) from error
+            raise SchemaError(
+                text,
+                table=name,
+                advice="; give a column another type, or leave it out, with ",
+                remedies=(Remedy("types", code="{...}"), _COLUMNS),
+            ) from error
         return True
     known = {field.name.lower(): field for field in target.columns()}
     added = [field for field in fields if field.name.lower() not in known]
@@ -62,28 +69,40 @@ def evolve(
             target.add_columns(added)
         except Exception as error:
             names = ", ".join(field.name for field in added)
-            text = (
-                f"{name}: {target.name} refuses new columns, {names}, see the cause above; "
-                "columns= leaves them out"
-            )
-            raise SchemaError(text, table=name, column=added[0].name) from error
+            text = f"{name}: {target.name} refuses new columns, {names}, see the cause above"
+            raise SchemaError(
+                text,
+                table=name,
+                column=added[0].name,
+                advice="; leave them out with ",
+                remedies=(_COLUMNS,),
+            ) from error
     has_changed = bool(added)
     for field in fields:
         own = known.get(field.name.lower())
         if own is None or _fits(field.dataType, own.dataType):
             continue
+        cause = None
         if _fits(own.dataType, field.dataType):
-            with contextlib.suppress(Exception):
+            try:
                 target.widen(own.name, field.dataType.simpleString())
+            except spark_errors() as error:
+                cause = error
+            else:
                 has_changed = True
                 continue
         kind = own.dataType.simpleString()
         text = (
             f"{name}: column {field.name} is {field.dataType.simpleString()}, and "
-            f"{target.name} has it as {kind} and cannot change that: "
-            f'types={{"{field.name}": ...}} with a type that becomes {kind}, or a new target'
+            f"{target.name} has it as {kind} and cannot change that: use a new target"
         )
-        raise SchemaError(text, table=name, column=field.name)
+        raise SchemaError(
+            text,
+            table=name,
+            column=field.name,
+            advice=f", or a type that becomes {kind} with ",
+            remedies=(Remedy("types", field.name, code="..."),),
+        ) from cause
     return has_changed
 
 
@@ -108,7 +127,7 @@ def _fits(kind: Any, into: Any) -> bool:
 
 
 def _digits(kind: Any) -> tuple[int, int] | None:
-    """The integer digits and the fractional digits of a number. None if it is none of these."""
+    """The integer digits and the fractional digits of a number. None for other types."""
     from pyspark.sql import types
 
     if isinstance(kind, types.DecimalType):
@@ -121,3 +140,6 @@ def _digits(kind: Any) -> tuple[int, int] | None:
     }
     size = digits.get(type(kind))
     return None if size is None else (size, 0)
+
+
+_COLUMNS = Remedy("columns", code="[...]")

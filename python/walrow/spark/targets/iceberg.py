@@ -44,7 +44,7 @@ class IcebergTarget(Target):
     """An Iceberg table, by its name with its catalog."""
 
     def __init__(self, session: Any, name: str, place: str) -> None:
-        """Looks at nothing yet."""
+        """Stores the arguments."""
         self.session = session
         self.name = name
         self.table = dotted(place)

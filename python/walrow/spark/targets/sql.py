@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.errors import ApplyError
+from walrow.errors import ApplyError, Remedy
 from walrow.spark.change_rows import PREFIX, Kind
 
 if TYPE_CHECKING:
@@ -245,9 +245,16 @@ def never_sent(table: str, column: str) -> ApplyError:
         f"{table}: no value of column {column} was ever sent for a row that the target does "
         "not have: an update made it match a row filter and left a large value as "
         "it was, or the row is from before the log. Load the table again, or set "
-        f'REPLICA IDENTITY FULL; never_sent="null" takes NULL'
+        "REPLICA IDENTITY FULL"
     )
-    return ApplyError(text, code="never_sent", table=table, column=column)
+    return ApplyError(
+        text,
+        code="never_sent",
+        table=table,
+        column=column,
+        advice="; or take NULL with ",
+        remedies=(Remedy("never_sent", None, "null"),),
+    )
 
 
 def _literal(text: str) -> str:
