@@ -689,7 +689,7 @@ class Counts:
     """Counts frames, messages and cells by kind."""
 
     def __new__(cls, framing: Framing = "wire") -> Self: ...
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: Any) -> None:
         """Counts a block or, with `copydata` and `message`, a chunk."""
 
     @property

@@ -1,6 +1,6 @@
 //! Counts the contents of a stream, for `walrow inspect --count`.
 
-use crate::engine::lock;
+use crate::engine::{self, lock};
 use crate::errors;
 use crate::options;
 use pyo3::prelude::*;
@@ -36,10 +36,11 @@ impl Counts {
     }
 
     /// Counts a block or, with `copydata` and `message`, a chunk.
-    fn feed(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
+    fn feed(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let data = engine::bytes(data)?;
         py.detach(|| {
             self.state()?
-                .feed(data)
+                .feed(data.get())
                 .map_err(|error| errors::raise(&error.into()))
         })
     }

@@ -79,14 +79,14 @@ enum Step {
 }
 
 /// A block, in memory of Python or of Rust.
-enum Bytes {
+pub(crate) enum Bytes {
     Python(PyBackedBytes),
     Log(Arc<Vec<u8>>),
     Own(Vec<u8>),
 }
 
 impl Bytes {
-    fn get(&self) -> &[u8] {
+    pub(crate) fn get(&self) -> &[u8] {
         match self {
             Self::Python(bytes) => bytes,
             Self::Log(bytes) => bytes,
@@ -545,11 +545,16 @@ pub(crate) fn unresolved_types<'py>(
 }
 
 fn block(chunk: &Bound<'_, PyAny>) -> PyResult<Step> {
+    Ok(Step::Block(bytes(chunk)?, 0))
+}
+
+/// The bytes of a chunk, where they are if nobody can change them.
+pub(crate) fn bytes(chunk: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if let Ok(block) = chunk.cast::<LogBlock>() {
-        return Ok(Step::Block(Bytes::Log(Arc::clone(&block.get().0)), 0));
+        return Ok(Bytes::Log(Arc::clone(&block.get().0)));
     }
     let bytes = buffer(chunk)?.ok_or_else(|| not_bytes(chunk))?;
-    Ok(Step::Block(Bytes::Python(bytes.into()), 0))
+    Ok(Bytes::Python(bytes.into()))
 }
 
 /// The object's bytes: `bytes` without a copy, and other buffers, which may change, as a copy.

@@ -395,7 +395,7 @@ impl LogFile {
 
 #[pymethods]
 impl LogFile {
-    /// The next bytes, of any number. No bytes at the end.
+    /// The next bytes, of any number, as a `LogBlock`. No bytes at the end.
     #[pyo3(signature = (size = None))]
     fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
         // As a file that has no more bytes ready.

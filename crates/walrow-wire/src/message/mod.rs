@@ -19,10 +19,10 @@ pub use row::{Delete, Insert, OldTuple, Truncate, Update};
 pub use tuple::{Cell, Cells, Tuple};
 pub use unread::{Image, UnreadRow, UnreadTuple};
 
+use crate::Xid;
 use crate::cursor::Cursor;
 use crate::encode::Put;
 use crate::error::{Error, ErrorKind};
-use crate::Xid;
 use alloc::vec::Vec;
 
 /// One message of pgoutput, borrowed from the bytes it was parsed from.
