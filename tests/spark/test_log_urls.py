@@ -108,7 +108,9 @@ def test_what_cannot_be_opened(s3: S3, url: str) -> None:
     assert "hush" not in str(raised.value)
 
 
-@pytest.mark.parametrize("all_tables", [False, True])
+@pytest.mark.parametrize(
+    "all_tables", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_targets(s3: S3, tmp_path: Path, lake: Lake, *, all_tables: bool) -> None:
     local = published(tmp_path / "log", transactions(3), **MY_LOG)
     log = walrow.Log(
