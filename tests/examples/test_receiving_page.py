@@ -76,7 +76,7 @@ def ended(process: subprocess.Popen[str]) -> None:
 def test_the_page_runs(
     server: EmbeddedServer, folder: Path, environment: dict[str, str]
 ) -> None:
-    commands, again, load = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    commands, _, again, load = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     preflight, receive = commands.strip().split("\n")
     subprocess.run(  # noqa: S603
         shlex.split(preflight), cwd=folder, env=environment, check=True
@@ -122,6 +122,26 @@ def test_the_page_runs(
     tables = {it.name: it for it in walrow.Log(folder / "log").tables()}
     assert tables["public.customers"].rows == 1
     assert (tables["public.orders"].rows, tables["public.orders"].truncates) == (6, 2)
+
+
+def test_a_receiver_of_two_servers_runs(
+    server: EmbeddedServer, folder: Path, environment: dict[str, str]
+) -> None:
+    _, failover, *_ = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    words = shlex.split(failover.replace("\\\n", " "))
+    words[words.index("--slot") + 1] = "shop_of_two"
+    words[words.index("--log") + 1] = "of-two"
+    place = server.socket_directory
+    words[-1] = words[-1].replace("db1,db2", f"{place},{place}")
+    words[-1] = words[-1].replace("user=walrow", "user=postgres")
+    words.append("--until-now")
+    subprocess.run(words, cwd=folder, env=environment, check=True)  # noqa: S603
+    assert (folder / "of-two" / "_open").exists()
+    run_sql(
+        server,
+        "DO $$ BEGIN ASSERT (SELECT failover FROM pg_replication_slots "
+        "WHERE slot_name = 'shop_of_two'); END $$",
+    )
 
 
 def test_the_unit_runs(
