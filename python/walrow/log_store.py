@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from walrow.conninfo import without_credentials
 from walrow.urls import fsspec_for, private
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class LogStore:
     def __init__(self, url: str, storage_options: Mapping[str, Any]) -> None:
         """Makes the file system."""
         self._url = url
-        core = fsspec_for(without_credentials(url)).core
+        core = fsspec_for(url).core
         with private(url):
             self._system, root = core.url_to_fs(url, **storage_options)
         self.root: str = root.rstrip("/")
@@ -44,7 +43,7 @@ class LogStore:
             OSError: The URL cannot be listed.
         """
         with private(self._url):
-            self._system.invalidate_cache()
+            self._system.invalidate_cache(self.root)
             found = self._system.ls(self.root, detail=False)
         names = (each.rstrip("/") for each in found)
         # Some stores have an empty object for a directory.
@@ -58,7 +57,7 @@ class LogStore:
         """
         with private(self._url):
             # A listing lacks what was published since.
-            self._system.invalidate_cache()
+            self._system.invalidate_cache(self.root)
             path = f"{self.root}/{name}"
             file = self._system.open(path, "rb", block_size=_AHEAD_BYTES)
             return LogObject(file, self._url)
