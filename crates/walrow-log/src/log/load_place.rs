@@ -77,13 +77,54 @@ impl Place {
     }
 }
 
-/// A load that a writer waits for.
-#[derive(Debug)]
-pub(crate) struct Awaited {
-    pub(crate) place: Place,
-    /// Whether everything before it is published.
-    pub(crate) has_passed: bool,
+/// The load that a writer waits for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// None was begun.
+    #[default]
+    Nothing,
+    /// What was committed before it may still come.
+    Later(Place),
+    /// Something after it has come, so that what is before it must be published.
+    Reached(Place, First),
+    /// Everything before it is published.
+    Passed(Place),
 }
 
-/// After every LSN of a server.
-pub(crate) const NEVER: Lsn = Lsn(u64::MAX);
+/// What came first after a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    Transaction,
+    /// A message outside transactions.
+    Message(Lsn),
+    /// The LSN of a keepalive.
+    Position(Lsn),
+}
+
+impl Awaited {
+    /// Notes what came at this LSN. Returns whether it must wait until what is before the load is
+    /// published.
+    pub(crate) fn reach(&mut self, lsn: Lsn, now: First) -> bool {
+        match self {
+            Self::Later(place) if lsn >= place.point => {
+                *self = Self::Reached(place.clone(), now);
+                true
+            }
+            Self::Reached(_, first) => {
+                // A later keepalive contains the earlier one.
+                if matches!(first, First::Position(_)) {
+                    *first = now;
+                }
+                true
+            }
+            Self::Nothing | Self::Later(_) | Self::Passed(_) => false,
+        }
+    }
+
+    pub(crate) const fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Nothing => None,
+            Self::Later(place) | Self::Reached(place, _) | Self::Passed(place) => Some(place),
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use crate::log::error::{Error, ErrorKind};
 use crate::log::listing::Listing;
 use crate::log::load::{Load, LoadOptions};
-use crate::log::load_place::{Awaited, LOAD, NEVER, Place};
+use crate::log::load_place::{Awaited, First, LOAD, Place};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::store::remove_if_there;
 use crate::log::writer::Writer;
@@ -47,7 +47,7 @@ impl Writer {
         tables: Vec<Relation>,
     ) -> Result<Load, Error> {
         let fault = |what| Err(Error::new("", ErrorKind::Load { what }));
-        if self.awaited.is_some() {
+        if self.awaited != Awaited::Nothing {
             return fault("another load is not complete");
         }
         if self.end >= point {
@@ -61,15 +61,11 @@ impl Writer {
             first,
         };
         place.write(&*self.store)?;
-        self.awaited = Some(Awaited {
-            place: place.clone(),
-            has_passed: false,
-        });
-        self.point = point;
+        self.awaited = Awaited::Later(place.clone());
         if first {
             // The slot has nothing from before.
-            self.passes = true;
-            self.pass_point()?;
+            self.awaited.reach(point, First::Transaction);
+            self.pass_load()?;
         }
         let options = LoadOptions {
             store: Arc::clone(&self.store),
@@ -87,10 +83,8 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again.
     pub fn end_load(&mut self, load: &Load) -> Result<bool, Error> {
-        if self.passes {
-            self.pass_point()?;
-        }
-        if !self.awaited.as_ref().is_some_and(|it| it.has_passed) {
+        self.pass_load()?;
+        if !self.is_behind_a_load() {
             return Ok(false);
         }
         for segment in load.complete()? {
@@ -112,25 +106,23 @@ impl Writer {
             return Err(Error::new("", ErrorKind::Load { what }));
         }
         load.remove()?;
-        if self.passes {
-            self.pass_point()?;
+        self.pass_load()?;
+        match &self.awaited {
+            Awaited::Nothing => return Ok(()),
+            Awaited::Passed(place) => {
+                place.fill(&*self.store, &self.options.source, self.options.level)?;
+            }
+            Awaited::Later(_) | Awaited::Reached(..) => {}
         }
-        let Some(Awaited { place, has_passed }) = &self.awaited else {
-            return Ok(());
-        };
-        if *has_passed {
-            place.fill(&*self.store, &self.options.source, self.options.level)?;
-        }
-        self.point = NEVER;
         self.filled()
     }
 
     /// The place is filled: readers see what comes after it.
     fn filled(&mut self) -> Result<(), Error> {
         remove_if_there(&*self.store, LOAD)?;
-        let awaited = self.awaited.take();
+        let awaited = mem::take(&mut self.awaited);
         self.lacks_first_load = false;
-        if let Some(Awaited { place, .. }) = awaited {
+        if let Some(place) = awaited.place() {
             // What the index lacks is added when the log is opened.
             let _ = self.index_from(place.start);
         }
@@ -150,16 +142,16 @@ impl Writer {
     /// Whether segments are published behind a place that is not filled. The index is in the order of
     /// the log, so it gets them later.
     pub(super) fn is_behind_a_load(&self) -> bool {
-        self.awaited.as_ref().is_some_and(|it| it.has_passed)
+        matches!(self.awaited, Awaited::Passed(_))
     }
 
-    /// Publishes what came before the load. What came since is in the block: the begin of a
-    /// transaction, or a message.
-    pub(super) fn pass_point(&mut self) -> Result<(), Error> {
-        let Some(Awaited { place, .. }) = &self.awaited else {
+    /// Publishes what came before the load, if something after it has come. That is in the block: the
+    /// begin of a transaction, or a message.
+    pub(super) fn pass_load(&mut self) -> Result<(), Error> {
+        let Awaited::Reached(place, first) = &self.awaited else {
             return Ok(());
         };
-        let place = place.clone();
+        let (place, first) = (place.clone(), *first);
         let current = mem::take(&mut self.current);
         let since = usize::try_from(self.size.saturating_sub(self.whole)).unwrap_or(usize::MAX);
         let since = self.block.len().saturating_sub(since);
@@ -171,16 +163,14 @@ impl Writer {
         self.current = current;
         self.current.head = self.size;
         published?;
-        (self.passes, self.point) = (false, NEVER);
-        if let Some(awaited) = &mut self.awaited {
-            awaited.has_passed = true;
-        }
-        if let Some(lsn) = self.message.take() {
-            self.has_changes = true;
-            (self.whole, self.end) = (self.size, lsn);
-        }
-        if let Some(lsn) = self.beyond.take() {
-            self.advance(lsn);
+        self.awaited = Awaited::Passed(place);
+        match first {
+            First::Transaction => {}
+            First::Message(lsn) => {
+                self.has_changes = true;
+                (self.whole, self.end) = (self.size, lsn);
+            }
+            First::Position(lsn) => self.advance(lsn),
         }
         Ok(())
     }

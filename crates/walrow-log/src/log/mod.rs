@@ -31,6 +31,7 @@ mod load;
 mod load_place;
 mod loading;
 mod locking;
+mod publishing;
 mod reader;
 mod reader_name;
 mod readers;

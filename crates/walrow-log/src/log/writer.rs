@@ -17,22 +17,22 @@ use crate::log::error::{Error, ErrorKind};
 use crate::log::filling::Filling;
 use crate::log::index::IndexFile;
 use crate::log::listing::Listing;
-use crate::log::load_place::{Awaited, NEVER};
-use crate::log::recovery::{Published, Recovered, compare};
-use crate::log::segment::{Foot, SegmentName};
+use crate::log::load_place::{Awaited, First};
+use crate::log::recovery::{Published, compare};
+use crate::log::segment::SegmentName;
 use crate::log::state::{PreparedName, read_catalog, write_catalog};
 use crate::log::store::Store;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use walrow_stream::fact::{Fact, Segment, Source};
+use walrow_stream::fact::{Fact, Source};
 use walrow_stream::{Assembler, Catalog, Encoder, Event, Transaction};
 use walrow_wire::{Lsn, Timestamp};
 
 /// Bytes of a block that ends with a transaction.
 const BLOCK: usize = 1 << 20;
 /// Bytes of positions after which they become a segment, although it has no changes.
-const POSITIONS: u64 = 1 << 20;
+pub(super) const POSITIONS: u64 = 1 << 20;
 /// Bytes after which a block ends inside a transaction.
 const LARGEST: usize = 4 << 20;
 
@@ -122,14 +122,7 @@ pub struct Writer {
     /// Whether the log lacks the load that it begins with.
     pub(super) lacks_first_load: bool,
     /// The load that was begun.
-    pub(super) awaited: Option<Awaited>,
-    /// Where it belongs, until something after it comes.
-    pub(super) point: Lsn,
-    /// Whether something after it has come, so that what is before it must be published.
-    pub(super) passes: bool,
-    /// Where this is, if it is a message or a position.
-    pub(super) message: Option<Lsn>,
-    pub(super) beyond: Option<Lsn>,
+    pub(super) awaited: Awaited,
 }
 
 /// What a writer was given since it was opened.
@@ -152,13 +145,13 @@ pub struct WriterCounts {
 #[derive(Debug, Default)]
 pub(super) struct Current {
     /// False between transactions.
-    is_open: bool,
+    pub(super) is_open: bool,
     /// Whether the log has it.
     is_repeated: bool,
     /// Where its relations would come, if it were written without what came before.
     pub(super) head: u64,
     /// The seq of its next change.
-    next_seq: u64,
+    pub(super) next_seq: u64,
 }
 
 impl Writer {
@@ -212,11 +205,7 @@ impl Writer {
             durable: end,
             counts: WriterCounts::default(),
             lacks_first_load,
-            awaited: None,
-            point: NEVER,
-            passes: false,
-            message: None,
-            beyond: None,
+            awaited: Awaited::Nothing,
         };
         writer.recover()?;
         Ok(writer)
@@ -336,7 +325,8 @@ impl Writer {
                         self.counts.repeated = self.counts.repeated.saturating_add(1);
                     } else {
                         self.begin(transaction, None);
-                        self.passes = transaction.commit_lsn >= self.point;
+                        self.awaited
+                            .reach(transaction.commit_lsn, First::Transaction);
                     }
                 }
                 Ok(Some(Event::Commit { .. })) if self.current.is_repeated => {
@@ -392,9 +382,7 @@ impl Writer {
             Event::Message(message) if !message.transactional && message.lsn > self.end => {
                 self.encoder.message(message, &mut self.block);
                 self.count(before);
-                if message.lsn >= self.point {
-                    (self.passes, self.message) = (true, Some(message.lsn));
-                } else {
+                if !self.awaited.reach(message.lsn, First::Message(message.lsn)) {
                     self.has_changes = true;
                     (self.whole, self.end) = (self.size, message.lsn);
                 }
@@ -410,7 +398,7 @@ impl Writer {
     }
 
     /// Writes a transaction's begin, or that of another part, whose first change has this seq.
-    fn begin(&mut self, transaction: &Transaction, first_seq: Option<u64>) {
+    pub(super) fn begin(&mut self, transaction: &Transaction, first_seq: Option<u64>) {
         let before = self.block.len();
         if let Some(first_seq) = first_seq {
             Fact::Part { first_seq }.encode(false, &mut self.block);
@@ -457,9 +445,7 @@ impl Writer {
     /// Writes a block that is full to the open file, and a part of a transaction that is larger than a
     /// segment to a segment.
     fn make_room(&mut self, assembler: &Assembler) -> Result<(), Error> {
-        if self.passes {
-            self.pass_point()?;
-        }
+        self.pass_load()?;
         let between = !self.current.is_open;
         if self.block.len() >= LARGEST || between && self.block.len() >= BLOCK {
             self.flush()?;
@@ -521,8 +507,7 @@ impl Writer {
         if lsn <= self.end || self.current.is_open {
             return;
         }
-        if lsn >= self.point {
-            (self.passes, self.beyond) = (true, Some(lsn));
+        if self.awaited.reach(lsn, First::Position(lsn)) {
             return;
         }
         let before = self.block.len();
@@ -537,9 +522,7 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again.
     pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Lsn, Error> {
-        if self.passes {
-            self.pass_point()?;
-        }
+        self.pass_load()?;
         let between = !self.current.is_open;
         if !self.options.syncs {
             self.publish(assembler)?;
@@ -573,7 +556,7 @@ impl Writer {
     }
 
     /// Saves the transactions that were prepared since, and notes those that were decided.
-    fn save_prepared(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+    pub(super) fn save_prepared(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
         let found = assembler.prepared().map(|(xid, prepared)| PreparedName {
             end: prepared.prepare_end_lsn,
             xid,
@@ -604,167 +587,6 @@ impl Writer {
             name.remove(&*self.store)?;
             self.decided.pop();
         }
-        Ok(())
-    }
-
-    /// Publishes all whole transactions as a segment, and returns its foot. `None` if there are none.
-    ///
-    /// # Errors
-    /// The store failed. Another call tries again. Another writer has published the segment.
-    pub fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
-        if self.passes {
-            self.pass_point()?;
-        }
-        let is_due = self.has_changes || self.size.saturating_sub(self.published) >= POSITIONS;
-        if self.current.is_open || !is_due || self.end <= self.name.start {
-            return Ok(None);
-        }
-        // What is published is durable, so what was prepared before must be, too.
-        self.save_prepared(assembler)?;
-        self.flush()?;
-        let foot = self.publish_whole()?;
-        // The facts about decisions go with the open file.
-        self.durable = self.end;
-        self.forget_decided()?;
-        self.continue_at(self.end, 0)?;
-        Ok(Some(foot))
-    }
-
-    /// Publishes what there is of a transaction that is larger than a segment.
-    fn publish_part(&mut self, assembler: &Assembler) -> Result<(), Error> {
-        let Some(transaction) = assembler.transaction() else {
-            return Ok(());
-        };
-        self.flush()?;
-        if self.has_changes {
-            self.publish_whole()?;
-            self.contents.drop_whole();
-            self.has_changes = false;
-            self.name = SegmentName {
-                start: self.end,
-                part: 0,
-            };
-        }
-        (self.published, self.published_blocks) = (self.whole, self.open.whole());
-        let mut segment = self.begun()?;
-        self.give(&mut segment, self.open.count(), Which::Current)?;
-        let mut end = Vec::new();
-        Fact::Continues.encode(true, &mut end);
-        self.encoder.commit(transaction, &mut end);
-        segment.give_end(end)?;
-        self.complete(segment, Which::Current)?;
-        let next_seq = self.current.next_seq;
-        self.continue_at(self.name.start, self.name.part.saturating_add(1))?;
-        self.begin(transaction, Some(next_seq));
-        Ok(())
-    }
-
-    /// Begins the next segment.
-    fn continue_at(&mut self, start: Lsn, part: u32) -> Result<(), Error> {
-        self.clear_open()?;
-        self.contents.clear();
-        self.name = SegmentName { start, part };
-        Ok(())
-    }
-
-    /// Empties the open file: everything in it is published.
-    pub(super) fn clear_open(&mut self) -> Result<(), Error> {
-        self.open
-            .clear()
-            .map_err(|error| Error::store(OPEN, &error))?;
-        (self.size, self.whole) = (0, 0);
-        (self.published, self.published_blocks) = (0, 0);
-        self.has_changes = false;
-        self.encoder.restart();
-        Ok(())
-    }
-
-    /// The segment that was begun, or a new one.
-    fn begun(&mut self) -> Result<Filling, Error> {
-        if let Some(segment) = self.segment.take() {
-            return Ok(segment);
-        }
-        if self.open.begin() > self.published_blocks {
-            let what = "the segment that was begun: open the log again, and append what is missing";
-            let error = io::Error::other(what);
-            return Err(Error::store(&self.name.to_string(), &error));
-        }
-        let head = Segment {
-            start: self.name.start,
-            part: self.name.part,
-            source: self.options.source.clone(),
-            ..Segment::default()
-        };
-        let (store, level) = (&*self.store, self.options.level);
-        Filling::begin(store, head, level, self.published_blocks)
-    }
-
-    /// Gives blocks to a segment, up to this number, after the definitions that they use.
-    fn give(&mut self, segment: &mut Filling, end: usize, which: Which) -> Result<(), Error> {
-        segment.describe(&self.contents, which, &self.catalog)?;
-        // A part of a transaction is read without what came before, so it describes its relations.
-        let inherited = (which == Which::Current).then(|| {
-            let mut inherited = Vec::new();
-            self.encoder.inherited(&mut inherited);
-            let begin = self.current.head.saturating_sub(self.whole);
-            (usize::try_from(begin).unwrap_or(usize::MAX), inherited)
-        });
-        segment.give(&mut self.open, end, inherited)
-    }
-
-    /// Publishes the whole transactions.
-    pub(super) fn publish_whole(&mut self) -> Result<Foot, Error> {
-        let mut segment = self.begun()?;
-        self.give(&mut segment, self.open.whole(), Which::Whole)?;
-        self.complete(segment, Which::Whole)
-    }
-
-    /// Publishes a segment that has all its blocks.
-    fn complete(&mut self, segment: Filling, which: Which) -> Result<Foot, Error> {
-        let foot = self.contents.foot(which, &self.options.source, self.end);
-        let foot = segment.publish(&*self.store, foot)?;
-        self.counts.segments = self.counts.segments.saturating_add(1);
-        if !self.is_behind_a_load() {
-            // The index follows from the segments: what it lacks is added when the log is opened.
-            let _ = self.index.append(&*self.store, &foot);
-        }
-        Ok(foot)
-    }
-
-    /// Publishes the whole transactions that the open file has after a crash.
-    fn recover(&mut self) -> Result<(), Error> {
-        let mut stream = Vec::new();
-        self.open.read(0..self.open.count(), |block| {
-            stream.extend_from_slice(&block.bytes);
-            Ok(())
-        })?;
-        let found = Recovered::of(&stream)?;
-        for name in found.decided {
-            if self.prepared.remove(&name) {
-                self.decided.push(name);
-            }
-        }
-        let first = found.first.unwrap_or(found.end);
-        if found.end > self.end && first <= self.end {
-            let what = "the order of its transactions";
-            return Err(Error::new(OPEN, ErrorKind::Damaged { what }));
-        }
-        if found.end <= self.end {
-            self.forget_decided()?;
-            return self.continue_at(self.end, 0);
-        }
-        (self.end, self.durable) = (found.end, found.end);
-        if found.has_changes {
-            self.contents = found.contents;
-            self.publish_whole()?;
-            self.forget_decided()?;
-            return self.continue_at(self.end, 0);
-        }
-        self.forget_decided()?;
-        // Only a position. It must stay durable, so it stays.
-        self.size = stream.len() as u64;
-        (self.whole, self.published) = (self.size, self.size);
-        self.published_blocks = self.open.count();
         Ok(())
     }
 }
