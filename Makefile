@@ -84,7 +84,7 @@ test-spark: build $(OTHER_SPARKS:%=.venv-spark-%/.installed) ## in Spark; needs 
 		{ echo 'Spark needs Java 17 or later'; exit 1; }
 	$(TIMED) ( set -x; \
 	$(PYTEST) --dist loadfile tests/spark $(MARKS); \
-	$(foreach version,$(OTHER_SPARKS),PYTHONPATH=python .venv-spark-$(version)/bin/python -m \
+	$(foreach version,$(OTHER_SPARKS),PYTHONPATH=$(CURDIR)/python .venv-spark-$(version)/bin/python -m \
 		pytest $(or $(SPARK_CHOSEN_$(version)),tests/spark) $(MARKS);) )
 
 test-examples: build ## the examples and the code in README.md

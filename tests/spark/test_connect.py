@@ -53,7 +53,8 @@ def test_a_connect_server_finds_the_source(tmp_path: Path) -> None:
         text=True,
         check=False,
         timeout=200,
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        # With it, PySpark takes a free port for the server.
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     ids, refused, count = done.stdout.split("\n")[-4:-1]
