@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from walrow.survey_items import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from walrow.survey import Column, Table, Version
+    from walrow.survey_items import Column, Table, Version
 
-__all__ = ["counted", "notes_on", "reused"]
+__all__ = ["notes_on", "reused"]
 
 
 def notes_on(table: Table) -> Iterator[tuple[str, str]]:
@@ -39,11 +41,6 @@ def notes_on(table: Table) -> Iterator[tuple[str, str]]:
             f"{counted(table.truncates, 'TRUNCATE')}, each of which removed all rows; under "
             "publish_via_partition_root, those of a partition are not in the stream",
         )
-
-
-def counted(count: int, what: str) -> str:
-    """The count of something, in words."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _on_keys(versions: Sequence[Version]) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,8 @@ import click
 from walrow.cli import grid, source
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
-from walrow.survey import HEADS, NUMBERS, Commit, Table, Tables, lines_of, survey_of
+from walrow.survey import survey_of
+from walrow.survey_items import HEADS, NUMBERS, Commit, Table, Tables, lines_of
 
 if TYPE_CHECKING:
     from pathlib import Path
