@@ -1,67 +1,29 @@
-"""Which tables of a log are incomplete, because the stream lacks some of their changes.
+"""Finds tables of a log that are incomplete, because the stream lacks some of their changes.
 
-The receiver keeps what publications have in the log's directory, in `_load-needed`, and compares
-it now and then. A load makes a table whole again.
+The receiver compares now and then what publications have with what they had: `load_needed` keeps
+that. A load makes a table whole again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from walrow.errors import Error, LogError
-from walrow.log_files import write_json
-from walrow.lsn import Lsn
+from walrow.errors import Error
+from walrow.load_needed import Incomplete, Published, read_published, write_published
+from walrow.log import Log
 from walrow.young_tables import YoungTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from walrow.log import Log
+    from walrow.lsn import Lsn
     from walrow.postgres.published import PublishedTable
 
-__all__ = ["Completeness", "Incomplete", "incomplete_tables"]
-
-
-class Incomplete(NamedTuple):
-    """Why a table is not whole.
-
-    Attributes:
-        reason: What happened to it, in words.
-        since: Where the log ended when the receiver looked last before. It happened later.
-        until: The end of the load that made the table whole again. None before.
-    """
-
-    reason: str
-    since: Lsn
-    until: Lsn | None
-
-
-def incomplete_tables(log: Log) -> dict[int, list[Incomplete]]:
-    """When the tables of a log were not whole, by OID."""
-    return _read(log.read_object).marks
-
-
-class _Published(NamedTuple):
-    """What was published when the receiver looked last.
-
-    Attributes:
-        tables: The tables, by OID. None if it never looked.
-        position: Where the log ended.
-        last_oid: The greatest OID of a relation.
-        marks: When tables were not whole.
-        young: Tables that may have been altered before they were first looked at.
-    """
-
-    tables: dict[int, dict[str, Any]] | None
-    position: Lsn
-    last_oid: int
-    marks: dict[int, list[Incomplete]]
-    young: dict[int, YoungTable]
+__all__ = ["Completeness"]
 
 
 class Completeness:
@@ -128,7 +90,7 @@ class Completeness:
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
         with self._lock:
-            before = _read(self._object)
+            before = read_published(self._object)
             pictures = dict(before.tables or {})
             marks = dict(before.marks)
             young = dict(before.young)
@@ -140,7 +102,7 @@ class Completeness:
                     for mark in marks.get(table.oid, ())
                 ]
             found = before._replace(tables=pictures, marks=marks, young=young)
-            _write(self._log, found)
+            write_published(self._log, found)
             # What was read before the load is not compared with what it has.
             self._generation += 1
             self._due = 0.0
@@ -171,7 +133,7 @@ class Completeness:
     def _note_changes(
         self, tables: Sequence[PublishedTable], durable: Lsn, last: int, seen: Lsn
     ) -> None:
-        before = _read(self._object)
+        before = read_published(self._object)
         marks = dict(before.marks)
         young = dict(before.young)
         for table in tables:
@@ -193,7 +155,7 @@ class Completeness:
                 self._mark(marks, table.oid, table.name, reason, before.position)
         left = self._compare_young(young, marks, durable)
         pictures = {table.oid: _picture(table) for table in tables}
-        _write(self._log, _Published(pictures, durable, last, marks, left))
+        write_published(self._log, Published(pictures, durable, last, marks, left))
 
     def _compare_young(
         self,
@@ -202,8 +164,6 @@ class Completeness:
         durable: Lsn,
     ) -> dict[int, YoungTable]:
         """Compares young tables with the log. Returns those to compare once more."""
-        from walrow.log import Log
-
         if not young:
             return {}
         try:
@@ -293,63 +253,5 @@ def _differences(
             yield f"column {name} was added with a value for existing rows"
 
 
-def _read(read: Callable[[str], bytes]) -> _Published:
-    try:
-        found = json.loads(read(_NEEDED))
-        return _Published(
-            {int(oid): table for oid, table in found["published"].items()},
-            Lsn(found["position"]),
-            int(found["last_oid"]),
-            {
-                int(oid): [
-                    Incomplete(
-                        str(mark["reason"]),
-                        Lsn(mark["since"]),
-                        None if mark["until"] is None else Lsn(mark["until"]),
-                    )
-                    for mark in marks
-                ]
-                for oid, marks in found["incomplete"].items()
-            },
-            {
-                int(oid): YoungTable.of(table)
-                for oid, table in found.get("young", {}).items()
-            },
-        )
-    except FileNotFoundError:
-        return _Published(None, Lsn(0), 0, {}, {})
-    except (ValueError, KeyError, TypeError, AttributeError):
-        text = (
-            "the record of what is published is damaged: remove the file, and load all "
-            "tables again"
-        )
-        raise LogError(text, code="damaged", file=_NEEDED) from None
-
-
-def _write(log: Path, value: _Published) -> None:
-    temporary = log / f".walrow-{_NEEDED}"
-    record = {
-        "published": value.tables,
-        "position": str(value.position),
-        "last_oid": value.last_oid,
-        "incomplete": {
-            oid: [
-                {
-                    "reason": mark.reason,
-                    "since": str(mark.since),
-                    "until": None if mark.until is None else str(mark.until),
-                }
-                for mark in marks
-            ]
-            for oid, marks in value.marks.items()
-            if marks
-        },
-        "young": {oid: table.record() for oid, table in value.young.items()},
-    }
-    write_json(temporary, record)
-    temporary.replace(log / _NEEDED)
-
-
 _ALTERED = "a type of its columns was altered"
-_NEEDED = "_load-needed"
 _LOOK_SECONDS = 30.0

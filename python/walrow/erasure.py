@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._core import LogEraser
+from walrow._core import LogDirectory, LogEraser
 from walrow.errors import OptionError, SchemaError
+from walrow.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from walrow.log import Log
     from walrow.typing import TableName
 
 __all__ = ["Erased", "erase"]
@@ -32,14 +33,12 @@ class Erased(NamedTuple):
 
 
 def erase(
-    log: Log,
+    path: Path,
     table: TableName,
     columns: Sequence[str],
     keys: Sequence[Mapping[str, str | int | bool]],
 ) -> Erased:
     """Erases columns and rows. See `Log.erase`."""
-    from walrow.log import Log
-
     if isinstance(columns, str):
         text = "columns must be a sequence of names, not one"
         raise OptionError(text)
@@ -47,15 +46,15 @@ def erase(
     if not columns and not any(wanted):
         text = "name a column, or a key with at least one column"
         raise OptionError(text)
-    with contextlib.closing(LogEraser(log.path)) as eraser:
+    with contextlib.closing(LogEraser(path)) as eraser:
         # What was durable is published now.
-        opened = Log(log.path)
-        oids, known = _table(opened, table)
+        log = LogDirectory(path)
+        oids, known = _table(log, table)
         for name in [*columns, *(name for key in wanted for name in key)]:
             if name not in known:
                 text = f"the log has no column {name!r} of {table}"
                 raise SchemaError(text)
-        rows = _merged(_matches(opened, oids, [key for key in wanted if key]))
+        rows = _merged(_matches(log, oids, [key for key in wanted if key]))
         segments, rewritten = eraser.erase(oids, [*columns], rows)
     return Erased(len(rows), segments, rewritten)
 
@@ -70,11 +69,11 @@ def _text(value: object) -> str:
     raise OptionError(text)
 
 
-def _table(log: Log, table: TableName) -> tuple[list[int], set[str]]:
+def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
     """The OIDs of a table, and all columns that it had."""
     oids: dict[int, set[str]] = {}
     names = set()
-    versions = log._log.versions()
+    versions = log.versions()
     for oid, schema, name, _ in versions:
         if table in (oid, name, f"{schema}.{name}", (schema, name)):
             oids.setdefault(oid, set())
@@ -92,7 +91,7 @@ def _table(log: Log, table: TableName) -> tuple[list[int], set[str]]:
 
 
 def _matches(
-    log: Log, oids: list[int], keys: list[dict[str, str]]
+    log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
 ) -> Iterator[tuple[int, int, bool]]:
     """The rows with a key: commit LSN, seq, and whether it is the old image."""
     if not keys:
@@ -101,10 +100,12 @@ def _matches(
     import pyarrow.compute as pc
 
     prefix = "walrow "
-    batches = log.read(
+    columns = sorted({name for key in keys for name in key})
+    batches = read(
+        log.open(tables=oids, columns=columns),
         tables=oids,
         profile="text",
-        columns=sorted({name for key in keys for name in key}),
+        columns=columns,
         metadata=["change_type", "commit_lsn", "seq"],
         metadata_prefix=prefix,
         missing_table="ignore",
@@ -122,11 +123,11 @@ def _matches(
             masks.append(mask)
         for mask in masks:
             found = records.filter(mask)
-            columns = [
+            places = [
                 found[f"{prefix}{name}"].to_pylist()
                 for name in ("commit_lsn", "seq", "change_type")
             ]
-            for lsn, seq, kind in zip(*columns, strict=True):
+            for lsn, seq, kind in zip(*places, strict=True):
                 yield int(lsn), int(seq), kind in {"delete", "update_preimage"}
 
 

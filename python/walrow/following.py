@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from walrow._core import Decoder
 from walrow.errors import OptionError
-from walrow.log import part_of
+from walrow.log_places import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping

@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow.errors import LogError
+from walrow.log import Log
 from walrow.log_files import write_json
 
 if TYPE_CHECKING:
@@ -85,8 +86,6 @@ def load(
             not a log, or cannot be written.
         TimeoutError: The receiver is not running, or needs more time. The request stays.
     """
-    from walrow.log import Log
-
     path = Log(log).path
     names = [tables] if isinstance(tables, str) else tables
     wanted = request(path, names)

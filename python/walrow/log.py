@@ -12,17 +12,19 @@ $ zstd -dc log/0000000000000000-00000.wire.zst | ...
 from __future__ import annotations
 
 import os
-import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from walrow import reading, schemas
 from walrow._core import Decoder, LogDirectory, Reader
-from walrow.completeness import incomplete_tables
 from walrow.conninfo import is_conninfo, without_credentials
 from walrow.erasure import Erased, erase
 from walrow.errors import LogError, OptionError
+from walrow.following import Follower
+from walrow.load_needed import incomplete_tables
 from walrow.log_items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
+from walrow.log_places import OpenedLog, directory_of
 from walrow.log_readers import LogReader
 from walrow.log_store import LogStore
 from walrow.retention import Compacted, Retained, Retention
@@ -35,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
-    from walrow._core import LogFile, LogState, Schema
-    from walrow.following import Follower
+    from walrow._core import LogState, Schema
     from walrow.lsn import Lsn
     from walrow.typing import SchemaOptions, TableName
 
@@ -55,7 +56,7 @@ __all__ = [
 ]
 
 
-class Log:
+class Log(OpenedLog):
     """The published segments of a log.
 
     It has what was published when it was opened: open it again for later segments, or use
@@ -202,7 +203,7 @@ class Log:
                 tables.setdefault(oid, []).append(version)
         needs = {
             oid: mark.reason
-            for oid, marks in incomplete_tables(self).items()
+            for oid, marks in incomplete_tables(self.read_object).items()
             for mark in marks
             if mark.until is None
         }
@@ -224,9 +225,7 @@ class Log:
 
         Reads one segment for each version.
         """
-        from walrow.schemas import schema
-
-        return schema(self, table, **options)
+        return schemas.schema(self, table, **options)
 
     @with_options(Options)
     def read(self, **options: Unpack[Options]) -> Reader:
@@ -237,9 +236,7 @@ class Log:
         Raises:
             LogError: Changes between `start` and the log's start were removed.
         """
-        from walrow.reading import read
-
-        return read(self, **options)
+        return reading.read(self, **options)
 
     def follow(
         self,
@@ -271,8 +268,6 @@ class Log:
             OptionError: The options are invalid or contradict each other.
             LogError: What comes after the position was removed.
         """
-        from walrow.following import Follower
-
         return Follower(self._opened(), poll_interval, reader, options)
 
     @with_options(StateOptions)
@@ -334,7 +329,7 @@ class Log:
         return Reader(rows, table=rows.oid, framing="wire", metadata=(), **options)
 
     def _refuse_incomplete(self, rows: LogState) -> None:
-        marks = incomplete_tables(self).get(rows.oid, [])
+        marks = incomplete_tables(self.read_object).get(rows.oid, [])
         at = rows.position
         open_ = (
             it for it in marks if it.since <= at and (it.until is None or at < it.until)
@@ -461,7 +456,7 @@ class Log:
                 prepared and not decided (`prepared`), or a column is part of the replica
                 identity (`key_column`).
         """
-        done = erase(self, table, columns, keys)
+        done = erase(self.path, table, columns, keys)
         self._log = self._opened()
         return done
 
@@ -509,88 +504,8 @@ class Log:
         return found
 
 
-def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a log that the options of `walrow.read` choose."""
-    table, tables = options.get("table"), options.get("tables")
-    if table is not None:
-        tables = [table]
-    is_side = options.get("side_tables") or any(
-        isinstance(name, str) and name.startswith("walrow.") for name in tables or ()
-    )
-    named = [options.get(key) for key in ("types", "unrepresentable", "columns")]
-    return {
-        "tables": None if is_side or not tables else list(tables),
-        "start": options.get("start"),
-        "end": options.get("end"),
-        "columns": [
-            key
-            for keys in named
-            if keys is not None and not isinstance(keys, str)
-            for key in keys
-            if isinstance(key, str)
-        ],
-    }
-
-
-def is_log(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is the directory of a log. Of URLs, those that end with / may be one."""
-    if isinstance(path, Log):
-        return True
-    text = os.fsdecode(path)
-    if is_url(text):
-        return text.endswith("/") and "*" not in text and _is_remote_log(text)
-    if not os.path.isdir(path):  # noqa: PTH112 - pathlib refuses some paths
-        return False
-    with os.scandir(path) as entries:
-        return any(_is_of_log(it.name) for it in entries)
-
-
-def _is_remote_log(url: str) -> bool:
-    try:
-        return any(map(_is_of_log, LogStore(url, {}).list()))
-    except FileNotFoundError:
-        return False
-
-
-def _is_of_log(name: str) -> bool:
-    return name == "_open" or _SEGMENT.fullmatch(name) is not None
-
-
-def opened(
-    log: str | os.PathLike[str], part: Mapping[str, Any] | None = None
-) -> LogFile:
-    """The stream of a log, or of a part of it."""
-    return _directory(log).open(**(part or {}))
-
-
-def examples(log: str | os.PathLike[str], table: TableName) -> LogFile:
-    """The stream of segments that have all versions of a table."""
-    return _directory(log).examples(table)
-
-
-def directory_of(log: str | os.PathLike[str]) -> Path:
-    """The directory of a log that is written or changed.
-
-    Raises:
-        LogError: It is a URL (`read_only`).
-    """
-    if is_url(os.fsdecode(log)):
-        text = (
-            "a log at a URL can only be read: write and change it in a local directory"
-        )
-        raise LogError(text, code="read_only")
-    return Path(os.fsdecode(log))
-
-
 def reopened(log: str | os.PathLike[str]) -> Log:
     """The log of a path, or a log as it is now."""
     if not isinstance(log, Log):
         return Log(log)
     return type(log)(log, storage_options=log._storage_options)
-
-
-def _directory(log: str | os.PathLike[str]) -> LogDirectory:
-    return (log if isinstance(log, Log) else Log(log))._log
-
-
-_SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from walrow._core import Frames, Reader
-from walrow.log import part_of
+from walrow.log_places import part_of
 from walrow.signatures import with_options
 from walrow.sources import Chunks
 from walrow.typing import Options

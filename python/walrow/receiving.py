@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Literal
 
-from walrow.log import directory_of
+from walrow.log_places import directory_of
 from walrow.receiver import Receiver
 from walrow.retention import Retainer
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from walrow._core import Catalog, Schema, SchemaUnion
 from walrow.conninfo import without_credentials
 from walrow.errors import Error
-from walrow.log import examples, is_log
+from walrow.log_places import find_log
 from walrow.signatures import with_options
 from walrow.sources import Chunks, paths
 from walrow.typing import SchemaOptions
@@ -92,17 +92,17 @@ def _sources(source: Any, table: TableName | None) -> Iterator[tuple[str, Any]]:
     if isinstance(source, list | tuple) and any(map(_is_alone, source)):
         for each in source:
             yield from _sources(each, table)
-    elif isinstance(source, str | os.PathLike) and is_log(source):
+    elif not isinstance(source, str | os.PathLike):
+        yield "the source", source
+    elif (log := find_log(source)) is not None:
         name = without_credentials(os.fsdecode(source))
-        yield name, source if table is None else examples(source, table)
-    elif isinstance(source, str | os.PathLike):
+        yield name, log.open() if table is None else log.examples(table)
+    else:
         for path, name in paths(source):
             if _is_catalog(path):
                 yield name, Catalog.from_file(path)
             else:
                 yield name, path
-    else:
-        yield "the source", source
 
 
 def _is_alone(source: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._core import Catalog, LogWriter
 from walrow.errors import LogError, UnfinishedError
-from walrow.log import directory_of
+from walrow.log_places import directory_of
 from walrow.sources import Chunks
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from walrow import compression
 from walrow.conninfo import is_conninfo, without_credentials
 from walrow.errors import OptionError, UnfinishedError
-from walrow.log import is_log
-from walrow.log import opened as opened_log
+from walrow.log_places import find_log
 from walrow.recognition import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 from walrow.urls import fsspec_for, is_url, private
 
@@ -54,7 +53,7 @@ class Chunks:
             source.
         progress: Is called with the number of bytes of each block of a file, before
             decompression.
-        part: The part of a log that is read: `walrow.log.part_of`.
+        part: The part of a log that is read: `walrow.log_places.part_of`.
 
     Raises:
         OptionError: The source cannot have this framing, or is not a source, such as a
@@ -322,9 +321,10 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
         return [_Place("the file", partial(contextlib.nullcontext, source), True)]
     _refuse(source)
     path = os.fsdecode(source)
-    if is_log(source):
-        log = opened_log(source, part)
-        return [_Place(path, lambda: log, size=log.size)]
+    log = find_log(source)
+    if log is not None:
+        file = log.open(**(part or {}))
+        return [_Place(path, lambda: file, size=file.size)]
     if is_url(path):
         return _remote(path)
     found = [path]

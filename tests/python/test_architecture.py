@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CRATES = ROOT / "crates"
+PACKAGE = ROOT / "python" / "walrow"
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
 
@@ -97,16 +99,54 @@ def found(place: str, modules: dict[str, Path], exported: dict[str, str]) -> set
     return set()
 
 
+def imports(package: Path) -> dict[str, set[str]]:
+    """The modules that each module of a Python package imports, wherever it does.
+
+    So imports in functions and those for types count. The compiled module does not: it is
+    below all, and its stub names classes that Rust calls.
+    """
+    modules = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        modules[".".join(parts).removesuffix(".__init__")] = path
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        places = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                places |= {each.name for each in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                places |= {f"{node.module}.{each.name}" for each in node.names}
+        places = {it for it in places if not it.startswith("walrow._core")}
+        graph[name] = set().union(*(found(it, modules, {}) for it in places)) - {name}
+    return graph
+
+
 @pytest.mark.parametrize(
     "crate", sorted(CRATES.iterdir()), ids=lambda crate: crate.name
 )
 def test_no_circle_of_files(crate: Path) -> None:
     graph = uses(crate)
     assert graph or crate.name == "walrow"
+    refuse_circles(graph)
+
+
+def test_no_circle_of_modules() -> None:
+    graph = imports(PACKAGE)
+    # At the top, in a function, for types, and a module of a package.
+    assert "walrow.log" in graph["walrow"]
+    assert "walrow.postgres.connecting" in graph["walrow.completeness"]
+    assert "walrow.lsn" in graph["walrow.errors"]
+    assert "walrow.schemas" in graph["walrow.postgres.changes"]
+    refuse_circles(graph)
+
+
+def refuse_circles(graph: dict[str, set[str]]) -> None:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
+        # Each is imported by the next one.
+        pytest.fail(f"a circle: {' <- '.join(error.args[1])}")
 
 
 def test_names_that_are_exported_again_are_found() -> None:
@@ -123,7 +163,7 @@ def test_names_that_are_exported_again_are_found() -> None:
 def test_the_page_names_each_file() -> None:
     of_python = [
         path
-        for path in (ROOT / "python" / "walrow").rglob("*.py")
+        for path in PACKAGE.rglob("*.py")
         # One for each command.
         if path.stem not in _COMMANDS and not path.stem.startswith("__")
     ]

@@ -20,7 +20,7 @@ from walrow.errors import (
     SchemaError,
     UnfinishedError,
 )
-from walrow.log import part_of
+from walrow.log_places import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import walrow
 from walrow.errors import ApplyError, Remedy, SchemaError
+from walrow.spark.apply_units import log_tables
 from walrow.spark.change_rows import METADATA, PREFIX, Events
 from walrow.spark.folding import Fold
 from walrow.spark.schemas import spark_schema
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow.completeness import Incomplete
+    from walrow.load_needed import Incomplete
     from walrow.log_items import LogTable, LogVersion
     from walrow.lsn import Lsn
     from walrow.spark.apply_items import Rules
@@ -260,15 +261,6 @@ def _primary_key(log: walrow.Log, table: LogTable) -> tuple[str, ...]:
                 if found["oid"] == table.oid:
                     return tuple(found.get("primary_key", ()))
     return ()
-
-
-def log_tables(
-    log: walrow.Log, place: int
-) -> list[tuple[int, int, int, int, Lsn, Lsn | None]]:
-    """The tables of a segment: OID, rows, truncates, bytes, last end, end of its last load."""
-    versions = log._log.versions()
-    found = log._log.segment(place) or {"tables": []}
-    return [(versions[number][0], *rest) for number, *rest in found["tables"]]
 
 
 def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from walrow.completeness import incomplete_tables
 from walrow.errors import ApplyError, Remedy
+from walrow.load_needed import incomplete_tables
 from walrow.lsn import Lsn
 from walrow.spark.apply_items import Barrier
-from walrow.spark.apply_tables import log_tables
 
 if TYPE_CHECKING:
     import walrow
     from walrow.log_items import LogTable
     from walrow.spark.apply_items import Truncates
 
-__all__ = ["Batch", "LogContents", "Stretch", "plan", "stretches"]
+__all__ = ["Batch", "LogContents", "Stretch", "log_tables", "plan", "stretches"]
 
 
 class Batch(NamedTuple):
@@ -75,7 +74,7 @@ class LogContents:
         """Reads it."""
         self.log = log
         self.tables = log.tables()
-        self.marks = incomplete_tables(log)
+        self.marks = incomplete_tables(log.read_object)
         self._stretches: dict[int, list[Stretch]] = {}
         for stretch in stretches(log):
             for oid in stretch.tables:
@@ -105,6 +104,15 @@ def stretches(log: walrow.Log) -> list[Stretch]:
             found.append(Stretch(begin, segment.end, tables))
             begin, tables = None, {}
     return found
+
+
+def log_tables(
+    log: walrow.Log, place: int
+) -> list[tuple[int, int, int, int, Lsn, Lsn | None]]:
+    """The tables of a segment: OID, rows, truncates, bytes, last end, end of its last load."""
+    versions = log._log.versions()
+    found = log._log.segment(place) or {"tables": []}
+    return [(versions[number][0], *rest) for number, *rest in found["tables"]]
 
 
 def plan(

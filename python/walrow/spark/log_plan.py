@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.conninfo import without_credentials
 from walrow.errors import LogError
-from walrow.log import Log, part_of
+from walrow.log import Log
 from walrow.log_items import SourceIdentity
+from walrow.log_places import part_of
 from walrow.lsn import Lsn
 from walrow.spark.schemas import SIDE_TABLES
 from walrow.urls import is_url

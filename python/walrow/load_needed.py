@@ -1,0 +1,134 @@
+"""Which tables of a log are incomplete until they are loaded again.
+
+The receiver writes it in the log's directory, into `_load-needed`, with what publications had when
+it looked last.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow.errors import LogError
+from walrow.log_files import write_json
+from walrow.lsn import Lsn
+from walrow.young_tables import YoungTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = [
+    "Incomplete",
+    "Published",
+    "incomplete_tables",
+    "read_published",
+    "write_published",
+]
+
+
+class Incomplete(NamedTuple):
+    """Why a table is not whole.
+
+    Attributes:
+        reason: What happened to it, in words.
+        since: Where the log ended when the receiver looked last before. It happened later.
+        until: The end of the load that made the table whole again. None before.
+    """
+
+    reason: str
+    since: Lsn
+    until: Lsn | None
+
+
+class Published(NamedTuple):
+    """What was published when the receiver looked last.
+
+    Attributes:
+        tables: The tables, by OID. None if it never looked.
+        position: Where the log ended.
+        last_oid: The greatest OID of a relation.
+        marks: When tables were not whole.
+        young: Tables that may have been altered before they were first looked at.
+    """
+
+    tables: dict[int, dict[str, Any]] | None
+    position: Lsn
+    last_oid: int
+    marks: dict[int, list[Incomplete]]
+    young: dict[int, YoungTable]
+
+
+def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Incomplete]]:
+    """When the tables of a log were not whole, by OID.
+
+    Args:
+        read: Reads an object of the log, as `Log.read_object`.
+    """
+    return read_published(read).marks
+
+
+def read_published(read: Callable[[str], bytes]) -> Published:
+    """Reads what was published when the receiver looked last.
+
+    Raises:
+        LogError: The file is damaged.
+    """
+    try:
+        found = json.loads(read(_NEEDED))
+        return Published(
+            {int(oid): table for oid, table in found["published"].items()},
+            Lsn(found["position"]),
+            int(found["last_oid"]),
+            {
+                int(oid): [
+                    Incomplete(
+                        str(mark["reason"]),
+                        Lsn(mark["since"]),
+                        None if mark["until"] is None else Lsn(mark["until"]),
+                    )
+                    for mark in marks
+                ]
+                for oid, marks in found["incomplete"].items()
+            },
+            {
+                int(oid): YoungTable.of(table)
+                for oid, table in found.get("young", {}).items()
+            },
+        )
+    except FileNotFoundError:
+        return Published(None, Lsn(0), 0, {}, {})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        text = (
+            "the record of what is published is damaged: remove the file, and load all "
+            "tables again"
+        )
+        raise LogError(text, code="damaged", file=_NEEDED) from None
+
+
+def write_published(log: Path, value: Published) -> None:
+    """Replaces the file in the log's directory."""
+    temporary = log / f".walrow-{_NEEDED}"
+    record = {
+        "published": value.tables,
+        "position": str(value.position),
+        "last_oid": value.last_oid,
+        "incomplete": {
+            oid: [
+                {
+                    "reason": mark.reason,
+                    "since": str(mark.since),
+                    "until": None if mark.until is None else str(mark.until),
+                }
+                for mark in marks
+            ]
+            for oid, marks in value.marks.items()
+            if marks
+        },
+        "young": {oid: table.record() for oid, table in value.young.items()},
+    }
+    write_json(temporary, record)
+    temporary.replace(log / _NEEDED)
+
+
+_NEEDED = "_load-needed"

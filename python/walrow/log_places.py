@@ -1,0 +1,94 @@
+"""Where a log is: a directory or a URL. Whether there is one, and which part of it is read."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walrow._core import LogDirectory
+from walrow.errors import LogError
+from walrow.log_store import LogStore
+from walrow.urls import is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["OpenedLog", "directory_of", "find_log", "part_of"]
+
+
+class OpenedLog:
+    """The base of `walrow.Log`, by which functions that take paths recognise one."""
+
+    _log: LogDirectory
+
+
+def find_log(source: str | os.PathLike[str]) -> LogDirectory | None:
+    """Opens the log at a path or a URL. None if there is no log.
+
+    URLs that end with / may be those of logs.
+    """
+    if isinstance(source, OpenedLog):
+        return source._log
+    text = os.fsdecode(source)
+    if is_url(text):
+        return _find_remote(text) if text.endswith("/") and "*" not in text else None
+    if not os.path.isdir(source):  # noqa: PTH112 - pathlib refuses some paths
+        return None
+    with os.scandir(source) as entries:
+        is_log = any(_is_of_log(it.name) for it in entries)
+    return LogDirectory(source) if is_log else None
+
+
+def _find_remote(url: str) -> LogDirectory | None:
+    store = LogStore(url, {})
+    try:
+        is_log = any(map(_is_of_log, store.list()))
+    except FileNotFoundError:
+        return None
+    return LogDirectory(url, store) if is_log else None
+
+
+def _is_of_log(name: str) -> bool:
+    return name == "_open" or _SEGMENT.fullmatch(name) is not None
+
+
+def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a log that the options of `walrow.read` choose."""
+    table, tables = options.get("table"), options.get("tables")
+    if table is not None:
+        tables = [table]
+    is_side = options.get("side_tables") or any(
+        isinstance(name, str) and name.startswith("walrow.") for name in tables or ()
+    )
+    named = [options.get(key) for key in ("types", "unrepresentable", "columns")]
+    return {
+        "tables": None if is_side or not tables else list(tables),
+        "start": options.get("start"),
+        "end": options.get("end"),
+        "columns": [
+            key
+            for keys in named
+            if keys is not None and not isinstance(keys, str)
+            for key in keys
+            if isinstance(key, str)
+        ],
+    }
+
+
+def directory_of(log: str | os.PathLike[str]) -> Path:
+    """The directory of a log that is written or changed.
+
+    Raises:
+        LogError: It is a URL (`read_only`).
+    """
+    if is_url(os.fsdecode(log)):
+        text = (
+            "a log at a URL can only be read: write and change it in a local directory"
+        )
+        raise LogError(text, code="read_only")
+    return Path(os.fsdecode(log))
+
+
+_SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")
