@@ -44,7 +44,7 @@ def find_log(source: str | os.PathLike[str]) -> LogDirectory | None:
 def _find_remote(url: str) -> LogDirectory | None:
     store = LogStore(url, {})
     try:
-        is_log = any(map(_is_of_log, store.list()))
+        is_log = any(map(_is_of_log, store.peek()))
     except FileNotFoundError:
         return None
     return LogDirectory(url, store) if is_log else None

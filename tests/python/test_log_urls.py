@@ -263,6 +263,27 @@ def test_only_what_is_read_is_fetched(
 
 
 @pytest.mark.usefixtures("environment")
+def test_one_look_finds_a_log_and_opens_it(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import s3fs
+
+    url = s3.copy(published(tmp_path / "log", transactions(2)).path, "seen")
+    looks = []
+    look = s3fs.S3FileSystem._lsdir
+
+    async def counted(system: Any, *arguments: Any, **options: Any) -> Any:
+        looks.append(arguments)
+        return await look(system, *arguments, **options)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_lsdir", counted)
+    assert sum(batch.num_rows for batch in walrow.read(url)) == 6
+    assert len(looks) == 1
+    walrow.schema(url, "t")
+    assert len(looks) == 2
+
+
+@pytest.mark.usefixtures("environment")
 def test_the_command_line_reads_it(
     s3: S3, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
