@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from walrow.errors import Remedy
 from walrow.log_items import SourceIdentity
 from walrow.lsn import Lsn
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "COLUMNS",
+    "KEYS",
     "Applied",
     "Barrier",
     "Deletes",
@@ -25,6 +28,10 @@ __all__ = [
 Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
 Truncates: TypeAlias = Literal["apply", "error", "ignore"]
 NeverSent: TypeAlias = Literal["error", "null"]
+
+#: Remedies: other columns, and another key.
+COLUMNS = Remedy("columns", code="[...]")
+KEYS = Remedy("keys", code="[...]")
 
 
 class Applied(NamedTuple):

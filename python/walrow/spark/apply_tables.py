@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import walrow
 from walrow.errors import ApplyError, Remedy, SchemaError
+from walrow.spark.apply_items import COLUMNS, KEYS
 from walrow.spark.apply_units import log_tables
 from walrow.spark.change_rows import METADATA, PREFIX, Events
 from walrow.spark.folding import Fold
@@ -198,14 +199,14 @@ def keys_of(
                 text,
                 table=table.name,
                 advice="; or choose columns that all versions have with ",
-                remedies=(_KEYS,),
+                remedies=(KEYS,),
             )
     return chosen
 
 
 def _without_key(text: str, table: LogTable) -> SchemaError:
     advice = "; or choose columns that are unique and never NULL with "
-    return SchemaError(text, table=table.name, advice=advice, remedies=(_KEYS,))
+    return SchemaError(text, table=table.name, advice=advice, remedies=(KEYS,))
 
 
 def refuse_incomplete(
@@ -280,7 +281,7 @@ def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None
                 table=table.name,
                 column=name,
                 advice="; leave one out with ",
-                remedies=(Remedy("columns", code="[...]"),),
+                remedies=(COLUMNS,),
             )
         if name.startswith(PREFIX):
             text = f"{table.name}: walrow needs names that begin with {PREFIX} itself"
@@ -295,6 +296,3 @@ def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None
     if absent := set(keys) - set(own.names):
         text = f"{table.name}: column {min(absent)} of the key is not among the columns"
         raise SchemaError(text, table=table.name, column=min(absent))
-
-
-_KEYS = Remedy("keys", code="[...]")

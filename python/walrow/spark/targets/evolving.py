@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.errors import Remedy, SchemaError
 from walrow.spark.apply_failures import spark_errors
+from walrow.spark.apply_items import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ def evolve(
                 text,
                 table=name,
                 advice="; give a column another type, or leave it out, with ",
-                remedies=(Remedy("types", code="{...}"), _COLUMNS),
+                remedies=(Remedy("types", code="{...}"), COLUMNS),
             ) from error
         return True
     known = {field.name.lower(): field for field in target.columns()}
@@ -75,7 +76,7 @@ def evolve(
                 table=name,
                 column=added[0].name,
                 advice="; leave them out with ",
-                remedies=(_COLUMNS,),
+                remedies=(COLUMNS,),
             ) from error
     has_changed = bool(added)
     for field in fields:
@@ -140,6 +141,3 @@ def _digits(kind: Any) -> tuple[int, int] | None:
     }
     size = digits.get(type(kind))
     return None if size is None else (size, 0)
-
-
-_COLUMNS = Remedy("columns", code="[...]")
