@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ pytest.importorskip("psycopg")
 import walrow  # noqa: E402
 from spark.churn import KEYS, TABLES, Churn  # noqa: E402
 from spark.histories import history  # noqa: E402
+from walrow.spark.apply_failures import from_executor, report  # noqa: E402
 from walrow.spark.apply_tables import find_table, keys_of  # noqa: E402
 from walrow.spark.apply_units import plan, stretches  # noqa: E402
 from walrow.spark.change_rows import (  # noqa: E402
@@ -332,3 +334,33 @@ def test_different_keys_may_have_one_hash(monkeypatch: pytest.MonkeyPatch) -> No
     expected = [(UP, 1, "a", None), (UP, 2, "c", None), (UP, 3, "d", None)]
     for size in (1, 2, 3, 100):
         assert folded(*events, size=size) == expected
+
+
+@pytest.mark.parametrize("notes", [[], ["in another file"]])
+def test_errors_of_executors_are_whole_in_the_driver(notes: list[str]) -> None:
+    remedies = (
+        walrow.Remedy("types", "total", "string"),
+        walrow.Remedy("columns", value=("id", 'a "b"\n')),
+    )
+    error = walrow.UnrepresentableError(
+        "public.t: a value\nof two lines",
+        lsn=walrow.Lsn("1/2"),
+        table="public.t",
+        place="at 1/2",
+        remedies=remedies,
+    )
+    for note in notes:
+        error.add_note(note)
+    text = "".join(traceback.format_exception(error))
+    report(error)
+    found = from_executor(RuntimeError("".join(traceback.format_exception(error))))
+    assert type(found) is walrow.UnrepresentableError
+    assert found.__dict__ | {"__notes__": notes} == error.__dict__ | {
+        "__notes__": notes
+    }
+    assert (found.remedies, str(found.lsn)) == (remedies, "1/2")
+    # Outside of the functions for executors, as when they are unpickled.
+    plain = from_executor(RuntimeError(text.replace("\nof two lines", "")))
+    assert type(plain) is walrow.UnrepresentableError
+    assert from_executor(RuntimeError("walrow.errors.Remedy: text")) is None
+    assert from_executor(RuntimeError("something else")) is None

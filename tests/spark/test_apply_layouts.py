@@ -86,7 +86,9 @@ def test_keys_that_are_null(source: History, lake: Lake) -> None:
     )
     with pytest.raises(walrow.ApplyError, match="column code of the key is NULL") as it:
         lake.apply(source.take(), keys=["code"])
-    assert it.value.code == "null_key"
+    error = it.value
+    assert (error.code, error.table, error.column) == ("null_key", "public.t", "code")
+    assert str(error).endswith("choose columns that are never NULL with keys=[...]")
     # No commit, and no record of one.
     assert not lake.rows()
     assert lake.apply(source, keys=["id"]).committed
@@ -104,6 +106,7 @@ def test_keys_that_are_not_unique(source: History, lake: Lake) -> None:
     with pytest.raises(walrow.ApplyError, match="choose columns that are unique") as it:
         lake.apply(source.take(), keys=["code"])
     assert it.value.code == "duplicate_key"
+    assert it.value.remedies == (walrow.Remedy("keys", code="[...]"),)
     assert lake.rows("id") == {(1,): 1, (2,): 1}
 
 

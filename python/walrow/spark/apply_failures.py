@@ -2,12 +2,51 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from walrow import errors
-from walrow.errors import ApplyError, Error
+from walrow.errors import Error, Remedy
+from walrow.lsn import Lsn
 
-__all__ = ["from_executor", "spark_errors"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+__all__ = ["Reporting", "from_executor", "report", "spark_errors"]
+
+
+class _Function(Protocol):
+    def __call__(
+        self, batches: Iterator[pa.RecordBatch], /
+    ) -> Iterator[pa.RecordBatch]: ...
+
+
+class Reporting(NamedTuple):
+    """A function for `mapInArrow` whose errors reach the driver whole.
+
+    Attributes:
+        function: The function.
+    """
+
+    function: _Function
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Returns what the function returns."""
+        try:
+            yield from self.function(batches)
+        except Error as error:
+            report(error)
+            raise
+
+
+def report(error: Error) -> None:
+    """Adds a line for the driver to the text of an error in an executor."""
+    kind, (_, reason, attributes) = type(error).__name__, error.__reduce__()[1]
+    parts = {"kind": kind, "reason": reason, **attributes}
+    error.add_note(_MARK + json.dumps(parts, default=str))
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
@@ -25,24 +64,33 @@ def spark_errors() -> tuple[type[Exception], ...]:
 def from_executor(error: BaseException) -> Error | None:
     """The error of walrow's that ended a task. None if it was another one.
 
-    Its text and its class are those of the executor; of its attributes, only `code`.
+    Outside of `Reporting`, only its class and its text are known.
     """
-    found = list(_RAISED.finditer(str(error)))
-    if not found:
-        return None
-    name, text = found[-1].groups()
+    text = str(error)
+    if reported := _REPORTED.findall(text):
+        parts: dict[str, Any] = json.loads(reported[-1])
+        remedies = (Remedy(*map(_unlisted, it)) for it in parts.pop("remedies"))
+        lsns = {"lsn", "position"} & parts.keys()
+        parts |= {it: Lsn(parts[it]) for it in lsns if parts[it] is not None}
+        return _made(parts.pop("kind"), remedies=tuple(remedies), **parts)
+    if raised := _RAISED.findall(text):
+        kind, reason = raised[-1]
+        return _made(kind, reason=reason.strip())
+    return None
+
+
+def _unlisted(value: Any) -> Any:
+    """JSON has no tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _made(name: str, **parts: Any) -> Error | None:
     kind = getattr(errors, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, Error)):
-        return None
-    text = text.strip()
-    if kind is ApplyError:
-        codes = (code for words, code in _CODES.items() if words in text)
-        return ApplyError(text, code=next(codes, None))
-    return kind(text)
+    if isinstance(kind, type) and issubclass(kind, Error):
+        return kind(**parts)
+    return None
 
 
+_MARK = "for the driver: "
+_REPORTED = re.compile(rf"^{_MARK}(\{{.*\}})\s*$", re.MULTILINE)
 _RAISED = re.compile(r"^walrow\.errors\.(\w+): (.*)$", re.MULTILINE)
-_CODES = {
-    "is NULL in a change": "null_key",
-    "several rows have one key": "duplicate_key",
-}

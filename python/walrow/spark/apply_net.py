@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from walrow.spark.apply_failures import Reporting
 from walrow.spark.change_rows import EVENT_COLUMNS, PREFIX, Kind, event_fields
 from walrow.spark.folding import RAW
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components
@@ -121,7 +122,7 @@ class Net:
         )
         count = len(self._batch.units)
         numbers = self._session.range(0, count, 1, max(count, 1))
-        return numbers.mapInArrow(function, self._schema)
+        return numbers.mapInArrow(Reporting(function), self._schema)
 
     def _read(self) -> Any:
         """The events of the batch, which are counted."""
@@ -147,13 +148,15 @@ class Net:
         if partitions <= 1:
             # One task has all of them, so there is nothing to shuffle.
             here = FoldHere(events, fold, applied.nullable)
-            folded = self._session.range(0, count, 1, 1).mapInArrow(here, schema)
+            folded = self._session.range(0, count, 1, 1).mapInArrow(
+                Reporting(here), schema
+            )
         else:
             folded = (
                 self._session.range(0, count, 1, count)
-                .mapInArrow(Pack(events, fold, partitions), PACKED)
+                .mapInArrow(Reporting(Pack(events, fold, partitions)), PACKED)
                 .repartition(partitions, "label")
-                .mapInArrow(Unpack(fold, applied.nullable), schema)
+                .mapInArrow(Reporting(Unpack(fold, applied.nullable)), schema)
             )
         return self._store(folded)
 

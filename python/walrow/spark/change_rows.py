@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import ApplyError
+from walrow.spark.apply_items import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,11 +228,15 @@ class Events(NamedTuple):
     def _check_keys(self, records: pa.RecordBatch) -> None:
         for key in self.keys:
             if records.column(key).null_count:
-                text = (
-                    f"{self.table}: column {key} of the key is NULL in a change; choose "
-                    f"columns that are never NULL with keys="
+                text = f"{self.table}: column {key} of the key is NULL in a change"
+                raise ApplyError(
+                    text,
+                    code="null_key",
+                    table=self.table,
+                    column=key,
+                    advice="; choose columns that are never NULL with ",
+                    remedies=(KEYS,),
                 )
-                raise ApplyError(text, code="null_key", table=self.table, column=key)
 
 
 _UNSENT = EVENT_COLUMNS[3]

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.errors import ApplyError
+from walrow.errors import ApplyError, Error
+from walrow.spark.apply_failures import report
+from walrow.spark.apply_items import KEYS
 from walrow.spark.change_rows import EVENT_COLUMNS, Kind
 
 if TYPE_CHECKING:
@@ -72,7 +74,11 @@ class KeyChanges(NamedTuple):
         """Folds one component. The result has the columns of events."""
         order = [(_LSN, "ascending"), (_SEQ, "ascending")]
         events = table.drop_columns([COMPONENT]).sort_by(order).combine_chunks()
-        return self._net(events, self._rows(events))
+        try:
+            return self._net(events, self._rows(events))
+        except Error as error:
+            report(error)
+            raise
 
     def _rows(self, events: pa.Table) -> dict[Any, list[_Row]]:
         """The rows of each key at the end."""
@@ -190,9 +196,15 @@ class KeyChanges(NamedTuple):
         if len(rows) > 1:
             text = (
                 f"{self.table}: several rows have one key ({', '.join(self.keys)}) at the "
-                "end of a transaction; choose columns that are unique with keys="
+                "end of a transaction"
             )
-            raise ApplyError(text, code="duplicate_key", table=self.table)
+            raise ApplyError(
+                text,
+                code="duplicate_key",
+                table=self.table,
+                advice="; choose columns that are unique with ",
+                remedies=(KEYS,),
+            )
         return rows[0]
 
 
