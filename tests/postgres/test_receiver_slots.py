@@ -109,6 +109,17 @@ def test_two_writers_of_a_log(own: EmbeddedServer, slot: str, tmp_path: Path) ->
         assert "another process writes to the log" in text
 
 
+def test_slot_that_nobody_created(own: EmbeddedServer, tmp_path: Path) -> None:
+    advice = 'slot "nobody" does not exist; create it with walrow slot create nobody, or with'
+    with pytest.raises(ReplicationError) as raised:
+        receive(own, tmp_path / "log", "nobody")
+    assert str(raised.value) == f"{advice} create=True"
+    with ReceiverProcess(own.dsn, tmp_path / "log", slot="nobody") as receiver:
+        code, text = receiver.wait()
+    assert code == 1
+    assert f"{advice} --create" in text
+
+
 def test_slot_that_lost_its_wal(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     insert(own)

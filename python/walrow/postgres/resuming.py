@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import ReplicationError
+from walrow.errors import Remedy, ReplicationError
 from walrow.lsn import Lsn
 from walrow.postgres.failures import UNDEFINED_OBJECT
 
@@ -76,13 +76,12 @@ def check_slot(
 
     # A walsender accepts no bound parameters.
     row = conn.execute(sql.SQL(_SLOT).format(slot)).fetchone()
-    refusal = None
     if row is None:
-        refusal = _missing(slot, durable, create=create)
-        if refusal is not None:
-            raise ReplicationError(refusal, sqlstate=UNDEFINED_OBJECT, slot=slot)
-        return False
+        if create and not durable:
+            return False
+        raise _missing(slot, durable)
     plugin, database, confirmed, wal_status = row
+    refusal = None
     if plugin != "pgoutput":
         refusal = f"its plugin is {plugin or 'none'}, not pgoutput: create another slot"
     elif database != system.database:
@@ -120,19 +119,21 @@ def in_use(given: dict[str, Any], slot: str) -> str:
     )
 
 
-def _missing(slot: str, durable: Lsn, *, create: bool) -> str | None:
-    if durable:
-        return (
-            f'slot "{slot}" does not exist, and the log ends at {durable}: the changes '
-            "since then are lost with the slot. Begin with a new log, and a new copy of "
-            "the tables"
+def _missing(slot: str, durable: Lsn) -> ReplicationError:
+    text = f'slot "{slot}" does not exist'
+    if not durable:
+        return ReplicationError(
+            text,
+            sqlstate=UNDEFINED_OBJECT,
+            slot=slot,
+            advice=f"; create it with walrow slot create {slot}, or with ",
+            remedies=(Remedy("create", value=True),),
         )
-    if create:
-        return None
-    return (
-        f'slot "{slot}" does not exist: create it with create=True, or with '
-        f"walrow slot create {slot}"
+    text += (
+        f", and the log ends at {durable}: the changes since then are lost with the slot. "
+        "Begin with a new log, and a new copy of the tables"
     )
+    return ReplicationError(text, sqlstate=UNDEFINED_OBJECT, slot=slot)
 
 
 _SLOT = """
