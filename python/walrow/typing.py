@@ -23,20 +23,26 @@ __all__ = [
     "BatchOptions",
     "BinaryFile",
     "Buffer",
+    "ChangeColumnOptions",
     "ChangesOptions",
+    "DataSourceOptions",
     "Framing",
     "LiveSchemaOptions",
+    "MemoryOptions",
     "Options",
     "Policy",
     "Profile",
     "ProfileOptions",
     "SchemaOptions",
+    "SessionOptions",
+    "SizeOptions",
     "Source",
     "SparkOptions",
     "SparkSchemaOptions",
     "StateOptions",
     "TableName",
     "TableOptions",
+    "ValueOptions",
 ]
 
 
@@ -65,27 +71,56 @@ Source: TypeAlias = (
 TableName: TypeAlias = str | tuple[str, str] | int
 
 
-class LiveSchemaOptions(TypedDict, total=False):
-    """The options that determine the columns and the range of every stream."""
+class ValueOptions(TypedDict, total=False):
+    """The options that choose columns, and determine how their values are read."""
 
     columns: Sequence[str] | None
     types: Mapping[str, ArrowSchemaExportable | str] | None
     unrepresentable: Policy | Mapping[str, Policy]
     catalog: Catalog | str | os.PathLike[str] | None
-    metadata: Sequence[str] | None
-    metadata_prefix: str
-    envelope: bool
-    start: int | str | None
-    end: int | str | dt.datetime | None
+
+
+class SessionOptions(TypedDict, total=False):
+    """The options of a stream that was written under other settings."""
+
+    session: Mapping[str, str] | None
+
+
+class SizeOptions(TypedDict, total=False):
+    """The options that determine how large batches are, and their texts."""
+
+    trim_bpchar: bool
+    batch_rows: int
+    batch_bytes: int
+    batch_memory: int
+
+
+class MemoryOptions(TypedDict, total=False):
+    """The options that limit what waits in memory."""
+
     spool_memory: int
     spool_directory: str | os.PathLike[str] | None
     message_limit: int | None
 
 
-class SparkSchemaOptions(LiveSchemaOptions, total=False):
+class ChangeColumnOptions(ValueOptions, total=False):
+    """The options that determine the columns of changes."""
+
+    metadata: Sequence[str] | None
+    metadata_prefix: str
+    envelope: bool
+
+
+class LiveSchemaOptions(ChangeColumnOptions, MemoryOptions, total=False):
+    """The options that determine the columns and the range of every stream."""
+
+    start: int | str | None
+    end: int | str | dt.datetime | None
+
+
+class SparkSchemaOptions(LiveSchemaOptions, SessionOptions, total=False):
     """The options that determine the columns of batches, in Spark too."""
 
-    session: Mapping[str, str] | None
     late_start: bool
     unfinished: Absence
 
@@ -103,13 +138,9 @@ class SchemaOptions(SparkSchemaOptions, ProfileOptions, total=False):
     framing: Framing | None
 
 
-class BatchOptions(TypedDict, total=False):
+class BatchOptions(SizeOptions, total=False):
     """The options that determine the rows of batches."""
 
-    trim_bpchar: bool
-    batch_rows: int
-    batch_bytes: int
-    batch_memory: int
     missing_table: Absence
     tables: Sequence[TableName] | None
 
@@ -129,21 +160,19 @@ class Options(SchemaOptions, SparkOptions, TableOptions, total=False):
     """The options of `walrow.read` and `walrow.Decoder`."""
 
 
-class StateOptions(ProfileOptions, total=False):
+class StateOptions(
+    ValueOptions,
+    SessionOptions,
+    SizeOptions,
+    MemoryOptions,
+    ProfileOptions,
+    total=False,
+):
     """The options of `walrow.Log.state`, besides its parameters."""
 
-    columns: Sequence[str] | None
-    types: Mapping[str, ArrowSchemaExportable | str] | None
-    unrepresentable: Policy | Mapping[str, Policy]
-    catalog: Catalog | str | os.PathLike[str] | None
-    session: Mapping[str, str] | None
-    trim_bpchar: bool
-    batch_rows: int
-    batch_bytes: int
-    batch_memory: int
-    spool_memory: int
-    spool_directory: str | os.PathLike[str] | None
-    message_limit: int | None
+
+class DataSourceOptions(ChangeColumnOptions, SizeOptions, MemoryOptions, total=False):
+    """The options of `walrow.read` that Spark's data source has, besides its own."""
 
 
 class ChangesOptions(

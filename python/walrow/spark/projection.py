@@ -10,6 +10,7 @@ from walrow._core import OPTIONS
 from walrow.errors import LogError, SchemaError
 from walrow.spark.log_plan import after, open_log
 from walrow.spark.schemas import arrow_schema, check_options, is_fixed
+from walrow.typing import ChangeColumnOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +40,7 @@ def log_schema(options: SourceOptions) -> pa.Schema:
     # Also refuses options that do not determine the schema.
     walrow.Decoder(table=options.table, profile="spark", **options.read)
     log = open_log(options)
-    names = {"columns", "types", "unrepresentable", "catalog", "metadata"}
-    names |= {"metadata_prefix", "envelope"}
+    names = ChangeColumnOptions.__annotations__
     found = {name: value for name, value in options.read.items() if name in names}
     try:
         return pa.schema(log.schema(options.table, profile="spark", **found))

@@ -6,19 +6,22 @@ import datetime as dt
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from walrow._core import Catalog
 from walrow.conninfo import is_conninfo
 from walrow.errors import OptionError
 from walrow.lsn import Lsn
 from walrow.spark.paths import local
 from walrow.spark.schemas import SIDE_TABLES
+from walrow.typing import DataSourceOptions
 from walrow.urls import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from walrow.typing import TableName
 
@@ -83,7 +86,7 @@ class SourceOptions:
             raise OptionError(_ONE_PATH)
         own = {
             attribute: found.pop(option)
-            for option, attribute in _OWN.items()
+            for option, (attribute, _) in _OWN.items()
             if option in found
         }
         return cls(**own, read=found)
@@ -214,59 +217,51 @@ def _point(option: str, text: str) -> Lsn | dt.datetime:
     return time
 
 
-def _catalog(option: str, text: str) -> Any:
+def _catalog(option: str, text: str) -> Catalog:
     """The catalog itself: executors may not have its file."""
-    import walrow
-
     path = Path(local(text))
     try:
-        return walrow.Catalog.from_file(path)
+        return Catalog.from_file(path)
     except OSError as error:
         reason = f"{option}: the file cannot be read: {error.strerror}"
         raise OptionError(reason) from error
 
 
+def _parser(hint: Any) -> Callable[[str, str], Any]:
+    """How the text of an option is read that has this type in `walrow.typing`."""
+    kinds = {get_origin(each) or each for each in (hint, *get_args(hint))}
+    return next((parse for kind, parse in _BY_TYPE if kind in kinds), _text)
+
+
+_BY_TYPE: list[tuple[Any, Callable[[str, str], Any]]] = [
+    (Literal, _policy),
+    (Mapping, _mapping),
+    (Sequence, _names),
+    (Catalog, _catalog),
+    (bool, _flag),
+    (int, _number),
+]
 # `dbfs:/data` is a path of Spark's own.
 _HADOOP = re.compile(r"[A-Za-z][\w+.-]+:/")
 _NUMBER = re.compile(r"(\d{1,18})([kmg]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
-# Those of the data source, and the attributes that have them.
-_OWN = {
-    "path": "path",
-    "storage_options": "storage_options",
-    "table": "table",
-    "start": "start",
-    "end": "end",
-    "partitionBytes": "partition_bytes",
-    "maxRowsPerTrigger": "max_rows",
-    "maxBytesPerTrigger": "max_bytes",
-    "reader": "reader",
+# Those of the data source: the attributes that have them, and how their texts are read.
+_OWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "path": ("path", _path),
+    "storage_options": ("storage_options", _storage_options),
+    "table": ("table", _table),
+    "start": ("start", _point),
+    "end": ("end", _point),
+    "partitionBytes": ("partition_bytes", _number),
+    "maxRowsPerTrigger": ("max_rows", _number),
+    "maxBytesPerTrigger": ("max_bytes", _number),
+    "reader": ("reader", _text),
 }
+# And those of `walrow.read`.
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
-    "path": _path,
-    "storage_options": _storage_options,
-    "table": _table,
-    "start": _point,
-    "end": _point,
-    "partitionBytes": _number,
-    "maxRowsPerTrigger": _number,
-    "maxBytesPerTrigger": _number,
-    "reader": _text,
-    # Those of `walrow.read`. What is not here is fixed, or has no meaning for a log.
-    "batch_bytes": _number,
-    "batch_memory": _number,
-    "batch_rows": _number,
-    "catalog": _catalog,
-    "columns": _names,
-    "envelope": _flag,
-    "message_limit": _number,
-    "metadata": _names,
-    "metadata_prefix": _text,
-    "spool_directory": _text,
-    "spool_memory": _number,
+    **{name: parse for name, (_, parse) in _OWN.items()},
     "tables": _tables,
-    "trim_bpchar": _flag,
-    "types": _mapping,
-    "unrepresentable": _policy,
+    # What is not there is fixed, or has no meaning for a log.
+    **{name: _parser(hint) for name, hint in get_type_hints(DataSourceOptions).items()},
 }
 _OPTIONS = {_plain(name): (name, parse) for name, parse in _PARSERS.items()}
