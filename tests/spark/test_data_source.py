@@ -119,8 +119,9 @@ def test_only_the_columns_of_the_schema_are_decoded(
     assert [tuple(row) for row in frame.collect()] == [(0, 0), (1, 1)]
     found = rows(loaded(spark, log, "public.t", columns="id", metadata="seq"))
     assert found == [{"id": 0, "_seq": 0}, {"id": 1, "_seq": 1}]
-    hint = r'public\.t\.day: .* unrepresentable=\{"public\.t\.day": "null"\}'
-    with pytest.raises(PythonException, match=hint) as raised:
+    # As it is written below.
+    hint = r"""\.option\("unrepresentable", '\{"public\.t\.day": "null"\}'\)"""
+    with pytest.raises(PythonException, match=rf"public\.t\.day: .* {hint}") as raised:
         loaded(spark, log, "public.t").collect()
     assert "UnrepresentableError" in str(raised.value)
     frame = loaded(spark, log, "t", unrepresentable='{"day": "null"}')
@@ -134,6 +135,21 @@ def test_types_are_chosen_with_json(spark: SparkSession, tmp_path: Path) -> None
     # The type of a column that is not read may be chosen, too.
     frame = loaded(spark, log, "t", "id int", types='{"day": "string"}')
     assert [row.id for row in frame.collect()] == [0, 1]
+
+
+def test_remedies_are_options_of_the_query(tmp_path: Path) -> None:
+    reader = batch_reader(dated(tmp_path / "dates", "infinity"), "t")
+    with pytest.raises(walrow.UnrepresentableError) as raised:
+        taken(reader)
+    advice = (
+        """let it through by .option("unrepresentable", '{"public.t.day": "null"}')"""
+    )
+    assert advice in str(raised.value)
+    columns = [streams.Column("id", 23, is_key=True), streams.Column("_seq", 23)]
+    wire = streams.SESSION + streams.wire(columns, [["1", "2"]])
+    log = sealed(tmp_path / "log", [wire])
+    with pytest.raises(walrow.SchemaError, match="another option metadata_prefix"):
+        source(log, "t").schema()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from walrow.spark.batch_reader import LogBatchReader
 from walrow.spark.log_plan import LogPlan
 from walrow.spark.projection import log_schema, projection
 from walrow.spark.schemas import spark_schema
-from walrow.spark.source_options import SourceOptions
+from walrow.spark.source_options import SourceOptions, naming_options
 from walrow.spark.stream_reader import LogStreamReader
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class WalrowDataSource(DataSource):  # type: ignore[misc]
         OptionError: There is no such option, or a text is not a value of it.
     """
 
+    @naming_options()
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Reads the options."""
         self._options = SourceOptions.of(options)
@@ -51,6 +52,7 @@ class WalrowDataSource(DataSource):  # type: ignore[misc]
         """The name of the format."""
         return "walrow"
 
+    @naming_options()
     def schema(self) -> StructType:
         """The schema of all versions of the table. Spark asks if the user declares none.
 
@@ -62,6 +64,7 @@ class WalrowDataSource(DataSource):  # type: ignore[misc]
         self._own = log_schema(self._options)
         return spark_schema(self._own)
 
+    @naming_options()
     def reader(self, schema: StructType) -> LogBatchReader:
         """Returns a reader of the changes that the log has now.
 
@@ -71,6 +74,7 @@ class WalrowDataSource(DataSource):  # type: ignore[misc]
         plan = LogPlan(self._options)
         return LogBatchReader(self._projection(plan, schema), plan)
 
+    @naming_options()
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's
         """Returns a reader of the changes that the log has now, and of later ones.
 

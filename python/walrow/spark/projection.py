@@ -10,6 +10,7 @@ from walrow._core import OPTIONS
 from walrow.errors import LogError, SchemaError
 from walrow.spark.log_plan import after, open_log
 from walrow.spark.schemas import arrow_schema, check_options, is_fixed
+from walrow.spark.source_options import naming_options
 from walrow.typing import ChangeColumnOptions
 
 if TYPE_CHECKING:
@@ -42,16 +43,7 @@ def log_schema(options: SourceOptions) -> pa.Schema:
     log = open_log(options)
     names = ChangeColumnOptions.__annotations__
     found = {name: value for name, value in options.read.items() if name in names}
-    try:
-        return pa.schema(log.schema(options.table, profile="spark", **found))
-    except SchemaError as error:
-        # Some are options of functions.
-        error.remedies = tuple(
-            each for each in error.remedies if each.option in options.read
-        )
-        raise SchemaError(
-            error.spelled(str), table=error.table, column=error.column
-        ) from None
+    return pa.schema(log.schema(options.table, profile="spark", **found))
 
 
 @dataclass(frozen=True)
@@ -81,10 +73,11 @@ class Projection:
         """
         import pyarrow as pa
 
-        log = open_log(self.options)
-        self._check(log, end)
-        for batch in walrow.read(log, start=after(start), end=end, **self.read):
-            yield _conformed(pa.record_batch(batch), self.schema)
+        with naming_options():
+            log = open_log(self.options)
+            self._check(log, end)
+            for batch in walrow.read(log, start=after(start), end=end, **self.read):
+                yield _conformed(pa.record_batch(batch), self.schema)
 
     def _check(self, log: Log, end: Lsn) -> None:
         """Refuses a log that is not the one that the driver has planned with."""

@@ -1,7 +1,11 @@
-"""The options of the data source. Spark passes them as texts, with names in lower case."""
+"""The options of the data source. Spark passes them as texts, with names in lower case.
+
+Errors name options as a query writes them: `.option("types", '{"total": "string"}')`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 from walrow._core import Catalog
 from walrow.conninfo import is_conninfo
-from walrow.errors import OptionError
+from walrow.errors import Error, OptionError
 from walrow.lsn import Lsn
 from walrow.spark.paths import local
 from walrow.spark.schemas import SIDE_TABLES
@@ -21,11 +25,12 @@ from walrow.typing import DataSourceOptions
 from walrow.urls import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from walrow.errors import Remedy
     from walrow.typing import TableName
 
-__all__ = ["PARTITION_BYTES", "SourceOptions"]
+__all__ = ["PARTITION_BYTES", "SourceOptions", "naming_options"]
 
 #: As large as a segment: decoding takes tenths of a second, and Spark some hundredths for a task.
 PARTITION_BYTES = 64 << 20
@@ -90,6 +95,34 @@ class SourceOptions:
             if option in found
         }
         return cls(**own, read=found)
+
+
+@contextlib.contextmanager
+def naming_options() -> Iterator[None]:
+    """Errors name the options of the data source, instead of arguments of Python's functions."""
+    try:
+        yield
+    except Error as error:
+        error.args = (error.spelled(_spelled),)
+        raise
+
+
+def _spelled(remedy: Remedy) -> str | None:
+    """Writes a remedy as an option of a query, if the data source has it."""
+    if remedy.option not in _PARSERS:
+        return None
+    if remedy.value is None:
+        if remedy.code is None:
+            return f"another option {remedy.option}"
+        text = remedy.code
+    elif remedy.key is not None:
+        text = json.dumps({remedy.key: remedy.value})
+    elif isinstance(remedy.value, str):
+        text = remedy.value
+    else:
+        text = json.dumps(remedy.value)
+    quoted = repr(text) if '"' in text else f'"{text}"'
+    return f'.option("{remedy.option}", {quoted})'
 
 
 _ONE_PATH = 'give the directory of one log: .load("/data/log")'

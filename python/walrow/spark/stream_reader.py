@@ -11,6 +11,7 @@ from walrow.spark.batch_reader import LogPartition, partitions
 from walrow.spark.log_plan import LogPlan
 from walrow.spark.new_versions import NewVersions
 from walrow.spark.offsets import lsn_of, offset
+from walrow.spark.source_options import naming_options
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -64,6 +65,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         """The offset at which a query without a checkpoint begins."""
         return self._offset(self._first())
 
+    @naming_options()
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
