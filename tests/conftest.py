@@ -1,12 +1,18 @@
-"""Settings for all tests."""
+"""Settings for all tests, and an object store for some."""
 
 from __future__ import annotations
 
 import os
 import signal
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from servers.s3 import S3
 
 # A shell starts processes in the background with these signals ignored, and their children
 # inherit that. The tests send them.
@@ -25,3 +31,11 @@ hypothesis.settings.load_profile("walrow")
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("slow") and not os.environ.get("WALROW_SLOW"):
         pytest.skip("takes long: make test-all")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    from servers.s3 import S3
+
+    with S3() as server:
+        yield server

@@ -21,15 +21,16 @@ from logs import (
     transaction,
     transactions,
 )
-from servers.s3 import BUCKET, S3
+from servers.s3 import BUCKET
 from walrow.cli.app import cli, run
 from walrow.log_store import LogObject
 
 pa = pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from servers.s3 import S3
 
 pytestmark = pytest.mark.filterwarnings(
     # Of botocore and aiohttp, whose loop is a thread's.
@@ -44,12 +45,6 @@ NAMES = {
     "18-two-phase-text",
 }
 SOME = [each for each in captures() if str(each) in NAMES]
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3]:
-    with S3() as server:
-        yield server
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 import walrow
 import walrow.spark
 from logs import Publisher, published, transactions
-from servers.s3 import BUCKET, S3
+from servers.s3 import BUCKET
 from spark.sources import MY_LOG, expected, source, stream_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from servers.s3 import S3
     from spark.lakes import Lake
 
 pytestmark = [
@@ -30,12 +30,6 @@ pytestmark = [
     # Of botocore and aiohttp, whose loop is a thread's.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3]:
-    with S3() as server:
-        yield server
 
 
 def options(s3: S3, **more: Any) -> dict[str, Any]:
