@@ -22,7 +22,6 @@ import json
 import os
 import random
 import shutil
-import struct
 import sys
 import time
 from pathlib import Path
@@ -32,6 +31,8 @@ import walrow
 import walrow.spark
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -308,29 +309,24 @@ def history(rows: int, changes: int, keys: int) -> Iterator[Change]:
 
 def messages(changes: Iterator[Change]) -> Iterator[bytes]:
     """Changes as the server sends them."""
-    head = b"\0".join([b"public", b"orders", b"d"]) + struct.pack("!H", len(COLUMNS))
-    fields = (
-        bytes([name == "id"]) + name.encode() + b"\0" + struct.pack("!Ii", oid, -1)
-        for name, oid in COLUMNS.items()
-    )
-    relation = b"R" + struct.pack("!I", OID) + head + b"".join(fields)
+    columns = [
+        streams.Column(name, oid, is_key=name == "id") for name, oid in COLUMNS.items()
+    ]
     lsn = None
     for change in changes:
         if change.lsn != lsn:
             if lsn is not None:
-                yield b"C\0" + struct.pack("!QQq", lsn, lsn + 48, 0)
-            yield b"B" + struct.pack("!QqI", change.lsn, 0, 700)
+                yield streams.commit(lsn)
+            yield streams.begin(lsn=change.lsn)
             if lsn is None:
-                yield relation
+                yield streams.relation(columns, OID, "orders")
             lsn = change.lsn
-        values = [str(it).encode() for it in change.row]
-        cells = [b"t" + struct.pack("!I", len(it)) + it for it in values]
+        values: list[streams.Cell] = [str(it) for it in change.row]
         if not change.is_whole:
-            cells[-1] = b"u"
-        row = struct.pack("!H", len(values)) + b"".join(cells)
-        yield b"U" + struct.pack("!I", OID) + b"N" + row
+            values[-1] = streams.UNSENT
+        yield streams.update(values, OID)
     if lsn is not None:
-        yield b"C\0" + struct.pack("!QQq", lsn, lsn + 48, 0)
+        yield streams.commit(lsn)
 
 
 def as_json(change: Change) -> str:
@@ -370,22 +366,14 @@ def session(folder: Path) -> Any:
     """A Spark session with both formats."""
     from pyspark.sql import SparkSession
 
-    from stream_to_delta import DELTA
+    from table_formats import table_formats
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     options = {
-        **DELTA,
-        "spark.jars.packages": f"{DELTA['spark.jars.packages']},"
-        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
-        "spark.sql.extensions": f"{DELTA['spark.sql.extensions']},"
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ice.type": "hadoop",
-        "spark.sql.catalog.ice.warehouse": f"{folder}/warehouse",
+        **table_formats(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "4g",
-        "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "4",
     }
     builder = SparkSession.builder.master("local[2]").appName("walrow")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import struct
 import sys
 import tempfile
 from functools import partial
@@ -22,6 +21,9 @@ from apply import session, timed
 
 import walrow
 import walrow.spark
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +37,11 @@ INSERTED = 1 << 40
 #: How many times as long as one table.
 AIM = 2.0
 WHAT = ("first rows", "updates", "nothing new")
-COLUMNS = {"id": 20, "customer": 23, "note": 25, "body": 25}
+TYPES = {"id": 20, "customer": 23, "note": 25, "body": 25}
+COLUMNS = [
+    streams.Column(name, oid, is_key=name == "id") for name, oid in TYPES.items()
+]
+WRITERS = {"I": streams.insert, "U": streams.update}
 
 
 def main() -> None:
@@ -113,32 +119,17 @@ def changes(lsn: int, tables: int, rows: int, kind: str) -> Iterator[bytes]:
         for table in range(tables):
             oid = OID + table
             lsn += 1 << 12
-            yield b"B" + struct.pack("!QqI", lsn, 0, 700)
+            yield streams.begin(lsn=lsn)
             if first == 0:
-                yield relation(oid, f"t{table}")
-            head = kind.encode() + struct.pack("!I", oid) + b"N"
+                yield streams.relation(COLUMNS, oid, f"t{table}")
             for key in range(first, min(first + TRANSACTION, rows)):
-                yield head + row(key, kind)
-            yield b"C\0" + struct.pack("!QQq", lsn, lsn + 48, 0)
+                yield WRITERS[kind](row(key, kind), oid)
+            yield streams.commit(lsn)
 
 
-def relation(oid: int, name: str) -> bytes:
-    """A table, whose key is its first column."""
-    head = b"\0".join([b"public", name.encode(), b"d"]) + struct.pack(
-        "!H", len(COLUMNS)
-    )
-    fields = (
-        bytes([column == "id"]) + column.encode() + b"\0" + struct.pack("!Ii", kind, -1)
-        for column, kind in COLUMNS.items()
-    )
-    return b"R" + struct.pack("!I", oid) + head + b"".join(fields)
-
-
-def row(key: int, kind: str) -> bytes:
-    """A row as text."""
-    values = (b"%d" % key, b"%d" % (key % 1000), kind.encode(), b"%x" % key * 16)
-    cells = (b"t" + struct.pack("!I", len(value)) + value for value in values)
-    return struct.pack("!H", len(values)) + b"".join(cells)
+def row(key: int, kind: str) -> list[str]:
+    """A row."""
+    return [str(key), str(key % 1000), kind, f"{key:x}" * 16]
 
 
 if __name__ == "__main__":

@@ -27,9 +27,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import walrow
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,42 +129,35 @@ def _run(case: str, size: int) -> None:
     )
 
 
-def _frame(message: bytes, lsn: int = 0x1000) -> bytes:
-    head = struct.pack("!cIcQQq", b"d", len(message) + 29, b"w", lsn, lsn, 0)
-    return head + message
+def _frames(*messages: bytes, lsn: int = 0x1000) -> bytes:
+    return b"".join(streams.data(it, lsn, lsn) for it in messages)
 
 
-def _relation(oid: int, columns: int, xid: bytes = b"") -> bytes:
-    names = b"".join(
-        b"\0" + f"column_{place}".encode() + b"\0" + struct.pack("!Ii", 25, -1)
-        for place in range(columns)
-    )
-    head = b"R" + xid + struct.pack("!I", oid) + b"public\0" + f"t{oid}".encode()
-    return _frame(head + b"\0d" + struct.pack("!H", columns) + names, lsn=0)
-
-
-def _insert(oid: int, values: list[bytes], xid: bytes = b"") -> bytes:
-    cells = b"".join(b"t" + struct.pack("!I", len(value)) + value for value in values)
-    head = b"I" + xid + struct.pack("!I", oid) + b"N"
-    return _frame(head + struct.pack("!H", len(values)) + cells)
+def _relation(oid: int, columns: int, xid: int | None = None) -> bytes:
+    fields = [streams.Column(f"column_{place}", 25) for place in range(columns)]
+    return _frames(streams.relation(fields, oid, f"t{oid}", xid=xid), lsn=0)
 
 
 def _begin(xid: int = XID, lsn: int = 0x1000) -> bytes:
-    return _frame(b"B" + struct.pack("!QqI", lsn, 0, xid))
+    return _frames(streams.begin(xid, lsn))
 
 
 def _commit(lsn: int = 0x1000) -> bytes:
-    return _frame(b"C\0" + struct.pack("!QQq", lsn, lsn + 0x30, 0))
+    return _frames(streams.commit(lsn))
 
 
-_VALUES = [b"%d" % (place * 7919) for place in range(8)] + [
-    b"a text of some length"
-] * 2
+def _chunk(frames: bytes, *, first: bool = False) -> bytes:
+    """A chunk of the streamed transaction."""
+    start = streams.stream_start(XID, first=first)
+    return _frames(start) + frames + _frames(streams.STREAM_STOP)
+
+
+_VALUES = [str(place * 7919) for place in range(8)] + ["a text of some length"] * 2
 
 
 def _plain(size: int) -> Iterator[bytes]:
     yield _begin() + _relation(1, len(_VALUES))
-    row = _insert(1, _VALUES)
+    row = _frames(streams.insert(_VALUES, 1))
     block = row * (BLOCK // len(row))
     for _ in range(size // len(block)):
         yield block
@@ -168,31 +165,30 @@ def _plain(size: int) -> Iterator[bytes]:
 
 
 def _streamed(size: int) -> Iterator[bytes]:
-    xid = struct.pack("!I", XID)
-    row = _insert(1, _VALUES, xid)
-    rows = row * (65536 // len(row))
-    chunk = _frame(b"S" + xid + b"\0") + rows + _frame(b"E")
-    yield _frame(b"S" + xid + b"\1") + _relation(1, len(_VALUES), xid) + _frame(b"E")
+    row = _frames(streams.insert(_VALUES, 1, XID))
+    chunk = _chunk(row * (65536 // len(row)))
+    yield _chunk(_relation(1, len(_VALUES), XID), first=True)
     block = chunk * (BLOCK // len(chunk))
     for _ in range(size // len(block)):
         yield block
-    yield _frame(b"c" + xid + b"\0" + struct.pack("!QQq", 0x1000, 0x1030, 0))
+    yield _frames(streams.stream_commit(XID))
 
 
 def _tables(
     tables: int = 5_000, columns: int = 100, rounds: int = 4
 ) -> Iterator[bytes]:
-    values = [b"%d" % place for place in range(columns)]
+    values = [str(place) for place in range(columns)]
     for turn in range(rounds):
         for oid in range(1, tables + 1):
             lsn = (turn * tables + oid) << 8
             relation = _relation(oid, columns) if turn == 0 else b""
-            yield _begin(oid, lsn) + relation + _insert(oid, values) + _commit(lsn)
+            row = _frames(streams.insert(values, oid))
+            yield _begin(oid, lsn) + relation + row + _commit(lsn)
 
 
 def _columns(columns: int = 1_600, rows: int = 20_000) -> Iterator[bytes]:
     yield _begin() + _relation(1, columns)
-    row = _insert(1, [b"%d" % place for place in range(columns)])
+    row = _frames(streams.insert([str(place) for place in range(columns)], 1))
     block = row * (BLOCK // len(row))
     for _ in range(rows * len(row) // len(block)):
         yield block
@@ -200,17 +196,12 @@ def _columns(columns: int = 1_600, rows: int = 20_000) -> Iterator[bytes]:
 
 
 def _unsent(columns: int = 1_600, rows: int = 50_000) -> Iterator[bytes]:
-    names = b"".join(
-        bytes([place == 0])
-        + f"{place:x<63}".encode()
-        + b"\0"
-        + struct.pack("!Ii", 25, -1)
+    fields = [
+        streams.Column(f"{place:x<63}", 25, is_key=place == 0)
         for place in range(columns)
-    )
-    head = b"R" + struct.pack("!I", 1) + b"public\0t\0d" + struct.pack("!H", columns)
-    yield _begin() + _frame(head + names, lsn=0)
-    cells = b"t" + struct.pack("!I", 1) + b"1" + b"u" * (columns - 1)
-    row = _frame(b"U" + struct.pack("!IcH", 1, b"N", columns) + cells)
+    ]
+    yield _begin() + _frames(streams.relation(fields, 1), lsn=0)
+    row = _frames(streams.update(["1", *[streams.UNSENT] * (columns - 1)], 1))
     block = row * (BLOCK // len(row))
     for _ in range(rows * len(row) // len(block)):
         yield block
@@ -218,31 +209,29 @@ def _unsent(columns: int = 1_600, rows: int = 50_000) -> Iterator[bytes]:
 
 
 def _nested(subtransactions: int = 60_000, rows: int = 20) -> Iterator[bytes]:
-    top = struct.pack("!I", XID)
-    yield _frame(b"S" + top + b"\1") + _relation(1, len(_VALUES), top) + _frame(b"E")
+    yield _chunk(_relation(1, len(_VALUES), XID), first=True)
     for number in range(1, subtransactions + 1):
-        xid = struct.pack("!I", XID + number)
-        chunk = _frame(b"S" + top + b"\0") + _insert(1, _VALUES, xid) * rows
-        abort = _frame(b"A" + top + xid) if number % 2 else b""
-        yield chunk + _frame(b"E") + abort
-    yield _frame(b"c" + top + b"\0" + struct.pack("!QQq", 0x1000, 0x1030, 0))
+        xid = XID + number
+        yield _chunk(_frames(streams.insert(_VALUES, 1, xid)) * rows)
+        if number % 2:
+            yield _frames(streams.stream_abort(XID, xid))
+    yield _frames(streams.stream_commit(XID))
 
 
 def _truncate(tables: int = 5_000, columns: int = 100) -> Iterator[bytes]:
     yield _begin()
     for oid in range(1, tables + 1):
         yield _relation(oid, columns)
-    oids = b"".join(struct.pack("!I", oid) for oid in range(1, tables + 1))
-    yield _frame(b"T" + struct.pack("!IB", tables, 0) + oids)
+    yield _frames(streams.truncate(*range(1, tables + 1)))
     yield _commit()
 
 
 def _sides(transactions: int = 1_000_000) -> Iterator[bytes]:
-    message = b"M\1" + struct.pack("!Q", 0x1000) + b"prefix\0" + struct.pack("!I", 20)
+    message = _frames(streams.message("prefix", b"x" * 20))
     block = []
     for number in range(1, transactions + 1):
         lsn = number << 8
-        block.append(_begin(number, lsn) + _frame(message + b"x" * 20) + _commit(lsn))
+        block.append(_begin(number, lsn) + message + _commit(lsn))
         if len(block) == BLOCK // 300:
             yield b"".join(block)
             block.clear()
@@ -250,11 +239,11 @@ def _sides(transactions: int = 1_000_000) -> Iterator[bytes]:
 
 
 def _value(size: int = 500_000_000) -> Iterator[bytes]:
-    head = b"I" + struct.pack("!I", 1) + b"N" + struct.pack("!H", 1)
-    cell = b"t" + struct.pack("!I", size)
-    frame = _frame(head + cell)
-    length = struct.pack("!I", 29 + len(head) + len(cell) + size)
-    yield _begin() + _relation(1, 1) + frame[:1] + length + frame[5:]
+    # An insert of no bytes, with other lengths.
+    frame = _frames(streams.insert([""], 1))
+    length = struct.pack("!I", len(frame) - 1 + size)
+    yield _begin() + _relation(1, 1) + frame[:1] + length + frame[5:-4]
+    yield struct.pack("!I", size)
     for _ in range(size // 1_000_000):
         yield b"x" * 1_000_000
     yield _commit()

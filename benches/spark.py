@@ -9,7 +9,6 @@ one turn. `*` marks what misses its aim.
 from __future__ import annotations
 
 import os
-import struct
 import sys
 import tempfile
 import time
@@ -21,6 +20,9 @@ from pyspark.sql import SparkSession
 
 import walrow
 import walrow.spark
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,27 +140,18 @@ def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def stream() -> Iterator[bytes]:
     """Transactions of many equal inserts, as a connection's bytes."""
-    relation = struct.pack("!cI", b"R", 16400) + b"public\0t\0d"
-    relation += struct.pack("!H", len(COLUMNS))
-    for at, (name, oid, typmod, _) in enumerate(COLUMNS):
-        relation += struct.pack("!B", at == 0) + name.encode() + b"\0"
-        relation += struct.pack("!Ii", oid, typmod)
-    insert = struct.pack("!cIcH", b"I", 16400, b"N", len(COLUMNS))
-    for *_, value in COLUMNS:
-        insert += b"t" + struct.pack("!I", len(value)) + value.encode()
-    rows = copy_data(insert) * ROWS
-    yield b"W\0\0\0\x07\0\0\0"
+    columns = [
+        streams.Column(name, oid, typmod, is_key=at == 0)
+        for at, (name, oid, typmod, _) in enumerate(COLUMNS)
+    ]
+    relation = streams.wired(streams.relation(columns))
+    rows = streams.wired(streams.insert([value for *_, value in COLUMNS])) * ROWS
+    yield streams.SESSION
     for number in range(1, TRANSACTIONS + 1):
         end = number << 24
-        yield copy_data(struct.pack("!cQqI", b"B", end - 8, 0, number))
-        yield copy_data(relation)
+        yield streams.wired(streams.begin(number, end - 8)) + relation
         yield rows
-        yield copy_data(struct.pack("!cBQQq", b"C", 0, end - 8, end, 0))
-
-
-def copy_data(message: bytes) -> bytes:
-    """A message of pgoutput in XLogData in CopyData."""
-    return struct.pack("!cIcQQq", b"d", len(message) + 29, b"w", 0, 0, 0) + message
+        yield streams.wired(streams.commit(end - 8))
 
 
 if __name__ == "__main__":

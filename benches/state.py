@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import random
 import resource
-import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import walrow
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,21 +67,11 @@ def history(changes: int) -> Iterator[bytes]:
     source = random.Random(1)  # noqa: S311
     keys: list[int] = []
     next_key, done, lsn = 0, 0, 1 << 24
-    head = b"\0".join([b"public", b"orders", b"d"]) + struct.pack("!H", len(COLUMNS))
-    relation = (
-        b"R"
-        + struct.pack("!I", OID)
-        + head
-        + b"".join(
-            bytes([name == "id"]) + name.encode() + b"\0" + struct.pack("!Ii", oid, -1)
-            for name, oid in COLUMNS.items()
-        )
-    )
     while done < changes:
         lsn += 1 << 12
-        yield b"B" + struct.pack("!QqI", lsn, 0, 700)
+        yield streams.begin(lsn=lsn)
         if done == 0:
-            yield relation
+            yield streams.relation(COLUMNS, OID, "orders")
         for _ in range(TRANSACTION):
             done += 1
             kind = source.random()
@@ -87,41 +79,39 @@ def history(changes: int) -> Iterator[bytes]:
             if kind < INSERTS or not keys:
                 next_key += 1
                 keys.append(next_key)
-                yield b"I" + _OID + b"N" + row(next_key, source)
+                yield streams.insert(row(next_key, source), OID)
             elif kind < INSERTS + UPDATES:
-                yield b"U" + _OID + b"N" + row(keys[place], source)
+                yield streams.update(row(keys[place], source), OID)
             elif kind < INSERTS + UPDATES + MOVES:
                 next_key += 1
                 old, keys[place] = keys[place], next_key
-                yield b"U" + _OID + b"K" + key(old) + b"N" + row(next_key, source)
+                yield streams.update(row(next_key, source), OID, key(old))
             else:
                 keys[place], keys[-1] = keys[-1], keys[place]
-                yield b"D" + _OID + b"K" + key(keys.pop())
-        yield b"C\0" + struct.pack("!QQq", lsn, lsn + 48, 0)
+                yield streams.delete(key(keys.pop()), OID)
+        yield streams.commit(lsn)
 
 
-COLUMNS = {"id": 20, "customer": 23, "note": 25, "total": 1700, "placed": 1184}
-_OID = struct.pack("!I", OID)
+TYPES = {"id": 20, "customer": 23, "note": 25, "total": 1700, "placed": 1184}
+COLUMNS = [
+    streams.Column(name, oid, is_key=name == "id") for name, oid in TYPES.items()
+]
 
 
-def row(number: int, source: random.Random) -> bytes:
-    """A row as text."""
-    values = (
-        b"%d" % number,
-        b"%d" % source.randrange(100_000),
-        b"%x" % source.getrandbits(source.choice((32, 64, 256))),
-        b"%d.%02d" % (source.randrange(1000), source.randrange(100)),
-        b"2024-02-29 12:%02d:%02d.123456+00" % (number % 60, number % 59),
-    )
-    cells = (b"t" + struct.pack("!I", len(value)) + value for value in values)
-    return struct.pack("!H", len(values)) + b"".join(cells)
+def row(number: int, source: random.Random) -> list[str]:
+    """A row."""
+    return [
+        str(number),
+        str(source.randrange(100_000)),
+        f"{source.getrandbits(source.choice((32, 64, 256))):x}",
+        f"{source.randrange(1000)}.{source.randrange(100):02}",
+        f"2024-02-29 12:{number % 60:02}:{number % 59:02}.123456+00",
+    ]
 
 
-def key(number: int) -> bytes:
-    """A key as text."""
-    value = b"%d" % number
-    cell = b"t" + struct.pack("!I", len(value)) + value
-    return struct.pack("!H", len(COLUMNS)) + cell + b"n" * (len(COLUMNS) - 1)
+def key(number: int) -> list[str | None]:
+    """A key, and nothing else."""
+    return [str(number), *[None] * (len(COLUMNS) - 1)]
 
 
 # --------------------------------------------------------------------------- ways

@@ -1,7 +1,8 @@
-"""Streams written by hand: frames of a server, and transactions that insert rows.
+"""Streams written by hand, for tests and benches: frames of a server, and messages of pgoutput.
 
 They contain types that no server here has, such as PostGIS's, and single values. The layout
-follows PostgreSQL's manual, not walrow's code.
+follows PostgreSQL's manual, not walrow's code. With `xid`, a message is one of a chunk of a streamed
+transaction.
 """
 
 from __future__ import annotations
@@ -17,8 +18,15 @@ TABLE = 16400
 #: The beginning of 2024, in microseconds since 2000.
 TIME = 757_382_400_000_000
 
-#: A value as text, with surrogates for bytes that are not UTF-8; as binary; or NULL.
-Cell = str | bytes | None
+
+class _Unsent:
+    pass
+
+
+#: An unchanged TOAST value, which is not sent.
+UNSENT = _Unsent()
+#: A value as text, with surrogates for bytes that are not UTF-8; as binary; NULL; or not sent.
+Cell = str | bytes | _Unsent | None
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,7 @@ def relation(
     oid: int = TABLE,
     name: str = "t",
     schema: str = "public",
+    xid: int | None = None,
 ) -> bytes:
     """A Relation whose replica identity is the default one."""
     parts = [
@@ -103,20 +112,57 @@ def relation(
         + struct.pack("!Ii", column.oid, column.typmod)
         for column in columns
     ]
-    head = b"R" + struct.pack("!I", oid) + _string(schema) + _string(name)
+    head = _head(b"R", xid, oid) + _string(schema) + _string(name)
     return head + b"d" + struct.pack("!H", len(parts)) + b"".join(parts)
 
 
-def insert(row: Sequence[Cell], oid: int = TABLE) -> bytes:
+def insert(row: Sequence[Cell], oid: int = TABLE, xid: int | None = None) -> bytes:
     """An Insert into a table."""
-    head = b"I" + struct.pack("!I", oid) + b"N" + struct.pack("!H", len(row))
-    return head + b"".join(map(_cell, row))
+    return _head(b"I", xid, oid) + b"N" + _tuple(row)
 
 
-def message(prefix: str, content: bytes) -> bytes:
-    """A transactional logical message."""
-    head = b"M\x01" + struct.pack("!Q", 0x1000) + _string(prefix)
+def update(
+    row: Sequence[Cell], oid: int = TABLE, key: Sequence[Cell] | None = None
+) -> bytes:
+    """An Update of a table, with the old key if it has changed."""
+    old = b"" if key is None else b"K" + _tuple(key)
+    return _head(b"U", None, oid) + old + b"N" + _tuple(row)
+
+
+def delete(key: Sequence[Cell], oid: int = TABLE) -> bytes:
+    """A Delete with the key of the row."""
+    return _head(b"D", None, oid) + b"K" + _tuple(key)
+
+
+def truncate(*oids: int) -> bytes:
+    """A Truncate of tables."""
+    return b"T" + struct.pack(f"!IB{len(oids)}I", len(oids), 0, *oids)
+
+
+def message(
+    prefix: str, content: bytes, lsn: int = 0x1000, *, transactional: bool = True
+) -> bytes:
+    """A logical message."""
+    head = b"M" + struct.pack("!?Q", transactional, lsn) + _string(prefix)
     return head + struct.pack("!I", len(content)) + content
+
+
+def stream_start(xid: int = 700, *, first: bool = False) -> bytes:
+    """A Stream Start: the next chunk of a streamed transaction, or its first one."""
+    return b"S" + struct.pack("!I?", xid, first)
+
+
+STREAM_STOP = b"E"
+
+
+def stream_commit(xid: int = 700, lsn: int = 0x1000) -> bytes:
+    """The Stream Commit of a transaction."""
+    return b"c" + struct.pack("!IBQQq", xid, 0, lsn, lsn + 8, TIME)
+
+
+def stream_abort(xid: int, subxid: int) -> bytes:
+    """A Stream Abort of a subtransaction."""
+    return b"A" + struct.pack("!II", xid, subxid)
 
 
 def renamed(frame: bytes, old: bytes, new: bytes) -> bytes:
@@ -129,9 +175,19 @@ def format_lsn(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFF_FFFF:X}"
 
 
+def _head(kind: bytes, xid: int | None, oid: int) -> bytes:
+    return kind + b"".join(struct.pack("!I", it) for it in (xid, oid) if it is not None)
+
+
+def _tuple(row: Sequence[Cell]) -> bytes:
+    return struct.pack("!H", len(row)) + b"".join(map(_cell, row))
+
+
 def _cell(cell: Cell) -> bytes:
     if cell is None:
         return b"n"
+    if isinstance(cell, _Unsent):
+        return b"u"
     if isinstance(cell, str):
         kind, data = b"t", cell.encode(errors="surrogateescape")
     else:

@@ -13,7 +13,7 @@ import walrow
 
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
-from spark.conftest import table_formats
+from table_formats import table_formats
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/applying.md").read_text("utf-8")

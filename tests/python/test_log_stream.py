@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -142,21 +141,15 @@ def test_zstd_decompresses_segments(tmp_path: Path, level: int | None) -> None:
     assert contents(walrow.read([str(path) for path in paths])) == whole
 
 
-def message(content: bytes, *, lsn: int, transactional: bool = False) -> bytes:
-    """A logical message with walrow's prefix."""
-    head = b"M" + struct.pack("!BQ", transactional, lsn) + b"walrow\0"
-    return head + struct.pack("!I", len(content)) + content
-
-
 USER = json.dumps({"fact": "part", "first_seq": 7}).encode()
 STREAM = streams.SESSION + streams.wired(
-    message(USER, lsn=0x500),
+    streams.message("walrow", USER, 0x500, transactional=False),
     streams.begin(lsn=0xFF8),
-    message(b'{"fact":"position","lsn":"0/FFFF0000"}', lsn=0xF00, transactional=True),
+    streams.message("walrow", b'{"fact":"position","lsn":"0/FFFF0000"}', 0xF00),
     streams.relation(COLUMNS),
     streams.insert(("1", "x")),
     streams.commit(lsn=0xFF8, end=0x1000),
-    message(b'{"fact":"continues"}', lsn=0x1100),
+    streams.message("walrow", b'{"fact":"continues"}', 0x1100, transactional=False),
 )
 
 

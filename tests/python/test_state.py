@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -197,9 +196,7 @@ def many(count: int, rows: int) -> list[bytes]:
 
 def delete(row: int) -> bytes:
     """A Delete with the key."""
-    value = str(row).encode()
-    key = struct.pack("!H", 2) + b"t" + struct.pack("!I", len(value)) + value + b"n"
-    return b"D" + struct.pack("!I", TABLE) + b"K" + key
+    return streams.delete([str(row), None])
 
 
 def test_a_state_begins_with_the_last_load(tmp_path: Path) -> None:

@@ -51,11 +51,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.python.daemon.module", "worker_daemon")
     )
     if _has_table_formats():
+        # It needs PySpark.
+        from table_formats import table_formats
+
         # One session for all: a second one would not load other jars.
         warehouse = tmp_path_factory.mktemp("warehouse")
         for key, value in {
-            **table_formats(),
-            "spark.sql.catalog.ice.warehouse": str(warehouse),
+            **table_formats(warehouse),
             "spark.sql.warehouse.dir": str(warehouse / "spark"),
         }.items():
             builder = builder.config(key, value)
@@ -111,25 +113,6 @@ def _has_table_formats() -> bool:
 
     has_delta = importlib.util.find_spec("delta") is not None
     return pyspark.__version__.startswith("4.1.") and has_delta
-
-
-def table_formats() -> dict[str, str]:
-    """Settings with Delta, as the example has it, and with Iceberg."""
-    # It needs PySpark.
-    from stream_to_delta import DELTA
-
-    return {
-        **DELTA,
-        "spark.jars.packages": f"{DELTA['spark.jars.packages']},"
-        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
-        "spark.sql.extensions": f"{DELTA['spark.sql.extensions']},"
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.jars.ivy": str(HERE.parent.parent / "target" / "ivy"),
-        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ice.type": "hadoop",
-        # Delta's defaults are for large tables.
-        "spark.databricks.delta.snapshotPartitions": "2",
-    }
 
 
 @pytest.fixture(scope="session")

@@ -153,11 +153,10 @@ show()
 def settings(tmp_path: Path) -> dict[str, str]:
     """Settings for a session of its own with both formats."""
     pytest.importorskip("delta", reason="needs Delta and Iceberg")
-    from spark.conftest import table_formats
+    from table_formats import table_formats
 
     return {
-        **table_formats(),
-        "spark.sql.catalog.ice.warehouse": str(tmp_path / "warehouse"),
+        **table_formats(tmp_path / "warehouse"),
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse/spark"),
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
