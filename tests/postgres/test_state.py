@@ -11,7 +11,6 @@ A failure names the seed. `WALROW_SEED=NUMBER` sets the seed of the random workl
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import threading
@@ -22,9 +21,9 @@ import psycopg
 import pytest
 
 import walrow
+from servers.churn import Churn
+from servers.live_log import History, history
 from servers.receiving import ReceiverProcess
-from walrow import postgres
-from walrow._core import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,28 +37,6 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 _RUN = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID"))  # noqa: S311
 SEEDS = [1, 2, int(os.environ.get("WALROW_SEED") or _RUN.randrange(1 << 32))]
 
-COLUMNS = "a int, b text, n numeric, w timestamptz, f float8, d bytea, big text"
-#: Tables: what comes after their columns, and their replica identity.
-TABLES = {
-    "key": ("id int PRIMARY KEY", "DEFAULT"),
-    "pair": ("id int, k numeric, t timestamptz, PRIMARY KEY (k, id, t)", "DEFAULT"),
-    "chosen": ("id int PRIMARY KEY, c text NOT NULL", "USING INDEX chosen_c"),
-    "whole": ("id int", "FULL"),
-    "late": ("id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED", "FULL"),
-    "adds": ("id int", "NOTHING"),
-}
-#: Values of the columns, which repeat: rows without a key may be equal.
-VALUES = {
-    "a": "floor(random() * 3)::int",
-    "b": "(ARRAY['x', 'y', NULL, E'\\\\n\\'\"'])[floor(random() * 4) + 1]",
-    "n": "(ARRAY[1.0, 1.00, -7, NULL, 'NaN'])[floor(random() * 5) + 1]",
-    "w": "(ARRAY['2024-02-29 12:00+00', 'infinity', NULL])[floor(random() * 3) + 1]::timestamptz",
-    "f": "(ARRAY[0.1, '-0', 'NaN', NULL])[floor(random() * 4) + 1]::float8",
-    "d": "(ARRAY['\\x00ff', '', NULL])[floor(random() * 3) + 1]::bytea",
-    # Too large for its row, and not compressed: it is only sent if it changes.
-    "big": "repeat((ARRAY['p', 'q', NULL])[floor(random() * 3) + 1], 2500)",
-}
-
 
 class Table(NamedTuple):
     """A table as SELECT found it."""
@@ -70,261 +47,70 @@ class Table(NamedTuple):
 
 
 class World:
-    """The tables of a server, a log of their changes, and what SELECT found at which point."""
+    """The log of a random workload, and what SELECT found at which point."""
 
-    def __init__(self, conn: psycopg.Connection[Any], seed: int, log: Path) -> None:
-        self.conn = conn
-        self.random = random.Random(seed)  # noqa: S311
-        self.log = log
-        self.writer = LogWriter(
-            log,
-            segment_bytes=20_000,
-            level=1,
-            spool_memory=1 << 20,
-            framing="message",
-            syncs=False,
-        )
-        self.next_id = 0
+    def __init__(self, source: History, seed: int) -> None:
+        self.source = source
+        self.churn = Churn(source, seed, for_spark=False)
+        self.random = self.churn.random
         self.binary = False
-        self.added: dict[str, list[str]] = {name: [] for name in TABLES}
         self.points: list[tuple[walrow.Lsn, dict[str, Table]]] = []
         #: The points of each table's loads, by OID.
         self.loads: dict[int, list[walrow.Lsn]] = {}
-        conn.execute(f"SELECT setseed({self.random.random()})")
-        for name in TABLES:
-            self.create(name)
-        conn.execute("CREATE PUBLICATION states FOR ALL TABLES")
-        conn.execute("SELECT pg_create_logical_replication_slot('states', 'pgoutput')")
 
-    def execute(self, statement: str) -> None:
-        self.conn.execute(statement.encode())
-
-    def create(self, name: str) -> None:
-        more, identity = TABLES[name]
-        self.execute(f"CREATE TABLE {name} ({more}, {COLUMNS})")
-        self.execute(f"ALTER TABLE {name} ALTER big SET STORAGE EXTERNAL")
-        if name == "chosen":
-            self.execute("CREATE UNIQUE INDEX chosen_c ON chosen (c)")
-        self.execute(f"ALTER TABLE {name} REPLICA IDENTITY {identity}")
-        self.added[name] = []
-
-    # ------------------------------------------------------------------ changes
-
-    def transaction(self) -> None:
-        self.execute("BEGIN")
-        for _ in range(self.random.randint(1, 8)):
-            if self.random.random() < 0.15:
-                self.execute("SAVEPOINT one")
-                self.change()
-                if self.random.random() < 0.6:
-                    self.execute("ROLLBACK TO one")
-                else:
-                    self.execute("RELEASE one")
-            else:
-                self.change()
-        self.execute("ROLLBACK" if self.random.random() < 0.1 else "COMMIT")
-
-    def change(self) -> None:
-        name = self.random.choice(list(TABLES))
-        if name == "adds":
-            self.random.choice([self.insert, self.insert, self.truncate])(name)
-            return
-        kinds = {
-            self.insert: 30,
-            self.update: 30,
-            self.update_key: 15,
-            self.delete: 10,
-            self.truncate: 1,
-        }
-        (kind,) = self.random.choices(list(kinds), list(kinds.values()))
-        kind(name)
-
-    def insert(self, name: str) -> None:
-        columns = [*VALUES, "id", *self.added[name]]
-        for _ in range(self.random.randint(1, 4)):
-            self.next_id += 1
-            values = [*VALUES.values(), str(self.next_id)]
-            if name == "whole":
-                values[-1] = "1"
-            values += ["'new'"] * len(self.added[name])
-            keys = {
-                "pair": {
-                    "k": f"{self.next_id % 7}.50",
-                    "t": "'2024-01-01'::timestamptz",
-                },
-                "chosen": {"c": f"'c{self.next_id}'"},
-            }.get(name, {})
-            self.execute(
-                f"INSERT INTO {name} ({', '.join([*columns, *keys])}) VALUES "
-                f"({', '.join([*values, *keys.values()])})"
-            )
-
-    def some(self, name: str) -> str:
-        return (
-            f"ctid IN (SELECT ctid FROM {name} ORDER BY random() "
-            f"LIMIT {self.random.randint(1, 3)})"
-        )
-
-    def update(self, name: str) -> None:
-        columns = self.random.sample(list(VALUES), self.random.randint(1, 3))
-        sets = ", ".join(f"{column} = {VALUES[column]}" for column in columns)
-        self.execute(f"UPDATE {name} SET {sets} WHERE {self.some(name)}")
-
-    def update_key(self, name: str) -> None:
-        """Moves one key, swaps two, or moves all by one."""
-        self.next_id += 1
-        free = 1_000_000 + self.next_id
-        if name == "late":
-            # Two rows have one key until the end of the transaction.
-            self.execute("UPDATE late SET id = id + 1")
-        elif name == "chosen":
-            self.execute(
-                "UPDATE chosen SET c = c || '+' WHERE length(c) < 40 AND "
-                + self.some(name)
-            )
-        elif name == "key" and self.random.random() < 0.5:
-            self.execute(
-                f"UPDATE key SET id = -{free} WHERE id = (SELECT min(id) FROM key)"
-            )
-            self.execute(
-                "UPDATE key SET id = id - 1 WHERE id = (SELECT max(id) FROM key) "
-                "AND NOT EXISTS (SELECT FROM key k WHERE k.id = key.id - 1)"
-            )
-            self.execute(f"UPDATE key SET id = {free} WHERE id = -{free}")
-        elif name == "pair":
-            # The same number with other digits is another key to replication.
-            self.execute(
-                f"UPDATE pair SET k = k + 0.000, t = t + '1 s' WHERE {self.some(name)}"
-            )
-        else:
-            one = (
-                self.some(name)
-                .replace("LIMIT 2", "LIMIT 1")
-                .replace("LIMIT 3", "LIMIT 1")
-            )
-            self.execute(f"UPDATE {name} SET id = {free} WHERE {one}")
-
-    def delete(self, name: str) -> None:
-        self.execute(f"DELETE FROM {name} WHERE {self.some(name)}")
-
-    def truncate(self, name: str) -> None:
-        # The server refuses it while a deferred constraint is still to be checked.
-        with (
-            contextlib.suppress(psycopg.errors.ObjectInUse),
-            self.conn.transaction(),
-        ):
-            self.execute(f"TRUNCATE {name}")
-
-    def alter(self) -> None:
-        """Changes a definition. A row after it tells the stream."""
-        name = self.random.choice([each for each in TABLES if each != "adds"])
-        added = self.added[name]
-        kind = self.random.choice(["add", "add", "drop", "identity", "recreate"])
-        self.execute("BEGIN")
-        if kind == "add":
-            self.next_id += 1
-            added.append(f"x{self.next_id}")
-            self.execute(f"ALTER TABLE {name} ADD COLUMN {added[-1]} text")
-        elif kind == "drop" and added:
-            self.execute(f"ALTER TABLE {name} DROP COLUMN {added.pop(0)}")
-        elif kind == "identity" and name in {"key", "pair", "chosen"}:
-            other = self.random.choice(["FULL", TABLES[name][1]])
-            self.execute(f"ALTER TABLE {name} REPLICA IDENTITY {other}")
-        elif kind == "recreate":
-            self.execute(f"DROP TABLE {name}")
-            self.create(name)
-        self.insert(name)
-        self.execute("COMMIT")
-
-    # ------------------------------------------------------------- log and points
-
-    def lsn(self) -> walrow.Lsn:
-        found = self.conn.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-        assert found is not None
-        return walrow.Lsn(found[0])
-
-    def take(self) -> None:
+    def take(self, *, publish: bool) -> None:
         """Takes the changes so far into the log."""
         self.binary = not self.binary
-        rows = self.conn.execute(
-            "SELECT lsn, xid, data FROM pg_logical_slot_get_binary_changes('states', "
-            "NULL, NULL, 'proto_version', '1', 'publication_names', 'states', "
-            "'binary', %s)",
-            [str(self.binary).lower()],
-        )
-        self.writer.next_session()
-        for row in rows:
-            self.writer.append(row)
-            if self.writer.is_full:
-                self.writer.publish()
-        self.writer.sync()
-        if self.random.random() < 0.5:
-            self.writer.publish()
+        self.source.take(binary=self.binary, publish=publish)
 
     def load(self) -> None:
         """Loads some tables."""
-        self.take()
-        self.conn.execute("SELECT pg_logical_emit_message(false, '', '')")
-        point = self.lsn()
-        names = self.random.sample(list(TABLES), 2)
-        known = {
-            name: (oid, letter)
-            for name, oid, letter in self.conn.execute(
-                "SELECT relname, oid, relreplident FROM pg_class"
-            )
-        }
-        catalog = postgres.catalog(self.conn)
-        tables = [known[name] for name in names]
-        load = self.writer.begin_load(point, 0, catalog, tables)
-        for place, name in enumerate(names):
-            binary = self.random.random() < 0.5
-            copy = load.copy(place, binary=binary)
-            form = "WITH (FORMAT binary)" if binary else ""
-            with self.conn.cursor().copy(f"COPY {name} TO STDOUT {form}") as data:
-                for chunk in data:
-                    copy.append(bytes(chunk))
-        self.point(point)
-        # What comes while tables are copied.
-        self.transaction()
-        self.point()
-        self.take()
-        while not self.writer.end_load(load):
-            self.transaction()
-            self.take()
-        for oid, _ in tables:
-            self.loads.setdefault(oid, []).append(point)
+        names = self.random.sample(list(self.churn.tables), 2)
+        points: list[walrow.Lsn] = []
 
-    def point(self, lsn: walrow.Lsn | None = None) -> None:
+        def meanwhile(point: walrow.Lsn) -> None:
+            if not points:
+                points.append(point)
+                self.look(point)
+            # What comes while tables are copied.
+            self.churn.transaction()
+            self.look()
+
+        binary = self.random.random() < 0.5
+        self.source.load(*names, binary=binary, meanwhile=meanwhile)
+        _, tables = next(it for it in self.points if it[0] == points[0])
+        for name in names:
+            self.loads.setdefault(tables[name].oid, []).append(points[0])
+
+    def look(self, lsn: walrow.Lsn | None = None) -> None:
         """Reads the tables."""
-        lsn = lsn or self.lsn()
+        conn = self.source.conn
+        lsn = lsn or self.source.lsn()
         oids: dict[str, int] = dict(
-            self.conn.execute("SELECT relname, oid FROM pg_class").fetchall()
+            conn.execute("SELECT relname, oid FROM pg_class").fetchall()
         )
         tables = {}
-        for name in TABLES:
-            cursor = self.conn.execute(f"SELECT * FROM {name} LIMIT 0")
+        for name in self.churn.tables:
+            cursor = conn.execute(f"SELECT * FROM {name} LIMIT 0")
             columns = [column.name for column in cursor.description or ()]
-            texts = ", ".join(f"{column}::text" for column in columns)
-            rows = self.conn.execute(f"SELECT {texts} FROM {name}")
-            tables[name] = Table(oids[name], columns, Counter(map(tuple, rows)))
+            rows = self.source.texts(name, columns)
+            tables[name] = Table(oids[name], columns, rows)
         self.points.append((lsn, tables))
 
     def run(self, steps: int) -> None:
         for step in range(steps):
-            self.transaction()
+            self.churn.transaction()
             chance = self.random.random()
             if chance < 0.15:
-                self.alter()
+                self.churn.alter()
             if chance < 0.4:
-                self.point()
+                self.look()
             if 0.5 < chance < 0.7:
-                self.take()
+                self.take(publish=self.random.random() < 0.5)
             if step > steps // 3 and 0.8 < chance < 0.88:
                 self.load()
-        self.point()
-        self.take()
-        self.writer.publish()
-        self.writer.close()
+        self.look()
+        self.take(publish=True)
 
 
 @pytest.fixture
@@ -343,11 +129,12 @@ def conn(server: EmbeddedServer) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_states_are_the_tables_of_the_server(
-    conn: psycopg.Connection[Any], tmp_path: Path, seed: int
+    server: EmbeddedServer, tmp_path: Path, seed: int
 ) -> None:
-    world = World(conn, seed, tmp_path / "log")
-    world.run(120)
-    log = walrow.Log(world.log)
+    with history(server, tmp_path / "log") as source:
+        world = World(source, seed)
+        world.run(120)
+    log = walrow.Log(tmp_path / "log")
     compared = refused = 0
     for lsn, tables in world.points:
         for name, (oid, columns, expected) in tables.items():

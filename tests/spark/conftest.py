@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from servers import EmbeddedServer
-    from spark.histories import History
+    from servers.live_log import History
     from spark.lakes import Lake
 
 HERE = Path(__file__).resolve().parent
@@ -102,7 +102,7 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.fixture
 def source(server: EmbeddedServer, tmp_path: Path) -> Iterator[History]:
     """A database of its own, and the log of its changes."""
-    from spark.histories import history
+    from servers.live_log import history
 
     with history(server, tmp_path / "log") as made:
         yield made

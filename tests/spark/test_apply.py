@@ -14,10 +14,10 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("psycopg")
 
 import walrow
-from spark.churn import KEYS, Churn
+from servers.churn import KEYS, Churn
 
 if TYPE_CHECKING:
-    from spark.histories import History
+    from servers.live_log import History
     from spark.lakes import Lake
 
 pytestmark = [

@@ -17,7 +17,7 @@ pytest.importorskip("psycopg")
 
 import walrow
 import walrow.spark
-from spark.churn import KEYS, TABLES, Churn
+from servers.churn import KEYS, TABLES, Churn
 from spark.lakes import Lake
 from walrow.spark import apply_shared
 from walrow.spark.apply_failures import spark_errors
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from spark.histories import History
+    from servers.live_log import History
 
 pytestmark = [
     pytest.mark.spark,

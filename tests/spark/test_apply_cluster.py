@@ -29,7 +29,7 @@ import walrow.spark
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark.histories import History
+    from servers.live_log import History
     from spark.lakes import Lake
 
 pytestmark = [

@@ -17,8 +17,8 @@ np = pytest.importorskip("numpy")
 pytest.importorskip("psycopg")
 
 import walrow  # noqa: E402
-from spark.churn import KEYS, TABLES, Churn  # noqa: E402
-from spark.histories import history  # noqa: E402
+from servers.churn import KEYS, TABLES, Churn  # noqa: E402
+from servers.live_log import history  # noqa: E402
 from walrow.spark.apply_failures import from_executor, report  # noqa: E402
 from walrow.spark.apply_tables import find_table, keys_of  # noqa: E402
 from walrow.spark.apply_units import plan, stretches  # noqa: E402

@@ -13,7 +13,7 @@ pytest.importorskip("psycopg")
 import walrow
 
 if TYPE_CHECKING:
-    from spark.histories import History
+    from servers.live_log import History
     from spark.lakes import Lake
 
 pytestmark = [

@@ -23,7 +23,7 @@ from walrow.spark.targets.iceberg import IcebergTarget
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark.histories import History
+    from servers.live_log import History
 
 pytestmark = [
     pytest.mark.spark,

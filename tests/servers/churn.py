@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import psycopg
 
 if TYPE_CHECKING:
-    from spark.histories import History
+    from collections.abc import Mapping
+
+    from servers.live_log import History
 
 #: Tables: their key, and their replica identity.
 TABLES = {
@@ -21,7 +23,10 @@ TABLES = {
     # Two rows may have one key until the end of a transaction.
     "late": ("id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED", "FULL"),
 }
+#: And tables whose rows nothing identifies: equal rows, and rows that are never changed.
+KEYLESS = {"whole": ("id int", "FULL"), "adds": ("id int", "NOTHING")}
 KEYS = {"key": ["id"], "pair": ["id", "k", "t"], "chosen": ["c"], "late": ["id"]}
+#: Values of the columns, which repeat: rows without a key may be equal.
 VALUES = {
     "a": "floor(random() * 3)::int",
     "b": "(ARRAY['x', 'y', NULL, E'\\\\n\\'\"'])[floor(random() * 4) + 1]",
@@ -30,38 +35,69 @@ VALUES = {
     "big": "repeat((ARRAY['p', 'q', NULL])[floor(random() * 3) + 1], 2500)",
     "big2": "repeat((ARRAY['r', 's', NULL])[floor(random() * 3) + 1], 2500)",
 }
+COLUMNS = {"a": "int", "b": "text", "f": "float8", "big": "text", "big2": "text"}
+#: Those that Spark has no types for.
+MORE_VALUES = {
+    "n": "(ARRAY[1.0, 1.00, -7, NULL, 'NaN'])[floor(random() * 5) + 1]",
+    "w": "(ARRAY['2024-02-29 12:00+00', 'infinity', NULL])[floor(random() * 3) + 1]::timestamptz",
+    "d": "(ARRAY['\\x00ff', '', NULL])[floor(random() * 3) + 1]::bytea",
+}
+MORE_COLUMNS = {"n": "numeric", "w": "timestamptz", "d": "bytea"}
 
 
 class Churn:
     """Changes tables at random, as a seed says."""
 
-    def __init__(self, source: History, seed: int) -> None:
+    def __init__(self, source: History, seed: int, *, for_spark: bool = True) -> None:
         self.source = source
         self.random = random.Random(seed)  # noqa: S311
         self.next_id = 0
-        self.added: dict[str, list[str]] = {name: [] for name in TABLES}
+        self.tables: Mapping[str, tuple[str, str]] = TABLES
+        self.values, self.columns = VALUES, COLUMNS
+        if not for_spark:
+            self.tables = TABLES | KEYLESS
+            self.values, self.columns = VALUES | MORE_VALUES, COLUMNS | MORE_COLUMNS
+        self.added: dict[str, list[str]] = {}
         source.sql(f"SELECT setseed({self.random.random()})")
-        for name, (more, identity) in TABLES.items():
-            columns = "a int, b text, f float8, big text, big2 text"
-            source.sql(
-                f"CREATE TABLE {name} ({more}, {columns})",
-                f"ALTER TABLE {name} ALTER big SET STORAGE EXTERNAL",
-                f"ALTER TABLE {name} ALTER big2 SET STORAGE EXTERNAL",
-            )
-            if name == "chosen":
-                source.sql("CREATE UNIQUE INDEX chosen_c ON chosen (c)")
-            source.sql(f"ALTER TABLE {name} REPLICA IDENTITY {identity}")
+        for name in self.tables:
+            self.create(name)
+
+    def create(self, name: str) -> None:
+        more, identity = self.tables[name]
+        columns = ", ".join(f"{it} {kind}" for it, kind in self.columns.items())
+        self.source.sql(
+            f"CREATE TABLE {name} ({more}, {columns})",
+            f"ALTER TABLE {name} ALTER big SET STORAGE EXTERNAL",
+            f"ALTER TABLE {name} ALTER big2 SET STORAGE EXTERNAL",
+        )
+        if name == "chosen":
+            self.source.sql("CREATE UNIQUE INDEX chosen_c ON chosen (c)")
+        self.source.sql(f"ALTER TABLE {name} REPLICA IDENTITY {identity}")
+        self.added[name] = []
 
     def run(self, transactions: int, *, alters: bool = True) -> None:
         for _ in range(transactions):
-            self.source.sql("BEGIN")
-            for _ in range(self.random.randint(1, 8)):
-                self.change(self.random.choice(list(TABLES)))
-            self.source.sql("COMMIT" if self.random.random() < 0.9 else "ROLLBACK")
+            self.transaction()
             if alters and self.random.random() < 0.08:
                 self.add_column()
 
+    def transaction(self) -> None:
+        self.source.sql("BEGIN")
+        for _ in range(self.random.randint(1, 8)):
+            name = self.random.choice(list(self.tables))
+            if self.random.random() < 0.85:
+                self.change(name)
+                continue
+            self.source.sql("SAVEPOINT one")
+            self.change(name)
+            is_kept = self.random.random() < 0.4
+            self.source.sql("RELEASE one" if is_kept else "ROLLBACK TO one")
+        self.source.sql("COMMIT" if self.random.random() < 0.9 else "ROLLBACK")
+
     def change(self, name: str) -> None:
+        if name == "adds":
+            self.random.choice([self.insert, self.insert, self.truncate])(name)
+            return
         kinds = {
             self.insert: 30,
             self.update: 30,
@@ -76,11 +112,12 @@ class Churn:
     def insert(self, name: str) -> None:
         for _ in range(self.random.randint(1, 4)):
             self.next_id += 1
-            self._insert(name, self.next_id)
+            self._insert(name, 1 if name == "whole" else self.next_id)
 
     def _insert(self, name: str, number: int) -> None:
-        columns = [*VALUES, "id", *self.added[name]]
-        values = [*VALUES.values(), str(number), *["'new'"] * len(self.added[name])]
+        added = self.added[name]
+        columns = [*self.values, "id", *added]
+        values = [*self.values.values(), str(number), *["'new'"] * len(added)]
         keys = {
             "pair": {"k": f"{number % 7}.50", "t": "'2024-01-01'::timestamptz"},
             "chosen": {"c": f"'c{number}'"},
@@ -97,8 +134,8 @@ class Churn:
         )
 
     def update(self, name: str) -> None:
-        columns = self.random.sample(list(VALUES), self.random.randint(1, 3))
-        sets = ", ".join(f"{column} = {VALUES[column]}" for column in columns)
+        columns = self.random.sample(list(self.values), self.random.randint(1, 3))
+        sets = ", ".join(f"{column} = {self.values[column]}" for column in columns)
         self.source.sql(f"UPDATE {name} SET {sets} WHERE {self.some(name)}")
 
     def change_key(self, name: str) -> None:
@@ -162,10 +199,29 @@ class Churn:
             self.source.sql(f"TRUNCATE {name}")
 
     def add_column(self) -> None:
-        name = self.random.choice(list(TABLES))
+        name = self.random.choice(list(self.tables))
+        self.source.transaction(self._added(name))
+        self.insert(name)
+
+    def alter(self) -> None:
+        """Changes a definition. A row after it tells the stream."""
+        name = self.random.choice([each for each in self.tables if each != "adds"])
+        kind = self.random.choice(["add", "add", "drop", "identity", "recreate"])
+        self.source.sql("BEGIN")
+        if kind == "add":
+            self.source.sql(self._added(name))
+        elif kind == "drop" and self.added[name]:
+            self.source.sql(f"ALTER TABLE {name} DROP COLUMN {self.added[name].pop(0)}")
+        elif kind == "identity" and name in {"key", "pair", "chosen"}:
+            other = self.random.choice(["FULL", self.tables[name][1]])
+            self.source.sql(f"ALTER TABLE {name} REPLICA IDENTITY {other}")
+        elif kind == "recreate":
+            self.source.sql(f"DROP TABLE {name}")
+            self.create(name)
+        self.insert(name)
+        self.source.sql("COMMIT")
+
+    def _added(self, name: str) -> str:
         self.next_id += 1
         self.added[name].append(f"x{self.next_id}")
-        self.source.transaction(
-            f"ALTER TABLE {name} ADD COLUMN {self.added[name][-1]} text"
-        )
-        self.insert(name)
+        return f"ALTER TABLE {name} ADD COLUMN {self.added[name][-1]} text"

@@ -16,7 +16,7 @@ from walrow import postgres
 from walrow._core import LogWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from servers import EmbeddedServer
@@ -63,7 +63,7 @@ class History:
         assert found is not None
         return walrow.Lsn(found[0])
 
-    def take(self, *, binary: bool = False) -> Self:
+    def take(self, *, binary: bool = False, publish: bool = True) -> Self:
         """Takes the changes so far into the log."""
         rows = self.conn.execute(
             f"SELECT lsn, xid, data FROM pg_logical_slot_get_binary_changes('{self.name}', "
@@ -76,12 +76,18 @@ class History:
             if self.writer.is_full:
                 self.writer.publish()
         self.writer.sync()
-        self.writer.publish()
+        if publish:
+            self.writer.publish()
         return self
 
-    def load(self, *tables: str) -> None:
-        """Loads tables."""
-        self.take()
+    def load(
+        self,
+        *tables: str,
+        binary: bool = False,
+        meanwhile: Callable[[walrow.Lsn], None] | None = None,
+    ) -> None:
+        """Loads tables, as of an LSN. `meanwhile` makes the transactions that come later."""
+        self.take(binary=binary, publish=False)
         self.sql("SELECT pg_logical_emit_message(false, '', '')")
         point = self.lsn()
         known = {
@@ -94,14 +100,18 @@ class History:
         chosen = [known[name] for name in tables]
         load = self.writer.begin_load(point, 0, catalog, chosen)
         for place, name in enumerate(tables):
-            copy = load.copy(place, binary=False)
-            with self.conn.cursor().copy(f"COPY {name} TO STDOUT") as data:
+            copy = load.copy(place, binary=binary)
+            form = "WITH (FORMAT binary)" if binary else ""
+            with self.conn.cursor().copy(f"COPY {name} TO STDOUT {form}") as data:
                 for chunk in data:
                     copy.append(bytes(chunk))
         while not self.writer.end_load(load):
             # Its place is known once a later transaction comes.
-            self.sql("INSERT INTO tick VALUES (1)")
-            self.take()
+            if meanwhile is not None:
+                meanwhile(point)
+            else:
+                self.sql("INSERT INTO tick VALUES (1)")
+            self.take(binary=binary)
         self.take()
 
     def rows(self, table: str, columns: str = "*") -> Counter[tuple[Any, ...]]:
