@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -52,18 +51,15 @@ class Slot:
 
     def session(self, **options: Any) -> bytes:
         """The stream of a new session from the slot's position on."""
-        sink = io.BytesIO()
-        recording.capture(
-            self.server.dsn,
+        return recording.record(
+            self.server,
+            None,
             publication="p",
-            until_lsn=recording.wal_end(self.server.dsn),
-            sink=sink,
             slot="prepared",
             proto_version=3,
             two_phase=True,
             **options,
         )
-        return sink.getvalue()
 
     def confirm(self, lsn: int) -> None:
         name = format_lsn(lsn)

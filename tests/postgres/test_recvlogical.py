@@ -6,7 +6,6 @@ connection's bytes: their rows are the same.
 
 from __future__ import annotations
 
-import io
 import time
 from collections import Counter
 from dataclasses import replace
@@ -17,7 +16,7 @@ import pytest
 
 import walrow
 from rows import outcome
-from servers import Reading, Recvlogical, capture, create_slot, drop_slot, wal_end
+from servers import Reading, Recvlogical, create_slot, drop_slot, record, wal_end
 from streams import format_lsn
 
 if TYPE_CHECKING:
@@ -79,15 +78,7 @@ class Slots:
         return Recvlogical(self.server, "of_file", self.reading, self.path, **options)
 
     def wire(self) -> bytes:
-        sink = io.BytesIO()
-        capture(
-            self.server.dsn,
-            slot="of_wire",
-            until_lsn=wal_end(self.server.dsn),
-            sink=sink,
-            **vars(self.reading),
-        )
-        return sink.getvalue()
+        return record(self.server, None, slot="of_wire", **vars(self.reading))
 
     def close(self) -> None:
         self.run("ROLLBACK")

@@ -5,13 +5,9 @@ from servers.histories import Mode, modes, record_history
 from servers.npm import NpmServer
 from servers.proxy import Proxy
 from servers.recording import (
-    Captured,
-    Progress,
     Reading,
-    capture,
     create_slot,
     drop_slot,
-    parse_lsn,
     record,
     record_physical,
     run_sql,
@@ -20,21 +16,17 @@ from servers.recording import (
 from servers.recvlogical import Recvlogical
 
 __all__ = [
-    "Captured",
     "EmbeddedServer",
     "Mode",
     "NpmServer",
-    "Progress",
     "Proxy",
     "Reading",
     "Recvlogical",
     "ServerError",
     "Standby",
-    "capture",
     "create_slot",
     "drop_slot",
     "modes",
-    "parse_lsn",
     "record",
     "record_history",
     "record_physical",

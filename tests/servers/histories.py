@@ -7,7 +7,6 @@ because servers from 18 on skip transactions that are already rolled back.
 
 from __future__ import annotations
 
-import io
 import threading
 import time
 import uuid
@@ -17,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from reference import messages
 from servers import script
 from servers.recording import (
-    capture,
     create_slot,
     drop_slot,
     record,
     wal_end,
 )
 from servers.tables import setup
-from streams import SESSION, format_lsn
+from streams import format_lsn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -155,7 +154,9 @@ def _recordings(
     def read(mode: Mode) -> bytes:
         if mode.resumed:
             ends = [*positions, wal_end(dsn)]
-            return b"".join(_session(dsn, slots[mode], mode, end) for end in ends)
+            return b"".join(
+                _session(server, database, slots[mode], mode, end) for end in ends
+            )
         return record(
             server,
             wait if mode.live else None,
@@ -217,33 +218,41 @@ def run(dsn: str, workload: Workload) -> list[int]:
     return positions
 
 
-def _session(dsn: str, slot: str, mode: Mode, end: int) -> bytes:
+def _session(
+    server: EmbeddedServer, database: str, slot: str, mode: Mode, end: int
+) -> bytes:
     """Reads a slot up to a position, and confirms the complete transactions.
 
     A server that is busy sending does not read confirmations, so they are sent again
     afterwards.
     """
-    sink = io.BytesIO()
-    received = capture(
-        dsn,
-        slot=slot,
+    data = record(
+        server,
+        None,
         publication="walrow",
-        until_lsn=end,
-        sink=sink,
+        database=database,
+        slot=slot,
         proto_version=mode.proto_version,
         binary=mode.binary,
         streaming=mode.streaming,
         two_phase=mode.two_phase,
         messages=True,
+        until=end,
     )
+    received = max(
+        getattr(found, name, 0)
+        for _, found in messages(data)
+        for name in ("end_lsn", "rollback_end_lsn")
+    )
+    dsn = server.dsn_of(database)
     with psycopg.connect(dsn, autocommit=True) as connection:
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
             row = connection.execute(_ACTIVE, (slot,)).fetchone()
             if row is not None and not row[0]:
-                position = format_lsn(received.position)
+                position = format_lsn(received)
                 connection.execute(_CONFIRM, {"slot": slot, "position": position})
-                return SESSION + sink.getvalue()
+                return data
             time.sleep(_LIVE_SECONDS)
     msg = "the slot is still in use"
     raise RuntimeError(msg)

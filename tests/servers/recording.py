@@ -1,15 +1,8 @@
-"""Recorders of replication connections, as `wire` bytes.
+"""A recorder of replication connections, as `wire` bytes.
 
-Two ways, for two purposes:
-
-* `record` speaks the protocol on a bare socket and keeps **every byte that the server
-  sent**, from the CopyBothResponse on: also notices, errors and how the copy ended.
-  It makes the golden captures.
-* `capture` uses psycopg's libpq layer, as a client would, and frames each CopyData
-  payload again. It is fast and has no end: for benches.
-
-Both take one publication or several, pin the walsender's settings (the text of a value
-depends on them), answer keepalives and stop at a position in the log.
+It speaks the protocol on a bare socket and keeps **every byte that the server sent**, from the
+CopyBothResponse on: also notices, errors and how the copy ended. It pins the walsender's settings
+(the text of a value depends on them), answers keepalives and stops at a position in the log.
 """
 
 from __future__ import annotations
@@ -23,11 +16,9 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import psycopg
-from psycopg import pq
-from psycopg.conninfo import make_conninfo
 
 from streams import format_lsn
 from walrow import postgres
@@ -96,31 +87,6 @@ class Reading:
         return f"START_REPLICATION SLOT {name} LOGICAL {format_lsn(start)} ({text})"
 
 
-@dataclass(frozen=True)
-class Progress:
-    """What `capture` has received so far.
-
-    Attributes:
-        seconds: Since the stream began.
-        bytes: Framed bytes, as written to the sink.
-        frames: CopyData frames, keepalives included.
-        transactions: Whole transactions.
-        position: The end of the last whole transaction.
-        server_position: How far the server says it has read.
-    """
-
-    seconds: float
-    bytes: int
-    frames: int
-    transactions: int
-    position: int
-    server_position: int
-
-
-class Captured(Progress):
-    """The result of `capture`."""
-
-
 def record(
     server: EmbeddedServer,
     workload: str | Callable[[], None] | None,
@@ -137,6 +103,7 @@ def record(
     live: bool = False,
     confirm: bool = False,
     settings: Mapping[str, str] | None = None,
+    until: int | None = None,
 ) -> bytes:
     """Records a server's stream of a workload, byte for byte.
 
@@ -159,6 +126,7 @@ def record(
         live: Whether the workload runs while the stream is read, not before.
         confirm: Whether received transactions are confirmed as durable.
         settings: Further settings of the walsender's session.
+        until: Where to stop, in the log. Default: where the workload ended.
 
     Returns:
         The bytes, in the `wire` framing.
@@ -176,15 +144,15 @@ def record(
             server.socket_directory, database, "database", settings or {}
         ) as wire:
             if live:
-                until = _Later(server, database, workload)
+                later = _Later(server, database, workload)
                 wire.start_copy(command)
                 wire.receive_first_keepalive()
-                until.start()
-                wire.receive_until(until.position, confirm=confirm)
-                until.finish()
+                later.start()
+                wire.receive_until(later.position, confirm=confirm)
+                later.finish()
             else:
                 _run(server, database, workload)
-                end = wal_end(dsn)
+                end = wal_end(dsn) if until is None else until
                 wire.start_copy(command)
                 wire.receive_until(lambda: end, confirm=confirm)
             return wire.recorded()
@@ -205,69 +173,6 @@ def record_physical(
         wire.start_copy(f"START_REPLICATION PHYSICAL {format_lsn(start)}")
         wire.receive_until(lambda: end)
         return wire.recorded()
-
-
-def capture(
-    conninfo: str,
-    *,
-    slot: str,
-    publication: str | tuple[str, ...],
-    until_lsn: int | str | Callable[[], int | None],
-    sink: BinaryIO,
-    start_lsn: int | str = 0,
-    proto_version: int = 1,
-    binary: bool = False,
-    streaming: Streaming = "off",
-    two_phase: bool = False,
-    messages: bool = False,
-    origin: str | None = None,
-    confirm: bool = False,
-    progress: Callable[[Progress], None] | None = None,
-) -> Captured:
-    """Writes a slot's stream to a file up to a position, each payload as a wire frame.
-
-    Args:
-        conninfo: As for psycopg; the replication settings are added.
-        slot: A logical slot for pgoutput.
-        publication: One name or several.
-        until_lsn: Where to stop: everything that committed up to here is in the file.
-            A function is asked again and again and returns None for "not yet known",
-            so a workload can run meanwhile.
-        sink: A binary file; it gets blocks of about 1 MiB.
-        start_lsn: Transactions that end before it are left out.
-        proto_version: The protocol version, 1 to 4.
-        binary: Whether values with a send function come in binary.
-        streaming: Whether large transactions come before their commit.
-        two_phase: Whether prepared transactions come at PREPARE.
-        messages: Whether logical messages come.
-        origin: `any` or `none`; None leaves it to the server.
-        confirm: Whether the slot moves on. Confirming says that the file is durable, and
-            this function does not sync it: only for slots that can be lost.
-        progress: Called about ten times a second, and at the end.
-
-    Returns:
-        What was received.
-
-    Raises:
-        psycopg.OperationalError: The server refused or ended the stream.
-    """
-    reading = Reading(
-        publication, proto_version, binary, streaming, two_phase, messages, origin
-    )
-    until = _as_function(until_lsn)
-    info = make_conninfo(conninfo, replication="database", options=postgres.options())
-    connection = pq.PGconn.connect(info.encode())
-    try:
-        if connection.status != pq.ConnStatus.OK:
-            raise psycopg.OperationalError(_text(connection.error_message))
-        command = reading.command(slot, _as_lsn(start_lsn))
-        result = connection.exec_(command.encode())
-        if result.status != pq.ExecStatus.COPY_BOTH:
-            raise psycopg.OperationalError(_text(result.error_message))
-        connection.nonblocking = 1
-        return _Capture(connection, sink, until, progress, confirm=confirm).run()
-    finally:
-        connection.finish()
 
 
 def create_slot(conninfo: str, slot: str, *, two_phase: bool = False) -> int:
@@ -326,12 +231,6 @@ def run_sql(server: EmbeddedServer, sql: str, database: str = "postgres") -> Non
     finally:
         for session in sessions.values():
             session.close()
-
-
-def parse_lsn(text: str) -> int:
-    """Reads PostgreSQL's own form of a log position, as in `0/16B3748`."""
-    high, _, low = text.partition("/")
-    return int(high, 16) << 32 | int(low, 16)
 
 
 class _Wire:
@@ -501,114 +400,6 @@ class _Later(threading.Thread):
         return self._end
 
 
-class _Capture:
-    """The loop of `capture`: takes available payloads, and waits if there are none."""
-
-    def __init__(
-        self,
-        connection: pq.abc.PGconn,
-        sink: BinaryIO,
-        until: Callable[[], int | None],
-        progress: Callable[[Progress], None] | None,
-        *,
-        confirm: bool,
-    ) -> None:
-        self._connection = connection
-        self._sink = sink
-        self._until = until
-        self._progress = progress
-        self._confirm = confirm
-        self._begun = time.monotonic()
-        self._bytes = 0
-        self._frames = 0
-        self._transactions = 0
-        self._end = 0
-        self._server = 0
-
-    def run(self) -> Captured:
-        connection = self._connection
-        poll = select.poll()
-        poll.register(connection.socket, select.POLLIN)
-        next_report = self._begun + _REPORT_SECONDS
-        next_status = self._begun + _STATUS_SECONDS
-        while True:
-            asked = self._take_what_is_there()
-            now = time.monotonic()
-            if now >= next_report:
-                next_report = now + _REPORT_SECONDS
-                self._report()
-            goal = self._until()
-            if goal is not None and max(self._server, self._end) >= goal:
-                break
-            if asked or now >= next_status:
-                next_status = now + _STATUS_SECONDS
-                self._send_status(reply=False)
-            if not poll.poll(_ASK_SECONDS * 1000):
-                # An idle server does not report by itself that it has read everything.
-                self._send_status(reply=True)
-            connection.consume_input()
-        self._send_status(reply=False)
-        connection.put_copy_end(None)
-        connection.flush()
-        self._report()
-        return Captured(**vars(self._so_far()))
-
-    def _take_what_is_there(self) -> bool:
-        """Writes every payload that libpq holds; says whether a reply is wanted."""
-        asked = False
-        # Looked up once: this loop runs for every message of the stream.
-        get, header = self._connection.get_copy_data, _FRAME_HEADER.pack
-        block: list[bytes | memoryview] = []
-        held = 0
-        while True:
-            size, payload = get(1)
-            if size <= 0:
-                break
-            block += (header(b"d", size + 4), payload)
-            self._frames += 1
-            held += size + 5
-            if payload[0] == _KEEPALIVE:
-                self._server = max(self._server, int.from_bytes(payload[1:9], "big"))
-                asked = asked or payload[17] == 1
-            elif payload[25] in _ENDINGS:
-                end = _end_of(payload[25:])
-                self._transactions += 1
-                self._end = max(self._end, end)
-            if held >= _BLOCK_BYTES:
-                break
-        self._sink.write(b"".join(block))
-        self._bytes += held
-        if size < 0:
-            raise psycopg.OperationalError(self._failure())
-        return asked
-
-    def _failure(self) -> str:
-        """Returns the server's reason for the end of the copy."""
-        result = self._connection.get_result()
-        text = result.error_message if result is not None else b""
-        return _text(text or self._connection.error_message) or "the server ended it"
-
-    def _send_status(self, *, reply: bool) -> None:
-        received = max(self._end, self._server)
-        flush = received if self._confirm else 0
-        self._connection.put_copy_data(_status(received, flush, reply=reply))
-        self._connection.flush()
-
-    def _report(self) -> None:
-        if self._progress is not None:
-            self._progress(self._so_far())
-
-    def _so_far(self) -> Progress:
-        return Progress(
-            seconds=time.monotonic() - self._begun,
-            bytes=self._bytes,
-            frames=self._frames,
-            transactions=self._transactions,
-            position=self._end,
-            server_position=self._server,
-        )
-
-
 class _Psql:
     """One psql process that is fed part by part."""
 
@@ -688,19 +479,6 @@ def _lsn_of(connection: psycopg.Connection[Any], expression: str) -> int:
     return int(row[0]) if row else 0
 
 
-def _as_lsn(lsn: int | str) -> int:
-    return parse_lsn(lsn) if isinstance(lsn, str) else lsn
-
-
-def _as_function(
-    until: int | str | Callable[[], int | None],
-) -> Callable[[], int | None]:
-    if callable(until):
-        return until
-    lsn = _as_lsn(until)
-    return lambda: lsn
-
-
 def _quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -727,13 +505,8 @@ _ENDINGS = {
     ord("K"): 10,
     ord("r"): 10,
 }
-_KEEPALIVE = ord("k")
-_FRAME_HEADER = struct.Struct("!cI")
 _SESSION_MARK = "-- session:"
 _POSTGRES_EPOCH = 946_684_800
-_BLOCK_BYTES = 1 << 20
 _ASK_SECONDS = 0.02
-_STATUS_SECONDS = 5.0
-_REPORT_SECONDS = 0.1
 _STALL_SECONDS = 30.0
 _DROP_SECONDS = 10.0

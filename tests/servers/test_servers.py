@@ -1,29 +1,20 @@
 """The servers of the tests leave nothing behind, and the recorders agree."""
 
 import importlib.util
-import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
-from reference import frames, messages
 from servers import (
     EmbeddedServer,
-    Progress,
     ServerError,
-    capture,
-    create_slot,
-    drop_slot,
-    record,
     run_sql,
-    wal_end,
 )
 from servers.embedded import Shutdown
 
@@ -132,71 +123,3 @@ def test_sessions_of_a_script_run_side_by_side() -> None:
         assert rows == [(1,), (10,)]
         with pytest.raises(RuntimeError, match="syntax error"):
             run_sql(server, "SELEC 1;")
-
-
-def test_capture_frames_the_payloads_that_record_saw() -> None:
-    with EmbeddedServer() as server:
-        run_sql(
-            server,
-            "CREATE TABLE item (id int PRIMARY KEY, a text);"
-            "CREATE PUBLICATION p FOR ALL TABLES;",
-        )
-        create_slot(server.dsn, "both")
-        run_sql(server, "INSERT INTO item SELECT n, n FROM generate_series(1, 5000) n;")
-        recorded = record(server, None, slot="both", publication="p")
-        sink = io.BytesIO()
-        steps: list[Progress] = []
-        result = capture(
-            server.dsn,
-            slot="both",
-            publication="p",
-            until_lsn=wal_end(server.dsn),
-            sink=sink,
-            progress=steps.append,
-        )
-        drop_slot(server.dsn, "both")
-    assert result.bytes == len(sink.getvalue())
-    assert result.transactions == 1
-    assert steps[-1].frames == result.frames
-    wanted = [f.payload for f in frames(recorded) if f.kind == "w"]
-    assert [f.payload for f in frames(sink.getvalue()) if f.kind == "w"] == wanted
-    # Begin, Relation, Commit and the rows.
-    assert len(wanted) == 5003
-
-
-def test_live_capture_ends_where_the_workload_ended() -> None:
-    with EmbeddedServer() as server:
-        run_sql(
-            server, "CREATE TABLE item (id int); CREATE PUBLICATION p FOR ALL TABLES;"
-        )
-        create_slot(server.dsn, "live")
-        end: list[int] = []
-
-        def until() -> int | None:
-            if not end:
-                run_sql(server, "INSERT INTO item VALUES (1), (2);")
-                end.append(wal_end(server.dsn))
-            return end[0]
-
-        sink = io.BytesIO()
-        capture(
-            server.dsn,
-            slot="live",
-            publication="p",
-            until_lsn=until,
-            sink=sink,
-            confirm=True,
-        )
-        tags = [f.payload[:1] for f, m in messages(sink.getvalue()) if m is not None]
-        assert tags == [b"B", b"R", b"I", b"I", b"C"]
-
-
-def test_capture_says_what_the_server_says() -> None:
-    with EmbeddedServer() as server:
-        arguments: dict[str, Any] = {
-            "publication": "p",
-            "until_lsn": "0/1",
-            "sink": io.BytesIO(),
-        }
-        with pytest.raises(psycopg.OperationalError, match="does not exist"):
-            capture(server.dsn, slot="missing", **arguments)
