@@ -79,9 +79,9 @@ def data(message: bytes, start: int = 0, end: int = 0) -> bytes:
     return backend(b"d", b"w" + struct.pack("!QQq", start, end, TIME) + message)
 
 
-def keepalive(end: int) -> bytes:
+def keepalive(end: int, clock: int = 0) -> bytes:
     """A keepalive that asks for no reply."""
-    return backend(b"d", b"k" + struct.pack("!Qq?", end, 0, False))
+    return backend(b"d", b"k" + struct.pack("!Qq?", end, clock, False))
 
 
 #: The beginning of a session: CopyBothResponse.

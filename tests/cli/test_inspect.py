@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,9 +158,7 @@ def test_times_and_lsns_are_written_out(data: Path, invoke: Callable[..., str]) 
 
 
 def test_times_that_python_lacks_are_numbers(run: Any) -> None:
-    stream = streams.SESSION + streams.backend(
-        b"d", b"k" + struct.pack("!Qq?", 1 << 32, 2**62, False)
-    )
+    stream = streams.SESSION + streams.keepalive(1 << 32, clock=2**62)
     found = run("inspect", "-", input=stream)
     assert f"end=1/0 clock={2**62} " in found.stdout.decode()
     found = run("inspect", "--json", "-", input=stream)

@@ -109,8 +109,8 @@ def test_a_session_that_ends_takes_open_transactions_with_it() -> None:
         streams.wired(BEGIN, INSERT),
         streams.wired(RELATION, INSERT),
         streams.wired(BEGIN, streams.commit(21, 30)),
-        streams.wired(b"S" + struct.pack("!IB", 5, 0)),
-        streams.wired(b"c" + struct.pack("!IBQQq", 5, 0, 1, 2, 0)),
+        streams.wired(streams.stream_start(5)),
+        streams.wired(streams.stream_commit(5, 1)),
         streams.wired(b"K" + struct.pack("!BQQqI", 0, 1, 2, 0, 5) + b"gid\0"),
     ],
     ids=[
