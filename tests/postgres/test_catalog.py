@@ -6,7 +6,6 @@ import json
 import pickle
 import subprocess
 import sys
-import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -72,12 +71,9 @@ class Database:
 
 
 @pytest.fixture
-def database(server: EmbeddedServer) -> Database:
-    name = f"catalog_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server.dsn, autocommit=True) as conn:
-        # Nobody connects to template0, so copying it never waits.
-        conn.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
-    return Database(server, name)
+def database(server: EmbeddedServer) -> Iterator[Database]:
+    with server.database("catalog") as name:
+        yield Database(server, name)
 
 
 KINDS = r"""
@@ -571,24 +567,23 @@ def test_a_connection_in_pipeline_mode_is_refused(database: Database) -> None:
                 ask(conn)
 
 
-def test_name_that_is_no_text_is_an_error(server: EmbeddedServer) -> None:
-    name = f"catalog_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server.dsn, autocommit=True) as conn:
-        conn.execute(
-            f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII'".encode()
-        )
-    with psycopg.connect(server.dsn_of(name), client_encoding="SQL_ASCII") as conn:
+@pytest.fixture
+def ascii_only(server: EmbeddedServer) -> Iterator[str]:
+    with server.database("catalog", "ENCODING 'SQL_ASCII'") as name:
+        yield server.dsn_of(name)
+
+
+def test_name_that_is_no_text_is_an_error(ascii_only: str) -> None:
+    with psycopg.connect(ascii_only, client_encoding="SQL_ASCII") as conn:
         conn.execute("CREATE TYPE étage AS ENUM ('é')".encode())
         assert '"étage"' in walrow.postgres.catalog(conn).to_json()
         conn.execute("CREATE TYPE etage AS ENUM ('é')".encode("latin-1"))
         with pytest.raises(walrow.SchemaError, match="is not in utf-8"):
             walrow.postgres.catalog(conn)
         options = walrow.postgres.options(server_encoding="SQL_ASCII")
-    with psycopg.connect(server.dsn_of(name), options=options) as conn:
+    with psycopg.connect(ascii_only, options=options) as conn:
         walrow.postgres.check_settings(conn)
-    with psycopg.connect(
-        server.dsn_of(name), options=walrow.postgres.options()
-    ) as conn:
+    with psycopg.connect(ascii_only, options=walrow.postgres.options()) as conn:
         with pytest.raises(walrow.SettingError) as caught:
             walrow.postgres.check_settings(conn)
         assert caught.value.setting == "client_encoding"

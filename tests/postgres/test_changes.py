@@ -19,6 +19,7 @@ import pytest
 
 import walrow
 from servers import EmbeddedServer, Proxy, create_slot
+from servers.receiving import execute
 from walrow import (
     ConnectionLostError,
     OptionError,
@@ -58,20 +59,18 @@ def own_shop(own: EmbeddedServer) -> Iterator[str]:
 
 
 def _database(server: EmbeddedServer) -> Iterator[str]:
-    name = f"shop_{uuid.uuid4().hex[:8]}"
-    execute(server.dsn, f"CREATE DATABASE {name}")
-    dsn = server.dsn_of(name)
-    execute(dsn, "CREATE TABLE t (a int PRIMARY KEY, b text)")
-    yield dsn
-    # A walsender may need a moment to end.
-    deadline = time.monotonic() + 10
-    while left := leftovers(dsn):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
-    slots = "SELECT slot_name FROM pg_replication_slots WHERE database ="
-    for (slot,) in execute(dsn, f"{slots} '{name}'"):
-        execute(dsn, f"SELECT pg_drop_replication_slot('{slot}')")
-    execute(server.dsn, f"DROP DATABASE {name} WITH (FORCE)")
+    with server.database("shop") as name:
+        dsn = server.dsn_of(name)
+        execute(dsn, "CREATE TABLE t (a int PRIMARY KEY, b text)")
+        yield dsn
+        # A walsender may need a moment to end.
+        deadline = time.monotonic() + 10
+        while left := leftovers(dsn):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
+        slots = "SELECT slot_name FROM pg_replication_slots WHERE database ="
+        for (slot,) in execute(dsn, f"{slots} '{name}'"):
+            execute(dsn, f"SELECT pg_drop_replication_slot('{slot}')")
 
 
 def leftovers(dsn: str) -> list[str]:
@@ -83,13 +82,6 @@ def leftovers(dsn: str) -> list[str]:
         " WHERE database = current_database()",
     )
     return [name for (name,) in publications + slots if name.startswith("walrow_")]
-
-
-def execute(dsn: str, *statements: str) -> list[Any]:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        for statement in statements:
-            cursor = connection.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
 
 
 def insert(dsn: str, first: int, last: int | None = None) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import subprocess
 import sys
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,11 +66,10 @@ class Database:
 
 @pytest.fixture
 def database(server: EmbeddedServer) -> Iterator[Database]:
-    name = f"preflight_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server.dsn, autocommit=True) as conn:
-        # Nobody connects to template0, so copying it never waits.
-        conn.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
-    with psycopg.connect(server.dsn_of(name), autocommit=True) as conn:
+    with (
+        server.database("preflight") as name,
+        psycopg.connect(server.dsn_of(name), autocommit=True) as conn,
+    ):
         database = Database(server, name, conn)
         database.run(
             "CREATE TABLE item (id int PRIMARY KEY, label text)",
@@ -82,8 +80,6 @@ def database(server: EmbeddedServer) -> Iterator[Database]:
         for slot in postgres.slots(conn):
             if slot.database == name:
                 postgres.drop_slot(conn, slot.name)
-    with psycopg.connect(server.dsn, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name}".encode())
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import pytest
 
 import walrow
 from servers import EmbeddedServer, NpmServer, Proxy, create_slot, drop_slot, wal_end
+from servers.receiving import execute
 from walrow import ConnectionLostError, OptionError, ReplicationError, SettingError
 from walrow.postgres import ReplicationStream, deserves_reconnect
 from walrow.postgres.stream_options import stream_options
@@ -54,7 +55,7 @@ def own_slot(own: EmbeddedServer) -> Iterator[str]:
 def _slot(server: EmbeddedServer) -> Iterator[str]:
     name = f"s_{uuid.uuid4().hex[:8]}"
     execute(
-        server,
+        server.dsn,
         "DROP TABLE IF EXISTS t",
         "DROP PUBLICATION IF EXISTS p",
         "CREATE TABLE t (a int PRIMARY KEY, b text)",
@@ -66,16 +67,9 @@ def _slot(server: EmbeddedServer) -> Iterator[str]:
         drop_slot(server.dsn, name)
 
 
-def execute(server: EmbeddedServer, *statements: str) -> list[Any]:
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        for statement in statements:
-            cursor = connection.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
-
-
 def insert(server: EmbeddedServer, *, first: int = 1, rows: int = 1) -> None:
     series = f"generate_series({first}, {first + rows - 1})"
-    execute(server, f"INSERT INTO t SELECT i, 'x' || i FROM {series} i")  # noqa: S608
+    execute(server.dsn, f"INSERT INTO t SELECT i, 'x' || i FROM {series} i")  # noqa: S608
 
 
 def receive_up_to(stream: ReplicationStream, lsn: int, seconds: float = 30) -> bytes:
@@ -105,7 +99,7 @@ def failure_of(stream: ReplicationStream) -> Exception:
 
 def confirmed(server: EmbeddedServer, slot: str) -> int:
     slots = "SELECT slot_name, confirmed_flush_lsn - '0/0' FROM pg_replication_slots"
-    return int(dict(execute(server, slots))[slot])
+    return int(dict(execute(server.dsn, slots))[slot])
 
 
 def rows_in(data: bytes) -> int:
@@ -266,8 +260,8 @@ def test_a_publication_that_does_not_exist(server: EmbeddedServer, slot: str) ->
 
 def test_a_slot_that_lost_its_wal(own: EmbeddedServer, own_slot: str) -> None:
     for _ in range(5):
-        execute(own, "SELECT pg_switch_wal()", "CREATE TABLE x ()", "DROP TABLE x")
-    execute(own, "CHECKPOINT")
+        execute(own.dsn, "SELECT pg_switch_wal()", "CREATE TABLE x ()", "DROP TABLE x")
+    execute(own.dsn, "CHECKPOINT")
     with (
         ReplicationStream.connect(own.dsn) as stream,
         pytest.raises(ReplicationError, match="walrow preflight") as caught,
@@ -282,7 +276,7 @@ def test_a_terminated_walsender(server: EmbeddedServer, slot: str) -> None:
     with ReplicationStream.connect(server.dsn) as stream:
         stream.start(slot, publications="p")
         receive_up_to(stream, wal_end(server.dsn))
-        execute(server, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+        execute(server.dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
         error = failure_of(stream)
     assert isinstance(error, ReplicationError)
     assert error.sqlstate == "57P01"
@@ -408,7 +402,7 @@ def test_closing_does_not_wait_for_a_silent_server(
 def test_options_of_the_stream(
     server: EmbeddedServer, slot: str, *, binary: bool
 ) -> None:
-    execute(server, "SELECT pg_logical_emit_message(true, 'us', 'hello')")
+    execute(server.dsn, "SELECT pg_logical_emit_message(true, 'us', 'hello')")
     insert(server, rows=1000)
     with ReplicationStream.connect(server.dsn) as stream:
         stream.start(slot, publications="p", binary=binary, messages=True)
@@ -479,12 +473,10 @@ def test_an_encoding_as_a_parameter_is_named(server: EmbeddedServer) -> None:
 
 
 def test_a_database_without_an_encoding(server: EmbeddedServer) -> None:
-    with contextlib.suppress(psycopg.errors.DuplicateDatabase):
-        execute(
-            server,
-            "CREATE DATABASE plain ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0",
-        )
-    with ReplicationStream.connect(server.dsn_of("plain")) as stream:
+    with (
+        server.database("plain", "ENCODING 'SQL_ASCII' LOCALE 'C'") as name,
+        ReplicationStream.connect(server.dsn_of(name)) as stream,
+    ):
         assert stream.server_encoding == "SQL_ASCII"
         cursor = stream.connection.execute("SHOW client_encoding")
         assert cursor.fetchall() == [(b"SQL_ASCII",)]
@@ -529,7 +521,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
     """A server that asks the user `secret` for a password."""
     with EmbeddedServer(request.param) as server:
         execute(
-            server,
+            server.dsn,
             "CREATE ROLE secret LOGIN REPLICATION PASSWORD 'hunter2'",
             "CREATE ROLE weak LOGIN",
         )
@@ -538,7 +530,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
             "local all secret scram-sha-256\nlocal all absent reject\n"
             "local all postgres,weak,nobody trust\n"
         )
-        execute(server, "SELECT pg_reload_conf()")
+        execute(server.dsn, "SELECT pg_reload_conf()")
         time.sleep(0.5)
         yield server
 
@@ -576,7 +568,7 @@ def test_a_password_is_nowhere(guarded: EmbeddedServer) -> None:
 def test_a_server_that_starts_up_or_is_full_deserves_another_attempt(
     guarded: EmbeddedServer,
 ) -> None:
-    execute(guarded, "ALTER SYSTEM SET max_wal_senders = 1")
+    execute(guarded.dsn, "ALTER SYSTEM SET max_wal_senders = 1")
     guarded.restart()
     with (
         ReplicationStream.connect(guarded.dsn),

@@ -23,7 +23,7 @@ import pytest
 import walrow
 from servers.churn import Churn
 from servers.live_log import History, history
-from servers.receiving import ReceiverProcess
+from servers.receiving import ReceiverProcess, execute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,20 +113,6 @@ class World:
         self.take(publish=True)
 
 
-@pytest.fixture
-def conn(server: EmbeddedServer) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(server.dsn, autocommit=True) as admin:
-        admin.execute("CREATE DATABASE states")
-    try:
-        with psycopg.connect(server.dsn_of("states"), autocommit=True) as conn:
-            conn.execute("SET TimeZone = 'UTC'")
-            yield conn
-            conn.execute("SELECT pg_drop_replication_slot('states')")
-    finally:
-        with psycopg.connect(server.dsn, autocommit=True) as admin:
-            admin.execute("DROP DATABASE states WITH (FORCE)")
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_states_are_the_tables_of_the_server(
     server: EmbeddedServer, tmp_path: Path, seed: int
@@ -214,16 +200,24 @@ class Busy:
                 self.points.append((walrow.Lsn(lsn), rows))
 
 
+@pytest.fixture
+def states(server: EmbeddedServer) -> Iterator[str]:
+    with server.database("states") as name:
+        yield server.dsn_of(name)
+        execute(server.dsn_of(name), "SELECT pg_drop_replication_slot('states')")
+
+
 def test_states_of_a_receiver_that_loads_beside_changes(
-    conn: psycopg.Connection[Any], server: EmbeddedServer, tmp_path: Path
+    states: str, tmp_path: Path
 ) -> None:
-    conn.execute("CREATE TABLE busy (id int PRIMARY KEY, n int, big text)")
-    conn.execute("ALTER TABLE busy ALTER big SET STORAGE EXTERNAL")
-    conn.execute(
-        "INSERT INTO busy SELECT id, 0, repeat('x', 2500) FROM generate_series(1, 900) id"
+    execute(
+        states,
+        "CREATE TABLE busy (id int PRIMARY KEY, n int, big text)",
+        "ALTER TABLE busy ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO busy SELECT id, 0, repeat('x', 2500) FROM generate_series(1, 900) id",
+        "CREATE PUBLICATION states FOR TABLE busy",
     )
-    conn.execute("CREATE PUBLICATION states FOR TABLE busy")
-    dsn, log = server.dsn_of("states"), tmp_path / "log"
+    dsn, log = states, tmp_path / "log"
     options: dict[str, Any] = {"log": log, "slot": "states", "publications": "states"}
     with Busy(dsn) as busy:
         busy.stop.wait(0.5)

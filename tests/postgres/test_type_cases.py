@@ -105,15 +105,15 @@ class Database:
 @pytest.fixture(scope="module")
 def database(server: EmbeddedServer) -> Iterator[Database]:
     options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute("DROP DATABASE IF EXISTS type_cases")
-        connection.execute("CREATE DATABASE type_cases")
-    with psycopg.connect(
-        server.dsn_of("type_cases"),
-        autocommit=True,
-        options=options,
-        client_encoding="UTF8",
-    ) as connection:
+    with (
+        server.database("type_cases") as name,
+        psycopg.connect(
+            server.dsn_of(name),
+            autocommit=True,
+            options=options,
+            client_encoding="UTF8",
+        ) as connection,
+    ):
         yield Database(connection)
 
 

@@ -24,11 +24,14 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypedDict
 
+import psycopg
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
 Shutdown = Literal["smart", "fast", "immediate", "kill"]
@@ -121,6 +124,22 @@ class EmbeddedServer:
     def dsn_of(self, database: str) -> str:
         """Returns the connection string for another database; a plain name."""
         return f"host={self.socket_directory} user=postgres dbname={database}"
+
+    @contextlib.contextmanager
+    def database(self, prefix: str, options: str = "") -> Iterator[str]:
+        """A database of its own, by its name. It must have no slots at the end."""
+        name = f"{prefix}_{uuid.uuid4().hex[:12]}"
+        # Nobody connects to template0, so copying it never waits.
+        self._admin(f"CREATE DATABASE {name} TEMPLATE template0 {options}")
+        try:
+            yield name
+        finally:
+            self._admin(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _admin(self, statement: str) -> None:
+        # The server may be started again in between.
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute(statement.encode())
 
     @property
     def version(self) -> str:

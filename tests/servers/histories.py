@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -109,15 +108,12 @@ def record_history(
     Raises:
         psycopg.Error: A statement failed that was not to fail.
     """
-    database = f"walrow_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server.dsn, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {database} TEMPLATE template0".encode())
+    with server.database("walrow") as database:
         try:
             return _record(server, database, workload, wanted)
         finally:
             # Prepared transactions would block the creation of later slots.
             _decide_all(server.dsn_of(database))
-            admin.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
 
 
 def _record(

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -125,14 +124,9 @@ class History:
 @contextlib.contextmanager
 def history(server: EmbeddedServer, log: Path) -> Iterator[History]:
     """A database of its own on a server, until the end of a test."""
-    name = f"h_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(server.dsn, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
+    with server.database("h") as name:
+        made = History(server.dsn_of(name), log, name)
         try:
-            made = History(server.dsn_of(name), log, name)
-            try:
-                yield made
-            finally:
-                made.close()
+            yield made
         finally:
-            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            made.close()
