@@ -100,6 +100,6 @@ _HINTS = {
         "a character has no equivalent in client_encoding; the server's log says more"
     ),
     "42883": (
-        "a type has no send function, which binary=True needs; the server's log says more"
+        "a type has no send function, which binary values need; the server's log says more"
     ),
 }
