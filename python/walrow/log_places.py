@@ -34,11 +34,11 @@ def find_log(source: str | os.PathLike[str]) -> LogDirectory | None:
     text = os.fsdecode(source)
     if is_url(text):
         return _find_remote(text) if text.endswith("/") and "*" not in text else None
-    if not os.path.isdir(source):  # noqa: PTH112 - pathlib refuses some paths
+    if not os.path.isdir(text):  # noqa: PTH112 - pathlib refuses some paths
         return None
-    with os.scandir(source) as entries:
+    with os.scandir(text) as entries:
         is_log = any(_is_of_log(it.name) for it in entries)
-    return LogDirectory(source) if is_log else None
+    return LogDirectory(text) if is_log else None
 
 
 def _find_remote(url: str) -> LogDirectory | None:

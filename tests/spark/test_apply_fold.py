@@ -364,3 +364,4 @@ def test_errors_of_executors_are_whole_in_the_driver(notes: list[str]) -> None:
     assert type(plain) is walrow.UnrepresentableError
     assert from_executor(RuntimeError("walrow.errors.Remedy: text")) is None
     assert from_executor(RuntimeError("something else")) is None
+    assert from_executor(RuntimeError('a value\nfor the driver: {"kind": 1}')) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -67,16 +68,21 @@ def from_executor(error: BaseException) -> Error | None:
     Outside of `Reporting`, only its class and its text are known.
     """
     text = str(error)
-    if reported := _REPORTED.findall(text):
-        parts: dict[str, Any] = json.loads(reported[-1])
-        remedies = (Remedy(*map(_unlisted, it)) for it in parts.pop("remedies"))
-        lsns = {"lsn", "position"} & parts.keys()
-        parts |= {it: Lsn(parts[it]) for it in lsns if parts[it] is not None}
-        return _made(parts.pop("kind"), remedies=tuple(remedies), **parts)
+    for reported in _REPORTED.findall(text):
+        # A value of the user's may look like that.
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return _whole(json.loads(reported))
     if raised := _RAISED.findall(text):
         kind, reason = raised[-1]
         return _made(kind, reason=reason.strip())
     return None
+
+
+def _whole(parts: dict[str, Any]) -> Error | None:
+    remedies = (Remedy(*map(_unlisted, it)) for it in parts.pop("remedies"))
+    lsns = {"lsn", "position"} & parts.keys()
+    parts |= {it: Lsn(parts[it]) for it in lsns if parts[it] is not None}
+    return _made(parts.pop("kind"), remedies=tuple(remedies), **parts)
 
 
 def _unlisted(value: Any) -> Any:
