@@ -49,6 +49,8 @@ SOME = [each for each in captures() if str(each) in NAMES]
 
 @pytest.fixture
 def environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Those that were made without it.
+    type(s3.files).clear_instance_cache()
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
 
