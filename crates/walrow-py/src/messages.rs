@@ -191,13 +191,7 @@ impl Frame {
     /// `w` or `k` for CopyData, otherwise the letter of the message's type.
     #[getter]
     fn kind(&self) -> PyResult<char> {
-        Ok(match self.parse()? {
-            BackendMessage::CopyData(_) => {
-                let kind = self.bytes.get(wire::Frame::HEADER);
-                char::from(kind.copied().unwrap_or(b'd'))
-            }
-            other => char::from(other.tag()),
-        })
+        Ok(char::from(self.parse()?.kind()))
     }
 
     /// `XLogData`, `PrimaryKeepalive`, `CopyBothResponse`, ....

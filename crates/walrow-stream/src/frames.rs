@@ -1,7 +1,7 @@
 //! Whole frames from input that is cut anywhere.
 
 use crate::error::{Error, ErrorKind, Fault};
-use walrow_wire::{Frame, Framing, Lsn, Piece, Splitter, XLogData, Xid};
+use walrow_wire::{Frame, Framing, Lsn, Peek, Piece, Splitter, Xid};
 
 /// Takes frames from the front of the input, and holds a frame that the end of the input cut.
 ///
@@ -49,9 +49,6 @@ impl Span {
     }
 }
 
-/// Bytes before a pgoutput message.
-const HEADERS: usize = Frame::HEADER.saturating_add(XLogData::HEADER);
-
 /// Bytes of a frame. By default, only the protocol's own limit applies.
 #[derive(Clone, Copy, Debug)]
 struct Limit(usize);
@@ -75,14 +72,14 @@ impl Frames {
     pub(crate) fn new(framing: Framing) -> Self {
         Self {
             framing,
-            added: HEADERS.saturating_sub(framing.fed(HEADERS)),
+            added: Peek::HEADERS.saturating_sub(framing.fed(Peek::HEADERS)),
             ..Self::default()
         }
     }
 
     /// Rejects larger pgoutput messages.
     pub(crate) fn set_limit(&mut self, bytes: usize) {
-        self.limit = Limit(bytes.saturating_add(HEADERS));
+        self.limit = Limit(bytes.saturating_add(Peek::HEADERS));
         self.splitter = Splitter::new(bytes);
     }
 
@@ -137,7 +134,7 @@ impl Frames {
         let fed = match self.state {
             Held::Spent => 0,
             // The newline was not fed.
-            Held::Part if self.is_split() => self.held.len().saturating_sub(HEADERS) as u64,
+            Held::Part if self.is_split() => self.held.len().saturating_sub(Peek::HEADERS) as u64,
             Held::Part | Held::Whole => self.fed(self.held.len()),
         };
         self.skip(fed);
@@ -190,8 +187,8 @@ impl Frames {
 
     #[cold]
     fn too_large(&self, size: usize, offset: u64) -> Error {
-        let limit = self.limit.0.saturating_sub(HEADERS);
-        let size = size.saturating_sub(HEADERS);
+        let limit = self.limit.0.saturating_sub(Peek::HEADERS);
+        let size = size.saturating_sub(Peek::HEADERS);
         Error {
             kind: ErrorKind::TooLarge { size, limit },
             offset,
@@ -262,11 +259,7 @@ impl Frames {
             Ok(Piece::Last(bytes)) => {
                 self.held.extend_from_slice(bytes);
                 // The splitter's limit is smaller than what a frame can hold.
-                let length = self.held.len().saturating_sub(1);
-                let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
-                if let Some(place) = self.held.get_mut(1..Frame::HEADER) {
-                    place.copy_from_slice(&length);
-                }
+                Frame::set_length(&mut self.held);
                 self.state = Held::Whole;
                 Ok(Some(Place::Completed))
             }
@@ -278,7 +271,7 @@ impl Frames {
                 offset: self.offset,
                 lsn: None,
             }),
-            Err(error) => Err(Fault::from(error.at(HEADERS)).at(self, self.offset)),
+            Err(error) => Err(Fault::from(error.at(Peek::HEADERS)).at(self, self.offset)),
         }
     }
 

@@ -151,11 +151,11 @@ impl Walk {
 impl Session {
     #[inline]
     fn step<'a>(&mut self, bytes: &'a [u8], offset: u64) -> Result<Step<'a>, wire::Error> {
-        let (tag, body) = match bytes {
-            [tag, _, _, _, _, body @ ..] => (*tag, body),
-            _ => (0, bytes),
-        };
-        let backend = BackendMessage::parse(Frame { tag, body })?;
+        let frame = Frame::new(bytes).unwrap_or(Frame {
+            tag: 0,
+            body: bytes,
+        });
+        let backend = BackendMessage::parse(frame)?;
         let block = self.block;
         let message = match &backend {
             BackendMessage::CopyData(CopyData::XLogData(data)) => {
@@ -250,11 +250,7 @@ impl Default for Counts {
 impl Counts {
     /// Counts what a step visits.
     pub fn add(&mut self, step: &Step<'_>) {
-        let tag = match (&step.backend, step.bytes) {
-            (BackendMessage::CopyData(_), [_, _, _, _, _, kind, ..]) => *kind,
-            (backend, _) => backend.tag(),
-        };
-        count(&mut self.frames, tag);
+        count(&mut self.frames, step.backend.kind());
         let Some(message) = &step.message else {
             return;
         };

@@ -27,6 +27,16 @@ impl<'a> Frame<'a> {
     /// Bytes before the body: tag and length.
     pub const HEADER: usize = 5;
 
+    /// A slice that is exactly one frame, as [`Frame::size`] found it. `None` if it has no whole
+    /// header.
+    #[inline]
+    pub const fn new(frame: &'a [u8]) -> Option<Self> {
+        match frame {
+            [tag, _, _, _, _, body @ ..] => Some(Self { tag: *tag, body }),
+            _ => None,
+        }
+    }
+
     /// Returns the first frame of `input` and its size in bytes, or `Ok(None)` if more bytes are
     /// needed.
     ///
@@ -37,10 +47,8 @@ impl<'a> Frame<'a> {
         let Some(size) = Self::size(input)? else {
             return Ok(None);
         };
-        match input.get(..size) {
-            Some([tag, _, _, _, _, body @ ..]) => Ok(Some((Self { tag: *tag, body }, size))),
-            _ => Ok(None),
-        }
+        let frame = input.get(..size).and_then(Self::new);
+        Ok(frame.map(|frame| (frame, size)))
     }
 
     /// The size in bytes of the first frame of `input`, including its header. `None` if the header
@@ -52,11 +60,11 @@ impl<'a> Frame<'a> {
     pub fn size(input: &[u8]) -> Result<Option<usize>, Error> {
         let Some(([tag, length @ ..], _)) = input.split_first_chunk::<{ Frame::HEADER }>() else {
             return match input.first() {
-                Some(&tag) if !is_known(tag) => Err(unknown_tag(tag)),
+                Some(&tag) if !Self::is_known(tag) => Err(unknown_tag(tag)),
                 _ => Ok(None),
             };
         };
-        if !is_known(*tag) {
+        if !Self::is_known(*tag) {
             return Err(unknown_tag(*tag));
         }
         let length = u32::from_be_bytes(*length);
@@ -65,6 +73,14 @@ impl<'a> Frame<'a> {
         }
         // At most 1 GiB and one byte, and a usize has at least 32 bits.
         Ok(Some((length as usize).saturating_add(1)))
+    }
+
+    /// Whether a server sends frames with this tag around a COPY.
+    pub(crate) const fn is_known(tag: u8) -> bool {
+        matches!(
+            tag,
+            b'd' | b'W' | b'N' | b'S' | b'E' | b'c' | b'C' | b'Z' | b'T' | b'D' | b'A'
+        )
     }
 
     /// Appends the frame's bytes: the exact inverse of [`Frame::parse`].
@@ -81,9 +97,16 @@ impl<'a> Frame<'a> {
         out.put_u8(tag);
         out.put_u32(0);
         encode(out);
-        let length = out.len().saturating_sub(start).saturating_sub(1);
+        Self::set_length(out.get_mut(start..).unwrap_or_default());
+    }
+
+    /// Writes the length of a frame whose body was appended after its header. `frame` is exactly
+    /// this frame.
+    #[inline]
+    pub fn set_length(frame: &mut [u8]) {
+        let length = frame.len().saturating_sub(1);
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
-        if let Some(place) = out.get_mut(start.saturating_add(1)..start.saturating_add(5)) {
+        if let Some(place) = frame.get_mut(1..Self::HEADER) {
             place.copy_from_slice(&length);
         }
     }
@@ -91,13 +114,6 @@ impl<'a> Frame<'a> {
 
 /// 1 GiB: PostgreSQL cannot build a larger message.
 pub(crate) const MAX_LENGTH: u32 = 1 << 30;
-
-const fn is_known(tag: u8) -> bool {
-    matches!(
-        tag,
-        b'd' | b'W' | b'N' | b'S' | b'E' | b'c' | b'C' | b'Z' | b'T' | b'D' | b'A'
-    )
-}
 
 #[cold]
 const fn unknown_tag(tag: u8) -> Error {
@@ -304,6 +320,14 @@ impl<'a> BackendMessage<'a> {
             Self::ReadyForQuery(_) => b'Z',
             Self::RowDescription(_) => b'T',
             Self::DataRow(_) => b'D',
+        }
+    }
+
+    /// The letter that names the message: the kind of the payload for CopyData, otherwise the tag.
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::CopyData(data) => data.kind(),
+            other => other.tag(),
         }
     }
 

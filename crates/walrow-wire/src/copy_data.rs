@@ -139,6 +139,16 @@ impl<'a> CopyData<'a> {
         }
     }
 
+    /// The payload's first byte: `w`, `k`, `r` or `h`.
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::XLogData(_) => b'w',
+            Self::PrimaryKeepalive(_) => b'k',
+            Self::StandbyStatusUpdate(_) => b'r',
+            Self::HotStandbyFeedback(_) => b'h',
+        }
+    }
+
     /// Appends the payload's bytes: the exact inverse of [`CopyData::parse`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -170,6 +180,11 @@ impl<'a> CopyData<'a> {
             }
         }
     }
+}
+
+impl PrimaryKeepalive {
+    /// Bytes of the payload. XLogData is always longer.
+    pub const SIZE: usize = 18;
 }
 
 impl<'a> XLogData<'a> {

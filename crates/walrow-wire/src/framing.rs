@@ -4,6 +4,7 @@ use crate::backend::Frame;
 use crate::copy_data::XLogData;
 use crate::encode::Put;
 use crate::message::Message;
+use crate::peek::Peek;
 use crate::{Lsn, Timestamp};
 use alloc::vec::Vec;
 
@@ -34,7 +35,7 @@ impl Framing {
         match self {
             Self::Wire => 0,
             Self::CopyData => Frame::HEADER,
-            Self::Message | Self::Recvlogical => Frame::HEADER.saturating_add(XLogData::HEADER),
+            Self::Message | Self::Recvlogical => Peek::HEADERS,
         }
     }
 
@@ -53,10 +54,15 @@ impl Framing {
     ///
     /// `lsn` is the LSN of a bare message. The other framings contain their own, and ignore it.
     pub fn append(self, chunk: &[u8], lsn: Lsn, out: &mut Vec<u8>) {
+        self.append_header(chunk.len(), lsn, out);
+        out.put_bytes(chunk);
+    }
+
+    /// Appends what [`Framing::append`] adds before a chunk of this size.
+    pub fn append_header(self, size: usize, lsn: Lsn, out: &mut Vec<u8>) {
         if self.is_chunked() {
             out.put_u8(b'd');
-            let body = chunk
-                .len()
+            let body = size
                 .saturating_add(self.header())
                 .saturating_sub(Frame::HEADER);
             out.put_length(body.saturating_add(4));
@@ -70,7 +76,6 @@ impl Framing {
             }
             .encode_header(out);
         }
-        out.put_bytes(chunk);
     }
 }
 

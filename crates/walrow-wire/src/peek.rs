@@ -20,12 +20,13 @@ pub struct Peek<'a> {
     frame: &'a [u8],
 }
 
-/// Bytes of a frame before the message.
-const HEADERS: usize = Frame::HEADER.saturating_add(XLogData::HEADER);
 /// Bytes of a frame up to and including the message's kind.
-const HEAD: usize = HEADERS.saturating_add(1);
+const HEAD: usize = Peek::HEADERS.saturating_add(1);
 
 impl<'a> Peek<'a> {
+    /// Bytes of a frame before the message: its own header and that of XLogData.
+    pub const HEADERS: usize = Frame::HEADER.saturating_add(XLogData::HEADER);
+
     /// The first frame of `input` and the bytes after it. `None` unless it is a whole frame with a
     /// message of a known kind.
     #[inline]
@@ -80,7 +81,7 @@ impl<'a> Peek<'a> {
     /// The message, including its kind.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
-        self.frame.get(HEADERS..).unwrap_or_default()
+        self.frame.get(Self::HEADERS..).unwrap_or_default()
     }
 
     /// The (sub)transaction, if the frame is in a stream block and its kind carries one.
@@ -154,7 +155,9 @@ impl<'a> Peek<'a> {
     /// The XLogData around the message.
     #[inline]
     pub fn data(&self) -> XLogData<'a> {
-        let numbers = self.frame.get(Frame::HEADER.saturating_add(1)..HEADERS);
+        let numbers = self
+            .frame
+            .get(Frame::HEADER.saturating_add(1)..Self::HEADERS);
         let (numbers, _) = numbers.unwrap_or_default().as_chunks::<8>();
         let number = |place: usize| numbers.get(place).map_or(0, |it| u64::from_be_bytes(*it));
         XLogData {

@@ -408,10 +408,10 @@ impl Session {
     /// Takes a frame without a pgoutput message.
     #[cold]
     fn step_server(&mut self, search: &mut Search, frame: &[u8]) -> Result<Step, Fault> {
-        let [tag, _, _, _, _, body @ ..] = frame else {
+        let Some(frame) = Frame::new(frame) else {
             return Ok(Step::Pass);
         };
-        match BackendMessage::parse(Frame { tag: *tag, body })? {
+        match BackendMessage::parse(frame)? {
             BackendMessage::CopyBothResponse(_) => {
                 self.drop_all(search);
                 return Ok(Step::SessionStart);
