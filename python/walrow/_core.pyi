@@ -10,6 +10,8 @@ from walrow.typing import Absence, Buffer, Framing, Options, TableName
 from walrow.unresolved import UnresolvedType
 
 __all__ = [
+    "FRAME_HEADER",
+    "KEEPALIVE_SIZE",
     "OPTIONS",
     "UNCHANGED",
     "Batch",
@@ -37,17 +39,26 @@ __all__ = [
     "ZstdDecompressor",
     "__version__",
     "alter_slot_command",
+    "beginning",
+    "copy_data_header",
     "create_slot_command",
     "drop_slot_command",
+    "end_of_wal",
+    "first_data",
+    "frame_size",
+    "is_keepalives",
     "parse_created_slot",
     "parse_identify_system",
     "parse_lsn",
     "parse_timeline_history",
     "rows_of",
     "start_replication_command",
+    "status_update",
     "timeline_history_command",
 ]
 
+FRAME_HEADER: int
+KEEPALIVE_SIZE: int
 OPTIONS: dict[str, Any]
 UNCHANGED: Unchanged
 __version__: str
@@ -641,6 +652,45 @@ def parse_lsn(text: str) -> int:
 
     Raises:
         ValueError: The text is not an LSN.
+    """
+
+def copy_data_header(size: int) -> bytes:
+    """Returns the header of the frame of a CopyData payload of this size."""
+
+def end_of_wal(payload: Buffer) -> tuple[int, bool]:
+    """Returns the end of WAL in a payload of the server, and whether it asks for an answer.
+
+    0 if there is none.
+    """
+
+def status_update(received: int, flushed: int, clock: int, reply: bool) -> bytes:
+    """Writes a Standby status update.
+
+    Args:
+        received: The LSN up to which everything was received.
+        flushed: The LSN up to which everything is durable and applied.
+        clock: The time, in microseconds since 2000.
+        reply: Whether the server shall answer at once.
+    """
+
+def is_keepalives(block: bytes) -> bool:
+    """Returns whether whole frames are all keepalives."""
+
+def frame_size(head: bytes) -> int | None:
+    """Returns the size of the frame that begins so, or None if its header is cut or invalid."""
+
+def beginning(
+    head: bytes, *, ended: bool
+) -> Literal["frame", "invalid frame", "copydata", "message", "unknown"] | None:
+    """Returns what bytes begin with, or None if more of them are needed."""
+
+def first_data(head: bytes) -> tuple[int, bytes] | None:
+    """Returns the data of the first whole XLogData, after its offset.
+
+    None without one.
+
+    Args:
+        head: Frames, or one payload of CopyData.
     """
 
 def timeline_history_command(timeline: int) -> str:

@@ -1,15 +1,14 @@
 """Recognises the framing of a stream from its first bytes, and formats that are no stream.
 
-The first byte of a frame and of a pgoutput message is a letter, and some letters are
-both. What follows decides: a frame has a plausible length and content, and
-pg_recvlogical writes a newline after each message.
+`walrow._core` knows what frames, payloads and messages begin with. pg_recvlogical writes a
+newline after each message.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walrow._core import Frames
+from walrow._core import Frames, beginning, first_data
 from walrow.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -37,26 +36,28 @@ def framing_of_bytes(head: bytes, *, ended: bool, name: str) -> Framing | None:
             message.
     """
     ended = ended or len(head) >= HEAD_BYTES
-    if len(head) < _DECISIVE and not ended:
+    found = beginning(head, ended=ended)
+    if found is None:
         return None
-    if _is_frame(head):
-        _refuse_other_plugin(_first_data(head), name)
+    if found == "frame":
+        _refuse_other_plugin(head, name)
         return "wire"
-    if found := _other_format(head, ended=ended):
-        what, remedy = found
+    is_message = found == "message"
+    if other := _other_format(head, is_message=is_message, ended=ended):
+        what, remedy = other
         text = f"{name}: the bytes look like {what}, not like a capture: {remedy}"
         raise DecodeError(text, offset=0)
-    if head[:1] in _COPY_DATA and _is_payload(head):
+    if found == "copydata" and not _is_text(head):
         text = (
             f"{name}: the bytes look like one CopyData payload, which cannot be decoded "
             f'by itself: {_IN_ORDER} with framing="copydata"'
         )
         raise DecodeError(text, offset=0)
-    if head[:1] in _MESSAGES:
+    if is_message:
         return _framing_of_messages(head, ended=ended, name=name)
     if not (ended or len(head) >= _ENOUGH):
         return None
-    if head[:1] not in _FRAMES:
+    if found != "invalid frame":
         text = f"{name}: the bytes have no known format (type byte 0x{head[0]:02X}): {_PGOUTPUT}"
         raise DecodeError(text, offset=0, message="frame", field="type byte")
     # A frame with a wrong length. The decoder's error shows it.
@@ -74,12 +75,11 @@ def framing_of_chunk(chunk: bytes) -> Framing | None:
     Raises:
         DecodeError: It is a payload of another plugin.
     """
-    if chunk[:1] in _COPY_DATA and _is_payload(chunk):
-        if chunk[:1] == b"w":
-            _refuse_other_plugin((_XLOG_DATA, chunk[_XLOG_DATA:]), "the source")
+    if beginning(chunk, ended=True) == "copydata" and not _is_text(chunk):
+        _refuse_other_plugin(chunk, "the source")
         return "copydata"
     # No stream begins with a Stream Stop.
-    if chunk[:1] in _MESSAGES and chunk != b"E" and _is_message(chunk):
+    if chunk != b"E" and _is_message(chunk):
         return "message"
     return None
 
@@ -104,90 +104,13 @@ def _framing_of_messages(head: bytes, *, ended: bool, name: str) -> Framing | No
     return "recvlogical"
 
 
-def _first_data(head: bytes) -> tuple[int, bytes]:
-    """The data of the first complete XLogData, and its offset. Empty without one."""
-    at = 0
-    while len(head) > at + _HEADER:
-        end = at + 1 + int.from_bytes(head[at + 1 : at + _HEADER], "big")
-        if end < at + _HEADER or end > len(head):
-            break
-        if head[at : at + 1] == b"d" and head[at + _HEADER : at + _HEADER + 1] == b"w":
-            data = at + _HEADER + _XLOG_DATA
-            return data, head[data:end]
-        at = end
-    return 0, b""
-
-
-def _refuse_other_plugin(found: tuple[int, bytes], name: str) -> None:
+def _refuse_other_plugin(head: bytes, name: str) -> None:
     """Refuses text. Other unknown messages are errors of the decoder, which knows WAL."""
-    offset, data = found
+    offset, data = first_data(head) or (0, b"")
     for start, what, remedy in _PLUGINS:
         if data.startswith(start) and not _is_message(data):
             text = f"{name}: the messages are {what}, not those of pgoutput: {remedy}"
             raise DecodeError(text, offset=offset)
-
-
-def _is_frame(head: bytes) -> bool:
-    """Whether it begins with a frame of a connection."""
-    kind, length, body = head[:1], int.from_bytes(head[1:5], "big"), head[5:]
-    if len(head) < _HEADER:
-        # A truncated file. No message begins with these.
-        return kind in {b"d", b"W"}
-    size = length - _LENGTH
-    if not 0 <= size <= _LONGEST:
-        return False
-    return _begins(kind, body, size)
-
-
-def _begins(kind: bytes, body: bytes, size: int) -> bool:
-    """Whether a frame's body begins as it should."""
-    first = body[:1]
-    match kind:
-        case b"d" if first:
-            return size > 0 and first in {b"w", b"k", b"r", b"h", b"p"}
-        case b"d" | b"W":
-            return True
-        case b"N" | b"E" | b"C" | b"S" | b"Z":
-            # A text. A Stream Start has 0 or 1 here, a Commit a part of an LSN, and a
-            # Stream Stop a newline instead of a length.
-            return size < _LONG and _is_name(first)
-        case b"A":
-            # After the server's process, the channel's name. A Stream Abort ends here,
-            # or has a part of an LSN.
-            return size < _LONG and _is_name(body[4:5])
-        case b"D" | b"T":
-            return _is_row(body, size, names=kind == b"T")
-    return kind == b"c" and size == 0
-
-
-def _is_name(first: bytes) -> bool:
-    return first.isalpha() or first == b"_"
-
-
-def _is_row(body: bytes, size: int, *, names: bool) -> bool:
-    """Whether it is a row or its description, of exactly this size, as far as it is there.
-
-    A Delete or a Truncate has other bytes at the place of the number of columns.
-    """
-    at = 2
-    for _ in range(int.from_bytes(body[:at], "big")):
-        if at >= len(body):
-            break
-        if names:
-            at = body.find(b"\0", at, at + _NAME) + 1
-            if at == 0:
-                return False
-            at += _DESCRIPTION
-        else:
-            value = int.from_bytes(body[at : at + _LENGTH], "big", signed=True)
-            at += _LENGTH + max(value, 0)
-    return at == size or len(body) <= at < size
-
-
-def _is_payload(head: bytes) -> bool:
-    if head[:1] == b"k":
-        return len(head) == _KEEPALIVE
-    return len(head) > _XLOG_DATA and not _is_text(head)
 
 
 def _is_message(data: bytes) -> bool:
@@ -198,35 +121,23 @@ def _is_message(data: bytes) -> bool:
     return frame.message is not None
 
 
-_COPY_DATA = {b"w", b"k"}
-_FRAMES = {bytes([kind]) for kind in b"dWNSEcCZTDA"}
-_MESSAGES = {bytes([kind]) for kind in b"BCORYIUDTMSEcAbPKrp"}
-# A frame's header, and one byte of what it contains.
-_HEADER = 5
-_DECISIVE = 6
 # As many as the longest magic number needs.
 _ENOUGH = 262
-# Of a column in a RowDescription: bytes of a name and its end, and after them.
-_NAME = 64
-_DESCRIPTION = 18
-_LENGTH = 4
-# PostgreSQL's own limit, and one for messages that are text.
-_LONGEST = 1 << 30
-_LONG = 1 << 20
-_KEEPALIVE = 18
-_XLOG_DATA = 25
 _NEWLINES = 64
 _IN_ORDER = "pass an iterable of all payloads or messages of a connection, in order,"
 
 
-def _other_format(head: bytes, *, ended: bool) -> tuple[str, str] | None:
+def _other_format(
+    head: bytes, *, is_message: bool, ended: bool
+) -> tuple[str, str] | None:
     """What other bytes look like, and what to do."""
     for magic, what, remedy in _MAGIC:
         if head.startswith(magic):
             return what, remedy
     if head[257:262] == b"ustar":
         return "a tar archive", _EXTRACT
-    if _is_wal(head):
+    # WAL of old versions looks like a message's kind, and the XID after it.
+    if not is_message and _is_wal(head):
         return "a WAL segment", _PGOUTPUT
     if not _is_text(head):
         return None
@@ -240,12 +151,7 @@ def _other_format(head: bytes, *, ended: bool) -> tuple[str, str] | None:
 def _is_wal(head: bytes) -> bool:
     """Whether it begins with the header of a page of WAL: a magic number, then flags."""
     version, flags = head[1:2], int.from_bytes(head[2:4], "little")
-    # Those of old versions look like the XID after a message's kind.
-    return (
-        version in {b"\xd0", b"\xd1"}
-        and flags <= _WAL_FLAGS
-        and head[:1] not in _MESSAGES
-    )
+    return version in {b"\xd0", b"\xd1"} and flags <= _WAL_FLAGS
 
 
 def _is_text(head: bytes) -> bool:

@@ -16,6 +16,7 @@ mod catalog;
 mod collect;
 mod column_counts;
 mod commands;
+mod copy_data;
 mod count;
 mod dataframes;
 mod decoder;
@@ -60,6 +61,11 @@ mod _core {
         timeline_history_command,
     };
     #[pymodule_export]
+    use crate::copy_data::{
+        beginning, copy_data_header, end_of_wal, first_data, frame_size, is_keepalives,
+        status_update,
+    };
+    #[pymodule_export]
     use crate::count::Counts;
     #[pymodule_export]
     use crate::decoder::{BatchIterator, Decoder};
@@ -95,6 +101,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("FRAME_HEADER", crate::copy_data::FRAME_HEADER)?;
+        module.add("KEEPALIVE_SIZE", crate::copy_data::KEEPALIVE_SIZE)?;
         module.add("OPTIONS", crate::options::defaults(module.py())?)?;
         module.add("UNCHANGED", crate::messages::unchanged(module.py())?)
     }

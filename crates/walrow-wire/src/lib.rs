@@ -47,6 +47,7 @@ mod framing;
 mod lsn;
 mod message;
 mod peek;
+mod recognition;
 mod reply;
 mod splitter;
 mod string;
@@ -73,6 +74,7 @@ pub use message::{
     Truncate, Tuple, Type, UnreadRow, UnreadTuple, Update,
 };
 pub use peek::Peek;
+pub use recognition::{Beginning, are_keepalives, first_data};
 pub use reply::{
     CreatedSlot, IdentifySystem, PhysicalSlot, ReplyError, ReplyErrorKind, TimelineHistory,
     TimelineSwitch,

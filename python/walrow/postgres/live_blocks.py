@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from walrow._core import is_keepalives
 from walrow.errors import ConnectionLostError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class LiveBlocks:
                 raise ConnectionLostError(text)
             now = time.monotonic()
             if block:
-                if self._is_delivered and not _is_keepalives(block):
+                if self._is_delivered and not is_keepalives(block):
                     self._is_delivered = False
                     flushed = now
                 yield block
@@ -130,13 +131,6 @@ class LiveBlocks:
             stream.confirm(stream.server_lsn)
 
 
-def _is_keepalives(block: bytes) -> bool:
-    """Whether there is nothing else in a block: each has 23 bytes, kind at the sixth."""
-    count, rest = divmod(len(block), _KEEPALIVE_BYTES)
-    return not rest and block[5::_KEEPALIVE_BYTES] == b"k" * count
-
-
-_KEEPALIVE_BYTES = 23
 #: How long rows wait for more of them: a pause of the server, and at most.
 _IDLE_SECONDS = 0.05
 _FLUSH_SECONDS = 0.5

@@ -17,10 +17,15 @@ import contextlib
 import itertools
 import math
 import select
-import struct
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+from walrow._core import (
+    KEEPALIVE_SIZE,
+    copy_data_header,
+    end_of_wal,
+    status_update,
+)
 from walrow.errors import ConnectionLostError, Error, OptionError
 from walrow.lsn import Lsn
 from walrow.postgres.commands import start_replication_command
@@ -355,12 +360,10 @@ class ReplicationStream:
             block += headers[size]
             block += payload
             last = payload
-            if size == _KEEPALIVE_SIZE:
+            if size == KEEPALIVE_SIZE:
                 self._take_keepalive(payload)
         if last is not None:
-            # Of a keepalive, this is its clock: only a larger payload has an end of WAL here.
-            if len(last) > _KEEPALIVE_SIZE:
-                self._received = max(self._received, int.from_bytes(last[9:17]))
+            self._received = max(self._received, end_of_wal(last)[0])
             if self._cut is not None:
                 del block[self._cut :]
         if size < 0 and not self._has_ended:
@@ -368,9 +371,9 @@ class ReplicationStream:
 
     def _take_keepalive(self, payload: memoryview) -> None:
         """Notes the server's position, and whether it asks for an answer."""
-        if payload[0] != _KEEPALIVE or self._has_ended:
+        if self._has_ended:
             return
-        end, reply = _KEEPALIVE_FIELDS.unpack(payload)
+        end, reply = end_of_wal(payload)
         if end > self.server_lsn:
             self.server_lsn = Lsn(end)
         self._is_status_asked = self._is_status_asked or reply
@@ -435,7 +438,7 @@ class ReplicationStream:
         flushed = self._flushed
         received = max(self._received, self.server_lsn, flushed)
         clock = int((time.time() - _POSTGRES_EPOCH) * 1_000_000)
-        message = _STATUS.pack(b"r", received, flushed, flushed, clock, reply)
+        message = status_update(received, flushed, clock, reply)
         # If libpq has no room for it, it is due again. Reading finds out about a lost
         # connection, maybe with the server's reason.
         with contextlib.suppress(self._error):
@@ -495,7 +498,7 @@ class _Headers(dict[int, bytes]):
     """The header of a CopyData message, by the size of its payload."""
 
     def __missing__(self, size: int) -> bytes:
-        header = struct.pack("!cI", b"d", size + 4)
+        header = copy_data_header(size)
         if size < _CACHED_SIZES:
             self[size] = header
         return header
@@ -505,11 +508,6 @@ _HEADERS = _Headers()
 _CACHED_SIZES = 1 << 13
 _ASYNC = itertools.repeat(1)
 _BLOCK_BYTES = 1 << 20
-_KEEPALIVE = ord("k")
-#: XLogData is longer than this: its own header has 25 bytes.
-_KEEPALIVE_SIZE = 18
-_KEEPALIVE_FIELDS = struct.Struct("!xQ8x?")
-_STATUS = struct.Struct("!cQQQq?")
 #: PostgreSQL counts microseconds from 2000-01-01, Unix counts seconds from 1970.
 _POSTGRES_EPOCH = 946_684_800
 _BUSY_SECONDS = 0.002

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import walrow
+from walrow._core import FRAME_HEADER, frame_size
 from walrow.conninfo import is_conninfo, without_credentials
 from walrow.errors import DecodeError, Error, SchemaError
 from walrow.signatures import with_options
@@ -184,7 +185,7 @@ class _Decode:
             )
             decoder = self.decoder(blocks.begin())
             for block in blocks:
-                head = head or bytes(memoryview(block)[:_FRAME_HEADER])
+                head = head or bytes(memoryview(block)[:FRAME_HEADER])
                 size += len(block)
                 yield from decoder.feed(block)
         except OSError as error:
@@ -193,7 +194,7 @@ class _Decode:
             )
             raise Error(text) from error
         except DecodeError as error:
-            if error.offset is not None and error.offset < _FRAME_HEADER:
+            if error.offset is not None and error.offset < FRAME_HEADER:
                 text = f"{_NO_CAPTURE} ({error})"
                 raise DecodeError(text, offset=error.offset) from None
             raise
@@ -201,7 +202,7 @@ class _Decode:
             text = f"the value is empty. {_NO_CAPTURE}"
             raise DecodeError(text, offset=0)
         if blocks.framing == "wire" and (
-            size < _FRAME_HEADER or int.from_bytes(head[1:], "big") >= size
+            (first := frame_size(head)) is None or first > size
         ):
             text = f"the value ends inside its first frame. {_NO_CAPTURE}"
             raise DecodeError(text, offset=size)
@@ -276,7 +277,6 @@ def _is_string(found: pa.DataType) -> bool:
 
 
 # Every frame of a capture begins with a type byte and a length.
-_FRAME_HEADER = 5
 _NO_CAPTURE = (
     "the value is not a capture: each value must contain a replication connection's "
     "bytes as the server sent them, with all messages needed to decode them. A single "
