@@ -43,7 +43,7 @@ use super::session::Session;
 use crate::error::{Error, ErrorKind, FROM_SERVER, Fault, INSIDE, OUTSIDE};
 use crate::frames::{Frames, Place, Span};
 use crate::relation::Announce;
-use crate::spool::{SpoolId, SpoolReader, Spooled};
+use crate::spool::{SpoolId, SpoolReader};
 use crate::transaction::Transaction;
 use crate::undecided::{Open, read_origin};
 use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Message, Peek, PgString};
@@ -79,8 +79,8 @@ enum Step {
     SessionStart,
     ServerError,
     Message,
-    /// The Commit of the plain transaction.
-    Commit,
+    /// The Commit of the plain transaction, and the part of it that is in the spool.
+    Commit(Option<SpoolId>),
     /// A Stream Commit or Commit Prepared.
     CommitOf(Box<Open>),
 }
@@ -245,7 +245,7 @@ impl Searcher<'_> {
                     self.frames.skip(fed);
                     run = Run::new(behind);
                 }
-                Step::Commit if matches!(self.search, Search::Plain(None)) => {
+                Step::Commit(None) => {
                     *input = run.start;
                     return Ok(Some(Found::Committed(Reading::default())));
                 }
@@ -271,12 +271,10 @@ impl Searcher<'_> {
             Step::SessionStart => Found::SessionStart,
             Step::ServerError => Found::ServerError,
             Step::Message => Found::Message(place, offset),
-            Step::Commit => {
+            Step::Commit(id) => {
                 let spools = &mut self.session.undecided.spools;
-                let spooled = match self.search {
-                    Search::Plain(Some(id)) => spools.take(*id),
-                    _ => Spooled::default(),
-                };
+                // Without one, nothing came between its Begin and this frame.
+                let spooled = id.map(|id| spools.take(id)).unwrap_or_default();
                 Found::Committed(Reading::of(Spooling {
                     reader: SpoolReader::new(spooled, framing),
                     ..Spooling::default()
@@ -370,13 +368,13 @@ impl Session {
                 *search = Search::Plain(None);
                 Ok(Step::Pass)
             }
-            Search::Plain(_)
+            Search::Plain(id)
                 if let Some(commit) = peek.commit()
                     && commit.commit_lsn == self.transaction.commit_lsn =>
             {
                 self.transaction.end_lsn = commit.end_lsn;
                 self.transaction.commit_time = commit.commit_time;
-                Ok(Step::Commit)
+                Ok(Step::Commit(*id))
             }
             _ => self.step_further(search, peek),
         }
