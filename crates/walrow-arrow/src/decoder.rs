@@ -419,8 +419,8 @@ impl Decoder {
         }
         self.assembler.save_prepared(out).map_err(|error| {
             let kind = walrow_stream::ErrorKind::from(error);
-            let (offset, lsn) = (self.assembler.offset(), None);
-            Error::from(walrow_stream::Error { kind, offset, lsn })
+            let offset = self.assembler.offset();
+            Error::from(walrow_stream::Error::new(kind, offset, None))
         })
     }
 

@@ -143,23 +143,12 @@ fn rows_of_long_numbers() -> usize {
 
 /// Rows of NULLs in a column of a composite type with the most attributes.
 fn rows_of_deep_tables(tables: u32) -> usize {
-    let attribute = |place| Attribute {
-        name: format!("a{place}"),
-        type_oid: INT4,
-        type_modifier: -1,
+    let attribute = |place| Attribute::new(format!("a{place}"), INT4, -1);
+    let kind = TypeKind::Composite {
+        attributes: (0..65_535).map(attribute).collect(),
     };
-    let composite = CatalogType {
-        oid: 20_000,
-        schema: "public".to_owned(),
-        name: "deep".to_owned(),
-        kind: TypeKind::Composite {
-            attributes: (0..65_535).map(attribute).collect(),
-        },
-    };
-    let catalog = Catalog {
-        types: vec![composite],
-        tables: Vec::new(),
-    };
+    let composite = CatalogType::new(20_000, "public", "deep", kind);
+    let catalog = Catalog::new(vec![composite], Vec::new());
     let builder = DecoderBuilder::new().with_catalog(Arc::new(catalog));
     let mut decoder = builder.build().unwrap();
     let mut rows = 0;

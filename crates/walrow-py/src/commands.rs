@@ -58,11 +58,8 @@ pub(crate) fn create_slot_command(
         two_phase,
         failover,
     };
-    let command = CreateReplicationSlot {
-        slot,
-        temporary,
-        kind,
-    };
+    let mut command = CreateReplicationSlot::new(slot, kind);
+    command.temporary = temporary;
     text(py, major, &ReplicationCommand::CreateSlot(command))
 }
 
@@ -76,11 +73,8 @@ pub(crate) fn alter_slot_command(
     failover: Option<bool>,
     two_phase: Option<bool>,
 ) -> PyResult<String> {
-    let command = AlterReplicationSlot {
-        slot,
-        failover,
-        two_phase,
-    };
+    let mut command = AlterReplicationSlot::new(slot);
+    (command.failover, command.two_phase) = (failover, two_phase);
     text(py, major, &ReplicationCommand::AlterSlot(command))
 }
 
@@ -110,11 +104,7 @@ pub(crate) fn start_replication_command(
             list.push(plugin_option(key, &value)?);
         }
     }
-    let command = StartReplication {
-        slot,
-        start: Lsn(start),
-        options: list,
-    };
+    let command = StartReplication::new(slot, Lsn(start), list);
     text(py, ANY_VERSION, &ReplicationCommand::Start(command))
 }
 

@@ -20,6 +20,7 @@ use walrow_wire::Oid;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "CatalogEntry")]
+#[non_exhaustive]
 pub struct Catalog {
     /// Types that are not built in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -29,9 +30,17 @@ pub struct Catalog {
     pub tables: Vec<CatalogTable>,
 }
 
+impl Catalog {
+    /// A catalog of these types and tables.
+    pub const fn new(types: Vec<CatalogType>, tables: Vec<CatalogTable>) -> Self {
+        Self { types, tables }
+    }
+}
+
 /// A type of `pg_type`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "TypeEntry")]
+#[non_exhaustive]
 pub struct CatalogType {
     /// `pg_type.oid`
     pub oid: Oid,
@@ -42,6 +51,24 @@ pub struct CatalogType {
     /// What kind of type it is.
     #[serde(flatten)]
     pub kind: TypeKind,
+}
+
+impl CatalogType {
+    /// A type.
+    pub fn new(
+        oid: Oid,
+        schema: impl Into<String>,
+        name: impl Into<String>,
+        kind: TypeKind,
+    ) -> Self {
+        let (schema, name) = (schema.into(), name.into());
+        Self {
+            oid,
+            schema,
+            name,
+            kind,
+        }
+    }
 }
 
 /// What kind of type it is.
@@ -104,6 +131,7 @@ impl TypeKind {
 
 /// An attribute of a composite type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Attribute {
     /// `pg_attribute.attname`
     pub name: String,
@@ -114,9 +142,22 @@ pub struct Attribute {
     pub type_modifier: i32,
 }
 
+impl Attribute {
+    /// An attribute, with -1 as the type modifier for none.
+    pub fn new(name: impl Into<String>, type_oid: Oid, type_modifier: i32) -> Self {
+        let name = name.into();
+        Self {
+            name,
+            type_oid,
+            type_modifier,
+        }
+    }
+}
+
 /// A table as a publication shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "TableEntry")]
+#[non_exhaustive]
 pub struct CatalogTable {
     /// The schema's name.
     pub schema: String,
@@ -131,8 +172,27 @@ pub struct CatalogTable {
     pub primary_key: Option<Vec<String>>,
 }
 
+impl CatalogTable {
+    /// A table without what only some catalogs have.
+    pub fn new(
+        oid: Oid,
+        schema: impl Into<String>,
+        name: impl Into<String>,
+        columns: Vec<CatalogColumn>,
+    ) -> Self {
+        Self {
+            schema: schema.into(),
+            name: name.into(),
+            oid,
+            columns,
+            primary_key: None,
+        }
+    }
+}
+
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CatalogColumn {
     /// `pg_attribute.attname`
     pub name: String,
@@ -156,6 +216,22 @@ pub struct CatalogColumn {
     /// Whether the expression generates its values (`pg_attribute.attgenerated`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generated: Option<bool>,
+}
+
+impl CatalogColumn {
+    /// A column outside the replica identity, without what only some catalogs have.
+    pub fn new(name: impl Into<String>, type_oid: Oid, type_modifier: i32) -> Self {
+        Self {
+            name: name.into(),
+            type_oid,
+            type_modifier,
+            key: false,
+            number: None,
+            not_null: None,
+            default: None,
+            generated: None,
+        }
+    }
 }
 
 /// Unknown keys of an entry. They are errors, so that a misspelt key does not count as a missing

@@ -8,6 +8,7 @@ use walrow_wire::{Lsn, Oid, Xid};
 ///
 /// Never carries a row's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,
@@ -27,8 +28,8 @@ pub enum ErrorKind {
     UnexpectedMessage {
         /// The message, by the manual's name.
         message: &'static str,
-        /// Where it came: `"outside a transaction"`.
-        place: &'static str,
+        /// Where it came.
+        place: MessagePlace,
     },
     /// A Commit whose commit LSN is not the one its Begin announced.
     CommitMismatch {
@@ -127,6 +128,28 @@ pub enum ErrorKind {
     NotPreparedState,
 }
 
+/// Where a message came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MessagePlace {
+    /// Between a transaction's begin and its end.
+    Inside,
+    /// Outside transactions.
+    Outside,
+    /// From the server, although only clients send it.
+    FromServer,
+}
+
+impl fmt::Display for MessagePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inside => "inside a transaction",
+            Self::Outside => "outside a transaction",
+            Self::FromServer => "in what the server sent",
+        })
+    }
+}
+
 impl From<std::io::Error> for ErrorKind {
     fn from(error: std::io::Error) -> Self {
         Self::Spool {
@@ -138,6 +161,11 @@ impl From<std::io::Error> for ErrorKind {
 }
 
 impl Error {
+    /// What is wrong, behind so many bytes, near an LSN.
+    pub const fn new(kind: ErrorKind, offset: u64, lsn: Option<Lsn>) -> Self {
+        Self { kind, offset, lsn }
+    }
+
     /// Where the fault is. `None` for a state of prepared transactions, which is not a stream.
     pub const fn location(&self) -> Option<Location> {
         match self.kind {
@@ -237,7 +265,7 @@ impl From<std::io::Error> for Fault {
 impl Fault {
     /// A message in a place where the protocol has none.
     #[cold]
-    pub(crate) fn unexpected(message: &'static str, place: &'static str) -> Self {
+    pub(crate) fn unexpected(message: &'static str, place: MessagePlace) -> Self {
         ErrorKind::UnexpectedMessage { message, place }.into()
     }
 
@@ -270,10 +298,6 @@ impl Fault {
         }
     }
 }
-
-pub(crate) const INSIDE: &str = "inside a transaction";
-pub(crate) const OUTSIDE: &str = "outside a transaction";
-pub(crate) const FROM_SERVER: &str = "in what the server sent";
 
 /// A place in a stream, in an error's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

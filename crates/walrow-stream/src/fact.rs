@@ -84,6 +84,7 @@ pub enum Fact {
 
 /// What is the same for a whole segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Segment {
     /// The version of the format.
     pub format: u32,
@@ -97,9 +98,23 @@ pub struct Segment {
     pub source: Source,
 }
 
+impl Segment {
+    /// The segment at this place. Its format is that of the writer.
+    pub const fn new(start: Lsn, part: u32, source: Source) -> Self {
+        let format = 0;
+        Self {
+            format,
+            start,
+            part,
+            source,
+        }
+    }
+}
+
 /// The server, database and slot that changes come from. Empty for a capture, which does not contain
 /// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Source {
     /// The system identifier of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]

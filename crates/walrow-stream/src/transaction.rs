@@ -1,6 +1,6 @@
 //! What an assembler returns: events, transactions and changes.
 
-use crate::error::{Error, ErrorKind, Fault, INSIDE};
+use crate::error::{Error, ErrorKind, Fault, MessagePlace};
 use crate::fact::Fact;
 use crate::relation::Relation;
 use std::sync::Arc;
@@ -340,7 +340,7 @@ fn row_change<'a>(
             check(delete.old.tuple())?;
             Ok(RowChange::Delete { old: delete.old })
         }
-        other => Err(Fault::unexpected(other.name(), INSIDE)),
+        other => Err(Fault::unexpected(other.name(), MessagePlace::Inside)),
     }
 }
 

@@ -21,21 +21,13 @@ use walrow_wire::ReplicaIdentity;
 const INT4: u32 = 23;
 
 fn entry(oid: u32, kind: TypeKind) -> CatalogType {
-    CatalogType {
-        oid,
-        schema: "public".to_owned(),
-        name: format!("type{oid}"),
-        kind,
-    }
+    CatalogType::new(oid, "public", format!("type{oid}"), kind)
 }
 
 fn composite(oid: u32, attributes: impl IntoIterator<Item = u32>) -> CatalogType {
     let attributes = attributes.into_iter().enumerate();
-    let attributes = attributes.map(|(place, type_oid)| Attribute {
-        name: format!("a{place}"),
-        type_oid,
-        type_modifier: -1,
-    });
+    let attributes =
+        attributes.map(|(place, type_oid)| Attribute::new(format!("a{place}"), type_oid, -1));
     entry(
         oid,
         TypeKind::Composite {
@@ -65,10 +57,7 @@ fn range(oid: u32, subtype: u32) -> CatalogType {
 }
 
 fn catalog(types: impl IntoIterator<Item = CatalogType>) -> Arc<Catalog> {
-    Arc::new(Catalog {
-        types: types.into_iter().collect(),
-        tables: Vec::new(),
-    })
+    Arc::new(Catalog::new(types.into_iter().collect(), Vec::new()))
 }
 
 /// One level per number: each type is in the one before it, and `int4` is in the last.

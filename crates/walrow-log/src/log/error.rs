@@ -8,6 +8,7 @@ use walrow_wire::Lsn;
 
 /// A log that cannot be read or written, and the object where this was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,

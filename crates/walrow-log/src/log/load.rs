@@ -185,12 +185,8 @@ impl Load {
             let error = std::io::Error::other("the load has too many parts");
             return Err(Error::store(LOAD, &error));
         };
-        let head = Segment {
-            start: self.place.start,
-            part: number,
-            source: self.options.source.clone(),
-            ..Segment::default()
-        };
+        let source = self.options.source.clone();
+        let head = Segment::new(self.place.start, number, source);
         let mut file = SegmentFile::create(&*self.options.store, head, self.options.level)?;
         let mut begin = Vec::new();
         let catalog = &self.options.catalog;

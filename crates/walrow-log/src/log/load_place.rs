@@ -66,12 +66,7 @@ impl Place {
         source: &Source,
         level: Option<i32>,
     ) -> Result<Foot, Error> {
-        let head = Head {
-            start: self.start,
-            part: 0,
-            source: source.clone(),
-            ..Head::default()
-        };
+        let head = Head::new(self.start, 0, source.clone());
         let foot = Contents::default().foot(Which::Whole, source, self.point);
         SegmentFile::create(store, head, level)?.publish(store, foot)
     }

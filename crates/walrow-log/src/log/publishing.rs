@@ -94,12 +94,8 @@ impl Writer {
             let error = io::Error::other(what);
             return Err(Error::store(&self.name.to_string(), &error));
         }
-        let head = Segment {
-            start: self.name.start,
-            part: self.name.part,
-            source: self.options.source.clone(),
-            ..Segment::default()
-        };
+        let source = self.options.source.clone();
+        let head = Segment::new(self.name.start, self.name.part, source);
         let (store, level) = (&*self.store, self.options.level);
         Filling::begin(store, head, level, self.published_blocks)
     }

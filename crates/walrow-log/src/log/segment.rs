@@ -96,6 +96,7 @@ impl fmt::Display for SegmentName {
 
 /// What is in a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Foot {
     /// The version of the format.
     pub format: u32,
@@ -133,6 +134,7 @@ pub struct Foot {
 
 /// A segment whose frames are a part of a merged one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Member {
     /// Where the segment before it ends.
     #[serde(with = "walrow_stream::fact::lsn")]
@@ -150,6 +152,7 @@ pub struct Member {
 
 /// The changes of a table in a segment, under one relation version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TableFoot {
     /// The relation.
     pub oid: u32,

@@ -97,7 +97,7 @@ impl SegmentFile {
     /// Begins a segment. What an earlier call has left of the same segment is removed.
     pub(crate) fn create(
         store: &dyn Store,
-        head: Segment,
+        mut head: Segment,
         level: Option<i32>,
     ) -> Result<Self, Error> {
         let name = SegmentName {
@@ -112,11 +112,8 @@ impl SegmentFile {
         let file = store.write(&temporary).map_err(io)?;
         let compressor = Compressor::new(level).map_err(io)?;
         let mut rest = Vec::new();
-        Fact::Segment(Segment {
-            format: FORMAT,
-            ..head
-        })
-        .encode(false, &mut rest);
+        head.format = FORMAT;
+        Fact::Segment(head).encode(false, &mut rest);
         let frames = Frames {
             temporary: temporary.clone(),
             file,

@@ -256,9 +256,5 @@ fn failed(error: FoldError, offset: u64) -> Error {
 /// The error of a spool.
 fn spool(error: io::Error, offset: u64) -> Error {
     let kind = walrow_stream::ErrorKind::from(error);
-    Error::from(walrow_stream::Error {
-        kind,
-        offset,
-        lsn: None,
-    })
+    Error::from(walrow_stream::Error::new(kind, offset, None))
 }

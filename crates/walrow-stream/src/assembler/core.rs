@@ -5,7 +5,7 @@ use super::read::{At, Front, Next, Outside, Reader, Row, Where, peek};
 use super::reading::{Reading, Source};
 use super::search::{Found, Search, Searcher};
 use super::session::Session;
-use crate::error::{Error, ErrorKind, Fault, INSIDE, OUTSIDE};
+use crate::error::{Error, ErrorKind, Fault, MessagePlace};
 use crate::fact::Fact;
 use crate::frames::{Frames, Place};
 use crate::relation::Relation;
@@ -333,9 +333,9 @@ impl Core {
                 };
                 let context = self.context;
                 let read = if outside {
-                    logical_message(&peek, false, OUTSIDE, 0)
+                    logical_message(&peek, false, MessagePlace::Outside, 0)
                 } else {
-                    logical_message(&peek, context.in_stream, INSIDE, self.seq)
+                    logical_message(&peek, context.in_stream, MessagePlace::Inside, self.seq)
                         .map_err(|fault| fault.or_near(context.commit_lsn))
                 };
                 let mut message = read.map_err(|fault| fault.at(&self.frames, at.offset))?;
@@ -375,7 +375,7 @@ impl Core {
     /// The frame is no longer there. No stream can cause this.
     #[cold]
     fn lost(&self, at: At<'_>) -> Error {
-        Fault::unexpected("frame", INSIDE).at(&self.frames, at.offset)
+        Fault::unexpected("frame", MessagePlace::Inside).at(&self.frames, at.offset)
     }
 }
 
@@ -391,14 +391,16 @@ fn fact(peek: &Peek<'_>, in_stream: bool) -> Option<Fact> {
 fn logical_message<'a>(
     peek: &Peek<'a>,
     in_stream: bool,
-    place: &'static str,
+    place: MessagePlace,
     seq: u64,
 ) -> Result<Message<'a>, Fault> {
     let message = peek.message(in_stream);
     let message = message.map_err(|error| Fault::from(error).near(peek.start()))?;
     let message = match (message, place) {
-        (wire::Message::Message(message), INSIDE) if message.transactional => message,
-        (wire::Message::Message(message), OUTSIDE) if !message.transactional => message,
+        (wire::Message::Message(message), MessagePlace::Inside) if message.transactional => message,
+        (wire::Message::Message(message), MessagePlace::Outside) if !message.transactional => {
+            message
+        }
         (wire::Message::Message(message), _) => {
             let name = if message.transactional {
                 "Message (transactional)"

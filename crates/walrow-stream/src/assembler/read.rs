@@ -7,7 +7,7 @@
 
 use super::reading::{Reading, Source};
 use super::session::Session;
-use crate::error::{Error, ErrorKind, Fault, INSIDE};
+use crate::error::{Error, ErrorKind, Fault, MessagePlace};
 use crate::fact::Fact;
 use crate::frames::{Frames, Place};
 use crate::relation::{Announce, Lookup, Relation, Relations};
@@ -288,7 +288,7 @@ impl Reader<'_> {
                     let oid = row.relation();
                     ErrorKind::UnknownRelation { message, oid }.into()
                 }
-                None => Fault::unexpected(message, INSIDE),
+                None => Fault::unexpected(message, MessagePlace::Inside),
             },
         };
         self.fault(fault, peek, offset)
@@ -338,7 +338,7 @@ fn define(
     match message.map_err(|error| Fault::from(error).near(peek.start()))? {
         wire::Message::Relation(relation) => Ok(relations.define(&relation, announce)?),
         wire::Message::Type(message) => Ok(relations.define_type(&message)?),
-        other => Err(Fault::unexpected(other.name(), INSIDE)),
+        other => Err(Fault::unexpected(other.name(), MessagePlace::Inside)),
     }
 }
 
@@ -352,7 +352,7 @@ fn truncate(
 ) -> Result<Option<Truncate>, Fault> {
     let message = peek.message(in_stream);
     let wire::Message::Truncate(truncate) = message? else {
-        return Err(Fault::unexpected(peek.kind().name(), INSIDE));
+        return Err(Fault::unexpected(peek.kind().name(), MessagePlace::Inside));
     };
     let mut waits = false;
     for oid in truncate.relations() {
@@ -372,7 +372,10 @@ fn truncate(
         truncated.push(Arc::clone(relation));
     }
     if truncated.is_empty() {
-        return Err(Fault::unexpected("Truncate of no relation", INSIDE));
+        return Err(Fault::unexpected(
+            "Truncate of no relation",
+            MessagePlace::Inside,
+        ));
     }
     Ok(Some(Truncate {
         seq,

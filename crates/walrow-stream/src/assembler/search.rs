@@ -40,7 +40,7 @@
 
 use super::reading::{Reading, Spooling};
 use super::session::Session;
-use crate::error::{Error, ErrorKind, FROM_SERVER, Fault, INSIDE, OUTSIDE};
+use crate::error::{Error, ErrorKind, Fault, MessagePlace};
 use crate::frames::{Frames, Place, Span};
 use crate::relation::Announce;
 use crate::spool::{SpoolId, SpoolReader};
@@ -436,10 +436,16 @@ impl Session {
                 parsed.map_err(|error| Fault::from(error.at(Frame::HEADER)).near(data.start))?;
             }
             BackendMessage::CopyData(CopyData::StandbyStatusUpdate(_)) => {
-                return Err(Fault::unexpected("Standby status update", FROM_SERVER));
+                return Err(Fault::unexpected(
+                    "Standby status update",
+                    MessagePlace::FromServer,
+                ));
             }
             BackendMessage::CopyData(CopyData::HotStandbyFeedback(_)) => {
-                return Err(Fault::unexpected("Hot standby feedback", FROM_SERVER));
+                return Err(Fault::unexpected(
+                    "Hot standby feedback",
+                    MessagePlace::FromServer,
+                ));
             }
             _ => {}
         }
@@ -502,7 +508,7 @@ impl Session {
             }
             Message::Prepare(prepare) => undecided.prepare_empty(&prepare)?,
             Message::RollbackPrepared(rollback) => undecided.rollback_prepared(&rollback)?,
-            other => return Err(near(Fault::unexpected(other.name(), OUTSIDE))),
+            other => return Err(near(Fault::unexpected(other.name(), MessagePlace::Outside))),
         }
         Ok(Step::Pass)
     }
@@ -514,7 +520,11 @@ impl Session {
             Message::Origin(origin) => self.transaction.push_origin(read_origin(&origin)?),
             // PostgreSQL 18 sends these for transactions of which it streamed nothing.
             Message::StreamAbort(abort) => self.undecided.stream_abort(&abort, peek.start()),
-            other => return Err(Fault::unexpected(other.name(), INSIDE).near(peek.start())),
+            other => {
+                return Err(
+                    Fault::unexpected(other.name(), MessagePlace::Inside).near(peek.start())
+                );
+            }
         }
         Ok(Step::Keep)
     }
@@ -560,7 +570,11 @@ impl Session {
             Message::StreamAbort(abort) if !open.streamed => {
                 self.undecided.stream_abort(&abort, peek.start());
             }
-            other => return Err(Fault::unexpected(other.name(), INSIDE).near(peek.start())),
+            other => {
+                return Err(
+                    Fault::unexpected(other.name(), MessagePlace::Inside).near(peek.start())
+                );
+            }
         }
         Ok(Step::Keep)
     }
@@ -571,7 +585,9 @@ impl Session {
             (Message::StreamStop, true) => self.undecided.stream_stop(open),
             (Message::Prepare(prepare), false) => self.undecided.prepare(open, &prepare)?,
             (other, _) => {
-                return Err(Fault::unexpected(other.name(), INSIDE).near(peek.start()));
+                return Err(
+                    Fault::unexpected(other.name(), MessagePlace::Inside).near(peek.start())
+                );
             }
         }
         Ok(())

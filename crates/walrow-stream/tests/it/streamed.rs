@@ -4,7 +4,7 @@
 use crate::lines;
 
 use lines::rows_of;
-use walrow_stream::{Assembler, ErrorKind, Event};
+use walrow_stream::{Assembler, ErrorKind, Event, MessagePlace};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
 use walrow_wire::{Lsn, ReplicaIdentity};
 
@@ -392,7 +392,7 @@ fn a_new_session_starts_open_transactions_again() {
 fn impossible_orders_are_refused() {
     let open = || t2(Stream::new().stream_start(700)).insert(T, &two("1"));
     let unexpected = |message, place| ErrorKind::UnexpectedMessage { message, place };
-    let (inside, outside) = ("inside a transaction", "outside a transaction");
+    let (inside, outside) = (MessagePlace::Inside, MessagePlace::Outside);
     let cases = [
         (open().stream_start(701), unexpected("Stream Start", inside)),
         (open().begin(0x1000, 701), unexpected("Begin", inside)),

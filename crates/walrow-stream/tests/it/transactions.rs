@@ -3,7 +3,7 @@
 use crate::lines;
 
 use lines::{line, lines, lines_of};
-use walrow_stream::{Assembler, ErrorKind, Event, Fact};
+use walrow_stream::{Assembler, ErrorKind, Event, Fact, MessagePlace};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
 use walrow_wire::{Framing, Lsn, ReplicaIdentity};
 
@@ -328,11 +328,11 @@ fn impossible_orders_are_refused() {
     let in_table = || table(begin());
     let outside = |message| ErrorKind::UnexpectedMessage {
         message,
-        place: "outside a transaction",
+        place: MessagePlace::Outside,
     };
     let inside = |message| ErrorKind::UnexpectedMessage {
         message,
-        place: "inside a transaction",
+        place: MessagePlace::Inside,
     };
     let commit = OwnedMessage::Commit {
         commit_lsn: 0x1000,

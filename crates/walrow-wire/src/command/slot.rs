@@ -13,16 +13,15 @@ use alloc::vec::Vec;
 ///
 /// ```
 /// use walrow_wire::{CreateReplicationSlot, ReplicationCommand, SlotKind, SnapshotAction};
-/// let command = ReplicationCommand::CreateSlot(CreateReplicationSlot {
-///     slot: "shop",
-///     temporary: true,
-///     kind: SlotKind::Logical {
-///         plugin: "pgoutput",
-///         snapshot: SnapshotAction::Export,
-///         two_phase: false,
-///         failover: false,
-///     },
-/// });
+/// let kind = SlotKind::Logical {
+///     plugin: "pgoutput",
+///     snapshot: SnapshotAction::Export,
+///     two_phase: false,
+///     failover: false,
+/// };
+/// let mut slot = CreateReplicationSlot::new("shop", kind);
+/// slot.temporary = true;
+/// let command = ReplicationCommand::CreateSlot(slot);
 /// assert_eq!(
 ///     command.text(14)?,
 ///     "CREATE_REPLICATION_SLOT \"shop\" TEMPORARY LOGICAL \"pgoutput\" EXPORT_SNAPSHOT"
@@ -34,6 +33,7 @@ use alloc::vec::Vec;
 /// # Ok::<(), walrow_wire::CommandError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CreateReplicationSlot<'a> {
     /// The slot's name: lower-case letters, digits and underscores.
     pub slot: &'a str,
@@ -41,6 +41,17 @@ pub struct CreateReplicationSlot<'a> {
     pub temporary: bool,
     /// What the slot is for.
     pub kind: SlotKind<'a>,
+}
+
+impl<'a> CreateReplicationSlot<'a> {
+    /// A slot that stays until it is dropped.
+    pub const fn new(slot: &'a str, kind: SlotKind<'a>) -> Self {
+        Self {
+            slot,
+            temporary: false,
+            kind,
+        }
+    }
 }
 
 /// What a slot is for.
@@ -144,6 +155,7 @@ const fn has_list(major: u32) -> bool {
 
 /// `ALTER_REPLICATION_SLOT`, from server 17. `None` leaves an option as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AlterReplicationSlot<'a> {
     /// The slot.
     pub slot: &'a str,
@@ -153,7 +165,16 @@ pub struct AlterReplicationSlot<'a> {
     pub two_phase: Option<bool>,
 }
 
-impl AlterReplicationSlot<'_> {
+impl<'a> AlterReplicationSlot<'a> {
+    /// A command that leaves all options as they are.
+    pub const fn new(slot: &'a str) -> Self {
+        Self {
+            slot,
+            failover: None,
+            two_phase: None,
+        }
+    }
+
     pub(super) fn text(&self, major: u32) -> Result<String, CommandError> {
         require(major, 17, "ALTER_REPLICATION_SLOT")?;
         let mut options = Vec::new();

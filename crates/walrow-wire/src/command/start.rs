@@ -14,15 +14,13 @@ use alloc::vec::Vec;
 ///
 /// ```
 /// use walrow_wire::{Lsn, PluginOption, ReplicationCommand, StartReplication};
-/// let command = ReplicationCommand::Start(StartReplication {
-///     slot: "walrow",
-///     start: Lsn(0x16_B374_D848),
-///     options: vec![
-///         PluginOption::ProtoVersion(4),
-///         PluginOption::PublicationNames(vec!["Orders".into(), "it's".into()]),
-///         PluginOption::Binary(true),
-///     ],
-/// });
+/// let options = vec![
+///     PluginOption::ProtoVersion(4),
+///     PluginOption::PublicationNames(vec!["Orders".into(), "it's".into()]),
+///     PluginOption::Binary(true),
+/// ];
+/// let start = StartReplication::new("walrow", Lsn(0x16_B374_D848), options);
+/// let command = ReplicationCommand::Start(start);
 /// assert_eq!(
 ///     command.text(18)?,
 ///     "START_REPLICATION SLOT \"walrow\" LOGICAL 16/B374D848 (\"proto_version\" '4', \
@@ -31,6 +29,7 @@ use alloc::vec::Vec;
 /// # Ok::<(), walrow_wire::CommandError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StartReplication<'a> {
     /// The slot.
     pub slot: &'a str,
@@ -38,6 +37,17 @@ pub struct StartReplication<'a> {
     pub start: Lsn,
     /// pgoutput's options; the protocol version and the publications are required.
     pub options: Vec<PluginOption>,
+}
+
+impl<'a> StartReplication<'a> {
+    /// Starts the stream of a slot with these options.
+    pub const fn new(slot: &'a str, start: Lsn, options: Vec<PluginOption>) -> Self {
+        Self {
+            slot,
+            start,
+            options,
+        }
+    }
 }
 
 /// An option of pgoutput.
