@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Remedy(NamedTuple):
-    """An option of `walrow.read` that avoids an error. Prints as a keyword argument.
+    """An option of the called function that avoids an error. Prints as a keyword argument.
 
     Attributes:
         option: The option's name.

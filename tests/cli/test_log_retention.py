@@ -57,7 +57,9 @@ def test_readers_are_listed_and_hold_segments(
     assert "held back: the reader \\u202e is at 0/0, last used" in result.stderr
     refused = run("log", "prune", "--until", middle, log.path, text=True)
     assert refused.returncode == 1
-    assert "advance or forget the reader" in refused.stderr
+    assert refused.stderr.endswith(
+        "; advance the reader, forget the reader, or choose --force\n"
+    )
     assert invoke("log", "forget", log.path, "\u202e") == ""
     assert run("log", "forget", log.path, "\u202e").returncode == 1
     assert not invoke("log", "retain", "--keep", "0s", log.path).startswith("0 ")

@@ -79,6 +79,12 @@ def test_nothing_is_removed_that_a_reader_needs(log: walrow.Log) -> None:
     assert (hold.kind, hold.name, hold.position) == ("reader", "slow", 0x2000)
     assert str(hold).startswith("the reader slow is at 0/2000, last used 20")
     assert fault(lambda: log.prune(0x4000)) == ("held", None)
+    with pytest.raises(walrow.LogError) as raised:
+        log.prune(0x4000)
+    assert [remedy.options() for remedy in raised.value.remedies] == [{"force": True}]
+    assert str(raised.value).endswith(
+        "; advance the reader, forget the reader, or choose force=True"
+    )
     assert fault(lambda: log.register("late", start=0x1000)) == ("pruned", None)
     assert fault(lambda: log.register("early", start=0x7000)) == ("past_end", None)
     reader.advance(0x3000)

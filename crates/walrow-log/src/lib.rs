@@ -10,9 +10,10 @@ mod spool;
 
 #[cfg(feature = "segments")]
 pub use log::{
-    Compacted, Directory, Erase, Erased, Eraser, Error, ErrorKind, FORMAT, Foot, Hold, Images,
-    Load, Log, MERGED, Member, Plan, ReadAt, RegisteredReader, Retained, Retention, Segment,
-    SegmentName, SegmentReader, StateOptions, StateReader, Store, TableChanges, TableCopy,
-    TableFoot, TableVersion, WriteAt, Writer, WriterCounts, WriterOptions,
+    Compacted, DamagedPart, Directory, Erase, Erased, Eraser, Error, ErrorKind, FORMAT, Foot, Hold,
+    Images, Load, LoadRefusal, Log, MERGED, Member, Plan, ReadAt, RegisteredReader, Remedy,
+    Retained, Retention, Segment, SegmentName, SegmentReader, SourcePart, StateOptions,
+    StateReader, Store, TableChanges, TableCopy, TableFoot, TableVersion, WriteAt, Writer,
+    WriterCounts, WriterOptions,
 };
 pub use spool::FileSpool;

@@ -24,9 +24,11 @@ pub(crate) fn log_error(py: Python<'_>, error: walrow::log::Error) -> PyErr {
 
 fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr> {
     use walrow::log::ErrorKind;
-    let code = match error.kind {
-        // Not the log, but the stream that is written to it.
-        ErrorKind::Stream(error) => return build(py, &Error::from(error)),
+    // Not the log, but the stream that is written to it.
+    if let ErrorKind::Stream(error) = error.kind {
+        return build(py, &Error::from(error));
+    }
+    let code = match &error.kind {
         ErrorKind::Store { .. } => "store",
         ErrorKind::NotSynced { .. } => "not_synced",
         ErrorKind::NotALog => "not_a_log",
@@ -72,7 +74,43 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
     if let ErrorKind::Store { code, .. } | ErrorKind::NotSynced { code, .. } = error.kind {
         fields.set_item("errno", code)?;
     }
-    exception(py, "LogError", error.to_string(), &fields)
+    let place = error.lsn().map(|lsn| format!("lsn {lsn}"));
+    fields.set_item("place", place)?;
+    let text = with_remedies(py, error.reason().to_string(), &error.remedies(), &fields)?;
+    exception(py, "LogError", text, &fields)
+}
+
+/// The reason with what avoids the error. Options are remedies, and all else is words.
+fn with_remedies(
+    py: Python<'_>,
+    mut text: String,
+    remedies: &[walrow::log::Remedy],
+    fields: &Bound<'_, PyDict>,
+) -> PyResult<String> {
+    use walrow::log;
+    let is_option = |remedy: &&log::Remedy| matches!(remedy, log::Remedy::Force);
+    let (options, steps): (Vec<_>, Vec<_>) = remedies.iter().partition(is_option);
+    for (place, step) in steps.iter().enumerate() {
+        let is_last = place.saturating_add(1) == remedies.len();
+        text.push_str(match place {
+            0 => "; ",
+            _ if is_last => ", or ",
+            _ => ", ",
+        });
+        text.push_str(&step.to_string());
+    }
+    if !options.is_empty() {
+        let force = py.import("walrow.errors")?.getattr("Remedy")?;
+        let force = force.call1(("force", py.None(), true))?;
+        fields.set_item("remedies", (force,))?;
+        let advice = if steps.is_empty() {
+            "; choose "
+        } else {
+            ", or choose "
+        };
+        fields.set_item("advice", advice)?;
+    }
+    Ok(text)
 }
 
 /// An `OptionError`: options are invalid or contradict each other.

@@ -410,8 +410,7 @@ impl fmt::Display for Words<'_> {
             ErrorKind::MissingPrepared { xid } => write!(
                 f,
                 "Commit Prepared: the rows of transaction {xid} are not in the stream, it was \
-                 prepared before; restore the prepared transactions of the session before \
-                 (restore_prepared)"
+                 prepared before; restore the prepared transactions of the session before"
             ),
             ErrorKind::TooLarge { size, limit } => write!(
                 f,

@@ -164,7 +164,14 @@ def _parameters(context: click.Context | None) -> dict[str, click.Parameter]:
     """The parameters of the running command. Those of `walrow decode` if it is not known."""
     name = context.invoked_subcommand if context is not None else None
     command = cli.commands.get(name or "", decode)
-    return {parameter.name or "": parameter for parameter in command.params}
+    commands = (
+        command.commands.values() if isinstance(command, click.Group) else [command]
+    )
+    return {
+        parameter.name or "": parameter
+        for each in commands
+        for parameter in each.params
+    }
 
 
 def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | None:

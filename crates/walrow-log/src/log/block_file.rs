@@ -10,7 +10,7 @@
 //! bytes differ from their CRC-32C, was not synced: what it and later blocks contain was confirmed
 //! to nobody.
 
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::store::{ReadAt, Store, TEMPORARY, WriteAt};
 use std::collections::VecDeque;
 use std::io;
@@ -256,7 +256,7 @@ impl BlockFile {
             let mut blocks = Blocks::new(&mut *self.file).map_err(io)?;
             for number in self.begin..in_file.end {
                 let Some((bytes, between)) = blocks.next().map_err(io)? else {
-                    let what = "a block that was written";
+                    let what = DamagedPart::Block;
                     return Err(Error::new(&self.name, ErrorKind::Damaged { what }));
                 };
                 if in_file.contains(&number) {

@@ -13,7 +13,7 @@
 //! The parts of a large transaction are never merged, nor is the last segment: it is where the
 //! writer continues.
 
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::index::{Index, Segment, rewrite_beside};
 use crate::log::listing::Listing;
 use crate::log::load_place::Place;
@@ -235,7 +235,7 @@ fn copy(
     let foot = Foot::read_from(&mut *from, segment.name())?;
     let damaged = |what| Err(Error::new(&object, ErrorKind::Damaged { what }));
     if foot.end != segment.end {
-        return damaged("its foot");
+        return damaged(DamagedPart::Foot);
     }
     let (mut at, mut crc32c, mut buffer) = (0, 0, Vec::new());
     while at < foot.bytes {
@@ -248,7 +248,7 @@ fn copy(
         at = at.saturating_add(size);
     }
     if crc32c != foot.crc32c {
-        return damaged("its checksum");
+        return damaged(DamagedPart::Checksum);
     }
     Ok(foot)
 }

@@ -3,7 +3,7 @@
 //! Everything else stays as it is, byte for byte. Where a row is left out, a fact says which seq the next
 //! change has, so (commit LSN, seq) of all others stay the same.
 
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::segment::{Foot, TableFoot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use walrow_stream::{Catalog, Fact};
@@ -121,7 +121,7 @@ impl<'a> Erasing<'a> {
     }
 
     fn frame(&mut self, peek: &Peek<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-        let what = "its content";
+        let what = DamagedPart::Content;
         let fault = |_| Error::new("", ErrorKind::Damaged { what });
         match peek.kind() {
             Kind::Insert | Kind::Update | Kind::Delete => {

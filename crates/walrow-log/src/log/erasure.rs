@@ -5,7 +5,7 @@
 //! more to erase.
 
 use crate::log::erasing::{Erase, Erasing, erase_columns};
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::index::{Index, Segment, rewrite_beside};
 use crate::log::listing::{INDEX, Listing};
 use crate::log::locking::lock;
@@ -163,7 +163,7 @@ impl Eraser {
         let (mut chunk, mut out, mut members) = (Vec::new(), Vec::new(), Vec::new());
         let named = |error: Error| Error::new(&name.to_string(), error.kind);
         let damaged = || {
-            let what = "its content";
+            let what = DamagedPart::Content;
             Error::new(&name.to_string(), ErrorKind::Damaged { what })
         };
         let mut rest: &[u8] = &[];

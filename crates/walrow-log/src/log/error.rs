@@ -1,12 +1,18 @@
 //! What is wrong with a log.
+//!
+//! An error is data: a kind, the object, and what avoids it. Its text in Rust names that in neutral
+//! words.
 
 use crate::log::hold::Hold;
+use crate::log::remedy::Remedy;
 use std::fmt;
 use std::io;
 use walrow_stream::{Gap, Printable};
 use walrow_wire::Lsn;
 
 /// A log that cannot be read or written, and the object where this was found.
+///
+/// Its text is the [reason](Error::reason), then the [remedies](Error::remedies).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
@@ -48,7 +54,7 @@ pub enum ErrorKind {
     /// Its bytes are not those that were written.
     Damaged {
         /// What differs.
-        what: &'static str,
+        what: DamagedPart,
     },
     /// A segment is missing.
     Missing {
@@ -105,7 +111,7 @@ pub enum ErrorKind {
     /// The changes come from another source than those in the log.
     OtherSource {
         /// What differs.
-        what: &'static str,
+        what: SourcePart,
         /// In the log.
         log: String,
         /// Of the new changes.
@@ -114,7 +120,7 @@ pub enum ErrorKind {
     /// A load is not possible.
     Load {
         /// Why not.
-        what: &'static str,
+        why: LoadRefusal,
     },
     /// The rows of a load are not those of a COPY.
     Copy(walrow_wire::Error),
@@ -152,11 +158,162 @@ pub enum ErrorKind {
     Stream(walrow_stream::Error),
 }
 
+/// A part of a log that may be damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DamagedPart {
+    /// The name of a segment.
+    Name,
+    /// Where a segment begins and ends.
+    Range,
+    /// The size of a segment.
+    Size,
+    /// The foot of a segment.
+    Foot,
+    /// The stream in a segment.
+    Content,
+    /// The checksum of a segment.
+    Checksum,
+    /// A block of the open file.
+    Block,
+    /// The transactions in the open file.
+    Order,
+    /// The catalog.
+    Catalog,
+    /// A prepared transaction.
+    Prepared,
+    /// The record of what was removed.
+    Removed,
+    /// The record of a reader.
+    Reader,
+    /// The place of a load.
+    LoadPlace,
+}
+
+impl fmt::Display for DamagedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Name => "its name",
+            Self::Range => "its range",
+            Self::Size => "its size",
+            Self::Foot => "its foot",
+            Self::Content => "its content",
+            Self::Checksum => "its checksum",
+            Self::Block => "a block that was written",
+            Self::Order => "the order of its transactions",
+            Self::Catalog => "the catalog",
+            Self::Prepared => "a prepared transaction",
+            Self::Removed => "the record of what was removed",
+            Self::Reader => "the record of a reader",
+            Self::LoadPlace => "the place of a load",
+        })
+    }
+}
+
+/// A part of what changes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourcePart {
+    /// The system identifier of the cluster.
+    SystemIdentifier,
+    /// The database.
+    Database,
+    /// The replication slot.
+    Slot,
+}
+
+impl fmt::Display for SourcePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SystemIdentifier => "system identifier",
+            Self::Database => "database",
+            Self::Slot => "slot",
+        })
+    }
+}
+
+/// Why a load is not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadRefusal {
+    /// The log has changes, so it cannot begin with a load.
+    NotEmpty,
+    /// Another load is not complete.
+    Another,
+    /// Its snapshot is from before the end of the log.
+    TooEarly,
+    /// The log begins with it, so it cannot be given up.
+    First,
+}
+
+impl fmt::Display for LoadRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotEmpty => "the log has changes already, so it cannot begin with a load",
+            Self::Another => "another load is not complete",
+            Self::TooEarly => "its snapshot is from before the end of the log",
+            Self::First => "the log begins with it",
+        })
+    }
+}
+
 impl Error {
     pub(crate) fn new(object: &str, kind: ErrorKind) -> Self {
         Self {
             kind,
             object: object.to_owned(),
+        }
+    }
+
+    /// What is wrong with which object, but without remedies.
+    pub fn reason(&self) -> impl fmt::Display + '_ {
+        fmt::from_fn(|f| {
+            if !self.object.is_empty() {
+                write!(f, "{}: ", Printable(&self.object))?;
+            }
+            write!(f, "{}", self.kind)
+        })
+    }
+
+    /// What avoids the error. Each alone is enough.
+    pub fn remedies(&self) -> Vec<Remedy> {
+        match &self.kind {
+            ErrorKind::NotALog => vec![Remedy::EmptyDirectory],
+            ErrorKind::Foreign => vec![Remedy::RemoveFile],
+            ErrorKind::Version { .. } => vec![Remedy::LaterVersion],
+            ErrorKind::Damaged { .. } | ErrorKind::Missing { .. } => vec![Remedy::Restore],
+            ErrorKind::Pruned { until, .. } => vec![Remedy::ReadFrom { start: *until }],
+            ErrorKind::Held { hold } => {
+                let mut remedies = hold.remedies();
+                remedies.push(Remedy::Force);
+                remedies
+            }
+            ErrorKind::NoReader { name } => vec![Remedy::Register {
+                reader: name.clone(),
+            }],
+            ErrorKind::Backwards { name, .. } => vec![Remedy::Rewind {
+                reader: name.clone(),
+            }],
+            ErrorKind::Prepared => vec![Remedy::Decide],
+            ErrorKind::ReadOnly => vec![Remedy::WhereItIsWritten],
+            ErrorKind::Busy => vec![Remedy::Retry],
+            ErrorKind::Locked => vec![Remedy::StopWriter, Remedy::OtherLog],
+            ErrorKind::OtherSource { .. } => vec![Remedy::OtherLog],
+            ErrorKind::Ambiguous { .. } => vec![Remedy::OneTable],
+            ErrorKind::NotLoaded { table } | ErrorKind::Incomplete { table, .. } => {
+                vec![Remedy::Load {
+                    table: table.clone(),
+                }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The commit LSN of the transaction where this was found, if it is one.
+    pub fn lsn(&self) -> Option<Lsn> {
+        match self.kind {
+            ErrorKind::Incomplete { lsn, .. } => Some(lsn),
+            _ => None,
         }
     }
 
@@ -191,115 +348,97 @@ impl From<walrow_stream::Error> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.object.is_empty() {
-            write!(f, "{}: ", Printable(&self.object))?;
+        self.reason().fmt(f)?;
+        let remedies = self.remedies();
+        for (place, remedy) in remedies.iter().enumerate() {
+            f.write_str(match place {
+                0 => "; ",
+                _ if place.saturating_add(1) == remedies.len() => ", or ",
+                _ => ", ",
+            })?;
+            remedy.fmt(f)?;
         }
-        match &self.kind {
-            ErrorKind::Store { text, .. } => write!(f, "{}", Printable(text)),
-            ErrorKind::NotSynced { text, .. } => write!(
+        match self.lsn() {
+            Some(lsn) => write!(f, " (lsn {lsn})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store { text, .. } => write!(f, "{}", Printable(text)),
+            Self::NotSynced { text, .. } => write!(
                 f,
                 "the changes could not be made durable: {}",
                 Printable(text)
             ),
-            ErrorKind::NotALog => f.write_str(
-                "the directory is not a log: it has files, but none that walrow wrote; choose an \
-                 empty or new directory",
-            ),
-            ErrorKind::Foreign => {
-                f.write_str("the file is not a segment: remove it from the log's directory")
+            Self::NotALog => {
+                f.write_str("the directory is not a log: it has files, but none that walrow wrote")
             }
-            ErrorKind::Version { found } => write!(
+            Self::Foreign => f.write_str("the file is not a segment"),
+            Self::Version { found } => write!(f, "a later version of walrow wrote format {found}"),
+            Self::Damaged { what } => write!(f, "the file is damaged: {what} differs"),
+            Self::Missing { after } => write!(f, "the segment after {after} is missing"),
+            Self::Pruned { start, until } => write!(
                 f,
-                "a later version of walrow wrote format {found}: read it with that version"
+                "the log begins at {until}, and changes between {start} and there were removed"
             ),
-            ErrorKind::Damaged { what } => write!(
-                f,
-                "the file is damaged: {what} differs; restore it from a copy"
-            ),
-            ErrorKind::Missing { after } => write!(
-                f,
-                "the segment after {after} is missing: restore the file from a copy"
-            ),
-            ErrorKind::Pruned { start, until } => write!(
-                f,
-                "the log begins at {until}, and changes between {start} and there were removed: read \
-                 from {until} on, and load again what depends on earlier changes"
-            ),
-            ErrorKind::Held { hold } => write!(
-                f,
-                "{hold}, and needs segments that would be removed: advance or forget the reader, load \
-                 the table again, or use force"
-            ),
-            ErrorKind::NoReader { name } => write!(
-                f,
-                "no reader {} is registered: register it first",
-                Printable(name)
-            ),
-            ErrorKind::ReaderName => f.write_str(
+            Self::Held { hold } => write!(f, "{hold}, and needs segments that would be removed"),
+            Self::NoReader { name } => write!(f, "no reader {} is registered", Printable(name)),
+            Self::ReaderName => f.write_str(
                 "the name of a reader has 1 to 64 bytes of UTF-8, and no control characters",
             ),
-            ErrorKind::Backwards { name, from, to } => write!(
+            Self::Backwards { name, from, to } => write!(
                 f,
-                "the reader {} is at {from} already, past {to}: rewind it to read changes again",
+                "the reader {} is at {from} already, past {to}",
                 Printable(name)
             ),
-            ErrorKind::PastEnd { position, end } => {
+            Self::PastEnd { position, end } => {
                 write!(f, "the log ends at {end}, before {position}")
             }
-            ErrorKind::KeyColumn => f.write_str(
+            Self::KeyColumn => f.write_str(
                 "the column is part of the replica identity: without it, updates and deletes would \
                  not say which row they change",
             ),
-            ErrorKind::Prepared => f.write_str(
-                "a transaction is prepared, and may have rows that are to be erased: commit it or \
-                 roll it back, receive that, and try again",
-            ),
-            ErrorKind::ReadOnly => {
-                f.write_str("the log can only be read here: change it where its receiver writes it")
+            Self::Prepared => {
+                f.write_str("a transaction is prepared, and may have rows that are to be erased")
             }
-            ErrorKind::Busy => f.write_str(
-                "another process changes the log's readers or segments: try again later",
-            ),
-            ErrorKind::Locked => {
-                f.write_str("another process writes to the log: stop it first, or use another log")
-            }
-            ErrorKind::Published => f.write_str(
+            Self::ReadOnly => f.write_str("the log can only be read here"),
+            Self::Busy => f.write_str("another process changes the log's readers or segments"),
+            Self::Locked => f.write_str("another process writes to the log"),
+            Self::Published => f.write_str(
                 "another writer has published this segment with other contents: only one writer \
                  may use a log",
             ),
-            ErrorKind::OtherSource { what, log, found } => write!(
+            Self::OtherSource { what, log, found } => write!(
                 f,
-                "the changes come from another source: the log has {what} {}, not {}; use another \
-                 log",
+                "the changes come from another source: the log has {what} {}, not {}",
                 Printable(log),
                 Printable(found)
             ),
-            ErrorKind::Load { what } => write!(f, "the load is not possible: {what}"),
-            ErrorKind::Copy(error) => write!(f, "the rows of a load: {error}"),
-            ErrorKind::NoTable => f.write_str("the log does not have the table"),
-            ErrorKind::Ambiguous { one, other } => write!(
+            Self::Load { why } => write!(f, "the load is not possible: {why}"),
+            Self::Copy(error) => write!(f, "the rows of a load: {error}"),
+            Self::NoTable => f.write_str("the log does not have the table"),
+            Self::Ambiguous { one, other } => write!(
                 f,
-                "the name is that of {} and of {}: choose one of them",
+                "the name is that of {} and of {}",
                 Printable(one),
                 Printable(other)
             ),
-            ErrorKind::TooEarly { table, first } => write!(
+            Self::TooEarly { table, first } => write!(
                 f,
                 "{}: its rows are known from {first} on, not earlier",
                 Printable(table)
             ),
-            ErrorKind::NotLoaded { table } => write!(
+            Self::NotLoaded { table } => write!(
                 f,
-                "{}: its rows are not known, because changes were removed from the log: load the \
-                 table again",
+                "{}: its rows are not known, because changes were removed from the log",
                 Printable(table)
             ),
-            ErrorKind::Incomplete { table, lsn, gap } => write!(
-                f,
-                "{}: {gap}; load the table again (lsn {lsn})",
-                Printable(table)
-            ),
-            ErrorKind::Stream(error) => error.fmt(f),
+            Self::Incomplete { table, gap, .. } => write!(f, "{}: {gap}", Printable(table)),
+            Self::Stream(error) => error.fmt(f),
         }
     }
 }
@@ -311,5 +450,45 @@ impl std::error::Error for Error {
             ErrorKind::Copy(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_reason_then_the_remedies_then_the_place() {
+        let hold = Hold::Reader {
+            name: "r\u{202e}".to_owned(),
+            position: Lsn(1),
+            used: 0,
+        };
+        let held = Error::new("", ErrorKind::Held { hold });
+        assert_eq!(
+            held.to_string(),
+            "the reader r\\u202e is at 0/1, and needs segments that would be removed; advance \
+             the reader, forget the reader, or set force"
+        );
+        let what = DamagedPart::Foot;
+        let damaged = Error::new("a", ErrorKind::Damaged { what });
+        assert_eq!(
+            damaged.to_string(),
+            "a: the file is damaged: its foot differs; restore the file from a copy"
+        );
+        let incomplete = ErrorKind::Incomplete {
+            table: "public.t".to_owned(),
+            lsn: Lsn(2),
+            gap: Gap::Row,
+        };
+        assert!(
+            Error::new("", incomplete)
+                .to_string()
+                .ends_with("; load the table again (lsn 0/2)")
+        );
+        assert_eq!(
+            Error::new("", ErrorKind::Locked).to_string(),
+            "another process writes to the log; stop it first, or use another log"
+        );
     }
 }

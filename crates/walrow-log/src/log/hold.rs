@@ -1,5 +1,6 @@
 //! What keeps segments from being removed.
 
+use crate::log::remedy::Remedy;
 use std::fmt;
 use walrow_stream::Printable;
 use walrow_wire::{Lsn, Oid};
@@ -35,6 +36,24 @@ impl Hold {
     pub const fn position(&self) -> Lsn {
         match self {
             Self::Reader { position, .. } | Self::Load { position, .. } => *position,
+        }
+    }
+}
+
+impl Hold {
+    /// What ends the need.
+    pub(crate) fn remedies(&self) -> Vec<Remedy> {
+        match self {
+            Self::Reader { name, .. } => {
+                let reader = name.clone();
+                let forget = Remedy::Forget {
+                    reader: reader.clone(),
+                };
+                vec![Remedy::Advance { reader }, forget]
+            }
+            Self::Load { schema, name, .. } => vec![Remedy::Load {
+                table: format!("{schema}.{name}"),
+            }],
         }
     }
 }

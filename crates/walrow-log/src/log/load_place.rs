@@ -1,7 +1,7 @@
 //! The place of a load in the order of commits: what a log says of it.
 
 use crate::log::contents::{Contents, Which};
-use crate::log::error::Error;
+use crate::log::error::{DamagedPart, Error};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::segment_file::SegmentFile;
 use crate::log::state::{read_json, write_json};
@@ -29,7 +29,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn read(store: &dyn Store) -> Result<Option<Self>, Error> {
-        read_json(store, LOAD, "the place of a load")
+        read_json(store, LOAD, DamagedPart::LoadPlace)
     }
 
     /// The place of the load that a log begins with, before its slot exists.

@@ -1,6 +1,6 @@
 //! The loads of a writer: it keeps the place of one, goes on behind it, and fills it at the end.
 
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{Error, ErrorKind, LoadRefusal};
 use crate::log::listing::Listing;
 use crate::log::load::{Load, LoadOptions};
 use crate::log::load_place::{Awaited, First, LOAD, Place};
@@ -26,8 +26,8 @@ impl Writer {
     /// The log is not empty, or the store failed.
     pub fn plan_first_load(&mut self) -> Result<(), Error> {
         if self.end.is_valid() {
-            let what = "the log has changes already, so it cannot begin with a load";
-            return Err(Error::new("", ErrorKind::Load { what }));
+            let why = LoadRefusal::NotEmpty;
+            return Err(Error::new("", ErrorKind::Load { why }));
         }
         Place::planned().write(&*self.store)?;
         self.lacks_first_load = true;
@@ -46,12 +46,12 @@ impl Writer {
         time: Timestamp,
         tables: Vec<Relation>,
     ) -> Result<Load, Error> {
-        let fault = |what| Err(Error::new("", ErrorKind::Load { what }));
+        let fault = |why| Err(Error::new("", ErrorKind::Load { why }));
         if self.awaited != Awaited::Nothing {
-            return fault("another load is not complete");
+            return fault(LoadRefusal::Another);
         }
         if self.end >= point {
-            return fault("its snapshot is from before the end of the log");
+            return fault(LoadRefusal::TooEarly);
         }
         let first = self.lacks_first_load;
         let before = Lsn(point.0.saturating_sub(1));
@@ -102,8 +102,8 @@ impl Writer {
     /// tries again.
     pub fn give_up_load(&mut self, load: &Load) -> Result<(), Error> {
         if self.lacks_first_load {
-            let what = "the log begins with it";
-            return Err(Error::new("", ErrorKind::Load { what }));
+            let why = LoadRefusal::First;
+            return Err(Error::new("", ErrorKind::Load { why }));
         }
         load.remove()?;
         self.pass_load()?;

@@ -3,7 +3,7 @@
 
 use crate::log::block_file::OPEN;
 use crate::log::contents::Which;
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::filling::Filling;
 use crate::log::recovery::Recovered;
 use crate::log::segment::{Foot, SegmentName};
@@ -152,7 +152,7 @@ impl Writer {
         }
         let first = found.first.unwrap_or(found.end);
         if found.end > self.end && first <= self.end {
-            let what = "the order of its transactions";
+            let what = DamagedPart::Order;
             return Err(Error::new(OPEN, ErrorKind::Damaged { what }));
         }
         if found.end <= self.end {

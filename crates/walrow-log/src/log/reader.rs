@@ -1,6 +1,6 @@
 //! Reads the stream of a segment, or of some of those that it was merged from.
 
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::listing::{ATTEMPTS, Listing};
 use crate::log::segment::{Foot, Member, SegmentName};
 use crate::log::state::Pruned;
@@ -182,7 +182,7 @@ impl SegmentReader {
     /// The segment is damaged, or cannot be read.
     pub fn read(&mut self, chunk: &mut Vec<u8>) -> Result<bool, Error> {
         chunk.clear();
-        let what = "its content";
+        let what = DamagedPart::Content;
         while chunk.len() < CHUNK {
             if self.taken >= self.buffer.len() && !self.has_output && !self.fill()? {
                 break;
@@ -211,7 +211,7 @@ impl SegmentReader {
             self.stream_bytes > self.expected
         };
         if is_wrong {
-            return Err(self.damaged("its size"));
+            return Err(self.damaged(DamagedPart::Size));
         }
         Ok(!chunk.is_empty())
     }
@@ -236,19 +236,19 @@ impl SegmentReader {
         self.file
             .read_at(self.at, &mut self.buffer)
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => self.damaged("its size"),
+                std::io::ErrorKind::UnexpectedEof => self.damaged(DamagedPart::Size),
                 _ => Error::store(&self.object, &error),
             })?;
         self.at = self.at.saturating_add(size as u64);
         self.taken_of_member = self.taken_of_member.saturating_add(size as u64);
         self.crc32c = crc32c::crc32c_append(self.crc32c, &self.buffer);
         if self.taken_of_member == member.bytes && self.crc32c != member.crc32c {
-            return Err(self.damaged("its checksum"));
+            return Err(self.damaged(DamagedPart::Checksum));
         }
         Ok(true)
     }
 
-    fn damaged(&self, what: &'static str) -> Error {
+    fn damaged(&self, what: DamagedPart) -> Error {
         Error::new(&self.object, ErrorKind::Damaged { what })
     }
 }

@@ -3,7 +3,7 @@
 //! Each is an object, which any process may write.
 
 use crate::log::block_file::{read_object, write_object};
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::listing::Listing;
 use crate::log::locking::lock;
 use crate::log::reader_name::{check, object};
@@ -43,7 +43,7 @@ impl RegisteredReader {
             (None, _) => Ok(None),
             (Some(()), Some(reader)) if reader.name == name => Ok(Some(reader)),
             (Some(()), _) => {
-                let what = "the record of a reader";
+                let what = DamagedPart::Reader;
                 Err(Error::new(&object, ErrorKind::Damaged { what }))
             }
         }

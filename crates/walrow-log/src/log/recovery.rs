@@ -1,7 +1,7 @@
 //! What a crash of the writer has left.
 
 use crate::log::contents::Contents;
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{Error, ErrorKind, SourcePart};
 use crate::log::index::{self, Index, IndexFile};
 use crate::log::listing::{ATTEMPTS, Listing};
 use crate::log::segment::{Foot, SegmentName};
@@ -165,12 +165,12 @@ impl Published {
 pub(crate) fn compare(log: &Source, found: &Source) -> Result<(), Error> {
     let fields = [
         (
-            "system identifier",
+            SourcePart::SystemIdentifier,
             &log.system_identifier,
             &found.system_identifier,
         ),
-        ("database", &log.database, &found.database),
-        ("slot", &log.slot, &found.slot),
+        (SourcePart::Database, &log.database, &found.database),
+        (SourcePart::Slot, &log.slot, &found.slot),
     ];
     for (what, log, found) in fields {
         if let (Some(log), Some(found)) = (log, found)

@@ -8,7 +8,7 @@
 //! ```
 //! `zstd -d` skips the foot, and writes a stream that any decoder of pgoutput reads.
 
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::store::{ReadAt, Store};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -265,14 +265,20 @@ impl Foot {
                         part: foot.part,
                     };
                     if named != name {
-                        return Err(fault(ErrorKind::Damaged { what: "its name" }));
+                        return Err(fault(ErrorKind::Damaged {
+                            what: DamagedPart::Name,
+                        }));
                     }
                     // Only a part of a transaction ends where it starts.
                     if foot.end < foot.start || foot.end == foot.start && !foot.continues {
-                        return Err(fault(ErrorKind::Damaged { what: "its range" }));
+                        return Err(fault(ErrorKind::Damaged {
+                            what: DamagedPart::Range,
+                        }));
                     }
                     if foot.bytes.checked_add(whole) != Some(size) || !foot.has_its_members() {
-                        return Err(fault(ErrorKind::Damaged { what: "its size" }));
+                        return Err(fault(ErrorKind::Damaged {
+                            what: DamagedPart::Size,
+                        }));
                     }
                     return Ok(foot);
                 }
@@ -280,11 +286,15 @@ impl Foot {
                     wanted = more;
                 }
                 Err(Partial::More(_)) => {
-                    return Err(fault(ErrorKind::Damaged { what: "its size" }));
+                    return Err(fault(ErrorKind::Damaged {
+                        what: DamagedPart::Size,
+                    }));
                 }
                 Err(Partial::Foreign) => return Err(fault(ErrorKind::Foreign)),
                 Err(Partial::Damaged) => {
-                    return Err(fault(ErrorKind::Damaged { what: "its foot" }));
+                    return Err(fault(ErrorKind::Damaged {
+                        what: DamagedPart::Foot,
+                    }));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Objects beside the segments: the catalog, prepared transactions, and what was removed.
 
 use crate::log::block_file::{read_object, write_object};
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::store::{Store, remove_if_there};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl PreparedName {
             state.extend_from_slice(block);
             Ok(())
         })?;
-        let what = "a prepared transaction";
+        let what = DamagedPart::Prepared;
         assembler
             .restore_prepared(&mut &*state)
             .map_err(|_| Error::new(&object, ErrorKind::Damaged { what }))
@@ -108,7 +108,7 @@ pub(crate) fn write_catalog(store: &dyn Store, catalog: &Catalog) -> Result<(), 
 }
 
 pub(crate) fn read_catalog(store: &dyn Store) -> Result<Catalog, Error> {
-    Ok(read_json(store, CATALOG, "the catalog")?.unwrap_or_default())
+    Ok(read_json(store, CATALOG, DamagedPart::Catalog)?.unwrap_or_default())
 }
 
 /// What [`Log::prune`](crate::Log::prune) has removed.
@@ -135,7 +135,7 @@ pub(crate) struct LastRemoved {
 
 impl Pruned {
     pub(crate) fn read(store: &dyn Store) -> Result<Self, Error> {
-        Ok(read_json(store, PRUNED, "the record of what was removed")?.unwrap_or_default())
+        Ok(read_json(store, PRUNED, DamagedPart::Removed)?.unwrap_or_default())
     }
 
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
@@ -158,7 +158,7 @@ pub(crate) fn write_json(
 pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(
     store: &dyn Store,
     name: &str,
-    what: &'static str,
+    what: DamagedPart,
 ) -> Result<Option<T>, Error> {
     let mut json = None;
     let found = read_object(store, name, |block| {

@@ -1,6 +1,6 @@
 //! A log as its readers see it.
 
-use crate::log::error::{Error, ErrorKind};
+use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::index::{Index, Segment, TableVersion, check_order};
 use crate::log::listing::{ATTEMPTS, Listing};
 use crate::log::load_place::Place;
@@ -304,7 +304,7 @@ impl Log {
             let mut now = now.segments().iter();
             let now = now.find(|it| it.name() == segment.name());
             if !now.is_some_and(is_described) {
-                let what = "its foot";
+                let what = DamagedPart::Foot;
                 return Err(Error::new(
                     &segment.name().to_string(),
                     ErrorKind::Damaged { what },

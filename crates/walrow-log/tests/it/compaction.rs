@@ -10,7 +10,8 @@ use crate::memory::Memory;
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{
-    Compacted, Error, ErrorKind, Log, Plan, SegmentName, SegmentReader, Writer, WriterOptions,
+    Compacted, DamagedPart, Error, ErrorKind, Log, Plan, SegmentName, SegmentReader, Writer,
+    WriterOptions,
 };
 use walrow_stream::{Assembler, Event};
 use walrow_testkit::{Stream, text};
@@ -292,7 +293,7 @@ fn damaged_segments_are_not_merged() {
         (
             name.clone(),
             ErrorKind::Damaged {
-                what: "its checksum"
+                what: DamagedPart::Checksum
             }
         )
     );

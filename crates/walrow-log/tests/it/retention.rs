@@ -8,7 +8,8 @@
 use crate::memory::Memory;
 use std::sync::Arc;
 use walrow_log::{
-    Error, ErrorKind, Hold, Log, Plan, RegisteredReader, Retained, Retention, Writer, WriterOptions,
+    DamagedPart, Error, ErrorKind, Hold, Log, Plan, RegisteredReader, Retained, Retention, Writer,
+    WriterOptions,
 };
 use walrow_stream::{Assembler, Fact};
 use walrow_testkit::{Stream, text};
@@ -270,7 +271,7 @@ fn a_damaged_record_of_a_reader_removes_nothing() {
     let store = six();
     open(&store).register("r", None, at(0)).unwrap();
     store.flip("_reader-r", 12, 1);
-    let what = "the record of a reader";
+    let what = DamagedPart::Reader;
     let error = ErrorKind::Damaged { what };
     assert_eq!(kind(open(&store).retain(&age(0), at(100))), error);
     assert_eq!(kind(open(&store).advance("r", end(1), at(0))), error);

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use walrow_log::{
-    Directory, ErrorKind, Foot, Log, Plan, ReadAt, SegmentName, Store, WriteAt, Writer,
-    WriterOptions,
+    DamagedPart, Directory, ErrorKind, Foot, Log, Plan, ReadAt, SegmentName, Store, WriteAt,
+    Writer, WriterOptions,
 };
 use walrow_stream::Assembler;
 use walrow_testkit::Stream;
@@ -146,10 +146,10 @@ fn hostile_segments_are_errors_and_take_little_memory() {
 
     let damaged = |what| Err(ErrorKind::Damaged { what });
     let feet: [(Change, Result<(), ErrorKind>); 6] = [
-        (|foot| foot.bytes += 1, damaged("its size")),
-        (|foot| foot.bytes = u64::MAX, damaged("its size")),
-        (|foot| foot.end = Lsn::INVALID, damaged("its range")),
-        (|foot| foot.start = Lsn(8), damaged("its name")),
+        (|foot| foot.bytes += 1, damaged(DamagedPart::Size)),
+        (|foot| foot.bytes = u64::MAX, damaged(DamagedPart::Size)),
+        (|foot| foot.end = Lsn::INVALID, damaged(DamagedPart::Range)),
+        (|foot| foot.start = Lsn(8), damaged(DamagedPart::Name)),
         (|foot| foot.format = 2, Err(ErrorKind::Version { found: 2 })),
         (|_| (), Ok(())),
     ];
@@ -166,7 +166,7 @@ fn hostile_segments_are_errors_and_take_little_memory() {
     file.set_len(5 << 30).unwrap();
     let tail = [&[0; 4][..], &u32::MAX.to_le_bytes(), b"walrow\x00\x01"].concat();
     std::os::unix::fs::FileExt::write_at(&file, &tail, (5 << 30) - 16).unwrap();
-    assert_eq!(directory.log().map(|_| ()), damaged("its size"));
+    assert_eq!(directory.log().map(|_| ()), damaged(DamagedPart::Size));
 
     // 1 GiB of zeros in 32 KiB.
     let mut bomb = Vec::with_capacity(1 << 20);
@@ -180,7 +180,12 @@ fn hostile_segments_are_errors_and_take_little_memory() {
     let log = directory.log().unwrap();
     let mut chunk = Vec::new();
     let error = log.segment(name).unwrap().read(&mut chunk).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Damaged { what: "its size" });
+    assert_eq!(
+        error.kind,
+        ErrorKind::Damaged {
+            what: DamagedPart::Size
+        }
+    );
     assert!(chunk.capacity() < 64 << 20);
 }
 
@@ -196,7 +201,12 @@ fn following_ends_at_a_segment_that_leads_to_itself() {
     let size = usize::try_from(foot.bytes).unwrap();
     fs::write(path(foot_name(&next)), segment(&frames[..size], &next)).unwrap();
     let error = log.follow().unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Damaged { what: "its range" });
+    assert_eq!(
+        error.kind,
+        ErrorKind::Damaged {
+            what: DamagedPart::Range
+        }
+    );
 }
 
 const fn foot_name(foot: &Foot) -> SegmentName {

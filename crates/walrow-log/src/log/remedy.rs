@@ -1,0 +1,93 @@
+//! What avoids an error of a log, as data. Rust, Python and the command line each print it in their
+//! own words.
+
+use std::fmt;
+use walrow_wire::Lsn;
+
+/// What avoids an error of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Choose a directory that is empty, or a new one.
+    EmptyDirectory,
+    /// Remove the file, which is not one of the log.
+    RemoveFile,
+    /// Read the file with the version of walrow that wrote it.
+    LaterVersion,
+    /// Restore the file from a copy.
+    Restore,
+    /// Read from there on, and load again what depends on earlier changes.
+    ReadFrom {
+        /// Where the log begins.
+        start: Lsn,
+    },
+    /// Move the reader forward: [`Log::advance`](crate::Log::advance).
+    Advance {
+        /// Its name.
+        reader: String,
+    },
+    /// Forget the reader: [`Log::forget`](crate::Log::forget).
+    Forget {
+        /// Its name.
+        reader: String,
+    },
+    /// Move the reader back: [`Log::rewind`](crate::Log::rewind).
+    Rewind {
+        /// Its name.
+        reader: String,
+    },
+    /// Register the reader: [`Log::register`](crate::Log::register).
+    Register {
+        /// Its name.
+        reader: String,
+    },
+    /// Remove what readers and loads need, too: the option `force` of
+    /// [`Log::prune`](crate::Log::prune).
+    Force,
+    /// Load the table again.
+    Load {
+        /// The table, as `schema.name`.
+        table: String,
+    },
+    /// Choose one of several tables.
+    OneTable,
+    /// Commit or roll back prepared transactions, and receive that.
+    Decide,
+    /// Change the log where its receiver writes it.
+    WhereItIsWritten,
+    /// Try again later.
+    Retry,
+    /// Stop the other writer.
+    StopWriter,
+    /// Use another log.
+    OtherLog,
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EmptyDirectory => "choose an empty or new directory",
+            Self::RemoveFile => "remove it from the log's directory",
+            Self::LaterVersion => "read it with that version",
+            Self::Restore => "restore the file from a copy",
+            Self::ReadFrom { start } => {
+                return write!(
+                    f,
+                    "read from {start} on, and load again what depends on earlier changes"
+                );
+            }
+            Self::Advance { .. } => "advance the reader",
+            Self::Forget { .. } => "forget the reader",
+            Self::Rewind { .. } => "rewind it to read changes again",
+            Self::Register { .. } => "register it first",
+            Self::Force => "set force",
+            Self::Load { .. } => "load the table again",
+            Self::OneTable => "choose one of them",
+            Self::Decide => "commit it or roll it back, receive that, and try again",
+            Self::WhereItIsWritten => "change it where its receiver writes it",
+            Self::Retry => "try again later",
+            Self::StopWriter => "stop it first",
+            Self::OtherLog => "use another log",
+        })
+    }
+}
