@@ -70,6 +70,8 @@ class Remedy(NamedTuple):
         if self.value is None and self.code is None:
             return f"another {self.option}"
         value = _literal(self.value) if self.value is not None else self.code
+        if self.option == "table" and isinstance(self.value, tuple):
+            value = f"({', '.join(map(_literal, self.value))})"
         if self.key is None:
             return f"{self.option}={value}"
         return f"{self.option}={{{_literal(self.key)}: {value}}}"

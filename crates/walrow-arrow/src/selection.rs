@@ -74,11 +74,9 @@ impl Selection {
     /// The name is also the name of a side table.
     pub(crate) fn chooses(&self, relation: &Relation) -> Result<bool, Error> {
         let mut chosen = self.tables.iter().filter(|table| table.has(relation));
-        if chosen.any(|table| table.name.side_table().is_some()) {
-            let table = relation.to_string();
-            return Err(Error::new(ErrorKind::Schema(SchemaError::SideTableName {
-                table,
-            })));
+        if let Some(table) = chosen.find_map(|table| table.name.side_table()) {
+            let error = SchemaError::SideTableName { table };
+            return Err(Error::new(ErrorKind::Schema(error)));
         }
         Ok(self.has(relation))
     }

@@ -214,6 +214,9 @@ fn remedy<'py>(py: Python<'py>, remedy: &Remedy) -> PyResult<Bound<'py, PyAny>> 
         None | Some(RemedyValue::SchemaUnion) => None,
         Some(RemedyValue::Text(text)) => Some(text.into_bound_py_any(py)?),
         Some(RemedyValue::Names(names)) => Some(PyTuple::new(py, names)?.into_any()),
+        Some(RemedyValue::Table(schema, name)) => {
+            Some(PyTuple::new(py, [schema, name])?.into_any())
+        }
         Some(RemedyValue::Size(size)) => Some(size.into_bound_py_any(py)?),
         Some(RemedyValue::Flag(flag)) => Some(flag.into_bound_py_any(py)?),
         Some(other) => Some(other.to_string().into_bound_py_any(py)?),

@@ -176,6 +176,10 @@ def _parameters(context: click.Context | None) -> dict[str, click.Parameter]:
 
 def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | None:
     """Writes a remedy as an option of the command, if it has it."""
+    if remedy.option == "table" and isinstance(remedy.value, tuple):
+        # The command line has no words for names with a dot.
+        name = ".".join(remedy.value)
+        return None if name.count(".") > 1 else f"--table {shlex.quote(name)}"
     if remedy.option not in parameters:
         return INSTEAD.get(remedy.option)
     parameter = parameters[remedy.option]

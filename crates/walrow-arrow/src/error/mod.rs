@@ -127,9 +127,8 @@ impl fmt::Display for Reason {
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Self {
         let remedies = match &kind {
-            ErrorKind::Schema(SchemaError::ColumnsChanged) => {
-                vec![Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion)]
-            }
+            ErrorKind::Schema(error) => error.remedies(),
+            ErrorKind::Options(error) => error.remedies(),
             _ => Vec::new(),
         };
         Self(Box::new(Fields {
@@ -221,6 +220,11 @@ impl Error {
             ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => "; read both with ",
             ErrorKind::Schema(SchemaError::ColumnsChanged) => "; read all versions with ",
             ErrorKind::Schema(SchemaError::NotInStream { .. }) => "; read no rows with ",
+            ErrorKind::Schema(SchemaError::Ambiguous { .. }) => "; choose one of them with ",
+            ErrorKind::Schema(SchemaError::SideTableName { .. }) => "; read all tables with ",
+            ErrorKind::Options(OptionsError::SideTableAmongTables { .. }) => {
+                "; read it alone, or with "
+            }
             ErrorKind::Unfinished | ErrorKind::Missing { .. } | ErrorKind::Server { .. } => {
                 "; take only the complete transactions with "
             }

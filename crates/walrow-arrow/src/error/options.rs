@@ -1,7 +1,7 @@
 //! What is wrong with options.
 
 use crate::arrow_type::ArrowTypeName;
-use crate::error::remedy::DecoderOption;
+use crate::error::remedy::{DecoderOption, Remedy};
 use crate::error::schema::Conversion;
 use crate::table_name::SideTable;
 use arrow_schema::DataType;
@@ -108,6 +108,17 @@ pub enum OptionsError {
     RowsNotTaken,
 }
 
+impl OptionsError {
+    /// The options that avoid the error.
+    pub(super) fn remedies(&self) -> Vec<Remedy> {
+        match self {
+            Self::SideTableAmongTables { table } => vec![Remedy::side_table(*table)],
+            Self::SparkSentinel => vec![Remedy::word(DecoderOption::Unrepresentable, "null")],
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl fmt::Display for OptionsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let types = |f: &mut fmt::Formatter<'_>, key: &str, data_type: &DataType, why: &str| {
@@ -169,14 +180,11 @@ impl fmt::Display for OptionsError {
             Self::NoTables => "tables is an empty list; leave it out to choose all tables",
             Self::SideTableAmongTables { table } => {
                 let (schema, name) = (SideTable::SCHEMA, table.name());
-                return write!(
-                    f,
-                    "{schema}.{name} is a side table: read it alone, or with side_tables"
-                );
+                return write!(f, "{schema}.{name} is a side table");
             }
             Self::SparkSentinel => {
                 "the spark profile does not support unrepresentable \"sentinel\", because Spark has no \
-                 infinite dates; choose \"null\" or a string type"
+                 infinite dates"
             }
             Self::Setting(error) => return write!(f, "session: {error}"),
             Self::SideTableColumns => "columns: side tables have fixed columns",

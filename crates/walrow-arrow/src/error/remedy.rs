@@ -2,6 +2,7 @@
 //! own form.
 
 use crate::arrow_type::ArrowTypeName;
+use crate::table_name::SideTable;
 use arrow_schema::DataType;
 use std::fmt;
 use walrow_types::Unrepresentable;
@@ -42,6 +43,8 @@ pub enum DecoderOption {
     Spool,
     /// [`crate::DecoderBuilder::with_spool_memory`].
     SpoolMemory,
+    /// [`crate::DecoderBuilder::with_table`].
+    Table,
     /// [`crate::DecoderBuilder::with_tables`].
     Tables,
     /// [`crate::DecoderBuilder::with_type`].
@@ -73,6 +76,7 @@ impl DecoderOption {
             Self::SideTables => "side_tables",
             Self::Spool => "spool",
             Self::SpoolMemory => "spool_memory",
+            Self::Table => "table",
             Self::Tables => "tables",
             Self::Types => "types",
             Self::Unfinished => "unfinished",
@@ -103,6 +107,8 @@ pub enum RemedyValue {
     Text(String),
     /// Names, in this order.
     Names(Vec<&'static str>),
+    /// Schema and name of a table.
+    Table(String, String),
     /// A number of bytes.
     Size(usize),
     /// Whether the option is on.
@@ -144,6 +150,18 @@ impl Remedy {
         Self::new(DecoderOption::Types, RemedyValue::Text(name)).for_key(column)
     }
 
+    /// This table.
+    pub(crate) fn table((schema, name): &(String, String)) -> Self {
+        let table = RemedyValue::Table(schema.clone(), name.clone());
+        Self::new(DecoderOption::Table, table)
+    }
+
+    /// This side table, besides all other tables.
+    pub(crate) fn side_table(table: SideTable) -> Self {
+        let names = RemedyValue::Names(vec![table.name()]);
+        Self::new(DecoderOption::SideTables, names)
+    }
+
     /// Null for a column's values that its Arrow type cannot hold.
     pub(crate) fn null(column: &str) -> Self {
         Self::word(DecoderOption::Unrepresentable, "null").for_key(column)
@@ -170,6 +188,11 @@ impl fmt::Display for RemedyValue {
         match self {
             Self::Text(text) => f.write_str(text),
             Self::Names(names) => write!(f, "[{}]", names.join(", ")),
+            // A dot separates schema and name.
+            Self::Table(schema, name) if schema.contains('.') || name.contains('.') => {
+                write!(f, "\"{schema}\".\"{name}\"")
+            }
+            Self::Table(schema, name) => write!(f, "{schema}.{name}"),
             Self::Size(size) => size.fmt(f),
             Self::Flag(flag) => flag.fmt(f),
             Self::SchemaUnion => f.write_str("the union of all versions"),
@@ -224,6 +247,9 @@ mod tests {
                 RemedyValue::Names(vec!["xid", "seq"]),
             ),
             Remedy::another(DecoderOption::Spool),
+            Remedy::table(&("public".to_owned(), "t".to_owned())),
+            Remedy::table(&("a.b".to_owned(), "t".to_owned())),
+            Remedy::side_table(SideTable::Messages),
             Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion),
         ]
         .map(|remedy| remedy.to_string());
@@ -236,6 +262,9 @@ mod tests {
                 "message_limit = 5",
                 "metadata = [xid, seq]",
                 "another spool",
+                "table = public.t",
+                "table = \"a.b\".\"t\"",
+                "side_tables = [messages]",
                 "schema = the union of all versions",
             ]
         );

@@ -1,9 +1,10 @@
 //! What is wrong with a table, its columns or their types.
 
 use crate::arrow_type::ArrowTypeName;
-use crate::error::remedy::DecoderOption;
+use crate::error::remedy::{DecoderOption, Remedy, RemedyValue};
 use crate::table_name::SideTable;
 use arrow_schema::DataType;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a table, its columns or their types do not match the request.
@@ -55,8 +56,8 @@ pub enum SchemaError {
     /// A table of the stream has the name of a side table.
     #[non_exhaustive]
     SideTableName {
-        /// The table, as `schema.name`.
-        table: String,
+        /// The table.
+        table: SideTable,
     },
     /// The columns of the chosen table changed.
     ColumnsChanged,
@@ -115,6 +116,18 @@ impl SchemaError {
         let tables = [one, other].map(|(schema, name)| (schema.to_owned(), name.to_owned()));
         Self::Ambiguous { tables }
     }
+
+    /// The options that avoid the error.
+    pub(super) fn remedies(&self) -> Vec<Remedy> {
+        match self {
+            Self::ColumnsChanged => {
+                vec![Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion)]
+            }
+            Self::Ambiguous { tables } => tables.iter().map(Remedy::table).collect(),
+            Self::SideTableName { table } => vec![Remedy::side_table(*table)],
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl fmt::Display for SchemaError {
@@ -162,10 +175,10 @@ impl fmt::Display for SchemaError {
             Self::NotInCatalog { table } => return write!(f, "no table {table} in the catalog"),
             Self::Ambiguous { tables } => return write_ambiguous(f, tables),
             Self::SideTableName { table } => {
+                let (schema, name) = (SideTable::SCHEMA, table.name());
                 return write!(
                     f,
-                    "{table} is the name of a side table and of a table in the stream; read all \
-                     tables, with side_tables"
+                    "{schema}.{name} is the name of a side table and of a table in the stream"
                 );
             }
             Self::ColumnsChanged => "the table's columns changed",
@@ -251,10 +264,7 @@ fn write_ambiguous(f: &mut fmt::Formatter<'_>, tables: &[(String, String); 2]) -
     let [one, other] = tables
         .each_ref()
         .map(|(schema, name)| format!("{quote}{schema}{quote}.{quote}{name}{quote}"));
-    write!(
-        f,
-        "the name matches {one} and {other}; pass one as a pair of schema and table"
-    )
+    write!(f, "the name matches {one} and {other}")
 }
 
 /// An Arrow type that a PostgreSQL type cannot become.
@@ -265,8 +275,8 @@ pub struct Conversion {
     pub subject: String,
     /// The Arrow type.
     pub data_type: DataType,
-    /// The Arrow types that it can become, in words.
-    pub alternatives: String,
+    /// The Arrow types that it can become. Some depend on the types of its parts, which are words.
+    pub alternatives: Vec<Cow<'static, str>>,
 }
 
 impl fmt::Display for Conversion {
@@ -276,11 +286,17 @@ impl fmt::Display for Conversion {
             data_type,
             alternatives,
         } = self;
-        write!(
-            f,
-            "{subject} cannot become {}; it can become {alternatives}",
-            ArrowTypeName(data_type)
-        )
+        let name = ArrowTypeName(data_type);
+        write!(f, "{subject} cannot become {name}; it can become ")?;
+        for (place, alternative) in alternatives.iter().enumerate() {
+            f.write_str(match place {
+                0 => "",
+                _ if place.saturating_add(1) == alternatives.len() => " or ",
+                _ => ", ",
+            })?;
+            f.write_str(alternative)?;
+        }
+        Ok(())
     }
 }
 

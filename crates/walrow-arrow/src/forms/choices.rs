@@ -181,14 +181,17 @@ impl Choices {
     }
 
     /// The names of the forms that the profile supports.
-    pub(super) fn alternatives(&self) -> String {
+    pub(super) fn alternatives(self) -> Vec<Cow<'static, str>> {
         let profile = self.target.profile;
-        let names = self.list.iter().filter_map(|choice| match &choice.kind {
-            Kind::One { form, .. } if !profile.has(form.data_type()) => None,
-            _ if choice.name.is_empty() => None,
-            _ => Some(&*choice.name),
-        });
-        names.collect::<Vec<_>>().join(", ")
+        let names = self
+            .list
+            .into_iter()
+            .filter_map(|choice| match &choice.kind {
+                Kind::One { form, .. } if !profile.has(form.data_type()) => None,
+                _ if choice.name.is_empty() => None,
+                _ => Some(choice.name),
+            });
+        names.collect()
     }
 }
 

@@ -7,6 +7,7 @@ use super::{ArrowForms, Target};
 use crate::column::{Arrays, Composites, Multiranges, New, Ranges, VectorElements};
 use crate::profile::Profile;
 use arrow_schema::DataType;
+use std::borrow::Cow;
 use std::sync::Arc;
 use walrow_types::{Array, Bool, Composite, Multirange, PgType, Range, Vector};
 
@@ -87,12 +88,11 @@ impl ArrowForms for Array<dyn ArrowForms> {
         }
     }
 
-    fn alternatives(&self, _: Profile) -> String {
+    fn alternatives(&self, _: Profile) -> Vec<Cow<'static, str>> {
         if is_nested(self) {
-            return String::new();
+            return Vec::new();
         }
-        "list<...> or large_list<...> of what its elements can become, also of lists for more dimensions"
-            .to_owned()
+        vec![LISTS.into()]
     }
 }
 
@@ -120,8 +120,8 @@ impl ArrowForms for Vector<dyn ArrowForms> {
         }
     }
 
-    fn alternatives(&self, _: Profile) -> String {
-        "list<...> or large_list<...> of what its elements can become, also of lists for more dimensions".to_owned()
+    fn alternatives(&self, _: Profile) -> Vec<Cow<'static, str>> {
+        vec![LISTS.into()]
     }
 }
 
@@ -168,10 +168,10 @@ impl ArrowForms for Range<dyn ArrowForms> {
         }
     }
 
-    fn alternatives(&self, _: Profile) -> String {
-        "struct<lower: ..., upper: ..., lower_inc: bool, upper_inc: bool, empty: bool> with what its \
-         bounds can become"
-            .to_owned()
+    fn alternatives(&self, _: Profile) -> Vec<Cow<'static, str>> {
+        let range = "struct<lower: ..., upper: ..., lower_inc: bool, upper_inc: bool, empty: bool> \
+                     with what its bounds can become";
+        vec![range.into()]
     }
 }
 
@@ -202,8 +202,8 @@ impl ArrowForms for Multirange<dyn ArrowForms> {
         }
     }
 
-    fn alternatives(&self, _: Profile) -> String {
-        "list<...> of what its ranges can become".to_owned()
+    fn alternatives(&self, _: Profile) -> Vec<Cow<'static, str>> {
+        vec!["list<...> of what its ranges can become".into()]
     }
 }
 
@@ -247,10 +247,14 @@ impl ArrowForms for Composite<dyn ArrowForms> {
         }
     }
 
-    fn alternatives(&self, _: Profile) -> String {
-        "struct<...> of what its attributes can become, by their names".to_owned()
+    fn alternatives(&self, _: Profile) -> Vec<Cow<'static, str>> {
+        vec!["struct<...> of what its attributes can become, by their names".into()]
     }
 }
+
+/// The Arrow types of an array.
+const LISTS: &str = "list<...> or large_list<...> of what its elements can become, also of lists \
+                     for more dimensions";
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,7 @@ pub(crate) use types::{built_in, extension};
 
 use crate::profile::Profile;
 use arrow_schema::DataType;
+use std::borrow::Cow;
 use std::sync::Arc;
 use walrow_types::{PgType, SessionSettings};
 
@@ -37,5 +38,5 @@ pub(crate) trait ArrowForms: PgType {
     fn form_as(self: Arc<Self>, data_type: &DataType, target: Target) -> Option<Form>;
 
     /// The Arrow types that the type can become, besides strings and bytes, for error messages.
-    fn alternatives(&self, profile: Profile) -> String;
+    fn alternatives(&self, profile: Profile) -> Vec<Cow<'static, str>>;
 }

@@ -20,6 +20,7 @@ use arrow_array::types::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_schema::{DataType, Field};
+use std::borrow::Cow;
 use std::sync::Arc;
 use walrow_types::{
     Bit, Bits, Bool, Bpchar, Bytea, Char, Cidr, Cube, Date, Decimal128, Decimal256, Ewkb, Float4,
@@ -250,7 +251,7 @@ impl<T: HasChoices> ArrowForms for T {
         self.choices(target).form_as(data_type, self)
     }
 
-    fn alternatives(&self, profile: Profile) -> String {
+    fn alternatives(&self, profile: Profile) -> Vec<Cow<'static, str>> {
         let target = Target {
             profile,
             trim_bpchar: false,

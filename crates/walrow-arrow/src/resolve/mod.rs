@@ -14,6 +14,7 @@ use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_K
 use arrow_schema::{DataType, Field};
 use catalog::ColumnType;
 use serde_json::json;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use walrow_stream::{Catalog, Column, Relation, TypeKind, TypeName};
@@ -435,19 +436,19 @@ fn cannot_become(
     pg_type: &ColumnType,
     profile: Profile,
 ) -> Conversion {
-    let own = match pg_type.alternatives(profile) {
-        own if own.is_empty() => own,
-        own => format!("{own}, "),
-    };
+    let mut alternatives = pg_type.alternatives(profile);
     let always = if profile.is_native() {
-        "string (also large_string, string_view, dictionary) or binary (also large_binary, \
-         binary_view)"
+        [
+            "string (also large_string, string_view, dictionary)",
+            "binary (also large_binary, binary_view)",
+        ]
     } else {
-        "string or binary"
+        ["string", "binary"]
     };
+    alternatives.extend(always.map(Cow::Borrowed));
     Conversion {
         subject: subject.to_owned(),
         data_type: data_type.clone(),
-        alternatives: format!("{own}{always}"),
+        alternatives,
     }
 }
