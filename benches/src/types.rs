@@ -1,38 +1,53 @@
 //! Cells of every type family, as PostgreSQL writes and sends them.
 //!
-//! Values differ from cell to cell in the way that a real column's do: numbers mostly have as many digits as their
-//! neighbours, text is as long as its neighbours.
+//! Values of the most frequent types differ from cell to cell in the way that a real column's do: numbers mostly have
+//! as many digits as their neighbours, text is as long as its neighbours. Those of all other types are the type cases
+//! that tests read too.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
+    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "made-up values are small; what does not fit is cut on purpose"
 )]
 
 use std::fmt::Write as _;
-use walrow_testkit::{Stream, binary, text};
+use std::sync::{Arc, LazyLock};
+use walrow::{Catalog, DecoderBuilder};
+use walrow_testkit::{Stream, TypeCases, binary, text, type_cases, type_catalog};
 use walrow_wire::ReplicaIdentity;
+
+/// The OID of `vector` in the catalog of the type cases.
+const VECTOR: u32 = 20_012;
 
 /// How many columns of its type a table has, so that a row costs next to nothing beside its cells.
 const COLUMNS: usize = 50;
 
 /// A type and values of it.
-#[derive(Clone, Copy)]
-#[expect(
-    missing_debug_implementations,
-    reason = "there is nothing to show of a function"
-)]
+#[derive(Debug)]
 pub struct Family {
     /// What the results are called by.
-    pub name: &'static str,
-    /// The type's OID; 0 for a type of an extension.
+    pub name: String,
+    /// The type's OID.
     oid: u32,
     /// The type modifier.
     typmod: i32,
-    make: fn(&mut Random) -> Value,
+    values: Values,
 }
+
+/// Where a family's values come from.
+#[derive(Debug)]
+enum Values {
+    /// They differ as those of a real column do.
+    Generated(fn(&mut Random) -> Value),
+    /// One of the type cases, at random.
+    Cases(Vec<Value>),
+}
+
+/// A type whose values are generated: its name, OID and modifier.
+type Generated = (&'static str, u32, i32, fn(&mut Random) -> Value);
 
 /// A value as the type's output function writes it, and as its send function does.
 pub type Value = (String, Vec<u8>);
@@ -53,17 +68,30 @@ impl Family {
     #[must_use]
     pub fn cells(&self, bytes: usize) -> Cells {
         let mut random = Random(1);
-        let (sample, sent) = (self.make)(&mut random);
-        let each = sample.len().max(sent.len()) + 5;
+        let bytes = match self.values {
+            Values::Generated(_) => bytes,
+            // They repeat, so fewer are enough.
+            Values::Cases(_) => bytes / 10,
+        };
+        let samples = (0..16).map(|_| self.value(&mut random));
+        let sizes = samples.map(|(text, sent)| text.len().max(sent.len()) + 5);
+        let each = sizes.sum::<usize>() / 16;
         let columns = COLUMNS.min(bytes / each).max(1);
         let rows = (bytes / each / columns).clamp(1, 400_000 / columns);
         let values: Vec<_> = (0..rows * columns)
-            .map(|_| (self.make)(&mut random))
+            .map(|_| self.value(&mut random))
             .collect();
         Cells {
             text: self.capture(columns, &values, |(value, _)| text(value)),
             binary: self.capture(columns, &values, |(_, value)| binary(value)),
             values: values.into_iter().map(|(value, _)| value).collect(),
+        }
+    }
+
+    fn value(&self, random: &mut Random) -> Value {
+        match &self.values {
+            Values::Generated(make) => make(random),
+            Values::Cases(cases) => cases[random.below(cases.len() as u64) as usize].clone(),
         }
     }
 
@@ -74,16 +102,11 @@ impl Family {
         form: fn(&Value) -> walrow_testkit::OwnedCell,
     ) -> Vec<u8> {
         let names: Vec<_> = (1..=columns).map(|column| format!("c{column}")).collect();
-        let oid = if self.oid == 0 { 20_000 } else { self.oid };
         let columns: Vec<_> = names
             .iter()
-            .map(|name| (name.as_str(), oid, self.typmod, false))
+            .map(|name| (name.as_str(), self.oid, self.typmod, false))
             .collect();
         let mut stream = Stream::new().session().begin(0x1000, 700);
-        if self.oid == 0 {
-            let name = self.name.split('(').next().unwrap_or_default();
-            stream = stream.user_type(oid, "public", name);
-        }
         stream = stream.relation(1, "public", "t", ReplicaIdentity::Default, &columns);
         for row in values.chunks(columns.len()) {
             let cells: Vec<_> = row.iter().map(form).collect();
@@ -93,41 +116,59 @@ impl Family {
     }
 }
 
-/// Every family, scalars first.
-pub const FAMILIES: &[Family] = &[
-    family("bool", 16, -1, |random| {
-        let value = random.below(2);
-        let text = if value == 1 { "t" } else { "f" };
-        (text.to_owned(), vec![value as u8])
-    }),
-    family("int2", 21, -1, |random| {
+/// Every family: those that have targets or sizes, then all other types of `tests/type_cases`.
+pub fn families() -> Vec<Family> {
+    let generated = GENERATED.iter().map(|(name, oid, typmod, make)| Family {
+        name: (*name).to_owned(),
+        oid: *oid,
+        typmod: *typmod,
+        values: Values::Generated(*make),
+    });
+    let is_other = |of: &TypeCases| !of.is_asked && GENERATED.iter().all(|it| it.1 != of.oid);
+    let others = type_cases().into_iter().filter(is_other);
+    let others = others.filter_map(|of| {
+        let values = of.cases.into_iter().filter(|case| {
+            let is_held = case.only.as_ref().is_none_or(|it| it == "arrow");
+            case.is_pinned && is_held
+        });
+        let values = values.filter_map(|case| Some((case.text, case.binary?)));
+        let values: Vec<_> = values.collect();
+        (values.len() > 1).then_some(Family {
+            name: of.name,
+            oid: of.oid,
+            typmod: of.typmod,
+            values: Values::Cases(values),
+        })
+    });
+    generated.chain(others).collect()
+}
+
+/// The options that decode all families.
+///
+/// # Panics
+/// If the catalog of the type cases is invalid.
+#[must_use]
+pub fn builder() -> DecoderBuilder {
+    static CATALOG: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
+        let catalog = Catalog::from_json(&type_catalog());
+        Arc::new(catalog.expect("the file is valid"))
+    });
+    let builder = DecoderBuilder::new().with_catalog(Arc::clone(&CATALOG));
+    builder.with_metadata([])
+}
+
+const GENERATED: &[Generated] = &[
+    ("int2", 21, -1, |random| {
         let value = random.below(10_000) as i16;
         (value.to_string(), value.to_be_bytes().to_vec())
     }),
-    family("int4", 23, -1, int4),
-    family("int8", 20, -1, |random| {
+    ("int4", 23, -1, int4),
+    ("int8", 20, -1, |random| {
         let value = random.signed(1_000_000_000_000);
         (value.to_string(), value.to_be_bytes().to_vec())
     }),
-    family("oid", 26, -1, |random| {
-        let value = random.below(100_000) as u32;
-        (value.to_string(), value.to_be_bytes().to_vec())
-    }),
-    family("xid8", 5069, -1, |random| {
-        let value = random.below(1_000_000_000);
-        (value.to_string(), value.to_be_bytes().to_vec())
-    }),
-    family("pg_lsn", 3220, -1, |random| {
-        let value = random.below(1 << 40);
-        let text = format!("{:X}/{:X}", value >> 32, value & 0xffff_ffff);
-        (text, value.to_be_bytes().to_vec())
-    }),
-    family("float4", 700, -1, |random| {
-        let value = random.fraction() as f32 * 1000.0;
-        (value.to_string(), value.to_be_bytes().to_vec())
-    }),
-    family("float8", 701, -1, float8),
-    family("numeric(12,2)", 1700, numeric_typmod(12, 2), |random| {
+    ("float8", 701, -1, float8),
+    ("numeric(12,2)", 1700, numeric_typmod(12, 2), |random| {
         let cents = random.signed(1_000_000_000);
         let fraction = cents.unsigned_abs() % 100;
         numeric(
@@ -136,31 +177,20 @@ pub const FAMILIES: &[Family] = &[
             &format!("{fraction:02}"),
         )
     }),
-    family("numeric(38,10)", 1700, numeric_typmod(38, 10), |random| {
+    ("numeric(38,10)", 1700, numeric_typmod(38, 10), |random| {
         let integer = u128::from(random.below(10_u64.pow(14))) * 10_u128.pow(14)
             + u128::from(random.below(10_u64.pow(14)));
         let fraction = random.below(10_000_000_000);
         numeric(random.below(16) == 0, integer, &format!("{fraction:010}"))
     }),
-    family("numeric", 1700, -1, |random| {
-        let fraction = random.below(10_000);
-        numeric(
-            false,
-            random.below(100_000_000).into(),
-            &format!("{fraction:04}"),
-        )
-    }),
-    family("text 16 B", 25, -1, |random| same(random.ascii(16))),
-    family("varchar 200 B", 1043, 204, |random| same(random.ascii(200))),
-    family("text 16 B not ASCII", 25, -1, |random| {
+    ("text 16 B", 25, -1, |random| same(random.ascii(16))),
+    ("varchar 200 B", 1043, 204, |random| same(random.ascii(200))),
+    ("text 16 B not ASCII", 25, -1, |random| {
         same(random.ascii(13) + "\u{20ac}")
     }),
-    family("bpchar(10)", 1042, 14, |random| {
-        same(format!("{:<10}", random.ascii(6)))
-    }),
-    family("bytea 32 B", 17, -1, |random| random.bytea(32)),
-    family("bytea 4 KiB", 17, -1, |random| random.bytea(4096)),
-    family("uuid", 2950, -1, |random| {
+    ("bytea 32 B", 17, -1, |random| random.bytea(32)),
+    ("bytea 4 KiB", 17, -1, |random| random.bytea(4096)),
+    ("uuid", 2950, -1, |random| {
         let bytes = random.bytes(16);
         let mut text = hex(&bytes);
         for place in [20, 16, 12, 8] {
@@ -168,74 +198,23 @@ pub const FAMILIES: &[Family] = &[
         }
         (text, bytes)
     }),
-    family("json", 114, -1, |random| same(random.json())),
-    family("jsonb", 3802, -1, |random| {
-        let text = random.json();
-        let sent = [b"\x01", text.as_bytes()].concat();
-        (text, sent)
-    }),
-    family("date", 1082, -1, |random| {
+    ("json", 114, -1, |random| same(random.json())),
+    ("date", 1082, -1, |random| {
         let (text, days) = random.date();
         (text, (days as i32).to_be_bytes().to_vec())
     }),
-    family("time", 1083, -1, |random| {
-        let (text, micros) = random.time();
-        (text, micros.to_be_bytes().to_vec())
-    }),
-    family("timetz", 1266, -1, |random| {
-        let (text, micros) = random.time();
-        let sent = [&micros.to_be_bytes()[..], &(-19_800_i32).to_be_bytes()].concat();
-        (text + "+05:30", sent)
-    }),
-    family("timestamp", 1114, -1, |random| random.timestamp("")),
-    family("timestamptz", 1184, -1, |random| random.timestamp("+00")),
-    family("interval", 1186, -1, |random| {
-        let (time, micros) = random.time();
-        let (months, days) = (random.below(9) as i32 + 2, random.below(28) as i32 + 2);
-        let sent = [
-            &micros.to_be_bytes()[..],
-            &days.to_be_bytes(),
-            &months.to_be_bytes(),
-        ];
-        (format!("{months} mons {days} days {time}"), sent.concat())
-    }),
-    family("inet", 869, -1, |random| {
-        let bytes = random.bytes(4);
-        let numbers: Vec<_> = bytes.iter().map(u8::to_string).collect();
-        (numbers.join("."), [&[2, 32, 0, 4], &*bytes].concat())
-    }),
-    family("macaddr", 829, -1, |random| {
-        let bytes = random.bytes(6);
-        let pairs: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        (pairs.join(":"), bytes)
-    }),
-    family("bit(16)", 1560, 16, |random| {
-        let bits = random.below(1 << 16) as u16;
-        let sent = [&16_i32.to_be_bytes()[..], &bits.to_be_bytes()].concat();
-        (format!("{bits:016b}"), sent)
-    }),
-    family("tsvector of 5", 3614, -1, |random| {
-        let (mut text, mut sent) = (String::new(), 5_i32.to_be_bytes().to_vec());
-        for place in 1..=5_u16 {
-            let lexeme = format!("{place}{}", random.word(6));
-            let space = if place > 1 { " " } else { "" };
-            let _ = write!(text, "{space}'{lexeme}':{place}");
-            sent.extend_from_slice(lexeme.as_bytes());
-            sent.extend_from_slice(&[0, 0, 1]);
-            sent.extend_from_slice(&place.to_be_bytes());
-        }
-        (text, sent)
-    }),
-    family("int4[] of 10", 1007, -1, |random| array(23, random, int4)),
-    family("text[] of 10", 1009, -1, |random| {
+    ("timestamp", 1114, -1, |random| random.timestamp("")),
+    ("timestamptz", 1184, -1, |random| random.timestamp("+00")),
+    ("int4[] of 10", 1007, -1, |random| array(23, random, int4)),
+    ("text[] of 10", 1009, -1, |random| {
         array(25, random, |random| same(random.word(8)))
     }),
-    family("text[] of 10 quoted", 1009, -1, |random| {
+    ("text[] of 10 quoted", 1009, -1, |random| {
         array(25, random, |random| {
             same(random.word(4) + " " + &random.word(4))
         })
     }),
-    family("numeric[] of 10", 1231, -1, |random| {
+    ("numeric[] of 10", 1231, -1, |random| {
         array(1700, random, |random| {
             let fraction = random.below(100);
             numeric(
@@ -245,39 +224,7 @@ pub const FAMILIES: &[Family] = &[
             )
         })
     }),
-    family("int4range", 3904, -1, |random| {
-        let lower = random.below(1_000_000) as i32;
-        let upper = lower + 1000;
-        let sent = [
-            &[2, 0, 0, 0, 4][..],
-            &lower.to_be_bytes(),
-            &[0, 0, 0, 4],
-            &upper.to_be_bytes(),
-        ];
-        (format!("[{lower},{upper})"), sent.concat())
-    }),
-    family("point", 600, -1, point),
-    family("polygon of 5", 604, -1, |random| {
-        let points: Vec<_> = (0..5).map(|_| point(random)).collect();
-        let texts: Vec<_> = points.iter().map(|(text, _)| &**text).collect();
-        let mut sent = 5_i32.to_be_bytes().to_vec();
-        sent.extend(points.iter().flat_map(|(_, sent)| sent));
-        (format!("({})", texts.join(",")), sent)
-    }),
-    family("hstore", 0, -1, |random| {
-        let (mut text, mut sent) = (String::new(), 5_i32.to_be_bytes().to_vec());
-        for place in 1..=5 {
-            let (key, value) = (format!("key{place}"), random.word(6));
-            let comma = if place > 1 { ", " } else { "" };
-            let _ = write!(text, "{comma}\"{key}\"=>\"{value}\"");
-            for part in [key, value] {
-                sent.extend_from_slice(&(part.len() as i32).to_be_bytes());
-                sent.extend_from_slice(part.as_bytes());
-            }
-        }
-        (text, sent)
-    }),
-    family("vector(128)", 0, 128, |random| {
+    ("vector(128)", VECTOR, 128, |random| {
         let numbers: Vec<_> = (0..128)
             .map(|_| random.fraction() as f32 - 0.5)
             .filter(|number| number.abs() > 0.0001)
@@ -289,20 +236,6 @@ pub const FAMILIES: &[Family] = &[
         (format!("[{}]", texts.join(",")), sent)
     }),
 ];
-
-const fn family(
-    name: &'static str,
-    oid: u32,
-    typmod: i32,
-    make: fn(&mut Random) -> Value,
-) -> Family {
-    Family {
-        name,
-        oid,
-        typmod,
-        make,
-    }
-}
 
 const fn numeric_typmod(precision: i32, scale: i32) -> i32 {
     (precision << 16 | scale) + 4
@@ -321,12 +254,6 @@ fn int4(random: &mut Random) -> Value {
 fn float8(random: &mut Random) -> Value {
     let value = random.fraction() * 1000.0 + 1.0;
     (value.to_string(), value.to_be_bytes().to_vec())
-}
-
-fn point(random: &mut Random) -> Value {
-    let ((x, mut sent), (y, more)) = (float8(random), float8(random));
-    sent.extend(more);
-    (format!("({x},{y})"), sent)
 }
 
 /// A number of so many digits after the point.
@@ -505,15 +432,19 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use walrow::DecoderBuilder;
 
     /// A bench of cells that say different things in text and in binary would compare nothing.
     #[test]
     fn both_forms_of_every_family_give_the_same_arrays() {
-        for family in FAMILIES {
+        let families = families();
+        assert!(
+            families.len() > GENERATED.len() + 50,
+            "the type cases are there"
+        );
+        for family in &families {
             let cells = family.cells(20_000);
             let [from_text, from_binary] = [cells.text, cells.binary].map(|bytes| {
-                let mut decoder = DecoderBuilder::new().with_metadata([]).build().unwrap();
+                let mut decoder = builder().build().unwrap();
                 let mut rest = &*bytes;
                 let mut batches = Vec::new();
                 while !rest.is_empty() || !decoder.wants_input() {
