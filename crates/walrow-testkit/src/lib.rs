@@ -8,6 +8,7 @@
 //! - [`TableModel`] is a table as a server holds it, with the stream of its changes.
 //! - [`reference::committed`] assembles the transactions of any stream, slowly and plainly, or
 //!   returns why it rejects the stream.
+//! - [`contents()`] prints what a stream contains, to compare streams.
 //! - [`strategy::arbitrary`] makes a proptest strategy from any `Arbitrary` type.
 //! - [`hex()`] parses bytes in hexadecimal digits.
 //! - [`for_every_cut`] and [`in_chunks`] cut the same bytes into different pieces.
@@ -47,6 +48,7 @@
 
 pub mod allocation;
 mod captures;
+mod contents;
 mod cut;
 mod frame;
 pub mod fuzz;
@@ -62,6 +64,7 @@ mod type_cases;
 mod walk;
 
 pub use captures::{Capture, Seed, captures, seeds};
+pub use contents::{Contents, contents};
 pub use cut::{for_every_cut, in_chunks};
 pub use frame::{OwnedCopyData, OwnedFrame, RowField};
 pub use hex::hex;

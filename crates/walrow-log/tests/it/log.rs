@@ -19,35 +19,9 @@ use walrow_wire::{Frame, Kind, Lsn, Message, Peek, ReplicaIdentity};
 
 /// Everything that committed transactions and messages contain.
 fn contents<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
-    let mut assembler = Assembler::default();
-    let mut lines = Vec::new();
-    let relation = |relation: &Relation| Relation {
-        version: 0,
-        ..relation.clone()
-    };
-    for piece in pieces {
-        let mut input = piece;
-        while let Some(event) = assembler.next(&mut input).unwrap() {
-            lines.push(match event {
-                Event::Begin(it) => format!("{it:?}"),
-                Event::Change(it) => {
-                    format!("{:?} {:?}", (it.seq, it.lsn, it.row), relation(it.relation))
-                }
-                Event::Truncate(it) => {
-                    let relations: Vec<_> = it.relations.iter().map(|it| relation(it)).collect();
-                    format!(
-                        "{:?} {relations:?}",
-                        (it.seq, it.cascade, it.restart_identity)
-                    )
-                }
-                Event::Message(it) => format!("{it:?}"),
-                Event::Commit { changes, .. } => format!("{changes} changes"),
-                _ => continue,
-            });
-        }
-    }
-    assert!(!assembler.is_mid_transaction());
-    lines
+    let found = walrow_testkit::contents(pieces, true);
+    assert!(found.error.is_none() && !found.is_mid_transaction);
+    found.lines
 }
 
 fn plain(segment: &[u8]) -> Vec<u8> {

@@ -1,53 +1,16 @@
 //! Any stream, written again in protocol 1, has the same transactions.
 
 use proptest::prelude::*;
-use walrow_stream::{Assembler, Encoder, Error, ErrorKind, Event, Relation};
+use walrow_stream::{Assembler, Encoder, Error, ErrorKind, Event};
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{History, Stream, captures, in_chunks, text, walk};
 use walrow_wire::ReplicaIdentity;
 
-/// Everything that committed transactions and messages contain, and the error at the end.
+/// What the stream contains, and the error at the end. Protocol 1 does not say which messages are
+/// undecidable: logs have a fact for it.
 fn contents<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Option<Error>) {
-    let mut assembler = Assembler::default();
-    let mut lines = Vec::new();
-    // Versions are numbered by session.
-    let relation = |relation: &Relation| Relation {
-        version: 0,
-        ..relation.clone()
-    };
-    for piece in pieces {
-        let mut input = piece;
-        loop {
-            let event = match assembler.next(&mut input) {
-                Ok(Some(event)) => event,
-                Ok(None) => break,
-                Err(error) => return (lines, Some(error)),
-            };
-            lines.push(match event {
-                Event::Begin(it) => {
-                    let (lsns, origins) = ((it.commit_lsn, it.end_lsn), &it.origins);
-                    format!("{} {lsns:?} {:?} {origins:?}", it.xid, it.commit_time)
-                }
-                Event::Change(it) => {
-                    let row = (it.seq, it.lsn, it.row);
-                    format!("{row:?} {:?}", relation(it.relation))
-                }
-                Event::Truncate(it) => {
-                    let what = (it.seq, it.lsn, it.cascade, it.restart_identity);
-                    let relations: Vec<_> = it.relations.iter().map(|it| relation(it)).collect();
-                    format!("{what:?} {relations:?}")
-                }
-                // Protocol 1 does not say which ones are undecidable: logs have a fact for it.
-                Event::Message(it) => {
-                    let what = (it.lsn, it.transactional, it.seq);
-                    format!("{what:?} {:?} {:?}", it.prefix, it.content)
-                }
-                Event::Commit { changes, .. } => format!("{changes} changes"),
-                _ => continue,
-            });
-        }
-    }
-    (lines, None)
+    let found = walrow_testkit::contents(pieces, false);
+    (found.lines, found.error)
 }
 
 /// The stream, read in pieces and written again.
