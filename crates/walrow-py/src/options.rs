@@ -3,13 +3,13 @@
 use crate::catalog::Catalog;
 use crate::errors;
 use crate::export;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyIterator, PyString, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
-use walrow::stream::End;
+use walrow::stream::{End, Spool};
 use walrow::wire::Timestamp;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
@@ -38,41 +38,55 @@ impl Default {
     }
 }
 
-/// All options in the order of signatures, with their defaults. `walrow.typing.Options` has their
-/// types, and [`Options::set`] reads them.
-const OPTIONS: &[(&str, Default)] = &[
-    ("table", Default::None),
-    ("tables", Default::None),
-    ("schema", Default::None),
-    ("columns", Default::None),
-    ("framing", Default::None),
-    ("profile", Default::Text("arrow")),
-    ("types", Default::None),
-    ("unrepresentable", Default::Text("error")),
-    ("catalog", Default::None),
-    ("session", Default::None),
-    ("trim_bpchar", Default::False),
-    ("metadata", Default::None),
-    ("metadata_prefix", Default::Text("_")),
-    ("batch_rows", Default::Bytes(16_384)),
-    ("batch_bytes", Default::Bytes(32 << 20)),
-    ("batch_memory", Default::Bytes(128 << 20)),
-    ("side_tables", Default::Empty),
-    ("envelope", Default::False),
-    ("start", Default::None),
-    ("end", Default::None),
-    ("late_start", Default::False),
-    ("unfinished", Default::Text("error")),
-    ("missing_table", Default::Text("error")),
-    ("spool_memory", Default::Bytes(64 << 20)),
-    ("spool_directory", Default::None),
-    ("message_limit", Default::None),
+/// Reads an option from its value and its name.
+type Read = fn(&mut Options, &Bound<'_, PyAny>, &str) -> PyResult<()>;
+
+/// An option: its name, its default, what reads its value, and the builder's method.
+macro_rules! option {
+    ($name:ident: $kind:ident $(($value:expr))?, $read:path) => {
+        (stringify!($name), Default::$kind $(($value))?, $read)
+    };
+    ($name:ident: $kind:ident $(($value:expr))?, $read:path => $with:ident) => {
+        (stringify!($name), Default::$kind $(($value))?, |it, value, name| {
+            it.set(DecoderBuilder::$with, $read(value, name)?)
+        })
+    };
+}
+
+/// All options in the order of signatures. `walrow.typing.Options` has their types.
+const OPTIONS: &[(&str, Default, Read)] = &[
+    option! { table: None, table => with_table },
+    option! { tables: None, tables => with_tables },
+    option! { schema: None, schema => with_schema },
+    option! { columns: None, names => with_columns },
+    option! { framing: None, Options::read_framing },
+    option! { profile: Text("arrow"), profile => with_profile },
+    option! { types: None, Options::read_types },
+    option! { unrepresentable: Text("error"), Options::read_unrepresentable },
+    option! { catalog: None, catalog => with_catalog },
+    option! { session: None, session => with_session },
+    option! { trim_bpchar: False, flag => with_trim_bpchar },
+    option! { metadata: None, Options::read_metadata },
+    option! { metadata_prefix: Text("_"), Options::read_metadata_prefix },
+    option! { batch_rows: Bytes(16_384), size => with_batch_rows },
+    option! { batch_bytes: Bytes(32 << 20), size => with_batch_bytes },
+    option! { batch_memory: Bytes(128 << 20), size => with_batch_memory },
+    option! { side_tables: Empty, side_tables => with_side_tables },
+    option! { envelope: False, flag => with_envelope },
+    option! { start: None, read_lsn => with_start },
+    option! { end: None, end => with_end },
+    option! { late_start: False, flag => with_late_start },
+    option! { unfinished: Text("error"), unfinished => with_unfinished },
+    option! { missing_table: Text("error"), missing_table => with_missing_table },
+    option! { spool_memory: Bytes(64 << 20), bytes => with_spool_memory },
+    option! { spool_directory: None, spool => with_spool },
+    option! { message_limit: None, size => with_message_limit },
 ];
 
 /// The options of `read` and `Decoder` with their defaults, in the order of signatures.
 pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    for (name, default) in OPTIONS {
+    for (name, default, _) in OPTIONS {
         dict.set_item(name, default.to_object(py)?)?;
     }
     Ok(dict)
@@ -83,6 +97,8 @@ pub(crate) struct Options {
     pub(crate) builder: DecoderBuilder,
     /// `None` if the source knows it.
     pub(crate) framing: Option<Framing>,
+    /// The names of metadata columns, until their prefix is read.
+    metadata: Option<Vec<String>>,
 }
 
 impl Options {
@@ -90,6 +106,7 @@ impl Options {
         let mut this = Self {
             builder: DecoderBuilder::new(),
             framing: None,
+            metadata: None,
         };
         // Use the defaults that signatures show.
         let options = defaults(py)?;
@@ -99,13 +116,13 @@ impl Options {
             }
             options.set_item(name, value)?;
         }
-        let prefix: String = match options.get_item("metadata_prefix")? {
-            Some(prefix) => word(&prefix, "metadata_prefix")?,
-            None => String::new(),
-        };
-        for (name, value) in options {
-            let name: String = name.extract()?;
-            this.set(&name, &value, &prefix)?;
+        for (name, default, read) in OPTIONS {
+            match options.get_item(name)? {
+                Some(value) if !(value.is_none() && matches!(default, Default::None)) => {
+                    read(&mut this, &value, name)?;
+                }
+                _ => {}
+            }
         }
         Ok(this)
     }
@@ -114,82 +131,62 @@ impl Options {
         self.builder.build().map_err(|error| errors::raise(&error))
     }
 
-    fn set(&mut self, name: &str, value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<()> {
-        let builder = std::mem::take(&mut self.builder);
-        let none = value.is_none();
-        self.builder = match name {
-            "table" | "tables" | "schema" | "columns" | "framing" | "types" | "catalog"
-            | "session" | "metadata" | "start" | "end" | "spool_directory" | "message_limit"
-                if none =>
-            {
-                builder
-            }
-            "table" => builder.with_table(table(value, name)?),
-            "tables" => builder.with_tables(tables(value, name)?),
-            "schema" => builder.with_schema(Arc::new(export::import_schema(name, value)?)),
-            "columns" => builder.with_columns(columns(value)?),
-            "framing" => {
-                let framing = framing(value.py(), &word(value, name)?)?;
-                self.framing = Some(framing);
-                builder.with_framing(framing)
-            }
-            "profile" => builder.with_profile(match word(value, name)?.as_str() {
-                "arrow" => Profile::Arrow,
-                "spark" => Profile::Spark,
-                "text" => Profile::Text,
-                other => {
-                    let text = format!("profile must be arrow, spark or text, not {other:?}");
-                    return Err(errors::option_error(value.py(), &text));
-                }
-            }),
-            "types" => {
-                let mut builder = builder;
-                for item in pairs(value, name)? {
-                    let (key, data_type): (String, Bound<'_, PyAny>) = item?.extract()?;
-                    let data_type = arrow_type(&key, &data_type)?;
-                    builder = builder.with_type(key, data_type);
-                }
-                builder
-            }
-            "unrepresentable" => unrepresentable(builder, value)?,
-            "catalog" => builder.with_catalog(Catalog::of(value)?),
-            "session" => builder.with_session(session(value)?),
-            "trim_bpchar" => builder.with_trim_bpchar(flag(value, name)?),
-            "metadata" => builder.with_metadata(metadata(value, prefix)?),
-            "metadata_prefix" => builder.with_metadata_prefix(prefix),
-            "batch_rows" => builder.with_batch_rows(size(value, name)?),
-            "batch_bytes" => builder.with_batch_bytes(size(value, name)?),
-            "batch_memory" => builder.with_batch_memory(size(value, name)?),
-            "side_tables" => builder.with_side_tables(side_tables(value)?),
-            "envelope" => builder.with_envelope(flag(value, name)?),
-            "start" => builder.with_start(read_lsn(value, name)?),
-            "end" => builder.with_end(end(value, name)?),
-            "late_start" => builder.with_late_start(flag(value, name)?),
-            "unfinished" | "missing_table" => {
-                let ignored = ignored(value.py(), name, &word(value, name)?)?;
-                match (name, ignored) {
-                    ("unfinished", true) => builder.with_unfinished(OnUnfinished::Ignore),
-                    ("unfinished", false) => builder.with_unfinished(OnUnfinished::Error),
-                    (_, true) => builder.with_missing_table(OnMissingTable::Ignore),
-                    (_, false) => builder.with_missing_table(OnMissingTable::Error),
-                }
-            }
-            "spool_memory" => {
-                builder.with_spool_memory(usize::try_from(integer(value, name)?).map_err(|_| {
-                    errors::option_error(value.py(), "spool_memory must not be negative")
-                })?)
-            }
-            "spool_directory" => {
-                let directory: PathBuf = value.extract()?;
-                builder.with_spool(Arc::new(FileSpool::new(directory)))
-            }
-            "message_limit" => builder.with_message_limit(size(value, name)?),
-            other => {
-                let text = format!("internal error: option {other} is not read");
-                return Err(PyTypeError::new_err(text));
-            }
-        };
+    #[expect(clippy::unnecessary_wraps, reason = "what `Read` returns")]
+    fn set<T>(
+        &mut self,
+        with: impl FnOnce(DecoderBuilder, T) -> DecoderBuilder,
+        value: T,
+    ) -> PyResult<()> {
+        self.builder = with(std::mem::take(&mut self.builder), value);
         Ok(())
+    }
+
+    fn read_framing(&mut self, value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+        let framing = framing(value.py(), &word(value, name)?)?;
+        self.framing = Some(framing);
+        self.set(DecoderBuilder::with_framing, framing)
+    }
+
+    fn read_types(&mut self, value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+        for item in pairs(value, name)? {
+            let (key, data_type): (String, Bound<'_, PyAny>) = item?.extract()?;
+            let data_type = arrow_type(name, &key, &data_type)?;
+            self.set(|it, data_type| it.with_type(key, data_type), data_type)?;
+        }
+        Ok(())
+    }
+
+    fn read_unrepresentable(&mut self, value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+        let all = DecoderBuilder::with_unrepresentable;
+        if value.is_instance_of::<PyString>() {
+            return self.set(all, policy(value, name)?);
+        }
+        for item in pairs(value, name)? {
+            let (key, value): (String, Bound<'_, PyAny>) = item?.extract()?;
+            let policy = policy(&value, name)?;
+            match key.as_str() {
+                "*" => self.set(all, policy)?,
+                _ => self.set(
+                    |it, policy| it.with_column_unrepresentable(key, policy),
+                    policy,
+                )?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_metadata(&mut self, value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+        self.metadata = Some(names(value, name)?);
+        Ok(())
+    }
+
+    fn read_metadata_prefix(&mut self, value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+        let prefix = word(value, name)?;
+        if let Some(names) = self.metadata.take() {
+            let columns = metadata(value.py(), &names, &prefix)?;
+            self.set(DecoderBuilder::with_metadata, columns)?;
+        }
+        self.set(DecoderBuilder::with_metadata_prefix, prefix)
     }
 }
 
@@ -262,37 +259,59 @@ pub(crate) fn tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<Tab
     names.map(|name| table(&name?, option)).collect()
 }
 
-fn unrepresentable(
-    mut builder: DecoderBuilder,
-    value: &Bound<'_, PyAny>,
-) -> PyResult<DecoderBuilder> {
-    if value.is_instance_of::<PyString>() {
-        return Ok(builder.with_unrepresentable(policy(value)?));
-    }
-    for item in pairs(value, "unrepresentable")? {
-        let (key, value): (String, Bound<'_, PyAny>) = item?.extract()?;
-        builder = match key.as_str() {
-            "*" => builder.with_unrepresentable(policy(&value)?),
-            _ => builder.with_column_unrepresentable(key, policy(&value)?),
-        };
-    }
-    Ok(builder)
+fn schema(value: &Bound<'_, PyAny>, name: &str) -> PyResult<SchemaRef> {
+    export::import_schema(name, value).map(Arc::new)
 }
 
-fn policy(value: &Bound<'_, PyAny>) -> PyResult<OnUnrepresentable> {
-    Ok(match word(value, "unrepresentable")?.as_str() {
-        "error" => OnUnrepresentable::Error,
-        "null" => OnUnrepresentable::Null,
-        "sentinel" => OnUnrepresentable::Sentinel,
+fn catalog(value: &Bound<'_, PyAny>, _: &str) -> PyResult<Arc<walrow::Catalog>> {
+    Catalog::of(value)
+}
+
+fn spool(value: &Bound<'_, PyAny>, _: &str) -> PyResult<Arc<dyn Spool>> {
+    let directory: PathBuf = value.extract()?;
+    Ok(Arc::new(FileSpool::new(directory)))
+}
+
+fn unfinished(value: &Bound<'_, PyAny>, name: &str) -> PyResult<OnUnfinished> {
+    let ignored = ignored(value.py(), name, &word(value, name)?)?;
+    Ok(if ignored {
+        OnUnfinished::Ignore
+    } else {
+        OnUnfinished::Error
+    })
+}
+
+fn missing_table(value: &Bound<'_, PyAny>, name: &str) -> PyResult<OnMissingTable> {
+    let ignored = ignored(value.py(), name, &word(value, name)?)?;
+    Ok(if ignored {
+        OnMissingTable::Ignore
+    } else {
+        OnMissingTable::Error
+    })
+}
+
+fn profile(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Profile> {
+    Ok(match word(value, name)?.as_str() {
+        "arrow" => Profile::Arrow,
+        "spark" => Profile::Spark,
+        "text" => Profile::Text,
         other => {
-            let text = format!("unrepresentable must be error, null or sentinel, not {other:?}");
+            let text = format!("{name} must be arrow, spark or text, not {other:?}");
             return Err(errors::option_error(value.py(), &text));
         }
     })
 }
 
-fn columns(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
-    names(value, "columns")
+fn policy(value: &Bound<'_, PyAny>, name: &str) -> PyResult<OnUnrepresentable> {
+    Ok(match word(value, name)?.as_str() {
+        "error" => OnUnrepresentable::Error,
+        "null" => OnUnrepresentable::Null,
+        "sentinel" => OnUnrepresentable::Sentinel,
+        other => {
+            let text = format!("{name} must be error, null or sentinel, not {other:?}");
+            return Err(errors::option_error(value.py(), &text));
+        }
+    })
 }
 
 /// A sequence of names.
@@ -318,23 +337,23 @@ fn names(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<String>> {
         .collect()
 }
 
-fn metadata(value: &Bound<'_, PyAny>, prefix: &str) -> PyResult<Vec<MetadataColumn>> {
+fn metadata(py: Python<'_>, names: &[String], prefix: &str) -> PyResult<Vec<MetadataColumn>> {
     let mut columns = Vec::new();
-    for name in names(value, "metadata")? {
-        let bare = name.strip_prefix(prefix).unwrap_or(&name);
-        let column = MetadataColumn::from_name(bare).or_else(|| MetadataColumn::from_name(&name));
+    for name in names {
+        let bare = name.strip_prefix(prefix).unwrap_or(name);
+        let column = MetadataColumn::from_name(bare).or_else(|| MetadataColumn::from_name(name));
         columns.push(column.ok_or_else(|| {
             let known = MetadataColumn::ALL.map(MetadataColumn::name).join(", ");
             let text = format!("no metadata column {name:?}, only {known}");
-            errors::option_error(value.py(), &text)
+            errors::option_error(py, &text)
         })?);
     }
     Ok(columns)
 }
 
-fn side_tables(value: &Bound<'_, PyAny>) -> PyResult<Vec<SideTable>> {
+fn side_tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<SideTable>> {
     let mut tables = Vec::new();
-    for name in names(value, "side_tables")? {
+    for name in names(value, option)? {
         tables.push(SideTable::from_name(&name).ok_or_else(|| {
             let known = SideTable::ALL.map(SideTable::name).join(", ");
             let text = format!("no side table {name:?}, only {known}");
@@ -360,13 +379,13 @@ fn pairs<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyIt
     value.call_method0("items")?.try_iter()
 }
 
-fn session(value: &Bound<'_, PyAny>) -> PyResult<SessionSettings> {
+fn session(value: &Bound<'_, PyAny>, name: &str) -> PyResult<SessionSettings> {
     let (mut session, mut known) = (SessionSettings::default(), Vec::new());
-    for item in pairs(value, "session")? {
+    for item in pairs(value, name)? {
         let (setting, text): (String, String) = item?.extract()?;
         let lower = setting.to_ascii_lowercase();
         if known.contains(&lower) {
-            let text = format!("session: {setting} is set twice");
+            let text = format!("{name}: {setting} is set twice");
             return Err(errors::option_error(value.py(), &text));
         }
         known.push(lower);
@@ -459,24 +478,30 @@ pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
     }
 }
 
+/// Reads a number of bytes, which may be 0.
+fn bytes(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
+    let bytes = usize::try_from(integer(value, name)?);
+    bytes.map_err(|_| errors::option_error(value.py(), format!("{name} must not be negative")))
+}
+
 /// Reads a size. Negative sizes become 0, which the builder rejects.
 fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
     Ok(usize::try_from(integer(value, name)?).unwrap_or(0))
 }
 
-fn arrow_type(key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
+fn arrow_type(name: &str, key: &str, value: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(text) = value.extract::<String>() {
         return walrow::parse_arrow_type(&text).ok_or_else(|| {
             let shown: String = text.chars().take(80).collect();
             let text = format!(
-                "types: {shown:?} for {key:?} is not an Arrow type that columns can have: \
+                "{name}: {shown:?} for {key:?} is not an Arrow type that columns can have: \
                  {ARROW_TYPE_NAMES}"
             );
             errors::option_error(value.py(), &text)
         });
     }
     if !value.hasattr("__arrow_c_schema__")? {
-        let text = format!("types: {key:?} needs the name of an Arrow type, or an Arrow type");
+        let text = format!("{name}: {key:?} needs the name of an Arrow type, or an Arrow type");
         return Err(PyTypeError::new_err(text));
     }
     export::import_type(value)

@@ -27,7 +27,9 @@ impl Survey {
     #[new]
     #[pyo3(signature = (**options))]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let Options { builder, framing } = Options::new(py, options)?;
+        let Options {
+            builder, framing, ..
+        } = Options::new(py, options)?;
         let survey = builder.build_survey();
         Ok(Self(Mutex::new(State {
             framing: framing.unwrap_or(Framing::Wire),
