@@ -18,6 +18,7 @@ mod forms;
 mod keys;
 mod layout;
 mod metadata;
+mod open_batches;
 mod options;
 mod profile;
 mod reader;

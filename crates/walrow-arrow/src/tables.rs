@@ -7,6 +7,7 @@ use crate::finished::Finished;
 use crate::keys::Keys;
 use crate::layout::{Layout, Template};
 use crate::metadata::{ChangeType, Commit, MetadataColumn};
+use crate::open_batches::OpenBatches;
 use crate::options::{OnMissingTable, Options};
 use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
@@ -15,7 +16,6 @@ use crate::table::{NewRow, Refused};
 use crate::unresolved::UnresolvedTypes;
 use crate::versions::{Slot, Versions};
 use arrow_schema::SchemaRef;
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use walrow_stream::{Change, Fact, Message, Relation, RowChange, Transaction, Truncate, Unread};
 use walrow_wire::Lsn;
@@ -23,7 +23,6 @@ use walrow_wire::Lsn;
 /// All tables' batches under construction.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    limits: Limits,
     may_lack_table: bool,
     /// Whether the options choose a part of the stream, which may lack the chosen table.
     is_part: bool,
@@ -33,34 +32,18 @@ pub(crate) struct Tables {
     selection: Selection,
     versions: Versions,
     /// The versions that have rows.
-    open: BTreeSet<u32>,
-    /// The open versions that become batches next, in this order, before more rows are appended.
-    /// They are finished one by one as batches are taken: all at once needs much more memory.
-    due: VecDeque<u32>,
+    open: OpenBatches,
     finished: Finished,
-    /// Bytes that the unfinished batches of tables hold.
-    held: usize,
     current: Current,
     /// The metadata column that cannot hold this transaction's value.
     unrepresentable: Option<MetadataColumn>,
     /// The rows of all tables, if the options choose an envelope.
     envelope: Option<Box<Envelope>>,
     sides: Sides,
-    /// Bytes that the envelope and the side tables hold.
-    beside: usize,
     /// The current TRUNCATE, while it has tables left.
     truncating: Option<Truncating>,
     pub(crate) unresolved: UnresolvedTypes,
     pub(crate) server_error: Option<String>,
-}
-
-/// When batches are finished.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    rows: usize,
-    bytes: usize,
-    /// For all unfinished batches together.
-    memory: usize,
 }
 
 /// A TRUNCATE becomes one row in each of its tables. The rows are appended one by one, as batches
@@ -78,26 +61,18 @@ impl Tables {
         let is_part = options.start.is_valid() || options.end.is_some();
         let keys = Keys::new(options, template.resolver());
         Self {
-            limits: Limits {
-                rows: options.batch_rows,
-                bytes: options.batch_bytes,
-                memory: options.batch_memory,
-            },
             keys,
             is_part,
             may_lack_table: is_part || options.missing_table == OnMissingTable::Ignore,
             template,
             selection: Selection::new(options),
             versions: Versions::default(),
-            open: BTreeSet::new(),
-            due: VecDeque::new(),
+            open: OpenBatches::new(options),
             finished: Finished::new(options.start),
-            held: 0,
             current: Current::default(),
             unrepresentable: None,
             envelope: options.envelope.then(|| Box::new(Envelope::new(options))),
             sides: Sides::new(options),
-            beside: 0,
             truncating: None,
             unresolved: UnresolvedTypes::default(),
             server_error: None,
@@ -132,7 +107,7 @@ impl Tables {
             if let Some(batch) = self.finished.pop() {
                 return Some(Ok(batch));
             }
-            let version = self.due.pop_front()?;
+            let version = self.open.next_due()?;
             if let Err(error) = self.finish_version(version, false) {
                 return Some(Err(error));
             }
@@ -140,7 +115,7 @@ impl Tables {
     }
 
     pub(crate) fn has_batch(&self) -> bool {
-        !self.finished.is_empty() || !self.due.is_empty()
+        !self.finished.is_empty() || self.open.has_due()
     }
 
     /// Whether a TRUNCATE has tables left, for [`Tables::truncate_next`].
@@ -310,11 +285,10 @@ impl Tables {
         let relation = change.relation;
         let version = relation.version;
         let row = change.row.row().ok_or(Refused::Malformed)?;
-        let most = self.limits.rows.saturating_sub(2);
         let is_ready = self.unrepresentable.is_none()
             && matches!(
                 self.versions.get(version),
-                Slot::Table(table) if !row.has_old() || table.rows() <= most
+                Slot::Table(table) if !row.has_old() || self.open.has_room(table.rows(), 2)
             );
         if !is_ready {
             self.prepare(change)?;
@@ -327,15 +301,12 @@ impl Tables {
         };
         let (held, first) = (table.held(), table.rows() == 0);
         let result = table.append(&self.current, change.seq, &row);
-        self.held = self.held.saturating_sub(held).saturating_add(table.held());
+        self.open.recount(held, table.held());
         result?;
         if first {
             self.open.insert(version);
         }
-        if table.rows() >= self.limits.rows
-            || table.bytes() >= self.limits.bytes
-            || self.held.saturating_add(self.beside) > self.limits.memory
-        {
+        if self.open.is_full(table.rows(), table.bytes()) || self.open.hold_too_much() {
             self.settle(version)?;
         }
         Ok(())
@@ -387,11 +358,11 @@ impl Tables {
 
     /// Finishes the batch if it has no room for this number of rows.
     fn make_room_for(&mut self, version: u32, rows: usize) -> Result<(), Error> {
-        let most = self.limits.rows.saturating_sub(rows);
+        let open = &self.open;
         match self.versions.get(version) {
-            Slot::Table(table) if table.rows() > most => self.finish(version, true),
+            Slot::Table(table) if !open.has_room(table.rows(), rows) => self.finish(version, true),
             Slot::Enveloped(_) => match &self.envelope {
-                Some(envelope) if envelope.rows() > most => self.finish_envelope(),
+                Some(it) if !open.has_room(it.rows(), rows) => self.finish_envelope(),
                 _ => Ok(()),
             },
             _ => Ok(()),
@@ -401,7 +372,7 @@ impl Tables {
     /// Finishes the envelope's batch if it is full.
     fn settle_envelope(&mut self) -> Result<(), Error> {
         if let Some(envelope) = &self.envelope
-            && (envelope.rows() >= self.limits.rows || envelope.bytes() >= self.limits.bytes)
+            && self.open.is_full(envelope.rows(), envelope.bytes())
         {
             self.finish_envelope()?;
         }
@@ -421,7 +392,7 @@ impl Tables {
     /// Counts the bytes of the envelope and the side tables, and frees memory above the limit.
     fn settle_beside(&mut self) -> Result<(), Error> {
         self.count_beside();
-        if self.held.saturating_add(self.beside) > self.limits.memory {
+        if self.open.hold_too_much() {
             return self.relieve();
         }
         Ok(())
@@ -429,9 +400,8 @@ impl Tables {
 
     fn count_beside(&mut self) {
         let envelope = self.envelope.as_ref().map_or(0, |it| it.bytes());
-        let bytes = envelope.saturating_add(self.sides.bytes());
-        // A growing vector may reserve twice the bytes that it holds.
-        self.beside = bytes.saturating_mul(2);
+        self.open
+            .count_beside(envelope.saturating_add(self.sides.bytes()));
     }
 
     fn finish_envelope(&mut self) -> Result<(), Error> {
@@ -463,7 +433,7 @@ impl Tables {
         };
         let held = table.held();
         table.append_truncate(&self.current, seq);
-        self.held = self.held.saturating_sub(held).saturating_add(table.held());
+        self.open.recount(held, table.held());
         self.open.insert(relation.version);
         self.settle(relation.version)
     }
@@ -472,59 +442,42 @@ impl Tables {
     #[cold]
     fn settle(&mut self, version: u32) -> Result<(), Error> {
         if let Some(table) = self.versions.table(version)
-            && (table.rows() >= self.limits.rows || table.bytes() >= self.limits.bytes)
+            && self.open.is_full(table.rows(), table.bytes())
         {
             self.finish(version, true)?;
         }
-        if self.held.saturating_add(self.beside) > self.limits.memory {
+        if self.open.hold_too_much() {
             return self.relieve();
         }
         Ok(())
     }
 
-    /// Chooses batches to finish until a quarter of the memory limit is free. It frees that much at
-    /// once because it looks at all tables, which takes time.
+    /// Finishes the batches beside the tables if they are large, and chooses tables to finish.
     #[cold]
     fn relieve(&mut self) -> Result<(), Error> {
-        if !self.due.is_empty() {
+        if self.open.has_due() {
             return Ok(());
         }
-        let quarter = self.limits.memory / 4;
-        if self.beside > quarter {
+        if self.open.hold_much_beside() {
             self.finish_envelope()?;
             let sides = self.sides.flush()?;
             self.finished.extend(sides);
             self.count_beside();
         }
-        let held = self.held.saturating_add(self.beside);
-        let most = self.limits.memory.saturating_sub(quarter);
-        let mut excess = held.saturating_sub(most);
-        if excess == 0 {
-            return Ok(());
-        }
         let versions = &self.versions;
-        let size = |version: &u32| Some((versions.table(*version)?.held(), *version));
-        let mut sizes: Vec<_> = self.open.iter().filter_map(size).collect();
-        // The largest first.
-        sizes.sort_unstable_by(|one, other| other.cmp(one));
-        for (size, version) in sizes {
-            self.due.push_back(version);
-            excess = excess.saturating_sub(size);
-            if excess == 0 {
-                break;
-            }
-        }
+        self.open
+            .relieve(|version| Some(versions.table(version)?.held()));
         Ok(())
     }
 
     /// Makes a batch of the version's rows immediately.
     fn finish(&mut self, version: u32, full: bool) -> Result<(), Error> {
-        self.due.retain(|due| *due != version);
+        self.open.not_due(version);
         self.finish_version(version, full)
     }
 
     pub(crate) fn finish_due(&mut self) -> Result<(), Error> {
-        while let Some(version) = self.due.pop_front() {
+        while let Some(version) = self.open.next_due() {
             self.finish_version(version, false)?;
         }
         Ok(())
@@ -544,9 +497,9 @@ impl Tables {
             self.layout(&relation)
                 .map(|layout| self.versions.lay_out(&relation, layout))
         };
-        self.open.remove(&version);
+        self.open.remove(version);
         if let Some(table) = self.versions.table_mut(version) {
-            self.held = self.held.saturating_sub(table.held());
+            self.open.recount(table.held(), 0);
             match layout.and_then(|()| table.finish(full)) {
                 Ok(batch) => self.finished.push(batch, floor),
                 Err(error) => {
@@ -561,8 +514,7 @@ impl Tables {
 
     /// Marks all rows so far to become batches.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
-        self.due.clear();
-        self.due.extend(&self.open);
+        self.open.all_due();
         self.finish_envelope()?;
         let sides = self.sides.flush()?;
         self.finished.extend(sides);
@@ -577,7 +529,7 @@ impl Tables {
         }
         let (versions, current) = (&mut self.versions, self.current);
         self.open.retain(|version| {
-            let Some(table) = versions.table_mut(*version) else {
+            let Some(table) = versions.table_mut(version) else {
                 return false;
             };
             table.take_back(&current);
@@ -592,7 +544,7 @@ impl Tables {
 
     pub(crate) fn position(&self) -> Lsn {
         let tables = self.open.iter();
-        let tables = tables.filter_map(|version| self.versions.table(*version)?.floor());
+        let tables = tables.filter_map(|version| self.versions.table(version)?.floor());
         let envelope = self.envelope.as_ref().and_then(|envelope| envelope.floor());
         let unfinished = tables.chain(envelope).chain(self.sides.floor());
         self.finished.position(unfinished)
