@@ -762,7 +762,7 @@ def test_several_tables_are_chosen_one_by_one(
     for more, code, text in (
         (("--to", tmp_path / "x.parquet"), 2, "one table, but --table chooses 2"),
         (("--table", "stock"), 2, "table stock is chosen twice"),
-        (("--table", "walrow.messages"), 2, "a side table: read it alone"),
+        (("--table", "walrow.messages"), 2, "a side table: it is read alone\n"),
         (("--table", "itme"), 1, "no table itme in the stream; did you mean item?"),
         (("--table", "x", "--table", "y"), 1, "no tables x, y in the stream"),
     ):

@@ -130,8 +130,15 @@ def test_name_in_two_schemas_is_refused() -> None:
         if len({b.table for b in walrow.read(schemas.path) if b.table_name == name}) > 1
     ]
     assert ambiguous, "the capture has one name in two schemas"
-    with pytest.raises(walrow.SchemaError, match="the name matches"):
+    with pytest.raises(walrow.SchemaError, match="the name matches") as raised:
         list(walrow.read(schemas.path, table=ambiguous[0]))
+    one, other = raised.value.remedies
+    assert str(raised.value).endswith(f"; choose one of them with {one} or {other}")
+    assert str(one).startswith('table=("')
+    for remedy in (one, other):
+        batches = walrow.read(schemas.path, **remedy.options())
+        tables = {(batch.schema_name, batch.table_name) for batch in batches}
+        assert tables == {remedy.value}
 
 
 def test_names_with_dots_are_chosen_by_a_pair() -> None:

@@ -222,9 +222,7 @@ impl Error {
             ErrorKind::Schema(SchemaError::NotInStream { .. }) => "; read no rows with ",
             ErrorKind::Schema(SchemaError::Ambiguous { .. }) => "; choose one of them with ",
             ErrorKind::Schema(SchemaError::SideTableName { .. }) => "; read all tables with ",
-            ErrorKind::Options(OptionsError::SideTableAmongTables { .. }) => {
-                "; read it alone, or with "
-            }
+            ErrorKind::Options(OptionsError::SideTableAmongTables { .. }) => ", or with ",
             ErrorKind::Unfinished | ErrorKind::Missing { .. } | ErrorKind::Server { .. } => {
                 "; take only the complete transactions with "
             }

@@ -180,7 +180,7 @@ impl fmt::Display for OptionsError {
             Self::NoTables => "tables is an empty list; leave it out to choose all tables",
             Self::SideTableAmongTables { table } => {
                 let (schema, name) = (SideTable::SCHEMA, table.name());
-                return write!(f, "{schema}.{name} is a side table");
+                return write!(f, "{schema}.{name} is a side table: it is read alone");
             }
             Self::SparkSentinel => {
                 "the spark profile does not support unrepresentable \"sentinel\", because Spark has no \
