@@ -511,6 +511,7 @@ _BLOCK_BYTES = 1 << 20
 #: PostgreSQL counts microseconds from 2000-01-01, Unix counts seconds from 1970.
 _POSTGRES_EPOCH = 946_684_800
 _BUSY_SECONDS = 0.002
-_GATHER_SECONDS = 0.001
+#: A Unix socket holds about 300 small messages: a walsender fills it in half a millisecond.
+_GATHER_SECONDS = 0.00025
 _CLOSE_SECONDS = 1.0
 _DEFAULT_PING_INTERVAL = 30.0
