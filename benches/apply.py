@@ -42,7 +42,7 @@ OID = 16_400
 TRANSACTION = 100
 #: The part of the updates that do not send the last column.
 UNSENT = 0.2
-#: At most so many times as long as the MERGE, and at least so many times as fast as JSON.
+#: At most this many times as long as the MERGE, and at least this many times as fast as JSON.
 AIMS = (1.3, 5.0)
 COLUMNS = {"id": 20, "customer": 23, "note": 25, "total": 701, "body": 25}
 SCHEMA = "id bigint, customer int, note string, total double, body string"

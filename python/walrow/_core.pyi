@@ -670,7 +670,7 @@ def status_update(received: int, flushed: int, clock: int, reply: bool) -> bytes
         received: The LSN up to which everything was received.
         flushed: The LSN up to which everything is durable and applied.
         clock: The time, in microseconds since 2000.
-        reply: Whether the server shall answer at once.
+        reply: Whether to ask the server for an answer at once.
     """
 
 def is_keepalives(block: bytes) -> bool:
@@ -1009,7 +1009,7 @@ class LogWriter:
         """Gives a load its place. Returns false while something before it may still come."""
 
     def give_up_load(self, load: LogLoad) -> None:
-        """Gives a load up."""
+        """Cancels a load."""
 
     @property
     def position(self) -> Lsn:

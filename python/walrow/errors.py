@@ -99,7 +99,7 @@ def _rebuild(kind: type[Error], reason: str, attributes: dict[str, Any]) -> Erro
 
 
 class Error(Exception):
-    """Base class of walrow's own errors.
+    """Base class of all errors of walrow.
 
     The text is the reason, then the remedies behind the advice, then the place.
 

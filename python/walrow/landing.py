@@ -1,4 +1,4 @@
-"""Lands a live stream in a log: a thread that appends, syncs and publishes.
+"""Writes a live stream to a log: a thread that appends, syncs and publishes.
 
 ```text
 connection ─► queue ─► Landing: append ─► sync (durable) ─► publish (visible)
@@ -494,5 +494,5 @@ _SYNC_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 _STOP_SECONDS = 0.1
 _CATALOG_SECONDS = 10.0
-#: What does not mend itself.
+#: These need somebody: another attempt does not help.
 _FINAL = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR}

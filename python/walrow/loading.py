@@ -101,7 +101,7 @@ class TableLoad:
         return self.load is not None and self._done == self._all
 
     def progress(self, held: int) -> LoadProgress:
-        """How far it is, while so many bytes of the stream are held."""
+        """How far it is, and how many bytes of the stream are held."""
         return LoadProgress(
             len(self.tables), self._rows, self._bytes, self._done, self._all, held
         )

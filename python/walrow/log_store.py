@@ -100,7 +100,7 @@ class LogObject:
         self.size: int = file.tell()
 
     def read_at(self, at: int, size: int) -> bytes:
-        """The bytes at a place; fewer if there are not so many.
+        """The bytes at a place; fewer if the object ends before.
 
         Raises:
             OSError: They cannot be read.

@@ -183,7 +183,7 @@ class Receiver:
     def _judge(
         self, error: Error, *, is_first: bool
     ) -> Literal["connecting", "degraded"]:
-        """Raises an error that another attempt does not mend. Returns the state until then."""
+        """Raises an error that another attempt does not fix. Returns the state until then."""
         from walrow.postgres.failures import (
             INTERNAL_ERROR,
             OBJECT_IN_USE,

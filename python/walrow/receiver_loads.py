@@ -90,7 +90,7 @@ class Loads:
         return self._load is not None and self._is_ending
 
     def progress(self, held: int) -> LoadProgress | None:
-        """How far the current load is, while so many bytes of the stream are held."""
+        """How far the current load is, and how many bytes of the stream are held."""
         return None if self._load is None else self._load.progress(held)
 
     def begin_first(

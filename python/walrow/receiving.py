@@ -54,7 +54,7 @@ def receive(
 
     Nothing is lost and nothing comes twice, whenever it, the machine or the server stops:
     start it again. It connects again by itself if the connection is lost, and ends with an
-    error if somebody must mend something.
+    error if somebody must fix something.
 
     ```python
     walrow.receive("dbname=shop", log="log/", slot="shop", publications="shop")
@@ -87,7 +87,7 @@ def receive(
             is broken off, it starts over with a new slot.
         jobs: The number of connections that copy tables, for this load and for those of
             `walrow.load`.
-        max_hold: Gives a load up when more bytes of the stream wait for it. Default: the
+        max_hold: Cancels a load when more bytes of the stream wait for it. Default: the
             disk's size.
         origin: `"none"` skips transactions that came to the server by replication.
         age: The seconds after which transactions are published for readers.
@@ -110,7 +110,7 @@ def receive(
 
     Raises:
         OptionError: The options are invalid or contradict each other.
-        ReplicationError: The server refused something that does not mend itself.
+        ReplicationError: The server refused something that another attempt does not fix.
         LogError: The log belongs to another source, another process writes to it, or it
             cannot be written.
         SettingError: Something overrides a setting of the session, such as PGTZ.

@@ -84,5 +84,5 @@ def _name(quoted: str) -> str:
     return quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
 
 
-#: What is durable is published long before so many looks.
+#: What is durable is published long before this many looks.
 _LOOKS = 2

@@ -1,4 +1,4 @@
-"""The preflight on live servers: each finding, and its SQL, which mends it."""
+"""The preflight on live servers: each finding, and its SQL, which fixes it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Database:
         assert "\n" not in found.text
         return found
 
-    def mend(self, found: postgres.Finding) -> None:
+    def fix(self, found: postgres.Finding) -> None:
         assert found.sql is not None
         self.run(*found.sql.splitlines())
 
@@ -126,7 +126,7 @@ def test_an_unlimited_slot_is_a_warning(database: Database) -> None:
     assert found.sql is not None
     assert "until the server's disk is full" in found.text
     try:
-        database.mend(found)
+        database.fix(found)
         wait_for(database, "max_slot_wal_keep_size", "50GB")
         assert database.findings("slot-wal-unlimited") == []
     finally:
@@ -136,7 +136,7 @@ def test_an_unlimited_slot_is_a_warning(database: Database) -> None:
 def test_a_server_that_never_times_out_is_a_warning(database: Database) -> None:
     with setting(database, "wal_sender_timeout", "0"):
         found = database.one("wal-sender-timeout", "warning")
-        database.mend(found)
+        database.fix(found)
         wait_for(database, "wal_sender_timeout", "1min")
         assert database.findings("wal-sender-timeout") == []
 
@@ -148,13 +148,13 @@ def test_a_role_needs_the_attribute_and_select_for_loads(database: Database) -> 
             other = Database(database.server, database.name, conn)
             found = other.one("replication-privilege", "error")
             assert found.sql == 'ALTER ROLE "Plain" REPLICATION;'
-            database.mend(found)
+            database.fix(found)
             assert other.findings("replication-privilege") == []
 
             found = other.one("select-privilege", "note")
             assert "public.item" in found.text
             assert found.sql == 'GRANT SELECT ON public.item TO "Plain";'
-            database.mend(found)
+            database.fix(found)
             assert other.findings("select-privilege") == []
     finally:
         database.run('DROP OWNED BY "Plain"', 'DROP ROLE "Plain"')
@@ -184,8 +184,8 @@ def test_a_missing_publication_is_created_before_the_slot(database: Database) ->
     assert publication.code == "publication-missing"
     assert publication.text == 'there is no publication "odd ""name"'
     assert (unpublished.code, slot.code) == ("table-unpublished", "slot-missing")
-    database.mend(publication)
-    database.mend(slot)
+    database.fix(publication)
+    database.fix(slot)
     try:
         found = postgres.preflight(
             database.conn, slot="new", publications=["shop", name], tables=tables
@@ -198,7 +198,7 @@ def test_a_missing_publication_is_created_before_the_slot(database: Database) ->
     (publication,) = found.errors
     assert publication.sql == 'CREATE PUBLICATION "all" FOR ALL TABLES;'
     assert "create the slot again after it" in publication.text
-    database.mend(publication)
+    database.fix(publication)
     assert database.findings("publication-missing", publications="all") == []
 
 
@@ -219,13 +219,13 @@ def test_leftover_publications_are_a_note(database: Database) -> None:
     found = database.one("publication-leftover", "note")
     assert found.sql == 'DROP PUBLICATION walrow_1f2e;\nDROP PUBLICATION "walrow_X";'
     assert database.findings("publication-leftover", publications=["walrow_X"]) != []
-    database.mend(found)
+    database.fix(found)
     assert database.findings("publication-leftover") == []
 
 
 def test_a_missing_slot(database: Database) -> None:
     found = database.one("slot-missing", "error", slot="new_one")
-    database.mend(found)
+    database.fix(found)
     try:
         assert database.findings("slot-missing", slot="new_one") == []
         if database.major >= 15:
@@ -233,7 +233,7 @@ def test_a_missing_slot(database: Database) -> None:
             found = database.one(
                 "slot-missing", "error", slot="new_one", two_phase=True
             )
-            database.mend(found)
+            database.fix(found)
             (slot,) = [s for s in postgres.slots(database.conn) if s.name == "new_one"]
             assert slot.two_phase
     finally:
@@ -257,7 +257,7 @@ def test_a_slot_of_another_plugin(database: Database) -> None:
     try:
         found = database.one("slot-plugin", "error", slot="decoding")
         assert "has the plugin test_decoding" in found.text
-        database.mend(found)
+        database.fix(found)
         assert database.findings("slot-plugin", slot="decoding") == []
     finally:
         postgres.drop_slot(database.conn, "decoding")
@@ -282,7 +282,7 @@ def test_a_slot_in_use_names_its_client(database: Database) -> None:
         found = database.one("slot-active", "error")
         pid = reader.info.backend_pid
         assert f"in use by process {pid} (nightly job)" in found.text
-        database.mend(found)
+        database.fix(found)
         for _ in range(1000):
             if not database.findings("slot-active"):
                 return
@@ -304,7 +304,7 @@ def test_a_slot_that_will_be_lost_and_then_is(database: Database) -> None:
                 break
     found = database.one("slot-lost", "error")
     assert ("wal_removed" if database.major >= 17 else "removed its WAL") in found.text
-    database.mend(found)
+    database.fix(found)
     assert database.findings("slot-lost") == []
 
 
@@ -347,7 +347,7 @@ def test_tables_that_cannot_be_published(database: Database) -> None:
         "a foreign table",
     ]
     assert {each.severity for each in found} == {"error"}
-    database.mend(found[0])
+    database.fix(found[0])
     assert len(database.findings("table-kind", tables=tables)) == 4
     # The server says the same.
     for table in tables[2:]:
@@ -366,7 +366,7 @@ def test_tables_that_are_not_published(database: Database) -> None:
     found = database.one("table-ambiguous", "error", tables=["item"])
     assert "it matches (public, item) and (second, item)" in found.text
     found = database.one("table-unpublished", "error", tables=["other"])
-    database.mend(found)
+    database.fix(found)
     assert database.findings("table-unpublished", tables=["other"]) == []
 
 
@@ -389,13 +389,13 @@ def test_partitions_without_the_roots_identity(database: Database) -> None:
     found = database.one("partition-identity", "error", publications="sales")
     assert "public.sale has the replica identity FULL" in found.text
     assert "not its partitions public.sale_1, public.sale_2a: their old" in found.text
-    database.mend(found)
+    database.fix(found)
     assert database.findings("partition-identity", publications="sales") == []
 
     database.run("ALTER TABLE sale REPLICA IDENTITY DEFAULT")
     found = database.one("partition-identity", "warning", publications="sales")
     assert "only the key counts" in found.text
-    database.mend(found)
+    database.fix(found)
     assert database.findings("partition-identity", publications="sales") == []
 
     database.run(
@@ -408,7 +408,7 @@ def test_partitions_without_the_roots_identity(database: Database) -> None:
     found = database.one("partition-identity", "error", publications="sales")
     assert "public.sale has the replica identity (day, id)" in found.text
     assert "not its partitions public.sale_1: their" in found.text
-    database.mend(found)
+    database.fix(found)
     # FULL is more than the key.
     database.one("partition-identity", "warning", publications="sales")
 
@@ -441,7 +441,7 @@ def test_tables_without_an_identity(database: Database) -> None:
     for table in ("heap", "nothing", "deferred"):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
             database.run(f"INSERT INTO {table} VALUES (1)", f"DELETE FROM {table}")  # noqa: S608
-    database.mend(found)
+    database.fix(found)
     assert database.findings("no-replica-identity", publications="heaps") == []
     database.run("ALTER TABLE heap REPLICA IDENTITY DEFAULT")
     assert database.findings("no-replica-identity", publications="inserts") == []
@@ -460,7 +460,7 @@ def test_generated_columns_are_a_note(database: Database) -> None:
     found = database.one("generated-columns", "note", publications="sums")
     assert found.text.startswith("generated columns are not sent: public.sums.twice")
     if database.major >= 18:
-        database.mend(found)
+        database.fix(found)
         assert database.findings("generated-columns", publications="sums") == []
         database.run("ALTER TABLE sums ADD never int GENERATED ALWAYS AS (id) VIRTUAL")
         found = database.one("generated-columns", "note", publications="sums")

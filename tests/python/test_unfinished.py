@@ -121,12 +121,16 @@ def test_a_reader_as_an_arrow_stream_raises_too() -> None:
     )
 
 
-def test_a_stream_may_continue_after_flush() -> None:
+def test_a_stream_continues_after_flush_and_loses_nothing() -> None:
+    data = capture("rows").data
     decoder = walrow.Decoder()
-    list(decoder.feed(capture("rows").data[:-60]))
-    list(decoder.flush())
-    list(decoder.feed(capture("rows").data[-60:]))
-    list(decoder.finish())
+    batches = list(decoder.feed(data[:-60]))
+    batches += decoder.flush()
+    before = len(batches)
+    batches += decoder.feed(data[-60:])
+    batches += decoder.finish()
+    assert 0 < before < len(batches)
+    assert sum(map(len, batches)) == sum(map(len, walrow.read(data)))
 
 
 def test_a_decoder_goes_on_after_the_error_of_a_new_session() -> None:

@@ -42,7 +42,7 @@ pub(crate) fn end_of_wal(payload: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
 ///     received: The LSN up to which everything was received.
 ///     flushed: The LSN up to which everything is durable and applied.
 ///     clock: The time, in microseconds since 2000.
-///     reply: Whether the server shall answer at once.
+///     reply: Whether to ask the server for an answer at once.
 #[pyfunction]
 pub(crate) fn status_update(
     py: Python<'_>,

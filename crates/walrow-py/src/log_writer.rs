@@ -337,7 +337,7 @@ impl LogWriter {
             .map_err(|error| errors::log_error(py, error))
     }
 
-    /// Gives a load up.
+    /// Cancels a load.
     fn give_up_load(&self, py: Python<'_>, load: &LogLoad) -> PyResult<()> {
         let mut state = lock(&self.0)?;
         let (writer, _) = state.parts()?;

@@ -107,8 +107,8 @@ _LSN = _Lsn()
     "--resume-from",
     type=_LSN,
     metavar="LSN",
-    help="Up to where the target's rows have all changes. It counts only if the target "
-    "does not record it.",
+    help="The LSN up to which the target has all changes. Used only if the target does not "
+    "record one.",
 )
 @click.option(
     "--every",

@@ -50,7 +50,7 @@ def preflight(
 ) -> None:
     """Checks whether a server's changes can be received. Changes nothing.
 
-    It prints what is missing, with the SQL that mends it: errors, then warnings and
+    It prints what is missing, with the SQL that fixes it: errors, then warnings and
     notes. Connect as the role that will receive.
 
     With --json, each line contains code, severity, text and sql, which may be null.

@@ -1,4 +1,4 @@
-"""`walrow receive`: lands the changes of a live server in a log."""
+"""`walrow receive`: writes the changes of a live server to a log."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     "--max-hold",
     type=click.IntRange(min=1),
     metavar="MIB",
-    help="Give a load up when more of the stream waits for it.",
+    help="Cancel a load when more bytes of the stream wait for it.",
 )
 @click.option(
     "--origin",

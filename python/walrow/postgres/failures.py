@@ -21,7 +21,7 @@ def deserves_reconnect(error: BaseException) -> bool:
     True for a lost connection, a server that shuts down, starts or has no resources
     left, and a slot that is active: a server keeps it for the old connection until it
     notices that this one is gone. So limit how often you try. False for everything that
-    somebody must mend: a slot or publication that is missing, a slot that lost its WAL,
+    somebody must fix: a slot or publication that is missing, a slot that lost its WAL,
     a login that was refused, a row that the server cannot send, wrong options.
 
     A server's refusal to connect has no SQLSTATE. Its text decides, and it may be

@@ -313,7 +313,7 @@ class ReplicationStream:
             flushed: The end LSN of the last durable transaction, or `server_lsn` if
                 everything that was returned is durable. A lower one than before is
                 ignored.
-            reply: Whether the server shall answer with a keepalive.
+            reply: Whether to ask the server for a keepalive at once.
         """
         self._flushed = max(self._flushed, Lsn(flushed))
         if self._is_streaming and not self._has_ended:

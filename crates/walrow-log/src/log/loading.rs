@@ -95,7 +95,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Gives a load up. Its place in the log is filled without it.
+    /// Cancels a load. Its place in the log is filled without it.
     ///
     /// # Errors
     /// The log begins with it: open the log again, which empties it. The store failed. Another call

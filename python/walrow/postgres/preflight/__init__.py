@@ -1,4 +1,4 @@
-"""What is missing on a server before its changes can be received, and how to mend it."""
+"""What is missing on a server before its changes can be received, and how to fix it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Finding(NamedTuple):
         severity: `error`: the stream cannot start, or would lose values. `warning`: it
             can start, but something may fail later. `note`: something to know.
         text: It in words.
-        sql: The statements that mend it, each ending with a semicolon. None if no
+        sql: The statements that fix it, each ending with a semicolon. None if no
             statement does.
     """
 

@@ -130,7 +130,7 @@ class Target(ABC):
 
 
 def filter_by_keys(session: Any, rows: int) -> None:
-    """Makes joins with so many rows leave out other rows of a target before they are shuffled.
+    """Makes joins with this many rows leave out other rows of a target before they are shuffled.
 
     Spark then makes a Bloom filter of the keys. By itself, it does so for very large tables only.
     A broadcast would not help: rows that the target does not have must not be lost.
