@@ -1,4 +1,4 @@
-"""The connection of a receiver: it connects, checks, streams, and connects again."""
+"""A receiver: it connects, checks, streams, and connects again."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from walrow.landing import Counts, Landing, is_refusal
 from walrow.lsn import Lsn
 from walrow.receiver_loads import Loads
 from walrow.receiver_state import Received, Status, lag_seconds
+from walrow.reconnecting import Attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -92,6 +93,7 @@ class Receiver:
         self._writer_options = writer_options
         self._age = age
         self._give_up_after = give_up_after
+        self._attempts = Attempts(give_up_after)
         self._status = status
         self._stop = stop
         self._system: IdentifySystem | None = None
@@ -105,12 +107,10 @@ class Receiver:
         self._watch = Watch(self._given, slot)
         self._reported = 0.0
         self._notes: deque[str] = deque()
-        self._refused_since: float | None = None
         self._has_given_up = False
         self._answered = 0.0
         self._asked, self._has_useless_slot = 0.0, False
         self._final: Error | None = None
-        self._stuck_since: float | None = None
         self._completeness = Completeness(
             self._given,
             log=Path(self._log),
@@ -148,8 +148,6 @@ class Receiver:
         self._wakeup.wake()
 
     def _run(self) -> Received:
-        attempts = 0
-        longest = 0.0
         try:
             while not self._stop.is_set():
                 self._report("connecting", force=True)
@@ -158,18 +156,19 @@ class Receiver:
                     self._receive()
                     break
                 except Error as error:
-                    lasted = time.monotonic() - began
-                    if self._durable > durable and not is_refusal(error):
-                        attempts, self._stuck_since = 0, None
-                    # What is refused at one place of the stream is refused there again.
-                    if lasted > _STABLE_SECONDS + 2 * longest:
-                        self._refused_since = None
-                    longest = max(longest, lasted)
-                    state = self._judge(error, is_first=attempts == 0)
-                    pause = min(_LONGEST_PAUSE, 0.25 * 2**attempts)
-                    attempts += 1
-                    self._report(state, note=str(error), force=True)
-                    self._stop.wait(pause)
+                    attempt = self._attempts.after(
+                        error,
+                        lasted=time.monotonic() - began,
+                        has_advanced=self._durable > durable,
+                        is_known=self._system is not None,
+                        is_final=error is self._final,
+                        has_given_up=self._has_given_up,
+                    )
+                    if attempt is None:
+                        self._end()
+                        raise
+                    self._report(attempt.state, note=str(error), force=True)
+                    self._stop.wait(attempt.pause)
         except KeyboardInterrupt:
             self._finish(None)
             raise
@@ -180,38 +179,13 @@ class Receiver:
     def _durable(self) -> Lsn:
         return self._position if self._landing is None else self._landing.durable
 
-    def _judge(
-        self, error: Error, *, is_first: bool
-    ) -> Literal["connecting", "degraded"]:
-        """Raises an error that another attempt does not fix. Returns the state until then."""
-        from walrow.postgres.failures import (
-            INTERNAL_ERROR,
-            OBJECT_IN_USE,
-            deserves_reconnect,
-        )
-
-        now = time.monotonic()
-        if is_refusal(error) and not self._has_given_up:
-            # What is on the disk is found out by opening the log again.
-            since = self._refused_since = self._refused_since or now
-            if now - since < self._give_up_after:
-                return "degraded"
-        sqlstate = getattr(error, "sqlstate", None)
-        if error is not self._final and (
-            deserves_reconnect(error) or sqlstate == INTERNAL_ERROR
-        ):
-            since = now
-            if sqlstate in {INTERNAL_ERROR, OBJECT_IN_USE}:
-                since = self._stuck_since = self._stuck_since or now
-            is_unknown = self._system is None and is_first and sqlstate is None
-            if not is_unknown and now - since <= _BUSY_SECONDS:
-                return "connecting"
+    def _end(self) -> None:
+        """Publishes what there is, after an error that another attempt does not fix."""
         with contextlib.suppress(Error):
             self._finish(None)
         if self._has_useless_slot:
             with contextlib.suppress(Error):
                 self._drop_slot()
-        raise error
 
     def _drop_slot(self) -> None:
         """Drops a slot that the first load has left, as it would keep WAL for nobody."""
@@ -627,14 +601,8 @@ def _line(finding: Finding) -> str:
     return f"{text}: {sql}" if sql else text
 
 
-#: An old connection keeps the slot until the server notices that it is gone. An internal error that
-#: comes for longer comes each time.
-_BUSY_SECONDS = 90.0
-_LONGEST_PAUSE = 15.0
 #: Connecting, questions and the stream's start take less than this together.
 _CONNECT_SECONDS = 90.0
-#: After this long, the next failure is the first one again.
-_STABLE_SECONDS = 30.0
 _FINISH_SECONDS = 0.9
 _REPORT_SECONDS = 1.0
 _ANSWER_SECONDS = 0.4
