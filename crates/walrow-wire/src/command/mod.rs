@@ -2,15 +2,17 @@
 //!
 //! Manual: [Streaming Replication Protocol](https://www.postgresql.org/docs/current/protocol-replication.html).
 
+mod error;
 mod quoted;
 mod slot;
 mod start;
 
+pub use error::CommandError;
 pub use slot::{AlterReplicationSlot, CreateReplicationSlot, SlotKind, SnapshotAction};
 pub use start::{PluginOption, StartReplication};
 
 use alloc::string::{String, ToString};
-use core::fmt;
+use error::{SLOT, require};
 use quoted::identifier;
 
 /// A command on a replication connection. [`ReplicationCommand::text`] writes it for a server.
@@ -85,62 +87,6 @@ impl ReplicationCommand<'_> {
             Self::Start(start) => start.text()?,
         })
     }
-}
-
-const SLOT: &str = "the slot's name";
-
-/// Why a command cannot be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CommandError {
-    /// The server's version lacks the command or the option.
-    Unsupported {
-        /// The command or the option, as the server's grammar writes it.
-        what: &'static str,
-        /// The first major version that has it.
-        since: u32,
-        /// The server's major version.
-        server: u32,
-    },
-    /// A name or value contains a character that the replication grammar cannot express.
-    Unwritable {
-        /// Which name or value.
-        what: &'static str,
-        /// The character.
-        character: &'static str,
-    },
-}
-
-impl fmt::Display for CommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unsupported {
-                what,
-                since,
-                server,
-            } => write!(
-                f,
-                "{what} needs PostgreSQL {since} or later, the server has {server}"
-            ),
-            Self::Unwritable { what, character } => write!(
-                f,
-                "{what} contains {character}, which a replication command cannot contain"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for CommandError {}
-
-const fn require(major: u32, since: u32, what: &'static str) -> Result<(), CommandError> {
-    if major < since {
-        return Err(CommandError::Unsupported {
-            what,
-            since,
-            server: major,
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Identifiers and strings in the replication grammar. A backslash is a character like any other.
 
-use super::CommandError;
+use super::error::CommandError;
 use alloc::string::String;
 
 /// An identifier. In quotes, the server does not change its case.

@@ -4,8 +4,8 @@
 //! parentheses, which can be extended: servers 15 and later still accept the old keywords, but not
 //! for the options that were added since.
 
+use super::error::{CommandError, SLOT, require};
 use super::quoted::identifier;
-use super::{CommandError, SLOT, require};
 use alloc::string::String;
 use alloc::vec::Vec;
 

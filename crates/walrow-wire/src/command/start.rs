@@ -3,8 +3,8 @@
 //! Manual: [Streaming Replication Protocol, START_REPLICATION](https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-START-REPLICATION-SLOT-LOGICAL),
 //! [Logical Streaming Replication Parameters](https://www.postgresql.org/docs/current/protocol-logical-replication.html).
 
+use super::error::{CommandError, SLOT};
 use super::quoted::{identifier, list_item, literal};
-use super::{CommandError, SLOT};
 use crate::Lsn;
 use alloc::borrow::ToOwned;
 use alloc::string::String;

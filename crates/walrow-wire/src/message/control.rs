@@ -4,7 +4,7 @@
 //! Field names and order follow the manual. The flags byte of Commit, Stream Commit and the
 //! two-phase messages has no defined bit yet: any value except 0 is an error.
 
-use super::{put_stream_xid, stream_xid};
+use super::stream_xid::{put_stream_xid, stream_xid};
 use crate::cursor::Cursor;
 use crate::encode::Put;
 use crate::error::Error;

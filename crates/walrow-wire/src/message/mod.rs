@@ -6,6 +6,7 @@ mod control;
 mod kind;
 mod relation;
 mod row;
+mod stream_xid;
 mod tuple;
 mod unread;
 
@@ -19,7 +20,6 @@ pub use row::{Delete, Insert, OldTuple, Truncate, Update};
 pub use tuple::{Cell, Cells, Tuple};
 pub use unread::{Image, UnreadRow, UnreadTuple};
 
-use crate::Xid;
 use crate::cursor::Cursor;
 use crate::encode::Put;
 use crate::error::{Error, ErrorKind};
@@ -81,10 +81,44 @@ impl<'a> Message<'a> {
     /// parsed message is well formed.
     #[inline]
     pub fn parse(bytes: &'a [u8], in_stream: bool) -> Result<Self, Error> {
-        match UnreadRow::new(bytes, in_stream).and_then(UnreadRow::valid) {
+        match UnreadRow::new(bytes, in_stream).and_then(Self::of_row) {
             Some(row) => Ok(row),
             None => Self::parse_any(bytes, in_stream),
         }
+    }
+
+    /// The message of a row, if it is whole and valid.
+    ///
+    /// Nearly all messages are, so this is the parser's fast path: it keeps no information for
+    /// errors.
+    #[inline]
+    fn of_row(row: UnreadRow<'a>) -> Option<Self> {
+        let (kind, xid, relation) = (row.kind(), row.xid(), row.relation());
+        let (image, first) = row.first()?;
+        let (first, rest) = first.skip()?;
+        let old = match image {
+            Image::New => None,
+            Image::Key => Some(OldTuple::Key(first)),
+            Image::Full => Some(OldTuple::Full(first)),
+        };
+        let (new, rest) = match (kind, old) {
+            (Kind::Update, Some(_)) => rest.then_new()?.skip()?,
+            _ => (first, rest),
+        };
+        if !rest.is_end() {
+            return None;
+        }
+        Some(match (kind, old) {
+            (Kind::Insert, _) => Self::Insert(Insert { xid, relation, new }),
+            (Kind::Update, old) => Self::Update(Update {
+                xid,
+                relation,
+                old,
+                new,
+            }),
+            (_, Some(old)) => Self::Delete(Delete { xid, relation, old }),
+            _ => return None,
+        })
     }
 
     /// Parses any message field by field, so that an error names the field.
@@ -178,20 +212,5 @@ impl<'a> Message<'a> {
     /// Its name in the manual.
     pub const fn name(&self) -> &'static str {
         self.kind().name()
-    }
-}
-
-/// The transaction ID that a message carries inside a stream block.
-fn stream_xid(cursor: &mut Cursor<'_>, in_stream: bool) -> Result<Option<Xid>, Error> {
-    if in_stream {
-        cursor.u32("transaction ID").map(Some)
-    } else {
-        Ok(None)
-    }
-}
-
-fn put_stream_xid(out: &mut Vec<u8>, xid: Option<Xid>) {
-    if let Some(xid) = xid {
-        out.put_u32(xid);
     }
 }

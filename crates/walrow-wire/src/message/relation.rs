@@ -1,6 +1,6 @@
 //! Messages that describe a table: Relation and Type.
 
-use super::{put_stream_xid, stream_xid};
+use super::stream_xid::{put_stream_xid, stream_xid};
 use crate::cursor::Cursor;
 use crate::encode::Put;
 use crate::error::{Error, ErrorKind};

@@ -1,7 +1,7 @@
 //! Changes of rows: Insert, Update, Delete and Truncate.
 
+use super::stream_xid::{put_stream_xid, stream_xid};
 use super::tuple::Tuple;
-use super::{put_stream_xid, stream_xid};
 use crate::cursor::Cursor;
 use crate::encode::Put;
 use crate::error::{Error, ErrorKind};

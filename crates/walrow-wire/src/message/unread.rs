@@ -1,15 +1,14 @@
 //! Rows whose cells are checked while they are read.
 
-use super::row::{Delete, Insert, OldTuple, Update};
+use super::kind::Kind;
 use super::tuple::{Cell, Tuple, first_cell};
-use super::{Kind, Message};
 use crate::{Oid, Xid};
 
 /// An Insert, Update or Delete. Only its relation was read.
 ///
 /// [`UnreadRow::first`] starts reading its cells, and checks each one as it is read. So a row that
 /// goes into columns is read only once. `None` means that the bytes do not follow the protocol;
-/// then [`Message::parse`] returns the error.
+/// then [`Message::parse`](super::Message::parse) returns the error.
 #[derive(Clone, Copy, Debug)]
 pub struct UnreadRow<'a> {
     kind: Kind,
@@ -69,6 +68,12 @@ impl<'a> UnreadRow<'a> {
         self.relation
     }
 
+    /// The transaction ID inside a stream block.
+    #[inline]
+    pub(super) const fn xid(&self) -> Option<Xid> {
+        self.xid
+    }
+
     /// Whether it is an Update with an old tuple: it has two images.
     #[inline]
     pub const fn has_old(&self) -> bool {
@@ -87,40 +92,6 @@ impl<'a> UnreadRow<'a> {
             _ => return None,
         };
         Some((image, UnreadTuple::split(rest)?))
-    }
-
-    /// The message, if it is whole and valid.
-    ///
-    /// Nearly all messages are, so this is the parser's fast path: it keeps no information for
-    /// errors.
-    #[inline]
-    pub(super) fn valid(self) -> Option<Message<'a>> {
-        let Self { xid, relation, .. } = self;
-        let (image, first) = self.first()?;
-        let (first, rest) = first.skip()?;
-        let old = match image {
-            Image::New => None,
-            Image::Key => Some(OldTuple::Key(first)),
-            Image::Full => Some(OldTuple::Full(first)),
-        };
-        let (new, rest) = match (self.kind, old) {
-            (Kind::Update, Some(_)) => rest.then_new()?.skip()?,
-            _ => (first, rest),
-        };
-        if !rest.is_end() {
-            return None;
-        }
-        Some(match (self.kind, old) {
-            (Kind::Insert, _) => Message::Insert(Insert { xid, relation, new }),
-            (Kind::Update, old) => Message::Update(Update {
-                xid,
-                relation,
-                old,
-                new,
-            }),
-            (_, Some(old)) => Message::Delete(Delete { xid, relation, old }),
-            _ => return None,
-        })
     }
 }
 
@@ -191,7 +162,7 @@ impl<'a> UnreadTuple<'a> {
 
     /// Reads all cells at once.
     #[inline]
-    fn skip(self) -> Option<(Tuple<'a>, Self)> {
+    pub(super) fn skip(self) -> Option<(Tuple<'a>, Self)> {
         let (tuple, rest) = Tuple::split(self.count, self.rest)?;
         Some((tuple, Self { count: 0, rest }))
     }
