@@ -13,7 +13,6 @@ mod rows;
 mod versions;
 
 use crate::catalog::Catalog;
-use crate::encoding::Encoding;
 use crate::fact::Fact;
 use crate::relation::Relation;
 use crate::spool::Spool;
@@ -407,12 +406,6 @@ impl Fold {
             lsn: self.commit_lsn,
             gap,
         }
-    }
-
-    /// The rows, as one transaction that inserts them. Names are written in this encoding, which is
-    /// that of the rows.
-    pub fn into_rows(self, encoding: Encoding) -> FoldedRows {
-        FoldedRows::new(self, encoding)
     }
 }
 

@@ -30,8 +30,16 @@ pub struct FoldedRows {
     projected: Vec<u8>,
 }
 
+impl Fold {
+    /// The rows, as one transaction that inserts them. Names are written in this encoding, which is
+    /// that of the rows.
+    pub fn into_rows(self, encoding: Encoding) -> FoldedRows {
+        FoldedRows::new(self, encoding)
+    }
+}
+
 impl FoldedRows {
-    pub(super) fn new(fold: Fold, encoding: Encoding) -> Self {
+    fn new(fold: Fold, encoding: Encoding) -> Self {
         let end = Lsn(fold.commit_lsn.0.saturating_add(1));
         Self {
             fold,
