@@ -1,13 +1,16 @@
 //! The side tables that the options select, filled while the stream is read.
 
-use super::{
-    MessageRow, RelationRow, SideBuilder, SideRow, SideTable, TransactionRow, TruncateRow,
-};
+use super::builder::SideBuilder;
+use super::messages::MessageRow;
+use super::relations::RelationRow;
+use super::transactions::TransactionRow;
+use super::truncates::TruncateRow;
 use crate::batch::Batch;
 use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue};
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::rows::Current;
+use crate::table_name::SideTable;
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use walrow_stream::{Message, Relation, Transaction};
@@ -238,18 +241,6 @@ impl Sides {
             .flatten()
             .collect::<Result<Vec<_>, _>>()?;
         Ok(batches.into_iter().flatten().collect())
-    }
-}
-
-impl<R: SideRow> SideBuilder<R> {
-    /// Returns all rows as a batch if they reach this number of rows or bytes.
-    fn full(&mut self, rows: usize, bytes: usize) -> Result<Option<(Batch, Lsn)>, Error> {
-        match self.floor() {
-            Some(floor) if self.rows() >= rows || self.bytes() >= bytes => {
-                Ok(Some((self.finish()?, floor)))
-            }
-            _ => Ok(None),
-        }
     }
 }
 

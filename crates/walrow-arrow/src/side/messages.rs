@@ -1,6 +1,7 @@
 //! `walrow.messages`.
 
-use super::{SideRow, SideTable, Types};
+use super::row::{SideRow, Types};
+use crate::table_name::SideTable;
 use arrow_array::builder::{BinaryBuilder, StringBuilder};
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::{DataType, Field};

@@ -1,6 +1,7 @@
 //! `walrow.relations`.
 
-use super::{SideRow, SideTable, Types, lists};
+use super::row::{SideRow, Types, lists};
+use crate::table_name::SideTable;
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, BooleanArray, Int32Array};
 use arrow_schema::{DataType, Field, Fields};

@@ -1,6 +1,7 @@
 //! `walrow.transactions`.
 
-use super::{SideRow, SideTable, Types, lists};
+use super::row::{SideRow, Types, lists};
+use crate::table_name::SideTable;
 use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, StringBuilder};
 use arrow_buffer::NullBuffer;

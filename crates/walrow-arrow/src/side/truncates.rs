@@ -1,7 +1,8 @@
 //! `walrow.truncates`.
 
-use super::{SideRow, SideTable, Types, lists};
+use super::row::{SideRow, Types, lists};
 use crate::metadata::Commit;
+use crate::table_name::SideTable;
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::{DataType, Field, Fields};

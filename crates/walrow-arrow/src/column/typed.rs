@@ -1,0 +1,140 @@
+//! Joins a cell to a store, and owns nulls and policies.
+
+use super::cell::Cell;
+use super::store::Store;
+use super::{Column, Losses, New, Refused};
+use crate::options::OnUnrepresentable;
+use arrow_array::ArrayRef;
+use arrow_buffer::NullBufferBuilder;
+use arrow_schema::{ArrowError, DataType};
+use walrow_types::{CellError, Unrepresentable};
+
+/// A column of one PostgreSQL type in one Arrow type.
+#[derive(Debug)]
+pub(crate) struct Typed<C: Cell> {
+    cell: C,
+    store: C::Store,
+    nulls: NullBufferBuilder,
+    policy: OnUnrepresentable,
+    /// The rows in which the policy made the value null.
+    nulled: Vec<usize>,
+    failure: Option<CellError>,
+    data_type: DataType,
+}
+
+impl<C: Cell + 'static> Typed<C> {
+    pub(crate) fn boxed(
+        cell: C,
+        store: C::Store,
+        data_type: &DataType,
+        new: New,
+    ) -> Box<dyn Column> {
+        Box::new(Self {
+            cell,
+            store,
+            nulls: NullBufferBuilder::new(new.rows),
+            policy: new.policy,
+            nulled: Vec::new(),
+            failure: None,
+            data_type: data_type.clone(),
+        })
+    }
+}
+
+impl<C: Cell> Typed<C> {
+    /// Removes what a failed cell appended, then applies the policy.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, error: CellError) -> Result<(), Refused> {
+        let rows = self.nulls.len();
+        self.store.truncate(rows);
+        let sign = match error {
+            CellError::Unrepresentable(_) if self.policy == OnUnrepresentable::Null => {
+                self.nulled.push(rows);
+                self.append_null();
+                return Ok(());
+            }
+            CellError::Unrepresentable(Unrepresentable::PositiveInfinity) => 1,
+            CellError::Unrepresentable(Unrepresentable::NegativeInfinity) => -1,
+            _ => 0,
+        };
+        if self.policy == OnUnrepresentable::Sentinel && self.store.push_sentinel(sign) {
+            self.nulls.append_non_null();
+            return Ok(());
+        }
+        self.failure = Some(error);
+        Err(Refused)
+    }
+}
+
+impl<C: Cell> Column for Typed<C> {
+    #[inline]
+    fn append_text(&mut self, cell: &[u8]) -> Result<(), Refused> {
+        match self.cell.text(cell, &mut self.store) {
+            Ok(()) => {
+                self.nulls.append_non_null();
+                Ok(())
+            }
+            Err(error) => self.settle(error),
+        }
+    }
+
+    #[inline]
+    fn append_binary(&mut self, cell: &[u8]) -> Result<(), Refused> {
+        match self.cell.binary(cell, &mut self.store) {
+            Ok(()) => {
+                self.nulls.append_non_null();
+                Ok(())
+            }
+            Err(error) => self.settle(error),
+        }
+    }
+
+    #[inline]
+    fn append_null(&mut self) {
+        self.store.push_null();
+        self.nulls.append_null();
+    }
+
+    fn reject(&mut self, error: CellError) -> Result<(), Refused> {
+        self.settle(error)
+    }
+
+    fn failure(&self) -> CellError {
+        self.failure.unwrap_or(CellError::Malformed("a cell"))
+    }
+
+    fn len(&self) -> usize {
+        self.nulls.len()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.store.truncate(rows);
+        self.nulls.truncate(rows);
+        let before = self.nulled.partition_point(|place| *place < rows);
+        self.nulled.truncate(before);
+    }
+
+    fn variable_bytes(&self) -> usize {
+        self.store.variable_bytes()
+    }
+
+    fn losses(&self) -> Losses {
+        let inside = self.store.losses();
+        Losses {
+            nulled: inside.nulled.saturating_add(self.nulled.len() as u64),
+            ..inside
+        }
+    }
+
+    fn lacks_text(&self, is_binary: bool, is_part: bool) -> bool {
+        self.cell.lacks_text(is_binary, is_part) || self.store.lacks_text(is_binary)
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        let mut this = *self;
+        let rows = this.nulls.len();
+        this.store
+            .finish(rows, this.nulls.finish(), &this.data_type)
+    }
+}
