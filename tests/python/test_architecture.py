@@ -16,10 +16,9 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
 
 def uses(crate: Path) -> dict[str, set[str]]:
-    """The modules that each file of a crate names by `crate::`, `super::` or `self::`.
+    """The modules that each file of a crate names: by `crate::`, `super::`, `self::` or as children.
 
-    Tests and `lib.rs` do not count. A child that its parent names by its bare name does not
-    count either: the parent owns it, and types in both may contain each other.
+    Tests and `lib.rs` do not count, nor does what a file only exports again.
     """
     files = {
         ".".join(path.relative_to(crate / "src").with_suffix("").parts): path
@@ -35,16 +34,18 @@ def uses(crate: Path) -> dict[str, set[str]]:
     for name, path in modules.items():
         if name == "lib" or path.stem in ("tests", "oracle"):
             continue
-        # The module that `super` means, seen from the file.
-        parent = name if path.stem == "mod" else name.rpartition(".")[0]
         graph[name] = set()
-        for used in paths(sources[name]):
+        children = {
+            it.rpartition(".")[2] for it in modules if it.startswith(f"{name}.")
+        }
+        for used in paths(sources[name], children):
             first, *rest = used.split("::")
+            if first in children:
+                first, rest = "self", [first, *rest]
+            parent = name.rpartition(".")[0]
             base = {"crate": "", "self": name, "super": parent}[first]
             while rest and rest[0] == "super":
                 base, rest = base.rpartition(".")[0], rest[1:]
-            if first == "self" and path.stem != "mod":
-                continue
             place = ".".join(filter(None, [base, *rest]))
             graph[name] |= found(place, modules, exported)
         graph[name] -= {name}
@@ -65,12 +66,18 @@ def exports(modules: dict[str, Path], sources: dict[str, str]) -> dict[str, str]
     return exported
 
 
-def paths(source: str) -> set[str]:
-    """The paths of a file that begin in its crate."""
-    trees = re.findall(r"\buse ([^;]+);", source)
-    imported = {path for tree in trees for path in expanded(tree)}
-    inline = set(re.findall(r"\b(?:crate|super|self)(?:::\w+)+", source))
-    return {path for path in imported | inline if path.split("::")[0] in _OWN}
+def paths(source: str, children: set[str]) -> set[str]:
+    """The paths of a file that begin in its crate, or in a child of it."""
+    body = re.sub(r"\buse [^;]+;", "", source)
+    imported = set()
+    for public, tree in re.findall(r"\b(pub(?:\([^)]*\))? )?use ([^;]+);", source):
+        for path in expanded(tree):
+            last = path.rpartition("::")[2]
+            if not public or re.search(rf"\b{re.escape(last)}\b", body):
+                imported.add(path)
+    first = "|".join(_OWN | children)
+    inline = set(re.findall(rf"(?<!::)\b(?:{first})(?:::\w+)+", body))
+    return {it for it in imported | inline if it.split("::")[0] in _OWN | children}
 
 
 def expanded(tree: str) -> list[str]:
@@ -152,6 +159,10 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 def test_names_that_are_exported_again_are_found() -> None:
     graph = uses(CRATES / "walrow-wire")
     assert {"lsn", "cursor", "encode", "message"} <= graph["copy_data"]
+    # Children by their bare names count, one that is only exported again does not.
+    assert "message.stream_xid" in graph["message.row"]
+    assert {"command.quoted", "command.slot", "command.start"} <= graph["command"]
+    assert "fold.rows" not in uses(CRATES / "walrow-stream")["fold"]
     assert expanded("a::{b, c::{d, e}, f as g}") == [
         "a::b",
         "a::c::d",
