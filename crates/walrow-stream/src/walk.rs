@@ -132,7 +132,7 @@ impl Walk {
                 match &step.backend {
                     BackendMessage::CopyBothResponse(_) => self.server_error = None,
                     BackendMessage::ErrorResponse(fields) => {
-                        let sqlstate = fields.get(b'C');
+                        let sqlstate = fields.sqlstate();
                         let sqlstate = sqlstate.map(|it| it.to_string());
                         self.server_error = Some(sqlstate.unwrap_or_default());
                     }

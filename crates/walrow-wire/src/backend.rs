@@ -190,12 +190,17 @@ impl CopyBothResponse<'_> {
 pub struct ErrorFields<'a>(Vec<(u8, PgString<'a>)>);
 
 impl<'a> ErrorFields<'a> {
-    /// The text of the field with this code: `C` is the SQLSTATE, `S` the severity.
+    /// The text of the field with this code: `S` is the severity.
     pub fn get(&self, code: u8) -> Option<PgString<'a>> {
         self.0
             .iter()
             .find(|(c, _)| *c == code)
             .map(|(_, text)| *text)
+    }
+
+    /// The SQLSTATE. Servers always send one.
+    pub fn sqlstate(&self) -> Option<PgString<'a>> {
+        self.get(b'C')
     }
 
     /// All fields in order.
@@ -328,6 +333,23 @@ impl<'a> BackendMessage<'a> {
         match self {
             Self::CopyData(data) => data.kind(),
             other => other.tag(),
+        }
+    }
+
+    /// The message's name in the manual: that of the payload for CopyData.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CopyData(data) => data.name(),
+            Self::CopyBothResponse(_) => "CopyBothResponse",
+            Self::NoticeResponse(_) => "NoticeResponse",
+            Self::ErrorResponse(_) => "ErrorResponse",
+            Self::ParameterStatus(_) => "ParameterStatus",
+            Self::NotificationResponse(_) => "NotificationResponse",
+            Self::CopyDone => "CopyDone",
+            Self::CommandComplete(_) => "CommandComplete",
+            Self::ReadyForQuery(_) => "ReadyForQuery",
+            Self::RowDescription(_) => "RowDescription",
+            Self::DataRow(_) => "DataRow",
         }
     }
 

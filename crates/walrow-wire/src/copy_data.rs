@@ -149,6 +149,16 @@ impl<'a> CopyData<'a> {
         }
     }
 
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::XLogData(_) => "XLogData",
+            Self::PrimaryKeepalive(_) => "PrimaryKeepalive",
+            Self::StandbyStatusUpdate(_) => "StandbyStatusUpdate",
+            Self::HotStandbyFeedback(_) => "HotStandbyFeedback",
+        }
+    }
+
     /// Appends the payload's bytes: the exact inverse of [`CopyData::parse`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

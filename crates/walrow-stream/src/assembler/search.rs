@@ -415,7 +415,7 @@ impl Session {
                 return Ok(Step::SessionStart);
             }
             BackendMessage::ErrorResponse(fields) => {
-                let sqlstate = fields.get(b'C');
+                let sqlstate = fields.sqlstate();
                 self.sqlstate = sqlstate.map_or_else(String::new, |it| it.to_string());
                 self.drop_open(search);
                 return Ok(Step::ServerError);
