@@ -44,7 +44,7 @@ pub use error::{
     RemedyValue, SchemaError, TypeLimit,
 };
 pub use metadata::MetadataColumn;
-pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable};
+pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable, defaults};
 pub use profile::Profile;
 pub use reader::Reader;
 pub use schema_union::SchemaUnion;

@@ -132,6 +132,18 @@ pub(crate) struct Options {
     pub(crate) message_limit: usize,
 }
 
+/// The default limits of a [`DecoderBuilder`](crate::DecoderBuilder).
+pub mod defaults {
+    /// Rows of a batch.
+    pub const BATCH_ROWS: usize = 16_384;
+    /// Bytes of a batch.
+    pub const BATCH_BYTES: usize = 32 << 20;
+    /// Bytes of all batches under construction.
+    pub const BATCH_MEMORY: usize = 128 << 20;
+    /// Bytes of open and prepared transactions in memory.
+    pub const SPOOL_MEMORY: usize = walrow_stream::Assembler::SPOOL_MEMORY;
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -145,9 +157,9 @@ impl Default for Options {
             trim_bpchar: false,
             metadata: MetadataColumn::ALL.to_vec(),
             prefix: "_".to_owned(),
-            batch_rows: 16_384,
-            batch_bytes: 32 << 20,
-            batch_memory: 128 << 20,
+            batch_rows: defaults::BATCH_ROWS,
+            batch_bytes: defaults::BATCH_BYTES,
+            batch_memory: defaults::BATCH_MEMORY,
             tables: ChosenTables::All,
             schema: None,
             columns: None,
@@ -159,7 +171,7 @@ impl Default for Options {
             unfinished: OnUnfinished::Error,
             missing_table: OnMissingTable::Error,
             spool: None,
-            spool_memory: 64 << 20,
+            spool_memory: defaults::SPOOL_MEMORY,
             message_limit: usize::MAX,
         }
     }

@@ -14,7 +14,7 @@ use walrow::wire::Timestamp;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
     OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SessionSettings, SideTable,
-    TableName,
+    TableName, defaults as limits,
 };
 
 /// A default value, as Python shows it.
@@ -23,7 +23,7 @@ enum Default {
     False,
     Empty,
     Text(&'static str),
-    Bytes(i64),
+    Limit(usize),
 }
 
 impl Default {
@@ -33,7 +33,7 @@ impl Default {
             Self::False => false.into_pyobject(py)?.to_owned().into_any(),
             Self::Empty => PyTuple::empty(py).into_any(),
             Self::Text(text) => PyString::new(py, text).into_any(),
-            Self::Bytes(number) => number.into_pyobject(py)?.into_any(),
+            Self::Limit(number) => number.into_pyobject(py)?.into_any(),
         })
     }
 }
@@ -68,9 +68,9 @@ const OPTIONS: &[(&str, Default, Read)] = &[
     option! { trim_bpchar: False, flag => with_trim_bpchar },
     option! { metadata: None, Options::read_metadata },
     option! { metadata_prefix: Text("_"), Options::read_metadata_prefix },
-    option! { batch_rows: Bytes(16_384), size => with_batch_rows },
-    option! { batch_bytes: Bytes(32 << 20), size => with_batch_bytes },
-    option! { batch_memory: Bytes(128 << 20), size => with_batch_memory },
+    option! { batch_rows: Limit(limits::BATCH_ROWS), size => with_batch_rows },
+    option! { batch_bytes: Limit(limits::BATCH_BYTES), size => with_batch_bytes },
+    option! { batch_memory: Limit(limits::BATCH_MEMORY), size => with_batch_memory },
     option! { side_tables: Empty, side_tables => with_side_tables },
     option! { envelope: False, flag => with_envelope },
     option! { start: None, read_lsn => with_start },
@@ -78,7 +78,7 @@ const OPTIONS: &[(&str, Default, Read)] = &[
     option! { late_start: False, flag => with_late_start },
     option! { unfinished: Text("error"), unfinished => with_unfinished },
     option! { missing_table: Text("error"), missing_table => with_missing_table },
-    option! { spool_memory: Bytes(64 << 20), bytes => with_spool_memory },
+    option! { spool_memory: Limit(limits::SPOOL_MEMORY), bytes => with_spool_memory },
     option! { spool_directory: None, spool => with_spool },
     option! { message_limit: None, size => with_message_limit },
 ];

@@ -58,7 +58,7 @@ pub(crate) struct Spools {
 }
 
 /// 64 MiB.
-const DEFAULT_LIMIT: usize = 64 << 20;
+pub(crate) const DEFAULT_LIMIT: usize = 64 << 20;
 /// The most memory that is kept for the next transaction.
 const SPARE: usize = 1 << 20;
 /// Bytes that are read from a file at a time.

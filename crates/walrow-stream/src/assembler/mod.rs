@@ -35,7 +35,7 @@ use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::frames::Frames;
 use crate::relation::Relation;
-use crate::spool::Spool;
+use crate::spool::{DEFAULT_LIMIT, Spool};
 use crate::transaction::{Change, Event, Prepared, Transaction, Unread};
 use crate::undecided::Earlier;
 pub use committed::Committed;
@@ -58,6 +58,9 @@ pub struct Assembler {
 }
 
 impl Assembler {
+    /// The default of [`Assembler::with_spool_memory`]: 64 MiB.
+    pub const SPOOL_MEMORY: usize = DEFAULT_LIMIT;
+
     /// An assembler for input in this framing. Chunks must be wire frames: [`Framing::append`]
     /// makes them. Offsets count the bytes of the chunks.
     ///
