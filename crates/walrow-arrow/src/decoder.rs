@@ -277,7 +277,7 @@ impl Decoder {
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
         if matches!(error.kind(), ErrorKind::Stream(_) | ErrorKind::Spool(_)) {
-            self.tables.take_back();
+            self.tables.roll_back();
         }
         self.failure = Some(error.clone());
         // Return the rows before the error. An error in them would only be the second one.

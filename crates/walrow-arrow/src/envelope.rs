@@ -9,16 +9,67 @@ use crate::options::{OnUnrepresentable, Options};
 use crate::profile::{Profile, map_type};
 use crate::resolve::Resolver;
 use crate::rows::{Begins, Current, Rows};
-use crate::table::NewRow;
 use crate::unresolved::UnresolvedColumns;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use walrow_stream::{Catalog, Relation};
+use walrow_stream::{Catalog, Relation, RowChange};
 use walrow_types::{CellError, PgType, SessionSettings, Text, write_text_of_binary};
-use walrow_wire::{Cell, Lsn, ReplicaIdentity};
+use walrow_wire::{Cell, Lsn, OldTuple, ReplicaIdentity, Tuple};
+
+/// One row to append.
+#[derive(Debug)]
+struct NewRow<'a> {
+    change_type: ChangeType,
+    seq: u64,
+    key_only: bool,
+    tuple: Tuple<'a>,
+    /// The old row, which may contain values that the new row lists as unchanged.
+    old: Option<OldTuple<'a>>,
+}
+
+impl<'a> NewRow<'a> {
+    #[inline]
+    const fn new(change_type: ChangeType, seq: u64, tuple: Tuple<'a>) -> Self {
+        Self {
+            change_type,
+            seq,
+            key_only: false,
+            tuple,
+            old: None,
+        }
+    }
+
+    /// A row that holds an old row, or only its key.
+    #[inline]
+    const fn old(change_type: ChangeType, seq: u64, old: OldTuple<'a>) -> Self {
+        Self {
+            key_only: matches!(old, OldTuple::Key(_)),
+            ..Self::new(change_type, seq, old.tuple())
+        }
+    }
+
+    /// The row's cells. Unchanged cells come from the old row if the replica identity covers them.
+    #[inline]
+    fn cells(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {
+        let mut old = self.old.map(|old| old.tuple().cells());
+        let mut old_at = 0;
+        let cells = self.tuple.cells().enumerate();
+        cells.map(move |(place, cell)| {
+            if cell != Cell::Unchanged {
+                return cell;
+            }
+            let skip = usize::saturating_sub(place, old_at);
+            old_at = place.saturating_add(1);
+            match old.as_mut().and_then(|cells| cells.nth(skip)) {
+                Some(sent @ (Cell::Text(_) | Cell::Binary(_))) => sent,
+                _ => cell,
+            }
+        })
+    }
+}
 
 /// How the columns of a relation version become text. `None` if a column is left out.
 #[derive(Debug)]
@@ -181,11 +232,30 @@ impl Envelope {
         current: &Current,
         relation: &Relation,
         forms: &Forms,
-        change: &[NewRow<'_>],
+        seq: u64,
+        row: RowChange<'_>,
     ) -> Result<(), Error> {
+        let rows: &[NewRow<'_>] = match row {
+            RowChange::Insert { new } => &[NewRow::new(ChangeType::Insert, seq, new)],
+            RowChange::Update { old: None, new } => {
+                &[NewRow::new(ChangeType::UpdatePostimage, seq, new)]
+            }
+            RowChange::Update {
+                old: Some(old),
+                new,
+            } => &[
+                NewRow::old(ChangeType::UpdatePreimage, seq, old),
+                NewRow {
+                    old: Some(old),
+                    ..NewRow::new(ChangeType::UpdatePostimage, seq, new)
+                },
+            ],
+            RowChange::Delete { old } => &[NewRow::old(ChangeType::Delete, seq, old)],
+            _ => &[],
+        };
         self.enter(current);
         let before = (self.rows.count(), self.bytes);
-        for row in change {
+        for row in rows {
             let appended = self
                 .read(relation, forms, row)
                 .and_then(|()| self.append_read(relation, row));
@@ -346,7 +416,7 @@ impl Envelope {
     }
 
     /// Drops all rows of this transaction.
-    pub(crate) fn take_back(&mut self, current: &Current) {
+    pub(crate) fn roll_back(&mut self, current: &Current) {
         if let Some(rows) = self.rows.without(current) {
             self.truncate(rows);
         }

@@ -41,7 +41,7 @@ impl Finished {
     }
 
     /// Notes that rows after this position are lost.
-    pub(crate) fn lose(&mut self, floor: Lsn) {
+    pub(crate) fn note_lost(&mut self, floor: Lsn) {
         self.lost = Some(self.lost.map_or(floor, |lost| lost.min(floor)));
     }
 

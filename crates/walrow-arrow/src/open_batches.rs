@@ -15,7 +15,7 @@ pub(crate) struct OpenBatches {
     /// Bytes that the unfinished batches of tables hold.
     held: usize,
     /// Bytes that the envelope and the side tables hold.
-    beside: usize,
+    other: usize,
 }
 
 /// When batches are finished.
@@ -38,7 +38,7 @@ impl OpenBatches {
             open: BTreeSet::new(),
             due: VecDeque::new(),
             held: 0,
-            beside: 0,
+            other: 0,
         }
     }
 
@@ -57,7 +57,7 @@ impl OpenBatches {
     /// Whether all batches together hold too much.
     #[inline]
     pub(crate) const fn hold_too_much(&self) -> bool {
-        self.held.saturating_add(self.beside) > self.limits.memory
+        self.held.saturating_add(self.other) > self.limits.memory
     }
 
     /// Counts the bytes of a batch that held others before.
@@ -67,14 +67,14 @@ impl OpenBatches {
     }
 
     /// Counts the bytes of the envelope and the side tables.
-    pub(crate) const fn count_beside(&mut self, bytes: usize) {
+    pub(crate) const fn count_other(&mut self, bytes: usize) {
         // A growing vector may reserve twice the bytes that it holds.
-        self.beside = bytes.saturating_mul(2);
+        self.other = bytes.saturating_mul(2);
     }
 
     /// Whether the envelope and the side tables hold a large part of the memory limit.
-    pub(crate) const fn hold_much_beside(&self) -> bool {
-        self.beside > self.quarter()
+    pub(crate) const fn is_other_large(&self) -> bool {
+        self.other > self.quarter()
     }
 
     const fn quarter(&self) -> usize {
@@ -83,8 +83,8 @@ impl OpenBatches {
 
     /// Chooses versions that become due until a quarter of the memory limit is free. It frees that
     /// much at once because it looks at all versions, which takes time.
-    pub(crate) fn relieve(&mut self, held: impl Fn(u32) -> Option<usize>) {
-        let all = self.held.saturating_add(self.beside);
+    pub(crate) fn make_largest_due(&mut self, held: impl Fn(u32) -> Option<usize>) {
+        let all = self.held.saturating_add(self.other);
         let most = self.limits.memory.saturating_sub(self.quarter());
         let mut excess = all.saturating_sub(most);
         if excess == 0 {

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_types::{CellError, Unrepresentable};
-use walrow_wire::{Cell, Image, Kind, Lsn, OldTuple, Tuple, UnreadRow, UnreadTuple};
+use walrow_wire::{Cell, Image, Kind, Lsn, UnreadRow, UnreadTuple};
 
 /// A table's rows since its last batch.
 #[derive(Debug)]
@@ -44,58 +44,6 @@ pub(crate) struct Table {
 /// Fixed bytes of a column that has rows, mostly for its aligned null bitmap, and of a table.
 const COLUMN_BYTES: usize = 384;
 const TABLE_BYTES: usize = 1024;
-
-/// One row to append.
-#[derive(Debug)]
-pub(crate) struct NewRow<'a> {
-    pub(crate) change_type: ChangeType,
-    pub(crate) seq: u64,
-    pub(crate) key_only: bool,
-    pub(crate) tuple: Tuple<'a>,
-    /// The old row, which may contain values that the new row lists as unchanged.
-    pub(crate) old: Option<OldTuple<'a>>,
-}
-
-impl<'a> NewRow<'a> {
-    #[inline]
-    pub(crate) const fn new(change_type: ChangeType, seq: u64, tuple: Tuple<'a>) -> Self {
-        Self {
-            change_type,
-            seq,
-            key_only: false,
-            tuple,
-            old: None,
-        }
-    }
-
-    /// A row that holds an old row, or only its key.
-    #[inline]
-    pub(crate) const fn old(change_type: ChangeType, seq: u64, old: OldTuple<'a>) -> Self {
-        Self {
-            key_only: matches!(old, OldTuple::Key(_)),
-            ..Self::new(change_type, seq, old.tuple())
-        }
-    }
-
-    /// The row's cells. Unchanged cells come from the old row if the replica identity covers them.
-    #[inline]
-    pub(crate) fn cells(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {
-        let mut old = self.old.map(|old| old.tuple().cells());
-        let mut old_at = 0;
-        let cells = self.tuple.cells().enumerate();
-        cells.map(move |(place, cell)| {
-            if cell != Cell::Unchanged {
-                return cell;
-            }
-            let skip = usize::saturating_sub(place, old_at);
-            old_at = place.saturating_add(1);
-            match old.as_mut().and_then(|cells| cells.nth(skip)) {
-                Some(sent @ (Cell::Text(_) | Cell::Binary(_))) => sent,
-                _ => cell,
-            }
-        })
-    }
-}
 
 /// Why a row was not appended.
 #[derive(Debug)]
@@ -402,7 +350,7 @@ impl Table {
     }
 
     /// Drops all rows of this transaction.
-    pub(crate) fn take_back(&mut self, current: &Current) {
+    pub(crate) fn roll_back(&mut self, current: &Current) {
         if let Some(rows) = self.rows.without(current) {
             self.truncate(rows);
         }

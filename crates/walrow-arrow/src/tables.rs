@@ -6,18 +6,18 @@ use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue,
 use crate::finished::Finished;
 use crate::keys::Keys;
 use crate::layout::{Layout, Template};
-use crate::metadata::{ChangeType, Commit, MetadataColumn};
+use crate::metadata::{Commit, MetadataColumn};
 use crate::open_batches::OpenBatches;
 use crate::options::{OnMissingTable, Options};
 use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
-use crate::table::{NewRow, Refused};
+use crate::table::Refused;
 use crate::unresolved::UnresolvedTypes;
 use crate::versions::{Slot, Versions};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
-use walrow_stream::{Change, Fact, Message, Relation, RowChange, Transaction, Truncate, Unread};
+use walrow_stream::{Change, Fact, Message, Relation, Transaction, Truncate, Unread};
 use walrow_wire::Lsn;
 
 /// All tables' batches under construction.
@@ -154,7 +154,7 @@ impl Tables {
         }
         if message.transactional {
             self.sides.message(&self.current, message)?;
-            return self.settle_sides();
+            return self.finish_full_sides();
         }
         let alone = Current {
             commit: Commit::default(),
@@ -162,7 +162,7 @@ impl Tables {
             ..self.current
         };
         self.sides.message(&alone, message)?;
-        self.settle_sides()?;
+        self.finish_full_sides()?;
         // The message has its own position, and a later error does not take its row back.
         self.finished.complete(message.lsn);
         self.current.ordinal = self.current.ordinal.saturating_add(1);
@@ -188,7 +188,7 @@ impl Tables {
     pub(crate) fn relation(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
         self.keys.see(relation);
         self.sides.relation(&self.current, relation, seq)?;
-        self.settle_sides()
+        self.finish_full_sides()
     }
 
     #[cold]
@@ -210,7 +210,7 @@ impl Tables {
         if self.sides.is_wanted() {
             self.sides
                 .transaction(&self.current, transaction, changes)?;
-            self.settle_sides()?;
+            self.finish_full_sides()?;
         }
         self.finished.complete(transaction.end_lsn);
         // A later error does not take this transaction's rows back.
@@ -236,7 +236,7 @@ impl Tables {
         let taken = self
             .sides
             .truncate(&self.current, truncate.seq, options, &truncate.relations)
-            .and_then(|()| self.settle_sides());
+            .and_then(|()| self.finish_full_sides());
         let commit = self.current.commit;
         let taken = taken.map_err(|error| place(error, truncate.offset, truncate.lsn, commit));
         self.truncating = Some(Truncating {
@@ -267,7 +267,7 @@ impl Tables {
 
     /// Prepares the relation's table for a row. Fails if a selected metadata column cannot hold
     /// this transaction's value.
-    fn admit(&mut self, relation: &Arc<Relation>) -> Result<(), Error> {
+    fn open_for_row(&mut self, relation: &Arc<Relation>) -> Result<(), Error> {
         if matches!(self.versions.get(relation.version), Slot::New) {
             self.open(relation)?;
         }
@@ -307,7 +307,7 @@ impl Tables {
             self.open.insert(version);
         }
         if self.open.is_full(table.rows(), table.bytes()) || self.open.hold_too_much() {
-            self.settle(version)?;
+            self.finish_if_full(version)?;
         }
         Ok(())
     }
@@ -320,7 +320,7 @@ impl Tables {
         if change.read().is_err() {
             return Err(Refused::Malformed);
         }
-        self.admit(change.relation)?;
+        self.open_for_row(change.relation)?;
         if change.row.row().is_some_and(|row| row.has_old()) {
             self.make_room_for(change.relation.version, 2)?;
         }
@@ -330,30 +330,13 @@ impl Tables {
     /// Appends a change to the envelope.
     fn envelop(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Error> {
         let (relation, seq) = (change.relation, change.seq);
-        let rows: &[NewRow<'_>] = match change.read()?.row {
-            RowChange::Insert { new } => &[NewRow::new(ChangeType::Insert, seq, new)],
-            RowChange::Update { old: None, new } => {
-                &[NewRow::new(ChangeType::UpdatePostimage, seq, new)]
-            }
-            RowChange::Update {
-                old: Some(old),
-                new,
-            } => &[
-                NewRow::old(ChangeType::UpdatePreimage, seq, old),
-                NewRow {
-                    old: Some(old),
-                    ..NewRow::new(ChangeType::UpdatePostimage, seq, new)
-                },
-            ],
-            RowChange::Delete { old } => &[NewRow::old(ChangeType::Delete, seq, old)],
-            _ => &[],
-        };
+        let row = change.read()?.row;
         if let (Slot::Enveloped(forms), Some(envelope)) =
             (self.versions.get(relation.version), &mut self.envelope)
         {
-            envelope.append(&self.current, relation, forms, rows)?;
+            envelope.append(&self.current, relation, forms, seq, row)?;
         }
-        self.settle_envelope()
+        self.finish_envelope_if_full()
     }
 
     /// Finishes the batch if it has no room for this number of rows.
@@ -370,38 +353,38 @@ impl Tables {
     }
 
     /// Finishes the envelope's batch if it is full.
-    fn settle_envelope(&mut self) -> Result<(), Error> {
+    fn finish_envelope_if_full(&mut self) -> Result<(), Error> {
         if let Some(envelope) = &self.envelope
             && self.open.is_full(envelope.rows(), envelope.bytes())
         {
             self.finish_envelope()?;
         }
-        self.settle_beside()
+        self.check_memory()
     }
 
     /// Finishes the side tables' batches that are full.
-    fn settle_sides(&mut self) -> Result<(), Error> {
+    fn finish_full_sides(&mut self) -> Result<(), Error> {
         if !self.sides.is_wanted() {
             return Ok(());
         }
         let full = self.sides.full()?;
         self.finished.extend(full);
-        self.settle_beside()
+        self.check_memory()
     }
 
     /// Counts the bytes of the envelope and the side tables, and frees memory above the limit.
-    fn settle_beside(&mut self) -> Result<(), Error> {
-        self.count_beside();
+    fn check_memory(&mut self) -> Result<(), Error> {
+        self.count_other();
         if self.open.hold_too_much() {
-            return self.relieve();
+            return self.free_memory();
         }
         Ok(())
     }
 
-    fn count_beside(&mut self) {
+    fn count_other(&mut self) {
         let envelope = self.envelope.as_ref().map_or(0, |it| it.bytes());
         self.open
-            .count_beside(envelope.saturating_add(self.sides.bytes()));
+            .count_other(envelope.saturating_add(self.sides.bytes()));
     }
 
     fn finish_envelope(&mut self) -> Result<(), Error> {
@@ -409,7 +392,7 @@ impl Tables {
             && let Some(floor) = envelope.floor()
         {
             let batch = envelope.finish().inspect_err(|_| {
-                self.finished.lose(floor);
+                self.finished.note_lost(floor);
             })?;
             self.finished.push(batch, floor);
         }
@@ -417,14 +400,14 @@ impl Tables {
     }
 
     fn truncate_table(&mut self, relation: &Arc<Relation>, seq: u64) -> Result<(), Error> {
-        self.admit(relation)?;
+        self.open_for_row(relation)?;
         let table = match self.versions.get(relation.version) {
             Slot::Table(_) => self.versions.table_mut(relation.version),
             Slot::Enveloped(_) => {
                 if let Some(envelope) = &mut self.envelope {
                     envelope.append_truncate(&self.current, relation, seq)?;
                 }
-                return self.settle_envelope();
+                return self.finish_envelope_if_full();
             }
             _ => None,
         };
@@ -435,38 +418,38 @@ impl Tables {
         table.append_truncate(&self.current, seq);
         self.open.recount(held, table.held());
         self.open.insert(relation.version);
-        self.settle(relation.version)
+        self.finish_if_full(relation.version)
     }
 
     /// Finishes the version's batch if it is full, and frees memory above the limit.
     #[cold]
-    fn settle(&mut self, version: u32) -> Result<(), Error> {
+    fn finish_if_full(&mut self, version: u32) -> Result<(), Error> {
         if let Some(table) = self.versions.table(version)
             && self.open.is_full(table.rows(), table.bytes())
         {
             self.finish(version, true)?;
         }
         if self.open.hold_too_much() {
-            return self.relieve();
+            return self.free_memory();
         }
         Ok(())
     }
 
     /// Finishes the batches beside the tables if they are large, and chooses tables to finish.
     #[cold]
-    fn relieve(&mut self) -> Result<(), Error> {
+    fn free_memory(&mut self) -> Result<(), Error> {
         if self.open.has_due() {
             return Ok(());
         }
-        if self.open.hold_much_beside() {
+        if self.open.is_other_large() {
             self.finish_envelope()?;
             let sides = self.sides.flush()?;
             self.finished.extend(sides);
-            self.count_beside();
+            self.count_other();
         }
         let versions = &self.versions;
         self.open
-            .relieve(|version| Some(versions.table(version)?.held()));
+            .make_largest_due(|version| Some(versions.table(version)?.held()));
         Ok(())
     }
 
@@ -504,7 +487,7 @@ impl Tables {
                 Ok(batch) => self.finished.push(batch, floor),
                 Err(error) => {
                     // The rows are lost, so the position must stay before the first of them.
-                    self.finished.lose(floor);
+                    self.finished.note_lost(floor);
                     return Err(error);
                 }
             }
@@ -518,21 +501,21 @@ impl Tables {
         self.finish_envelope()?;
         let sides = self.sides.flush()?;
         self.finished.extend(sides);
-        self.count_beside();
+        self.count_other();
         Ok(())
     }
 
-    pub(crate) fn take_back(&mut self) {
-        self.sides.take_back(&self.current);
+    pub(crate) fn roll_back(&mut self) {
+        self.sides.roll_back(&self.current);
         if let Some(envelope) = &mut self.envelope {
-            envelope.take_back(&self.current);
+            envelope.roll_back(&self.current);
         }
         let (versions, current) = (&mut self.versions, self.current);
         self.open.retain(|version| {
             let Some(table) = versions.table_mut(version) else {
                 return false;
             };
-            table.take_back(&current);
+            table.roll_back(&current);
             table.rows() > 0
         });
     }
@@ -620,7 +603,7 @@ impl Tables {
     /// Finishes the batches of the earlier versions of this table, so that its batches stay in
     /// order, and forgets those versions.
     fn retire(&mut self, relation: &Relation) -> Result<(), Error> {
-        for earlier in self.versions.succeed(relation) {
+        for earlier in self.versions.make_latest(relation) {
             self.finish(earlier, false)?;
             self.versions.retire(earlier);
         }

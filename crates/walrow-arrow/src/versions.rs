@@ -127,7 +127,7 @@ impl Versions {
     }
 
     /// Makes this version the latest of its name and OID. Returns the versions that it replaces.
-    pub(crate) fn succeed(&mut self, relation: &Relation) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn make_latest(&mut self, relation: &Relation) -> impl Iterator<Item = u32> + use<> {
         let version = relation.version;
         let name = (relation.namespace.clone(), relation.name.clone());
         let earlier = [

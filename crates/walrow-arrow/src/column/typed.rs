@@ -45,7 +45,7 @@ impl<C: Cell> Typed<C> {
     /// Removes what a failed cell appended, then applies the policy.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, error: CellError) -> Result<(), Refused> {
+    fn apply_policy(&mut self, error: CellError) -> Result<(), Refused> {
         let rows = self.nulls.len();
         self.store.truncate(rows);
         let sign = match error {
@@ -75,7 +75,7 @@ impl<C: Cell> Column for Typed<C> {
                 self.nulls.append_non_null();
                 Ok(())
             }
-            Err(error) => self.settle(error),
+            Err(error) => self.apply_policy(error),
         }
     }
 
@@ -86,7 +86,7 @@ impl<C: Cell> Column for Typed<C> {
                 self.nulls.append_non_null();
                 Ok(())
             }
-            Err(error) => self.settle(error),
+            Err(error) => self.apply_policy(error),
         }
     }
 
@@ -97,7 +97,7 @@ impl<C: Cell> Column for Typed<C> {
     }
 
     fn reject(&mut self, error: CellError) -> Result<(), Refused> {
-        self.settle(error)
+        self.apply_policy(error)
     }
 
     fn failure(&self) -> CellError {

@@ -51,7 +51,7 @@ impl<R: SideRow> SideBuilder<R> {
     }
 
     /// Drops all rows of this transaction.
-    pub(super) fn take_back(&mut self, current: &Current) {
+    pub(super) fn roll_back(&mut self, current: &Current) {
         if let Some(rows) = self.counted.without(current) {
             self.rows.truncate(rows);
             self.counted.truncate(rows);

@@ -185,18 +185,18 @@ impl Sides {
     }
 
     /// Drops all rows of this transaction.
-    pub(crate) fn take_back(&mut self, current: &Current) {
+    pub(crate) fn roll_back(&mut self, current: &Current) {
         if let Some(builder) = &mut self.transactions {
-            builder.take_back(current);
+            builder.roll_back(current);
         }
         if let Some(builder) = &mut self.messages {
-            builder.take_back(current);
+            builder.roll_back(current);
         }
         if let Some(builder) = &mut self.relations {
-            builder.take_back(current);
+            builder.roll_back(current);
         }
         if let Some(builder) = &mut self.truncates {
-            builder.take_back(current);
+            builder.roll_back(current);
         }
     }
 
