@@ -801,7 +801,7 @@ fn backend(
     assert_eq!(Frame::parse(&whole), Ok(Some((frame, whole.len()))));
 
     let parsed = BackendMessage::parse(frame).expect("the case is valid");
-    assert_eq!(parsed.tag(), tag);
+    assert_eq!((parsed.tag(), parsed.name()), (tag, name));
     let mut again = Vec::new();
     parsed.encode(&mut again);
     assert_eq!(again, whole);
@@ -882,7 +882,8 @@ fn error_and_notice_response() {
             else {
                 panic!("{m:?}")
             };
-            assert_eq!(fields.get(b'C'), Some("01000".into()));
+            assert_eq!(fields.sqlstate(), Some("01000".into()));
+            assert_eq!(fields.get(b'C'), fields.sqlstate());
             assert_eq!(fields.get(b'D'), None);
             assert_eq!(
                 fields.iter().map(|(code, _)| code).collect::<Vec<_>>(),
