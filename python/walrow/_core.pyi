@@ -49,9 +49,7 @@ __all__ = [
     "is_keepalives",
     "parse_created_slot",
     "parse_identify_system",
-    "parse_lsn",
     "parse_timeline_history",
-    "rows_of",
     "start_replication_command",
     "status_update",
     "timeline_history_command",
@@ -131,6 +129,9 @@ class Batch:
     @property
     def dropped_lower_bounds(self) -> dict[str, int]:
         """Number of arrays that lost a first subscript other than 1, by column."""
+
+    def _rows(self) -> Rows:
+        """Returns all rows."""
 
     def to_pyarrow(self) -> Any:
         """Returns the rows as a `pyarrow.Table`.
@@ -439,6 +440,9 @@ class Reader:
     def dropped_lower_bounds(self) -> dict[str, int]:
         """As in `Batch`, by column over all returned batches, with the keys of `nulled`."""
 
+    def _rows(self) -> Rows | dict[str, Rows]:
+        """Takes all rows: `Rows`, or a dictionary of them by table."""
+
     def to_pyarrow(self) -> Any:
         """Reads all rows into a `pyarrow.Table`.
 
@@ -647,13 +651,6 @@ class Schema:
     def __arrow_c_schema__(self) -> object:
         """Exports the schema, for Arrow consumers."""
 
-def parse_lsn(text: str) -> int:
-    """Parses the text of an LSN: two hexadecimal numbers with a slash between them.
-
-    Raises:
-        ValueError: The text is not an LSN.
-    """
-
 def copy_data_header(size: int) -> bytes:
     """Returns the header of the frame of a CopyData payload of this size."""
 
@@ -752,6 +749,9 @@ class Counts:
 
     def result(self) -> dict[str, dict[str, int]]:
         """The counts: `frames`, `messages` and `cells`, by their letter."""
+
+    def names(self) -> dict[str, dict[str, str]]:
+        """The names of what `result` counts, by letter as there."""
 
 @final
 class LogDirectory:
@@ -1076,9 +1076,6 @@ class Rows:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Exports the batches, for Arrow consumers. Ignores a requested schema."""
-
-def rows_of(source: Reader | Batch) -> Rows | dict[str, Rows]:
-    """Takes all rows of a `Reader` or a `Batch`: `Rows`, or a dictionary of them by table."""
 
 @final
 class Survey:

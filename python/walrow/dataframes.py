@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from walrow._core import rows_of
 from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def to_duckdb(source: Reader | Batch, connection: Any = None) -> Any:
 
 
 def _each(source: Reader | Batch, frame: Callable[[Rows], Any]) -> Any:
-    rows = rows_of(source)
+    rows = source._rows()
     if isinstance(rows, dict):
         return {table: frame(each) for table, each in rows.items()}
     return frame(rows)

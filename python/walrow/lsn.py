@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
-
-from walrow._core import parse_lsn
 
 if TYPE_CHECKING:
     from typing import Self
@@ -41,7 +40,7 @@ class Lsn(int):
     def __new__(cls, value: int | str = 0) -> Self:
         """Creates an LSN from an int or a text."""
         if isinstance(value, str):
-            value = parse_lsn(value)
+            value = _parsed(value)
         elif isinstance(value, bool) or not hasattr(value, "__index__"):
             text = f"an LSN is an int or a text, not {type(value).__name__}"
             raise TypeError(text)
@@ -64,5 +63,15 @@ class Lsn(int):
         return format(int(self) if spec[-1:] in _NUMBER_CODES else str(self), spec)
 
 
+def _parsed(text: str) -> int:
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        raise ValueError(_NO_LSN)
+    return int(found[1], 16) << 32 | int(found[2], 16)
+
+
+#: Two hexadecimal halves.
+_TEXT = re.compile("([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
+_NO_LSN = "an LSN is two hexadecimal numbers of up to 8 digits, such as 16/B374D848"
 #: An empty code is not one of them.
 _NUMBER_CODES = frozenset("bcdoxXneEfFgG%")

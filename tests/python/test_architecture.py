@@ -109,24 +109,43 @@ def found(place: str, modules: dict[str, Path], exported: dict[str, str]) -> set
 def imports(package: Path) -> dict[str, set[str]]:
     """The modules that each module of a Python package imports, wherever it does.
 
-    So imports in functions and those for types count. The compiled module does not: it is
-    below all, and its stub names classes that Rust calls.
+    So imports in functions and those for types count, except for types of the compiled module:
+    its stub names classes that Rust calls. What Rust imports counts too.
     """
     modules = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
         modules[".".join(parts).removesuffix(".__init__")] = path
+    # The compiled module.
+    modules[_COMPILED] = Path(_COMPILED)
     graph: dict[str, set[str]] = {}
     for name, path in modules.items():
-        places = set()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if name == _COMPILED:
+            continue
+        places, tree = set(), ast.parse(path.read_text("utf-8"))
+        of_types = {
+            id(it)
+            for block in ast.walk(tree)
+            if _is_of_types(block)
+            for it in ast.walk(block)
+        }
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 places |= {each.name for each in node.names}
             elif isinstance(node, ast.ImportFrom):
+                if node.module == _COMPILED and id(node) in of_types:
+                    continue
                 places |= {f"{node.module}.{each.name}" for each in node.names}
-        places = {it for it in places if not it.startswith("walrow._core")}
         graph[name] = set().union(*(found(it, modules, {}) for it in places)) - {name}
+    rust = "".join(
+        it.read_text("utf-8") for it in (CRATES / "walrow-py/src").rglob("*.rs")
+    )
+    graph[_COMPILED] = set(re.findall(r'import\("(walrow[\w.]*)"\)', rust))
     return graph
+
+
+def _is_of_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 @pytest.mark.parametrize(
@@ -142,6 +161,8 @@ def test_no_circle_of_modules() -> None:
     graph = imports(PACKAGE)
     # At the top, in a function, for types, and a module of a package.
     assert "walrow.log" in graph["walrow"]
+    assert "walrow._core" in graph["walrow.log"]
+    assert "walrow.lsn" in graph["walrow._core"]
     assert "walrow.postgres.connecting" in graph["walrow.completeness"]
     assert "walrow.lsn" in graph["walrow.errors"]
     assert "walrow.schemas" in graph["walrow.postgres.changes"]
@@ -180,11 +201,12 @@ def test_the_page_names_each_file() -> None:
     ]
     of_rust = [
         path
-        for crate in ("walrow-py", "walrow-log")
-        for path in (CRATES / crate / "src").rglob("*.rs")
-        if path.stem not in ("lib", "mod")
+        for crate in CRATES.iterdir()
+        if crate.name != "walrow-testkit"
+        for path in (crate / "src").rglob("*.rs")
+        if path.stem not in ("lib", "mod", "tests", "oracle")
     ]
-    folders = {"preflight"}
+    folders = {"preflight", "error"}
     missing = [
         str(path.relative_to(ROOT))
         for path in of_python + of_rust
@@ -197,5 +219,6 @@ _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & 
     *("apply", "catalog", "ddl_trigger", "decode", "inspect", "load", "log"),
     *("preflight", "receive", "seal", "slot", "state", "tables"),
 }
+_COMPILED = "walrow._core"
 _OWN = {"crate", "super", "self"}
 _TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod \w+ \{")

@@ -2,6 +2,7 @@
 
 use crate::dataframes;
 use crate::export;
+use crate::rows::Rows;
 use crate::schema::Schema;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyCapsule, PyDict};
@@ -114,6 +115,11 @@ impl Batch {
             self.num_rows(),
             self.num_columns()
         )
+    }
+
+    /// Returns all rows.
+    fn _rows(&self) -> Rows {
+        Rows::of(&self.0)
     }
 
     /// Returns the rows as a `pyarrow.Table`.

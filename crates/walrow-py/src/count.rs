@@ -4,10 +4,19 @@ use crate::engine::{self, lock};
 use crate::errors;
 use crate::options;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 use std::sync::Mutex;
 use walrow::Framing;
 use walrow::stream::{self, Walk};
+use walrow::wire::Kind;
+
+/// The letters and names of cells.
+const CELLS: [(&str, &str); 4] = [
+    ("n", "null"),
+    ("u", "unchanged"),
+    ("t", "text"),
+    ("b", "binary"),
+];
 
 /// Counts frames, messages and cells by kind.
 #[derive(Debug)]
@@ -19,6 +28,8 @@ struct State {
     framing: Framing,
     walk: Walk,
     counts: stream::Counts,
+    /// The name of each kind of frame that was counted.
+    frame_names: [&'static str; 256],
 }
 
 #[pymethods]
@@ -32,6 +43,7 @@ impl Counts {
             framing,
             walk: Walk::new(framing),
             counts: stream::Counts::default(),
+            frame_names: [""; 256],
         })))
     }
 
@@ -65,12 +77,36 @@ impl Counts {
         result.set_item("frames", letters(py, &counts.frames)?)?;
         result.set_item("messages", letters(py, &counts.messages)?)?;
         let cells = PyDict::new(py);
-        cells.set_item("n", counts.nulls)?;
-        cells.set_item("u", counts.unchanged)?;
-        cells.set_item("t", counts.texts)?;
-        cells.set_item("b", counts.binaries)?;
+        let counted = [
+            counts.nulls,
+            counts.unchanged,
+            counts.texts,
+            counts.binaries,
+        ];
+        for ((letter, _), count) in CELLS.iter().zip(counted) {
+            cells.set_item(letter, count)?;
+        }
         result.set_item("cells", cells)?;
         Ok(result)
+    }
+
+    /// The names of what `result` counts, by letter as there.
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let state = self.state()?;
+        let (frames, messages) = (PyDict::new(py), PyDict::new(py));
+        for (letter, name) in (0..=u8::MAX).zip(state.frame_names) {
+            if !name.is_empty() {
+                frames.set_item(char::from(letter), name)?;
+            }
+            if let Some(kind) = Kind::from_byte(letter) {
+                messages.set_item(char::from(letter), kind.name())?;
+            }
+        }
+        let names = PyDict::new(py);
+        names.set_item("frames", frames)?;
+        names.set_item("messages", messages)?;
+        names.set_item("cells", CELLS.into_py_dict(py)?)?;
+        Ok(names)
     }
 }
 
@@ -93,6 +129,10 @@ impl State {
     fn walk(&mut self, mut input: &[u8]) -> Result<(), stream::Error> {
         while let Some(step) = self.walk.next(&mut input)? {
             self.counts.add(&step);
+            let kind = usize::from(step.backend.kind());
+            if let Some(name) = self.frame_names.get_mut(kind) {
+                *name = step.backend.name();
+            }
         }
         Ok(())
     }

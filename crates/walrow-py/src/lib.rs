@@ -13,7 +13,6 @@
 
 mod batch;
 mod catalog;
-mod collect;
 mod column_counts;
 mod commands;
 mod copy_data;
@@ -53,8 +52,6 @@ mod _core {
     #[pymodule_export]
     use crate::catalog::Catalog;
     #[pymodule_export]
-    use crate::collect::rows_of;
-    #[pymodule_export]
     use crate::commands::{
         alter_slot_command, create_slot_command, drop_slot_command, parse_created_slot,
         parse_identify_system, parse_timeline_history, start_replication_command,
@@ -81,8 +78,6 @@ mod _core {
     use crate::log_state::LogState;
     #[pymodule_export]
     use crate::log_writer::LogWriter;
-    #[pymodule_export]
-    use crate::lsn::parse_lsn;
     #[pymodule_export]
     use crate::messages::{Frame, Frames, Message, Unchanged};
     #[pymodule_export]

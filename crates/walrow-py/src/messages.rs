@@ -197,23 +197,7 @@ impl Frame {
     /// `XLogData`, `PrimaryKeepalive`, `CopyBothResponse`, ....
     #[getter]
     fn name(&self) -> PyResult<&'static str> {
-        Ok(match self.parse()? {
-            BackendMessage::CopyData(CopyData::XLogData(_)) => "XLogData",
-            BackendMessage::CopyData(CopyData::PrimaryKeepalive(_)) => "PrimaryKeepalive",
-            BackendMessage::CopyData(CopyData::StandbyStatusUpdate(_)) => "StandbyStatusUpdate",
-            BackendMessage::CopyData(CopyData::HotStandbyFeedback(_)) => "HotStandbyFeedback",
-            BackendMessage::CopyBothResponse(_) => "CopyBothResponse",
-            BackendMessage::NoticeResponse(_) => "NoticeResponse",
-            BackendMessage::ErrorResponse(_) => "ErrorResponse",
-            BackendMessage::ParameterStatus(_) => "ParameterStatus",
-            BackendMessage::NotificationResponse(_) => "NotificationResponse",
-            BackendMessage::CopyDone => "CopyDone",
-            BackendMessage::CommandComplete(_) => "CommandComplete",
-            BackendMessage::ReadyForQuery(_) => "ReadyForQuery",
-            BackendMessage::RowDescription(_) => "RowDescription",
-            BackendMessage::DataRow(_) => "DataRow",
-            _ => "CopyData",
-        })
+        Ok(self.parse()?.name())
     }
 
     /// The offset in the stream, in bytes.

@@ -43,18 +43,6 @@ pub(crate) struct Reader {
     one_schema: bool,
 }
 
-impl Reader {
-    /// Takes all rows: [`rows::Rows`], or a dictionary of them if there is no one schema.
-    pub(crate) fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if self.one_schema {
-            let schema = self.schema(py)?.0;
-            rows::of_one(py, &self.engine, schema)
-        } else {
-            rows::of_all(py, &self.engine)
-        }
-    }
-}
-
 #[pymethods]
 impl Reader {
     #[new]
@@ -247,6 +235,16 @@ impl Reader {
             let text = "the table did not appear in the stream; give its schema with schema=";
             errors::schema_error(py, text, None)
         })
+    }
+
+    /// Takes all rows: `Rows`, or a dictionary of them by table.
+    fn _rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.one_schema {
+            let schema = self.schema(py)?.0;
+            rows::of_one(py, &self.engine, schema)
+        } else {
+            rows::of_all(py, &self.engine)
+        }
     }
 
     /// Reads all rows into a `pyarrow.Table`.

@@ -118,11 +118,11 @@ def _count(files: Sequence[str], framing: Framing | None, *, as_json: bool) -> N
     if as_json:
         click.echo(json.dumps(result))
     else:
-        _count_table(result)
+        _count_table(result, counts.names())
     source.check_end(counts, blocks.size)
 
 
-def _count_table(result: dict[str, Any]) -> None:
+def _count_table(result: dict[str, Any], names: dict[str, dict[str, str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -131,8 +131,7 @@ def _count_table(result: dict[str, Any]) -> None:
     table.columns[-1].justify = "right"
     for what in ("frames", "messages", "cells"):
         for kind, number in result[what].items():
-            names = _NAMES[what]
-            label = f"{kind} {names[kind]}" if kind in names else kind
+            label = f"{kind} {names[what][kind]}"
             table.add_row(what, Text(printable(label)), f"{number:,}")
         table.add_section()
     table.add_row("bytes", "", f"{result['bytes']:,}")
@@ -207,45 +206,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return str(value)
-
-
-_NAMES = {
-    "frames": {
-        "w": "XLogData",
-        "k": "keepalive",
-        "r": "standby status update",
-        "h": "hot standby feedback",
-        "W": "CopyBothResponse",
-        "N": "NoticeResponse",
-        "S": "ParameterStatus",
-        "E": "ErrorResponse",
-        "c": "CopyDone",
-        "C": "CommandComplete",
-        "Z": "ReadyForQuery",
-        "T": "RowDescription",
-        "D": "DataRow",
-        "A": "NotificationResponse",
-    },
-    "messages": {
-        "B": "Begin",
-        "C": "Commit",
-        "O": "Origin",
-        "R": "Relation",
-        "Y": "Type",
-        "I": "Insert",
-        "U": "Update",
-        "D": "Delete",
-        "T": "Truncate",
-        "M": "Message",
-        "S": "Stream Start",
-        "E": "Stream Stop",
-        "c": "Stream Commit",
-        "A": "Stream Abort",
-        "b": "Begin Prepare",
-        "P": "Prepare",
-        "K": "Commit Prepared",
-        "r": "Rollback Prepared",
-        "p": "Stream Prepare",
-    },
-    "cells": {"n": "null", "u": "unchanged", "t": "text", "b": "binary"},
-}
