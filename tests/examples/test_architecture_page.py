@@ -15,11 +15,15 @@ MADE_UP = """
 use arrow_array::cast::AsArray;
 use arrow_array::types::{DurationSecondType, UInt64Type};
 use arrow_schema::DataType;
-use walrow_arrow::{DecoderBuilder, Profile, Reader};
+use walrow_arrow::{ArrowTypeName, DecoderBuilder, Profile, Reader, parse_arrow_type};
 use walrow_testkit::{Stream, binary, text};
 use walrow_wire::ReplicaIdentity;
 
 fn columns(profile: Profile) -> arrow_array::RecordBatch {
+    read(DecoderBuilder::new().with_profile(profile))
+}
+
+fn read(builder: DecoderBuilder) -> arrow_array::RecordBatch {
     let columns = [("lap", 20_001, -1, false)];
     let stream = Stream::new()
         .session()
@@ -30,7 +34,6 @@ fn columns(profile: Profile) -> arrow_array::RecordBatch {
         .insert(16_385, &[binary((-5_i64).to_be_bytes())])
         .commit()
         .bytes();
-    let builder = DecoderBuilder::new().with_profile(profile);
     let mut batches = builder.build_reader(&*stream).unwrap();
     batches.next().unwrap().unwrap().into_record_batch()
 }
@@ -48,6 +51,16 @@ fn spark_has_no_durations() {
     let laps = batch.column_by_name("lap").unwrap();
     assert_eq!(*laps.data_type(), DataType::Utf8);
     assert_eq!(laps.as_string::<i32>().iter().collect::<Vec<_>>(), [Some("90s"), Some("-5s")]);
+}
+
+#[test]
+fn its_arrow_type_has_a_name() {
+    let duration = parse_arrow_type("duration[s]").unwrap();
+    assert_eq!(ArrowTypeName(&duration).to_string(), "duration[s]");
+    let batch = read(DecoderBuilder::new().with_type("lap", duration.clone()));
+    assert_eq!(*batch.column_by_name("lap").unwrap().data_type(), duration);
+    let batch = read(DecoderBuilder::new().with_type("lap", DataType::Utf8));
+    assert_eq!(*batch.column_by_name("lap").unwrap().data_type(), DataType::Utf8);
 }
 
 #[test]
@@ -86,4 +99,4 @@ def test_the_worked_examples_compile_and_run(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout
