@@ -6,7 +6,10 @@ use core::fmt;
 ///
 /// Never contains the bytes themselves, because they are users' data. Missing bytes at the end of a
 /// [`Frame`](crate::Frame) are not an error but `Ok(None)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `{:?}` prints the text of `{}`, and `{:#?}` the fields.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,
@@ -50,6 +53,21 @@ pub enum ErrorKind {
 }
 
 impl Error {
+    /// Creates an error.
+    pub const fn new(
+        kind: ErrorKind,
+        offset: usize,
+        message: &'static str,
+        field: &'static str,
+    ) -> Self {
+        Self {
+            kind,
+            offset,
+            message,
+            field,
+        }
+    }
+
     /// The same error, with an offset that counts from `base` bytes before the parsed slice.
     #[must_use]
     pub fn at(mut self, base: usize) -> Self {
@@ -66,6 +84,26 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (byte {})", self.reason(), self.offset)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Self {
+            kind,
+            offset,
+            message,
+            field,
+        } = self;
+        f.debug_struct("Error")
+            .field("kind", kind)
+            .field("offset", offset)
+            .field("message", message)
+            .field("field", field)
+            .finish()
     }
 }
 

@@ -33,13 +33,22 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// A text that is not an LSN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A text that is not an LSN. `{:?}` prints the text of `{}`.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ParseLsnError;
 
 impl fmt::Display for ParseLsnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an LSN is two hexadecimal numbers of up to 8 digits, such as 16/B374D848")
+    }
+}
+
+impl fmt::Debug for ParseLsnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return f.write_str("ParseLsnError");
+        }
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -75,7 +84,7 @@ impl Timestamp {
         self.0.checked_add(Self::UNIX_EPOCH_OFFSET)
     }
 
-    /// The time of so many microseconds since 1970-01-01 00:00:00 UTC.
+    /// The time a number of microseconds after 1970-01-01 00:00:00 UTC.
     pub const fn from_unix_micros(micros: i64) -> Self {
         Self(micros.saturating_sub(Self::UNIX_EPOCH_OFFSET))
     }

@@ -18,6 +18,7 @@ use core::str::FromStr;
 /// # Ok::<(), walrow_wire::ReplyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IdentifySystem<'a> {
     /// Identifies the cluster. Its standbys have the same.
     pub system_identifier: u64,
@@ -124,6 +125,7 @@ const fn history_field(bytes: &[u8]) -> Cell<'_> {
 
 /// The result of `CREATE_REPLICATION_SLOT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CreatedSlot<'a> {
     /// The slot.
     pub name: PgString<'a>,
@@ -181,7 +183,10 @@ impl PhysicalSlot {
 }
 
 /// A result that no server sends: of which command, in which column. Never contains the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// `{:?}` prints the text of `{}`, and `{:#?}` the fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReplyError {
     /// The command: `"IDENTIFY_SYSTEM"`.
     pub reply: &'static str,
@@ -221,6 +226,20 @@ impl fmt::Display for ReplyError {
             ReplyErrorKind::Null => f.write_str("is NULL"),
             ReplyErrorKind::InvalidValue { expected } => write!(f, "is not {expected}"),
         }
+    }
+}
+
+impl fmt::Debug for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Self { reply, field, kind } = self;
+        f.debug_struct("ReplyError")
+            .field("reply", reply)
+            .field("field", field)
+            .field("kind", kind)
+            .finish()
     }
 }
 

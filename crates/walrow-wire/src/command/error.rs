@@ -3,7 +3,9 @@
 use core::fmt;
 
 /// Why a command cannot be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// `{:?}` prints the text of `{}`, and `{:#?}` the fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommandError {
     /// The server's version lacks the command or the option.
@@ -39,6 +41,31 @@ impl fmt::Display for CommandError {
                 f,
                 "{what} contains {character}, which a replication command cannot contain"
             ),
+        }
+    }
+}
+
+impl fmt::Debug for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        match self {
+            Self::Unsupported {
+                what,
+                since,
+                server,
+            } => f
+                .debug_struct("Unsupported")
+                .field("what", what)
+                .field("since", since)
+                .field("server", server)
+                .finish(),
+            Self::Unwritable { what, character } => f
+                .debug_struct("Unwritable")
+                .field("what", what)
+                .field("character", character)
+                .finish(),
         }
     }
 }

@@ -24,12 +24,7 @@ fn backend(tag: u8, body: &[u8]) -> Error {
 }
 
 fn error(kind: ErrorKind, offset: usize, message: &'static str, field: &'static str) -> Error {
-    Error {
-        kind,
-        offset,
-        message,
-        field,
-    }
+    Error::new(kind, offset, message, field)
 }
 
 fn end(needed: u64, available: u64) -> ErrorKind {

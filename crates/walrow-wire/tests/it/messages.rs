@@ -73,12 +73,8 @@ fn cuts(
                     available: available as u64,
                 }
             };
-            let error = Error {
-                kind,
-                offset: base + start,
-                message: if index == 0 { unnamed } else { message },
-                field: field.name,
-            };
+            let message = if index == 0 { unnamed } else { message };
+            let error = Error::new(kind, base + start, message, field.name);
             errors.push((start + available, error));
         }
         start += field.bytes.len();
@@ -115,12 +111,8 @@ fn message(in_stream: bool, fields: &[Field], check: impl FnOnce(Message<'_>)) {
 }
 
 fn trailing(message: &'static str, offset: usize, count: u64) -> Error {
-    Error {
-        kind: ErrorKind::TrailingBytes { count },
-        offset,
-        message,
-        field: "end of the message",
-    }
+    let kind = ErrorKind::TrailingBytes { count };
+    Error::new(kind, offset, message, "end of the message")
 }
 
 macro_rules! expect {

@@ -170,12 +170,7 @@ fn message_that_cannot_come_in_a_block_ends_it() {
 #[test]
 fn faults_name_message_field_and_byte() {
     let case = |bytes: &[u8], message, field, offset, kind| {
-        let expected = Error {
-            kind,
-            offset,
-            message,
-            field,
-        };
+        let expected = Error::new(kind, offset, message, field);
         assert_eq!(split(usize::MAX, [bytes]).1, End::Error(expected.clone()));
         assert_eq!(
             split(usize::MAX, in_chunks(bytes, &[1])).1,
