@@ -45,11 +45,15 @@ __all__ = [
 
 
 class Remedy(NamedTuple):
-    """An option of the called function that avoids an error. Prints as a keyword argument.
+    """An option of the called function, or a step, that avoids an error.
+
+    An option prints as a keyword argument. Errors of logs and streams also have steps, which
+    are no options, and print as words: `forget` with a reader as key, or `restore`.
 
     Attributes:
-        option: The option's name.
-        key: The entry of the option, if it is a mapping: a column or a setting.
+        option: The name of the option or step.
+        key: The entry of the option, if it is a mapping: a column or a setting. Of a step,
+            the reader, table or LSN that it is for.
         value: The value. None if you must choose another one yourself.
         code: What makes the value, if it is an object that only you can make.
     """
@@ -65,8 +69,16 @@ class Remedy(NamedTuple):
             return {}
         return {self.option: self.value if self.key is None else {self.key: self.value}}
 
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a step, and not an option."""
+        return self.option in _STEPS
+
     def __str__(self) -> str:
-        """Writes the keyword argument."""
+        """Writes the keyword argument, or the step in words."""
+        if self.is_step:
+            key = _literal(self.key or "")
+            return _STEPS[self.option].format(name=key[1:-1], literal=key)
         if self.value is None and self.code is None:
             return f"another {self.option}"
         value = _literal(self.value) if self.value is not None else self.code
@@ -75,6 +87,32 @@ class Remedy(NamedTuple):
         if self.key is None:
             return f"{self.option}={value}"
         return f"{self.option}={{{_literal(self.key)}: {value}}}"
+
+
+# The steps in words. Rust has them as `walrow_log::Remedy` and `walrow_stream::Remedy`.
+_STEPS = {
+    "empty_directory": "choose an empty or new directory",
+    "remove_file": "remove it from the log's directory",
+    "later_version": "read it with that version",
+    "restore": "restore the file from a copy",
+    "read_from": "read from {name} on, and load again what depends on earlier changes",
+    "advance": "advance the reader {name}",
+    "forget": "forget it with log.forget({literal})",
+    "rewind": "rewind it to read changes again",
+    "register": "register it first with log.register({literal})",
+    "load": "load the table again",
+    "one_table": "choose one of them",
+    "decide": "commit it or roll it back, receive that, and try again",
+    "where_it_is_written": "change it where its receiver writes it",
+    "retry": "try again later",
+    "stop_writer": "stop it first",
+    "other_log": "use another log",
+    "client_encoding": "set the walsender's client_encoding to UTF8; in a SQL_ASCII "
+    "database, change the name",
+    "earlier_start": "read from where its session begins",
+    "new_session": "announce where the new session begins",
+    "restore_prepared": "restore the prepared transactions of the session before",
+}
 
 
 def _literal(value: str | int | tuple[str, ...]) -> str:
@@ -105,7 +143,7 @@ class Error(Exception):
 
     Attributes:
         reason: What is wrong, in which table and column.
-        remedies: Options that avoid the error, each by itself.
+        remedies: Options and steps that avoid the error, each by itself.
         advice: The words that lead from the reason to the remedies.
         place: The place in the stream, in words.
     """
@@ -134,10 +172,15 @@ class Error(Exception):
 
     def spelled(self, spell: Callable[[Remedy], str | None]) -> str:
         """Returns the text with remedies in other words. None leaves one out."""
-        remedies = [found for each in self.remedies if (found := spell(each))]
-        advice = f"{self.advice}{' or '.join(remedies)}" if remedies else ""
+        spelled = [(each, found) for each in self.remedies if (found := spell(each))]
+        steps = [found for each, found in spelled if each.is_step]
+        options = [found for each, found in spelled if not each.is_step]
+        if len(steps) > 1 and not options:
+            steps[-1] = f"or {steps[-1]}"
+        text = "; ".join([self.reason, *filter(None, [", ".join(steps)])])
+        advice = f"{self.advice}{' or '.join(options)}" if options else ""
         place = f" ({self.place})" if self.place else ""
-        return f"{self.reason}{advice}{place}"
+        return f"{text}{advice}{place}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the parts of the text and the attributes."""
@@ -309,7 +352,7 @@ class LogError(Error):
             transaction is, so nothing can be erased), `"load"` (a load is not possible
             there), `"copy"` (the rows of a load), `"store"` (the file system),
             `"not_synced"` (it is not known what is on the disk), or, of the rows of a
-            table, `"too_early"` (they are known only later), `"not_loaded"` (changes were
+            table, `"no_table"`, `"ambiguous"` (two tables have the name), `"too_early"` (they are known only later), `"not_loaded"` (changes were
             removed) or `"incomplete"` (the changes do not give them).
         file: The name of the file in the log's directory.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full

@@ -66,7 +66,7 @@ class YoungTable(NamedTuple):
         came = [name for name in now if name not in then]
         gone = [name for name in then if name not in now]
         if came and gone:
-            return f"column {gone[0]} went and {came[0]} came"
+            return f"column {gone[0]} disappeared and {came[0]} appeared"
         for name in came:
             if now[name][-1]:
                 return f"column {now[name][1]} was added with a value for existing rows"

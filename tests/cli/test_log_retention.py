@@ -58,7 +58,8 @@ def test_readers_are_listed_and_hold_segments(
     refused = run("log", "prune", "--until", middle, log.path, text=True)
     assert refused.returncode == 1
     assert refused.stderr.endswith(
-        "; advance the reader, forget the reader, or choose --force\n"
+        "; advance the reader \\u202e, forget it with walrow log forget DIR '\\u202e', "
+        "or choose --force\n"
     )
     assert invoke("log", "forget", log.path, "\u202e") == ""
     assert run("log", "forget", log.path, "\u202e").returncode == 1

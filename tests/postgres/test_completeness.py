@@ -280,7 +280,7 @@ def test_tables_that_are_altered_before_the_first_look(
     ]
     expected = {
         "young.added": 'column "Much more" was added with a value for existing rows',
-        "young.renamed": "column v went and w came",
+        "young.renamed": "column v disappeared and w appeared",
         "young.retyped": "column v has another type",
     }
     if until_now:

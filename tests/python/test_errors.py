@@ -189,7 +189,11 @@ def test_a_transaction_without_its_beginning_names_late_start() -> None:
         except walrow.DecodeError as error:
             if error.remedies:
                 found.add((error.remedies, "late_start=True" in str(error)))
-    assert found == {((walrow.errors.Remedy("late_start", None, value=True),), True)}
+    remedies = (
+        walrow.errors.Remedy("earlier_start"),
+        walrow.errors.Remedy("late_start", None, value=True),
+    )
+    assert found == {(remedies, True)}
 
 
 def test_batches_before_an_error_come_first_then_it_is_repeated() -> None:
@@ -242,7 +246,8 @@ def test_names_of_sql_ascii_are_read_byte_by_byte(
         list(walrow.read(data))
     error = caught.value
     assert error.field == field
-    (remedy,) = error.remedies
+    step, remedy = error.remedies
+    assert step == walrow.errors.Remedy("client_encoding")
     assert 'session={"client_encoding": "LATIN1"}' in str(error)
     assert "SQL_ASCII" in str(error)
     (batch,) = walrow.read(data, **remedy.options(), metadata=())
@@ -373,7 +378,7 @@ def test_a_path_in_place_of_a_catalog_names_from_file() -> None:
 
 def test_a_schema_needs_a_table() -> None:
     for options in ({}, {"table": None}, {"envelope": False}):
-        with pytest.raises(walrow.OptionError, match="choose it with table"):
+        with pytest.raises(walrow.OptionError, match="needs one table; choose table="):
             walrow.schema(ROWS.path, **options)
     assert walrow.schema(ROWS.path, envelope=True)
 

@@ -81,9 +81,15 @@ def test_nothing_is_removed_that_a_reader_needs(log: walrow.Log) -> None:
     assert fault(lambda: log.prune(0x4000)) == ("held", None)
     with pytest.raises(walrow.LogError) as raised:
         log.prune(0x4000)
-    assert [remedy.options() for remedy in raised.value.remedies] == [{"force": True}]
+    assert raised.value.remedies == (
+        walrow.Remedy("advance", "slow"),
+        walrow.Remedy("forget", "slow"),
+        walrow.Remedy("force", value=True),
+    )
+    assert [it.options() for it in raised.value.remedies] == [{}, {}, {"force": True}]
     assert str(raised.value).endswith(
-        "; advance the reader, forget the reader, or choose force=True"
+        '; advance the reader slow, forget it with log.forget("slow"), '
+        "or choose force=True"
     )
     assert fault(lambda: log.register("late", start=0x1000)) == ("pruned", None)
     assert fault(lambda: log.register("early", start=0x7000)) == ("past_end", None)

@@ -253,7 +253,7 @@ def test_every_version_fits_a_given_schema() -> None:
 
 
 def test_schema_needs_a_table() -> None:
-    with pytest.raises(walrow.OptionError, match="choose it with table"):
+    with pytest.raises(walrow.OptionError, match="needs one table; choose table="):
         walrow.read(b"", schema=pa.schema([]))
 
 

@@ -135,7 +135,7 @@ def test_the_columns_of_an_envelope() -> None:
     ("options", "text"),
     [
         ({"columns": ["id", "b"]}, "columns: the schema has no column b"),
-        ({"columns": ["id"]}, "columns: a is in the schema, so it must be in columns"),
+        ({"columns": ["id"]}, "columns: a is in the schema, but not among the columns"),
     ],
 )
 def test_columns_and_schema_agree(options: Any, text: str) -> None:

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use walrow_stream::{Catalog, Relation, RowChange};
 use walrow_types::{CellError, PgType, SessionSettings, Text, write_text_of_binary};
-use walrow_wire::{Cell, Lsn, OldTuple, ReplicaIdentity, Tuple};
+use walrow_wire::{Cell, Lsn, OldTuple, Tuple};
 
 /// One row to append.
 #[derive(Debug)]
@@ -459,14 +459,7 @@ impl Envelope {
 
 /// The relation of an envelope's batches, which have rows of many tables.
 fn stand_in() -> Relation {
-    Relation {
-        version: 0,
-        oid: 0,
-        namespace: "walrow".into(),
-        name: "envelope".into(),
-        replica_identity: ReplicaIdentity::Nothing,
-        columns: Box::default(),
-    }
+    Relation::stand_in("walrow", "envelope")
 }
 
 /// The schema of all rows.

@@ -40,8 +40,8 @@ pub use builder::DecoderBuilder;
 pub use cell_text::cell_text;
 pub use decoder::{Decoder, OpenTransaction};
 pub use error::{
-    Conversion, DecoderOption, Error, ErrorKind, MissingTable, OptionsError, Reason, Remedy,
-    RemedyValue, SchemaError, TypeLimit,
+    Advice, Conversion, DecoderOption, Error, ErrorKind, MissingTable, OptionsError, Reason,
+    Remedy, RemedyValue, SchemaError, TypeLimit,
 };
 pub use metadata::MetadataColumn;
 pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable, defaults};

@@ -48,7 +48,7 @@ impl OpenBatches {
         rows <= self.limits.rows.saturating_sub(more)
     }
 
-    /// Whether a batch of so many rows and bytes is full.
+    /// Whether a batch of this number of rows and bytes is full.
     #[inline]
     pub(crate) const fn is_full(&self, rows: usize, bytes: usize) -> bool {
         rows >= self.limits.rows || bytes >= self.limits.bytes

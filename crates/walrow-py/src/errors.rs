@@ -28,36 +28,8 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
     if let ErrorKind::Stream(error) = error.kind {
         return build(py, &Error::from(error));
     }
-    let code = match &error.kind {
-        ErrorKind::Store { .. } => "store",
-        ErrorKind::NotSynced { .. } => "not_synced",
-        ErrorKind::NotALog => "not_a_log",
-        ErrorKind::Foreign => "foreign",
-        ErrorKind::Version { .. } => "version",
-        ErrorKind::Damaged { .. } => "damaged",
-        ErrorKind::Missing { .. } => "missing",
-        ErrorKind::Pruned { .. } => "pruned",
-        ErrorKind::Held { .. } => "held",
-        ErrorKind::NoReader { .. } => "no_reader",
-        ErrorKind::ReaderName => "reader_name",
-        ErrorKind::Backwards { .. } => "backwards",
-        ErrorKind::PastEnd { .. } => "past_end",
-        ErrorKind::KeyColumn => "key_column",
-        ErrorKind::Prepared => "prepared",
-        ErrorKind::ReadOnly => "read_only",
-        ErrorKind::Busy => "busy",
-        ErrorKind::Locked => "locked",
-        ErrorKind::Published => "published",
-        ErrorKind::OtherSource { .. } => "other_source",
-        ErrorKind::Load { .. } => "load",
-        ErrorKind::Copy(_) => "copy",
-        ErrorKind::TooEarly { .. } => "too_early",
-        ErrorKind::NotLoaded { .. } => "not_loaded",
-        ErrorKind::Incomplete { .. } => "incomplete",
-        _ => "other",
-    };
     let fields = PyDict::new(py);
-    fields.set_item("code", code)?;
+    fields.set_item("code", error.kind.code())?;
     match &error.kind {
         ErrorKind::TooEarly { table, first } => {
             fields.set_item("table", table)?;
@@ -76,41 +48,20 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
     }
     let place = error.lsn().map(|lsn| format!("lsn {lsn}"));
     fields.set_item("place", place)?;
-    let text = with_remedies(py, error.reason().to_string(), &error.remedies(), &fields)?;
-    exception(py, "LogError", text, &fields)
-}
-
-/// The reason with what avoids the error. Options are remedies, and all else is words.
-fn with_remedies(
-    py: Python<'_>,
-    mut text: String,
-    remedies: &[walrow::log::Remedy],
-    fields: &Bound<'_, PyDict>,
-) -> PyResult<String> {
-    use walrow::log;
-    let is_option = |remedy: &&log::Remedy| matches!(remedy, log::Remedy::Force);
-    let (options, steps): (Vec<_>, Vec<_>) = remedies.iter().partition(is_option);
-    for (place, step) in steps.iter().enumerate() {
-        let is_last = place.saturating_add(1) == remedies.len();
-        text.push_str(match place {
-            0 => "; ",
-            _ if is_last => ", or ",
-            _ => ", ",
-        });
-        text.push_str(&step.to_string());
-    }
-    if !options.is_empty() {
-        let force = py.import("walrow.errors")?.getattr("Remedy")?;
-        let force = force.call1(("force", py.None(), true))?;
-        fields.set_item("remedies", (force,))?;
-        let advice = if steps.is_empty() {
-            "; choose "
-        } else {
-            ", or choose "
-        };
-        fields.set_item("advice", advice)?;
-    }
-    Ok(text)
+    let class = py.import("walrow.errors")?.getattr("Remedy")?;
+    let all = error.remedies();
+    let advice = match all.first() {
+        None | Some(walrow::log::Remedy::Force) => "; choose ",
+        Some(_) => ", or choose ",
+    };
+    fields.set_item("advice", advice)?;
+    let remedies = all.into_iter().map(|it| match it {
+        walrow::log::Remedy::Force => class.call1((it.name(), py.None(), true)),
+        step => class.call1((step.name(), step.subject())),
+    });
+    let remedies = remedies.collect::<PyResult<Vec<_>>>()?;
+    fields.set_item("remedies", PyTuple::new(py, remedies)?)?;
+    exception(py, "LogError", error.reason().to_string(), &fields)
 }
 
 /// An `OptionError`: options are invalid or contradict each other.
@@ -196,10 +147,13 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         fields.set_item("table", error.table())?;
         fields.set_item("column", error.column())?;
     }
-    let remedies = error.remedies().iter().map(|it| remedy(py, it));
-    let remedies = remedies.collect::<PyResult<Vec<_>>>()?;
+    let class_of_remedies = py.import("walrow.errors")?.getattr("Remedy")?;
+    let steps = error.stream_remedies().iter();
+    let steps = steps.map(|it| class_of_remedies.call1((it.name(),)));
+    let options = error.remedies().iter().map(|it| remedy(py, it));
+    let remedies = steps.chain(options).collect::<PyResult<Vec<_>>>()?;
     fields.set_item("remedies", PyTuple::new(py, remedies)?)?;
-    fields.set_item("advice", error.advice())?;
+    fields.set_item("advice", error.advice().to_string())?;
     fields.set_item("place", error.location().map(|it| it.to_string()))?;
     exception(py, class, error.reason().to_string(), &fields)
 }
@@ -211,7 +165,7 @@ fn remedy<'py>(py: Python<'py>, remedy: &Remedy) -> PyResult<Bound<'py, PyAny>> 
         option => option.name(),
     };
     let value = match &remedy.value {
-        None | Some(RemedyValue::SchemaUnion) => None,
+        None | Some(RemedyValue::SchemaUnion | RemedyValue::Own | RemedyValue::Unset) => None,
         Some(RemedyValue::Text(text)) => Some(text.into_bound_py_any(py)?),
         Some(RemedyValue::Names(names)) => Some(PyTuple::new(py, names)?.into_any()),
         Some(RemedyValue::Table(schema, name)) => {
@@ -223,6 +177,11 @@ fn remedy<'py>(py: Python<'py>, remedy: &Remedy) -> PyResult<Bound<'py, PyAny>> 
     };
     let code = match remedy.value {
         Some(RemedyValue::SchemaUnion) => Some("walrow.schema(source, table)"),
+        Some(RemedyValue::Own) => match remedy.option {
+            DecoderOption::Columns | DecoderOption::Tables => Some("[...]"),
+            _ => Some("..."),
+        },
+        Some(RemedyValue::Unset) => Some("None"),
         _ => None,
     };
     let class = py.import("walrow.errors")?.getattr("Remedy")?;

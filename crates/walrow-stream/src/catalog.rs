@@ -508,13 +508,21 @@ impl TryFrom<TableEntry> for CatalogTable {
     }
 }
 
-/// A text that is not a catalog.
-#[derive(Debug)]
+/// A text that is not a catalog. `{:?}` prints the text of `{}`, and `{:#?}` the fields.
 pub struct CatalogError(serde_json::Error);
 
 impl fmt::Display for CatalogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not a catalog in JSON: {}", self.0)
+    }
+}
+
+impl fmt::Debug for CatalogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return f.debug_tuple("CatalogError").field(&self.0).finish();
+        }
+        fmt::Display::fmt(self, f)
     }
 }
 

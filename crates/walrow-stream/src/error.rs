@@ -6,8 +6,9 @@ use walrow_wire::{Lsn, Oid, Xid};
 
 /// A stream that cannot be read on: what, at which byte, near which LSN.
 ///
-/// Never carries a row's contents.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Its text is the reason, then the [remedies](ErrorKind::remedies), then the place. It never
+/// contains a row's values. `{:?}` prints the text of `{}`, and `{:#?}` the fields.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
     /// What is wrong.
@@ -115,7 +116,7 @@ pub enum ErrorKind {
         /// The limit.
         limit: usize,
     },
-    /// Open transactions could not be put to the spool, or not be read from there.
+    /// Open transactions could not be written to or read from the spool.
     Spool {
         /// What kind of failure.
         kind: std::io::ErrorKind,
@@ -126,6 +127,46 @@ pub enum ErrorKind {
     },
     /// Bytes that are no state of prepared transactions.
     NotPreparedState,
+}
+
+/// What avoids an error of a stream, if it is no option of a decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Set the walsender's `client_encoding` to `UTF8`. In a `SQL_ASCII` database, change the name.
+    ClientEncoding,
+    /// Read from where the transaction's session begins.
+    EarlierStart,
+    /// Announce where a session begins: [`Assembler::new_session`](crate::Assembler::new_session).
+    NewSession,
+    /// Restore the prepared transactions of the session before.
+    RestorePrepared,
+}
+
+impl Remedy {
+    /// The name of the step.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClientEncoding => "client_encoding",
+            Self::EarlierStart => "earlier_start",
+            Self::NewSession => "new_session",
+            Self::RestorePrepared => "restore_prepared",
+        }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ClientEncoding => {
+                "set the walsender's client_encoding to UTF8; in a SQL_ASCII database, change the \
+                 name"
+            }
+            Self::EarlierStart => "read from where its session begins",
+            Self::NewSession => "announce where the new session begins",
+            Self::RestorePrepared => "restore the prepared transactions of the session before",
+        })
+    }
 }
 
 /// Where a message came.
@@ -160,8 +201,21 @@ impl From<std::io::Error> for ErrorKind {
     }
 }
 
+impl ErrorKind {
+    /// What avoids the error. Each alone is enough.
+    pub const fn remedies(&self) -> &'static [Remedy] {
+        match self {
+            Self::InvalidUtf8 { .. } => &[Remedy::ClientEncoding],
+            Self::MissingBegin { .. } => &[Remedy::EarlierStart],
+            Self::StreamRestarted { .. } => &[Remedy::NewSession],
+            Self::MissingPrepared { .. } => &[Remedy::RestorePrepared],
+            _ => &[],
+        }
+    }
+}
+
 impl Error {
-    /// What is wrong, behind so many bytes, near an LSN.
+    /// Creates an error at an offset and an LSN.
     pub const fn new(kind: ErrorKind, offset: u64, lsn: Option<Lsn>) -> Self {
         Self { kind, offset, lsn }
     }
@@ -329,10 +383,27 @@ impl fmt::Display for Location {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)?;
+        for remedy in self.kind.remedies() {
+            write!(f, "; {remedy}")?;
+        }
         match self.location() {
             Some(location) => write!(f, " ({location})"),
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Self { kind, offset, lsn } = self;
+        f.debug_struct("Error")
+            .field("kind", kind)
+            .field("offset", offset)
+            .field("lsn", lsn)
+            .finish()
     }
 }
 
@@ -368,11 +439,9 @@ impl fmt::Display for Words<'_> {
                 f,
                 "{message}: {found} cells for the {expected} columns of {relation}"
             ),
-            ErrorKind::InvalidUtf8 { message, field } => write!(
-                f,
-                "{message}: {field} is not UTF-8: set the walsender's client_encoding to UTF8; in \
-                 a SQL_ASCII database, change the name"
-            ),
+            ErrorKind::InvalidUtf8 { message, field } => {
+                write!(f, "{message}: {field} is not UTF-8")
+            }
             ErrorKind::NameTooLong {
                 message,
                 field,
@@ -393,24 +462,21 @@ impl fmt::Display for Words<'_> {
             ErrorKind::RepeatedRelation { oid } => {
                 write!(f, "Truncate: relation {oid} is named twice")
             }
-            ErrorKind::MissingBegin { message, xid } => write!(
-                f,
-                "{message}: transaction {xid} began before the stream; read from where its \
-                 session begins"
-            ),
+            ErrorKind::MissingBegin { message, xid } => {
+                write!(f, "{message}: transaction {xid} began before the stream")
+            }
             ErrorKind::StreamRestarted { xid } => write!(
                 f,
-                "Stream Start: transaction {xid} begins again while it is open; a new session's \
-                 bytes must be announced (new_session)"
+                "Stream Start: transaction {xid} begins again while it is open"
             ),
             ErrorKind::PrepareMismatch { xid } => write!(
                 f,
-                "Prepare: for another transaction than the Begin Prepare, {xid}"
+                "Prepare does not match its Begin Prepare, of transaction {xid}"
             ),
             ErrorKind::MissingPrepared { xid } => write!(
                 f,
                 "Commit Prepared: the rows of transaction {xid} are not in the stream, it was \
-                 prepared before; restore the prepared transactions of the session before"
+                 prepared before"
             ),
             ErrorKind::TooLarge { size, limit } => write!(
                 f,

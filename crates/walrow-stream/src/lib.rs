@@ -44,7 +44,7 @@ pub use catalog::{
 pub use ddl::{Ddl, DdlColumn};
 pub use encode::Encoder;
 pub use encoding::Encoding;
-pub use error::{Error, ErrorKind, Location, MessagePlace};
+pub use error::{Error, ErrorKind, Location, MessagePlace, Remedy};
 pub use fact::{Fact, Segment};
 pub use fold::{CellText, CellTextOf, Fold, FoldError, FoldedRows, Gap};
 pub use printable::Printable;

@@ -53,6 +53,7 @@ use walrow_wire::{Oid, PgString, ReplicaIdentity, Xid};
 /// An identical Relation message that is sent again is the same version. Changed columns, names,
 /// types or replica identity make a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Relation {
     /// Numbers the versions of one assembler from 0, in the order in which they appeared.
     pub version: u32,
@@ -70,6 +71,7 @@ pub struct Relation {
 
 /// A column of one relation version.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Column {
     /// Its name.
     pub name: Box<str>,
@@ -85,11 +87,36 @@ pub struct Column {
 
 /// A type's name from a Type message. **For a domain it is the base type's.**
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TypeName {
     /// The schema. `pg_catalog` is written out.
     pub namespace: Arc<str>,
     /// The name.
     pub name: Arc<str>,
+}
+
+impl Relation {
+    /// Creates a relation that is no table of a server: without OID, replica identity and columns.
+    pub fn stand_in(namespace: impl Into<Box<str>>, name: impl Into<Box<str>>) -> Self {
+        Self {
+            version: 0,
+            oid: 0,
+            namespace: namespace.into(),
+            name: name.into(),
+            replica_identity: ReplicaIdentity::Nothing,
+            columns: Box::default(),
+        }
+    }
+}
+
+impl TypeName {
+    /// Creates a name.
+    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
 }
 
 /// The Relation message that a server would send for a catalog's table.

@@ -164,7 +164,7 @@ impl Spools {
         let Some(spool) = self.spool.clone() else {
             return Err(io::Error::new(
                 io::ErrorKind::OutOfMemory,
-                "open transactions need more than spool_memory, and there is no spool directory",
+                "open transactions need more memory than the limit, and there is no spool",
             ));
         };
         // Frees an eighth more, because sorting all entries takes time.

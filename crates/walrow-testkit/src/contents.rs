@@ -40,9 +40,10 @@ pub fn contents<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, has_facts: bool)
 }
 
 fn line(event: &Event<'_>, has_facts: bool) -> Option<String> {
-    let relation = |relation: &Relation| Relation {
-        version: 0,
-        ..relation.clone()
+    let relation = |relation: &Relation| {
+        let mut relation = relation.clone();
+        relation.version = 0;
+        relation
     };
     Some(match event {
         Event::Begin(it) if has_facts => format!("{it:?}"),

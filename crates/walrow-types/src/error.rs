@@ -7,10 +7,7 @@ pub(crate) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 /// Why a cell did not become a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a cell is malformed, or legal and not representable"
-)]
+#[non_exhaustive]
 pub enum CellError {
     /// Bytes that PostgreSQL never writes for this type under the pinned settings. Contains what was expected.
     Malformed(&'static str),
@@ -110,7 +107,7 @@ impl fmt::Display for Unrepresentable {
                  (most have 2)"
             }
             Self::Srid => "a geometry whose SRID is not its column's",
-            Self::AlteredType => "a composite value of other attributes than the catalog says",
+            Self::AlteredType => "a composite value whose attributes differ from the catalog",
             Self::TooLarge => "more than 1 GiB of one value, or 2 GiB of one batch",
         })
     }

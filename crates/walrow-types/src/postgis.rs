@@ -250,7 +250,7 @@ impl WkbWalk<'_> {
         self.copy(rest, u64::from(points).saturating_mul(size))
     }
 
-    /// Writes a count of parts that take at least so many bytes each.
+    /// Writes a count of parts, each of which takes at least this number of bytes.
     fn count<'a>(
         &mut self,
         rest: &'a [u8],

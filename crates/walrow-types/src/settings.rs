@@ -176,7 +176,9 @@ fn bad(name: &str, value: &str) -> SettingError {
 }
 
 /// A setting, or a value of one, that walrow does not support.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `{:?}` prints the text of `{}`, and `{:#?}` the fields.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SettingError {
     /// The setting.
@@ -201,6 +203,24 @@ impl fmt::Display for SettingError {
                 "{name:?} does not affect values; the settings that do: {choices}"
             ),
         }
+    }
+}
+
+impl fmt::Debug for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Self {
+            name,
+            value,
+            choices,
+        } = self;
+        f.debug_struct("SettingError")
+            .field("name", name)
+            .field("value", value)
+            .field("choices", choices)
+            .finish()
     }
 }
 

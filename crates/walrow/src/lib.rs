@@ -78,7 +78,7 @@
 pub use arrow_array;
 pub use arrow_schema;
 pub use walrow_arrow::{
-    ARROW_TYPE_NAMES, ArrowTypeName, Batch, Commit, Conversion, Decoder, DecoderBuilder,
+    ARROW_TYPE_NAMES, Advice, ArrowTypeName, Batch, Commit, Conversion, Decoder, DecoderBuilder,
     DecoderOption, Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, MissingTable, OnMissingTable,
     OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile, Reader, Reason,
     Remedy, RemedyValue, SchemaError, SchemaUnion, SessionSettings, SettingError, SideTable,

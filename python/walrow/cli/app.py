@@ -175,7 +175,9 @@ def _parameters(context: click.Context | None) -> dict[str, click.Parameter]:
 
 
 def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | None:
-    """Writes a remedy as an option of the command, if it has it."""
+    """Writes a remedy as an option of the command, if it has it, or as a step."""
+    if remedy.is_step:
+        return _step(remedy)
     if remedy.option == "table" and isinstance(remedy.value, tuple):
         # The command line has no words for names with a dot.
         name = ".".join(remedy.value)
@@ -192,6 +194,13 @@ def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | No
         return name
     key = "" if remedy.key is None else f"{remedy.key}="
     return f"{name} {shlex.quote(f'{key}{remedy.value}')}"
+
+
+def _step(remedy: Remedy) -> str | None:
+    """Writes a step in words, or as another command. None if there is no such command."""
+    if remedy.option == "forget" and remedy.key is not None:
+        return f"forget it with walrow log forget DIR {shlex.quote(remedy.key)}"
+    return None if remedy.option == "register" else str(remedy)
 
 
 def _flush() -> None:

@@ -108,7 +108,9 @@ def naming_options() -> Iterator[None]:
 
 
 def _spelled(remedy: Remedy) -> str | None:
-    """Writes a remedy as an option of a query, if the data source has it."""
+    """Writes a remedy as an option of a query, if the data source has it, or as a step."""
+    if remedy.is_step:
+        return str(remedy)
     if remedy.option not in _PARSERS:
         return None
     if remedy.value is None:

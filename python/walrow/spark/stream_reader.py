@@ -187,7 +187,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         found = plan.register(name, at)
         if found > at:
             text = (
-                f"reader {name} is at {found} already, past {at}, where this query "
+                f"reader {name} is already at {found}, after {at}, where this query "
                 "continues: another query uses the name, or the checkpoint is an old one; "
                 "choose another name with the option reader"
             )

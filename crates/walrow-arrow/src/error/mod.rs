@@ -9,7 +9,7 @@ mod remedy;
 mod schema;
 
 pub use options::OptionsError;
-pub use remedy::{DecoderOption, Remedy, RemedyValue};
+pub use remedy::{Advice, DecoderOption, Remedy, RemedyValue};
 pub use schema::{Conversion, MissingTable, SchemaError, TypeLimit};
 
 pub(crate) use remedy::Way;
@@ -22,7 +22,8 @@ use walrow_wire::Lsn;
 
 /// Why decoding stopped, at which byte, LSN, table and column.
 ///
-/// Its text is the [reason](Error::reason), then the [advice](Error::advice) with the
+/// Its text is the [reason](Error::reason), then the [remedies of the
+/// stream](Error::stream_remedies), then the [advice](Error::advice) with the
 /// [remedies](Error::remedies), then the [place](Error::location). It never contains a value.
 /// `{:?}` prints the same text, so a `main` that returns the error prints words. `{:#?}` prints the
 /// fields.
@@ -156,6 +157,7 @@ impl Error {
                 let kind = ErrorKind::Unrepresentable(Reason::Value(reason));
                 Self::new(kind).with_remedies(remedies)
             }
+            other => Self::internal(other.to_string()),
         };
         this.in_table(table).in_column(column)
     }
@@ -199,34 +201,42 @@ impl Error {
         }))
     }
 
+    /// What avoids an error of the stream, besides [options](Error::remedies).
+    pub fn stream_remedies(&self) -> &'static [walrow_stream::Remedy] {
+        match &self.0.kind {
+            ErrorKind::Stream(error) => error.kind.remedies(),
+            _ => &[],
+        }
+    }
+
     /// The options that avoid the error. Each of them alone is enough.
     pub fn remedies(&self) -> &[Remedy] {
         &self.0.remedies
     }
 
-    /// The words that lead from the reason to the remedies: `"; let it through by "`.
-    pub fn advice(&self) -> &'static str {
+    /// What the remedies do.
+    pub fn advice(&self) -> Advice {
         match &self.0.kind {
-            ErrorKind::Unrepresentable(_) => "; let it through by ",
+            ErrorKind::Unrepresentable(_) => Advice::LetThrough,
             ErrorKind::Stream(error) => match error.kind {
-                walrow_stream::ErrorKind::InvalidUtf8 { .. } => ", or read it byte by byte with ",
-                walrow_stream::ErrorKind::TooLarge { .. } => "; raise it with ",
-                _ if is_framing(error) => "; choose ",
-                _ => ", or skip the transaction with ",
+                walrow_stream::ErrorKind::InvalidUtf8 { .. } => Advice::ByteByByte,
+                walrow_stream::ErrorKind::TooLarge { .. } => Advice::Raise,
+                _ if is_framing(error) => Advice::Choose,
+                _ => Advice::SkipTransaction,
             },
-            ErrorKind::Schema(SchemaError::TypeLimit { .. }) => {
-                "; read it as the server's text with "
-            }
-            ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => "; read both with ",
-            ErrorKind::Schema(SchemaError::ColumnsChanged) => "; read all versions with ",
-            ErrorKind::Schema(SchemaError::NotInStream { .. }) => "; read no rows with ",
-            ErrorKind::Schema(SchemaError::Ambiguous { .. }) => "; choose one of them with ",
-            ErrorKind::Schema(SchemaError::SideTableName { .. }) => "; read all tables with ",
-            ErrorKind::Options(OptionsError::SideTableAmongTables { .. }) => ", or with ",
+            ErrorKind::Schema(SchemaError::TypeLimit { .. }) => Advice::ReadText,
+            ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => Advice::ReadBoth,
+            ErrorKind::Schema(
+                SchemaError::ColumnsChanged | SchemaError::ColumnsNotInSchema { .. },
+            ) => Advice::ReadAllVersions,
+            ErrorKind::Schema(SchemaError::NotInStream { .. }) => Advice::ReadNoRows,
+            ErrorKind::Schema(SchemaError::Ambiguous { .. }) => Advice::ChooseOne,
+            ErrorKind::Schema(SchemaError::SideTableName { .. }) => Advice::ReadAllTables,
+            ErrorKind::Options(OptionsError::SideTableAmongTables { .. }) => Advice::Besides,
             ErrorKind::Unfinished | ErrorKind::Missing { .. } | ErrorKind::Server { .. } => {
-                "; take only the complete transactions with "
+                Advice::OnlyComplete
             }
-            _ => "; choose ",
+            _ => Advice::Choose,
         }
     }
 
@@ -325,9 +335,15 @@ fn stream_remedies(kind: &walrow_stream::ErrorKind) -> Vec<Remedy> {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason().fmt(f)?;
+        for remedy in self.stream_remedies() {
+            write!(f, "; {remedy}")?;
+        }
         for (place, remedy) in self.remedies().iter().enumerate() {
-            let before = if place == 0 { self.advice() } else { " or " };
-            write!(f, "{before}{}", Printable(remedy))?;
+            match place {
+                0 => self.advice().fmt(f)?,
+                _ => f.write_str(" or ")?,
+            }
+            Printable(remedy).fmt(f)?;
         }
         match self.location() {
             Some(location) => write!(f, " ({location})"),

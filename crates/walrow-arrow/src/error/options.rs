@@ -1,7 +1,7 @@
 //! What is wrong with options.
 
 use crate::arrow_type::ArrowTypeName;
-use crate::error::remedy::{DecoderOption, Remedy};
+use crate::error::remedy::{DecoderOption, Remedy, RemedyValue};
 use crate::error::schema::Conversion;
 use crate::table_name::SideTable;
 use arrow_schema::DataType;
@@ -113,6 +113,11 @@ impl OptionsError {
     pub(super) fn remedies(&self) -> Vec<Remedy> {
         match self {
             Self::SideTableAmongTables { table } => vec![Remedy::side_table(*table)],
+            Self::SchemaWithoutTable | Self::SchemaOfSeveral => {
+                vec![Remedy::own(DecoderOption::Table)]
+            }
+            Self::TableAndTables => vec![Remedy::own(DecoderOption::Tables)],
+            Self::NoTables => vec![Remedy::new(DecoderOption::Tables, RemedyValue::Unset)],
             Self::SparkSentinel => vec![Remedy::word(DecoderOption::Unrepresentable, "null")],
             _ => Vec::new(),
         }
@@ -159,25 +164,25 @@ impl fmt::Display for OptionsError {
             } => {
                 write!(f, "types: {conversion}")?;
                 return match type_name {
-                    Some(key) => write!(f, "; for a column of this name, use \"table.{key}\""),
+                    Some(key) => write!(
+                        f,
+                        "; {key} is a type here: the key of a column begins with its table"
+                    ),
                     None => Ok(()),
                 };
             }
             Self::EnvelopeTypes => "an envelope holds text: types do not apply to it",
             Self::OwnSchema => "envelopes and side tables have a schema of their own",
             Self::SideTableNotAlone => {
-                "a side table that is chosen with table cannot be combined with side_tables or an \
-                 envelope"
+                "a side table that is the chosen table is read alone, without others and not in \
+                 an envelope"
             }
-            Self::SchemaWithoutTable => "a schema needs one table: choose it with table",
+            Self::SchemaWithoutTable => "a schema needs one table",
             Self::SchemaOfSeveral => {
-                "a schema is for one table, because several have different columns: choose it \
-                 with table instead of tables"
+                "a schema is for one table, because several have different columns"
             }
-            Self::TableAndTables => {
-                "table and tables contradict each other: put all tables into tables"
-            }
-            Self::NoTables => "tables is an empty list; leave it out to choose all tables",
+            Self::TableAndTables => "table and tables contradict each other",
+            Self::NoTables => "tables is an empty list",
             Self::SideTableAmongTables { table } => {
                 let (schema, name) = (SideTable::SCHEMA, table.name());
                 return write!(f, "{schema}.{name} is a side table: it is read alone");
@@ -194,12 +199,12 @@ impl fmt::Display for OptionsError {
             Self::SchemaColumnLeftOut { column } => {
                 return write!(
                     f,
-                    "columns: {column} is in the schema, so it must be in columns too"
+                    "columns: {column} is in the schema, but not among the columns"
                 );
             }
             Self::RowsNotTaken => {
-                "some rows were not returned yet: flush, and take all batches, before you save the \
-                 prepared transactions"
+                "some rows were not returned yet: prepared transactions can be saved after a flush, \
+                 when all batches are taken"
             }
         })
     }

@@ -99,6 +99,60 @@ pub struct Remedy {
     pub value: Option<RemedyValue>,
 }
 
+/// What remedies do.
+///
+/// It prints as the words between a reason and the remedies: `; let it through by `.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Advice {
+    /// They avoid the error.
+    Choose,
+    /// They choose one of two tables.
+    ChooseOne,
+    /// They read the table besides others.
+    Besides,
+    /// They let a value through.
+    LetThrough,
+    /// They read names byte by byte.
+    ByteByByte,
+    /// They raise a limit.
+    Raise,
+    /// They skip the transaction.
+    SkipTransaction,
+    /// They read the server's text.
+    ReadText,
+    /// They read both versions of a column.
+    ReadBoth,
+    /// They read all versions of a table.
+    ReadAllVersions,
+    /// They read no rows of tables that are not there.
+    ReadNoRows,
+    /// They read all tables.
+    ReadAllTables,
+    /// They take only the complete transactions.
+    OnlyComplete,
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Choose => "; choose ",
+            Self::ChooseOne => "; choose one of them with ",
+            Self::Besides => ", or with ",
+            Self::LetThrough => "; let it through by ",
+            Self::ByteByByte => ", or read it byte by byte with ",
+            Self::Raise => "; raise it with ",
+            Self::SkipTransaction => ", or skip the transaction with ",
+            Self::ReadText => "; read it as the server's text with ",
+            Self::ReadBoth => "; read both with ",
+            Self::ReadAllVersions => "; read all versions with ",
+            Self::ReadNoRows => "; read no rows with ",
+            Self::ReadAllTables => "; read all tables with ",
+            Self::OnlyComplete => "; take only the complete transactions with ",
+        })
+    }
+}
+
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -115,6 +169,10 @@ pub enum RemedyValue {
     Flag(bool),
     /// The schema that [`crate::SchemaUnion`] makes of all versions of the table.
     SchemaUnion,
+    /// A value that only the user knows.
+    Own,
+    /// No value: the option is left out.
+    Unset,
 }
 
 impl Remedy {
@@ -133,6 +191,11 @@ impl Remedy {
             key: None,
             value: Some(value),
         }
+    }
+
+    /// An option that only the user has a value for.
+    pub(crate) const fn own(option: DecoderOption) -> Self {
+        Self::new(option, RemedyValue::Own)
     }
 
     pub(crate) fn word(option: DecoderOption, value: &str) -> Self {
@@ -196,6 +259,8 @@ impl fmt::Display for RemedyValue {
             Self::Size(size) => size.fmt(f),
             Self::Flag(flag) => flag.fmt(f),
             Self::SchemaUnion => f.write_str("the union of all versions"),
+            Self::Own => f.write_str("..."),
+            Self::Unset => f.write_str("unset"),
         }
     }
 }
@@ -251,6 +316,8 @@ mod tests {
             Remedy::table(&("a.b".to_owned(), "t".to_owned())),
             Remedy::side_table(SideTable::Messages),
             Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion),
+            Remedy::own(DecoderOption::Columns),
+            Remedy::new(DecoderOption::Tables, RemedyValue::Unset),
         ]
         .map(|remedy| remedy.to_string());
         assert_eq!(
@@ -266,6 +333,8 @@ mod tests {
                 "table = \"a.b\".\"t\"",
                 "side_tables = [messages]",
                 "schema = the union of all versions",
+                "columns = ...",
+                "tables = unset",
             ]
         );
     }

@@ -123,6 +123,10 @@ impl SchemaError {
             Self::ColumnsChanged => {
                 vec![Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion)]
             }
+            Self::ColumnsNotInSchema { .. } => vec![
+                Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion),
+                Remedy::own(DecoderOption::Columns),
+            ],
             Self::Ambiguous { tables } => tables.iter().map(Remedy::table).collect(),
             Self::SideTableName { table } => vec![Remedy::side_table(*table)],
             _ => Vec::new(),
@@ -169,7 +173,7 @@ impl fmt::Display for SchemaError {
                 return write!(
                     f,
                     "this version of the table has the column{s} {shown}{more}, which the schema \
-                     lacks; give a schema of all versions, or name the wanted columns with columns"
+                     lacks"
                 );
             }
             Self::NotInCatalog { table } => return write!(f, "no table {table} in the catalog"),

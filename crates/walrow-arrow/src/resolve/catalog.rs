@@ -202,10 +202,7 @@ pub(super) fn all_named(
     name: &str,
     type_modifier: i32,
 ) -> impl Iterator<Item = Option<ColumnType>> {
-    let in_any_schema = TypeName {
-        namespace: "".into(),
-        name: name.into(),
-    };
+    let in_any_schema = TypeName::new("", name);
     let by_name =
         named(name, type_modifier).or_else(|| by_name(Some(&in_any_schema), type_modifier));
     let entries = catalog.types.iter().filter(move |entry| entry.name == name);
@@ -228,7 +225,9 @@ fn named(name: &str, type_modifier: i32) -> Option<ColumnType> {
 
 /// For a domain, the Type message names the base type: one of `pg_catalog` is built in.
 fn by_name(name: Option<&TypeName>, type_modifier: i32) -> Option<ColumnType> {
-    let TypeName { namespace, name } = name?;
+    let TypeName {
+        namespace, name, ..
+    } = name?;
     if &**namespace == "pg_catalog" {
         return named(name, -1);
     }

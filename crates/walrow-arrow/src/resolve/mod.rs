@@ -343,7 +343,9 @@ fn name_of(catalog: &Catalog, column: &Column) -> (Option<String>, Option<String
         return known;
     }
     match &column.type_name {
-        Some(TypeName { namespace, name }) => (Some(namespace.to_string()), Some(name.to_string())),
+        Some(TypeName {
+            namespace, name, ..
+        }) => (Some(namespace.to_string()), Some(name.to_string())),
         None => (None, None),
     }
 }

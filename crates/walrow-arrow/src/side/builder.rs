@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use std::sync::Arc;
 use walrow_stream::Relation;
-use walrow_wire::{Lsn, ReplicaIdentity};
+use walrow_wire::Lsn;
 
 /// The rows of a side table since its last batch.
 #[derive(Debug)]
@@ -92,12 +92,5 @@ impl<R: SideRow> SideBuilder<R> {
 
 /// The relation of a side table's batches.
 fn relation(table: SideTable) -> Relation {
-    Relation {
-        version: 0,
-        oid: 0,
-        namespace: SideTable::SCHEMA.into(),
-        name: table.name().into(),
-        replica_identity: ReplicaIdentity::Nothing,
-        columns: Box::default(),
-    }
+    Relation::stand_in(SideTable::SCHEMA, table.name())
 }

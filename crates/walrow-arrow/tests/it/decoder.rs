@@ -1121,7 +1121,7 @@ fn a_key_is_a_column_before_it_is_a_type() {
         "{text}"
     );
     assert!(
-        text.ends_with("for a column of this name, use \"table.name\""),
+        text.ends_with("; name is a type here: the key of a column begins with its table"),
         "{text}"
     );
     refuse("int4", DataType::Int16);

@@ -253,6 +253,7 @@ fn is_same(one: &Relation, other: &Relation) -> bool {
         name,
         replica_identity,
         columns,
+        ..
     } = one;
     *oid == other.oid
         && *namespace == other.namespace

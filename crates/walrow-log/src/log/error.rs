@@ -12,8 +12,9 @@ use walrow_wire::Lsn;
 
 /// A log that cannot be read or written, and the object where this was found.
 ///
-/// Its text is the [reason](Error::reason), then the [remedies](Error::remedies).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Its text is the [reason](Error::reason), then the [remedies](Error::remedies). `{:?}` prints the
+/// same text, and `{:#?}` the fields.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
     /// What is wrong.
@@ -156,6 +157,42 @@ pub enum ErrorKind {
     },
     /// The stream does not follow the protocol.
     Stream(walrow_stream::Error),
+}
+
+impl ErrorKind {
+    /// The name of the kind, which stays the same in later versions.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Store { .. } => "store",
+            Self::NotSynced { .. } => "not_synced",
+            Self::NotALog => "not_a_log",
+            Self::Foreign => "foreign",
+            Self::Version { .. } => "version",
+            Self::Damaged { .. } => "damaged",
+            Self::Missing { .. } => "missing",
+            Self::Pruned { .. } => "pruned",
+            Self::Held { .. } => "held",
+            Self::NoReader { .. } => "no_reader",
+            Self::ReaderName => "reader_name",
+            Self::Backwards { .. } => "backwards",
+            Self::PastEnd { .. } => "past_end",
+            Self::KeyColumn => "key_column",
+            Self::Prepared => "prepared",
+            Self::ReadOnly => "read_only",
+            Self::Busy => "busy",
+            Self::Locked => "locked",
+            Self::Published => "published",
+            Self::OtherSource { .. } => "other_source",
+            Self::Load { .. } => "load",
+            Self::Copy(_) => "copy",
+            Self::NoTable => "no_table",
+            Self::Ambiguous { .. } => "ambiguous",
+            Self::TooEarly { .. } => "too_early",
+            Self::NotLoaded { .. } => "not_loaded",
+            Self::Incomplete { .. } => "incomplete",
+            Self::Stream(_) => "stream",
+        }
+    }
 }
 
 /// A part of a log that may be damaged.
@@ -365,6 +402,17 @@ impl fmt::Display for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Self { kind, object } = self;
+        let mut shown = f.debug_struct("Error");
+        shown.field("kind", kind).field("object", object).finish()
+    }
+}
+
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -392,7 +440,7 @@ impl fmt::Display for ErrorKind {
             ),
             Self::Backwards { name, from, to } => write!(
                 f,
-                "the reader {} is at {from} already, past {to}",
+                "the reader {} is already at {from}, after {to}",
                 Printable(name)
             ),
             Self::PastEnd { position, end } => {
@@ -423,7 +471,7 @@ impl fmt::Display for ErrorKind {
             Self::NoTable => f.write_str("the log does not have the table"),
             Self::Ambiguous { one, other } => write!(
                 f,
-                "the name is that of {} and of {}",
+                "the name matches {} and {}",
                 Printable(one),
                 Printable(other)
             ),
@@ -468,7 +516,7 @@ mod tests {
         assert_eq!(
             held.to_string(),
             "the reader r\\u202e is at 0/1, and needs segments that would be removed; advance \
-             the reader, forget the reader, or set force"
+             the reader, forget it, or set force"
         );
         let what = DamagedPart::Foot;
         let damaged = Error::new("a", ErrorKind::Damaged { what });

@@ -93,7 +93,10 @@ impl Load {
             .catalog
             .restricted(tables.iter().map(|it| it.oid), types);
         let tables = (0..).zip(tables);
-        let tables = tables.map(|(version, table)| Arc::new(Relation { version, ..table }));
+        let tables = tables.map(|(version, mut table): (u32, Relation)| {
+            table.version = version;
+            Arc::new(table)
+        });
         Self {
             options,
             place,

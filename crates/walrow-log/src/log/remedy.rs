@@ -63,6 +63,44 @@ pub enum Remedy {
     OtherLog,
 }
 
+impl Remedy {
+    /// The name of the step.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::EmptyDirectory => "empty_directory",
+            Self::RemoveFile => "remove_file",
+            Self::LaterVersion => "later_version",
+            Self::Restore => "restore",
+            Self::ReadFrom { .. } => "read_from",
+            Self::Advance { .. } => "advance",
+            Self::Forget { .. } => "forget",
+            Self::Rewind { .. } => "rewind",
+            Self::Register { .. } => "register",
+            Self::Force => "force",
+            Self::Load { .. } => "load",
+            Self::OneTable => "one_table",
+            Self::Decide => "decide",
+            Self::WhereItIsWritten => "where_it_is_written",
+            Self::Retry => "retry",
+            Self::StopWriter => "stop_writer",
+            Self::OtherLog => "other_log",
+        }
+    }
+
+    /// The reader, table or LSN of the step, if it has one.
+    pub fn subject(&self) -> Option<String> {
+        match self {
+            Self::ReadFrom { start } => Some(start.to_string()),
+            Self::Advance { reader }
+            | Self::Forget { reader }
+            | Self::Rewind { reader }
+            | Self::Register { reader } => Some(reader.clone()),
+            Self::Load { table } => Some(table.clone()),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -77,7 +115,7 @@ impl fmt::Display for Remedy {
                 );
             }
             Self::Advance { .. } => "advance the reader",
-            Self::Forget { .. } => "forget the reader",
+            Self::Forget { .. } => "forget it",
             Self::Rewind { .. } => "rewind it to read changes again",
             Self::Register { .. } => "register it first",
             Self::Force => "set force",

@@ -17,7 +17,7 @@ use walrow_wire::Lsn;
 
 /// The version of the format that this crate writes.
 pub const FORMAT: u32 = 1;
-/// The first part number of merged segments. No transaction has so many parts.
+/// The first part number of merged segments. No transaction has this number of parts.
 pub const MERGED: u32 = 1_000_000;
 /// The end of a segment's name. A capture has another one.
 pub(crate) const SUFFIX: &str = ".wire.zst";

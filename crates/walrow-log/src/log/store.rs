@@ -74,7 +74,7 @@ pub trait ReadAt: Debug + Send {
     /// Fills the buffer with the bytes at this place.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] if there are not so many. The store failed.
+    /// [`io::ErrorKind::UnexpectedEof`] if there are fewer. The store failed.
     fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 

@@ -7,7 +7,8 @@ use std::io;
 use walrow_wire::Lsn;
 
 /// Why a [`Fold`](crate::Fold) failed.
-#[derive(Debug)]
+///
+/// `{:?}` prints the text of `{}`, and `{:#?}` the fields.
 #[non_exhaustive]
 pub enum FoldError {
     /// A row does not follow the protocol.
@@ -82,7 +83,7 @@ impl fmt::Display for Gap {
             ),
             Self::Columns { went, came } => write!(
                 f,
-                "column {} went and {} came: renamed, or dropped and added?",
+                "column {} disappeared and {} appeared; the stream does not say whether it was renamed",
                 Printable(went),
                 Printable(came)
             ),
@@ -103,6 +104,24 @@ impl fmt::Display for FoldError {
             Self::Incomplete { table, lsn, gap } => {
                 write!(f, "{}: {gap} (lsn {lsn})", Printable(table))
             }
+        }
+    }
+}
+
+impl fmt::Debug for FoldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        match self {
+            Self::Stream(error) => f.debug_tuple("Stream").field(error).finish(),
+            Self::Spool(error) => f.debug_tuple("Spool").field(error).finish(),
+            Self::Incomplete { table, lsn, gap } => f
+                .debug_struct("Incomplete")
+                .field("table", table)
+                .field("lsn", lsn)
+                .field("gap", gap)
+                .finish(),
         }
     }
 }

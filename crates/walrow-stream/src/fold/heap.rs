@@ -234,7 +234,7 @@ impl Heap {
             (None, None) => {
                 return Err(io::Error::new(
                     io::ErrorKind::OutOfMemory,
-                    "the rows of the table need more than spool_memory, and there is no spool directory",
+                    "the rows of the table need more memory than the limit, and there is no spool",
                 ));
             }
         };
