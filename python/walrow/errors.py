@@ -48,7 +48,7 @@ class Remedy(NamedTuple):
     """An option of the called function, or a step, that avoids an error.
 
     An option prints as a keyword argument. Errors of logs and streams also have steps, which
-    are no options, and print as words: `forget` with a reader as key, or `restore`.
+    print as words: `forget` with a reader as key, or `restore`.
 
     Attributes:
         option: The name of the option or step.
@@ -352,8 +352,9 @@ class LogError(Error):
             transaction is, so nothing can be erased), `"load"` (a load is not possible
             there), `"copy"` (the rows of a load), `"store"` (the file system),
             `"not_synced"` (it is not known what is on the disk), or, of the rows of a
-            table, `"no_table"`, `"ambiguous"` (two tables have the name), `"too_early"` (they are known only later), `"not_loaded"` (changes were
-            removed) or `"incomplete"` (the changes do not give them).
+            table, `"no_table"`, `"ambiguous"` (two tables have the name), `"too_early"`
+            (they are known only later), `"not_loaded"` (changes were removed) or
+            `"incomplete"` (the changes do not give them).
         file: The name of the file in the log's directory.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.
