@@ -104,28 +104,13 @@ impl SegmentFile {
             start: head.start,
             part: head.part,
         };
-        let temporary = temporary(name);
-        let io = |error| Error::store(&temporary, &error);
-        // It may be the published segment under its other name, if publishing it failed late: then
-        // it must not be overwritten.
-        remove_if_there(store, &temporary)?;
-        let file = store.write(&temporary).map_err(io)?;
-        let compressor = Compressor::new(level).map_err(io)?;
-        let mut rest = Vec::new();
+        let mut frames = Frames::create(store, temporary(name), level)?;
         head.format = FORMAT;
-        Fact::Segment(head).encode(false, &mut rest);
-        let frames = Frames {
-            temporary: temporary.clone(),
-            file,
-            compressor,
-            rest,
-            stream_bytes: 0,
-            bytes: 0,
-            crc32c: 0,
-        };
+        Fact::Segment(head).encode(false, &mut frames.rest);
         let (pieces, given) = mpsc::sync_channel(WAITING);
         let thread = thread::Builder::new().name("walrow-segment".to_owned());
-        let thread = thread.spawn(move || frames.write(&given)).map_err(io)?;
+        let thread = thread.spawn(move || frames.write(&given));
+        let thread = thread.map_err(|error| Error::store(&temporary(name), &error))?;
         Ok(Self {
             name,
             pieces: Some(pieces),
@@ -220,6 +205,8 @@ impl Frames {
         level: Option<i32>,
     ) -> Result<Self, Error> {
         let io = |error| Error::store(&temporary, &error);
+        // It may be the published segment under its other name, if publishing it failed late: then
+        // it must not be overwritten.
         remove_if_there(store, &temporary)?;
         let file = store.write(&temporary).map_err(io)?;
         let compressor = Compressor::new(level).map_err(io)?;
