@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from walrow.errors import Error
 from walrow.load_needed import Incomplete, Published, read_published, write_published
 from walrow.log import Log
-from walrow.young_tables import YoungTable
+from walrow.young_tables import TYPE_ALTERED, YoungTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,8 +147,10 @@ class Completeness:
                 )
                 if known is None and reason is None:
                     columns = [list(column) for column in table.columns]
-                    young[table.oid] = YoungTable(columns, before.position, seen)
-            if reason is not None and _ALTERED in reason:
+                    young[table.oid] = YoungTable(
+                        columns, before.position, seen, table.has_altered_types
+                    )
+            if reason is not None and TYPE_ALTERED in reason:
                 self.is_catalog_old = True
             if reason is not None:
                 young.pop(table.oid, None)
@@ -238,7 +240,7 @@ def _differences(
         for key, text in table.definitions.items()
         if key in before["definitions"] or not key.startswith("label ")
     }:
-        yield _ALTERED
+        yield TYPE_ALTERED
     known = {column[0]: column for column in before["columns"]}
     for number, name, *type_, has_default in table.columns:
         if number in known:
@@ -253,5 +255,4 @@ def _differences(
             yield f"column {name} was added with a value for existing rows"
 
 
-_ALTERED = "a type of its columns was altered"
 _LOOK_SECONDS = 30.0

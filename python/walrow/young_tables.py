@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from walrow.log_items import LogColumn, LogVersion
 
-__all__ = ["YoungTable"]
+__all__ = ["TYPE_ALTERED", "YoungTable"]
 
 
 class YoungTable(NamedTuple):
@@ -27,20 +27,23 @@ class YoungTable(NamedTuple):
             may have got a value when it was added.
         since: Where the log ended when the receiver looked last before.
         seen: The server's position at the first look. The log may reach it later.
+        has_altered_types: Whether a type of its columns was altered after the table was created.
         looks: The number of looks since the log reached `seen`.
     """
 
     columns: list[list[Any]]
     since: Lsn
     seen: Lsn
+    has_altered_types: bool
     looks: int = 0
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Self:
         """Reads a record."""
         columns = [list(column) for column in found["columns"]]
+        since, seen = Lsn(found["since"]), Lsn(found["seen"])
         return cls(
-            columns, Lsn(found["since"]), Lsn(found["seen"]), int(found["looks"])
+            columns, since, seen, bool(found["has_altered_types"]), int(found["looks"])
         )
 
     def record(self) -> dict[str, Any]:
@@ -56,7 +59,11 @@ class YoungTable(NamedTuple):
     def alteration(self, versions: Iterable[LogVersion]) -> str | None:
         """How rows in the log were changed without a message. None if they were not."""
         for version in versions:
-            if version.rows and (reason := self._difference(version.columns)):
+            if not version.rows:
+                continue
+            if self.has_altered_types:
+                return TYPE_ALTERED
+            if reason := self._difference(version.columns):
                 return reason
         return None
 
@@ -84,5 +91,7 @@ def _name(quoted: str) -> str:
     return quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
 
 
+#: Why a table is incomplete whose columns are still the same.
+TYPE_ALTERED = "a type of its columns was altered"
 #: What is durable is published long before this many looks.
 _LOOKS = 2

@@ -246,6 +246,8 @@ def test_tables_that_are_altered_before_the_first_look(
     until_now: bool,
 ) -> None:
     """All in one transaction, so that no look comes between."""
+    if server.major < 15:
+        pytest.skip("version 14 cannot publish a schema")
     log = tmp_path / "log"
     execute(
         server.dsn,
@@ -264,7 +266,18 @@ def test_tables_that_are_altered_before_the_first_look(
         "CREATE TABLE young.retyped (id int PRIMARY KEY, v text)",
         "INSERT INTO young.retyped VALUES (1, '2')",
         "ALTER TABLE young.retyped ALTER v TYPE int USING length(v)",
+        "CREATE TYPE young.pair AS (a int, b text)",
+        "CREATE TABLE young.composite (id int PRIMARY KEY, v young.pair[])",
+        "INSERT INTO young.composite VALUES (1, ARRAY[ROW(1, 'x')::young.pair])",
+        "ALTER TYPE young.pair DROP ATTRIBUTE b",
+        "CREATE TYPE young.mood AS ENUM ('sad', 'happy')",
+        "CREATE TABLE young.enum (id int PRIMARY KEY, v young.mood)",
+        "INSERT INTO young.enum VALUES (1, 'sad')",
+        "ALTER TYPE young.mood RENAME VALUE 'sad' TO 'blue'",
         # These are whole.
+        "CREATE TABLE young.later (id int PRIMARY KEY, v young.pair, w young.mood)",
+        "INSERT INTO young.later VALUES (1, ROW(1), 'blue')",
+        "ALTER TYPE young.mood ADD VALUE 'calm'",
         "CREATE TABLE young.nulls (id int PRIMARY KEY)",
         "INSERT INTO young.nulls VALUES (1)",
         "ALTER TABLE young.nulls ADD COLUMN v int",
@@ -282,6 +295,8 @@ def test_tables_that_are_altered_before_the_first_look(
         "young.added": 'column "Much more" was added with a value for existing rows',
         "young.renamed": "column v disappeared and w appeared",
         "young.retyped": "column v has another type",
+        "young.composite": "a type of its columns was altered",
+        "young.enum": "a type of its columns was altered",
     }
     if until_now:
         receive_rest(server, log, slot, *FIRST)
@@ -304,9 +319,14 @@ def test_tables_that_are_altered_before_the_first_look(
         until(lambda: '"young": {}' in (log / "_load-needed").read_text("utf-8"))
     receive_rest(server, log, slot)
     opened = walrow.Log(log)
-    for table in ("added", "renamed", "retyped", "nulls", "fewer", "empty"):
-        rows = opened.state(f"young.{table}").to_pyarrow().to_pylist()
-        wanted = execute(server.dsn, f"SELECT * FROM young.{table} ORDER BY id")  # noqa: S608
+    whole = ("later", "nulls", "fewer", "empty")
+    for table in (*(name.partition(".")[2] for name in expected), *whole):
+        rows = opened.state(f"young.{table}", profile="text").to_pyarrow().to_pylist()
+        columns = ", ".join(f'"{column}"::text' for column in rows[0])
+        wanted = execute(
+            server.dsn,
+            f"SELECT {columns} FROM young.{table} ORDER BY id",  # noqa: S608
+        )
         assert [tuple(row.values()) for row in rows] == wanted
     execute(server.dsn, "DROP SCHEMA young CASCADE")
 

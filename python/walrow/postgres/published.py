@@ -43,6 +43,7 @@ class PublishedTable(NamedTuple):
         last_column: The greatest attribute number that it has had.
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
+        has_altered_types: Whether one of these was altered after the table was created.
     """
 
     oid: int
@@ -56,6 +57,7 @@ class PublishedTable(NamedTuple):
     memberships: list[int]
     last_column: int
     definitions: dict[str, str]
+    has_altered_types: bool
 
 
 class PublishedColumn(NamedTuple):
@@ -218,41 +220,8 @@ SELECT jsonb_build_object(
         WHERE b.pubname = ANY (%(publications)s::text[]) AND r.prrelid = c.oid
     ),
     'last_column', c.relnatts,
-    'definitions', (
-        WITH RECURSIVE used (oid) AS (
-            SELECT a.atttypid
-            FROM pg_attribute a
-            -- Types of the server's own are never altered.
-            WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 16384
-            UNION
-            SELECT v.oid
-            FROM used u
-            JOIN pg_type y ON y.oid = u.oid
-            LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
-            CROSS JOIN LATERAL (
-                VALUES (y.typelem), (y.typbasetype), (r.rngsubtype)
-                UNION ALL
-                SELECT a.atttypid
-                FROM pg_attribute a
-                WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
-            ) v (oid)
-            WHERE v.oid >= 16384
-        )
-        SELECT coalesce(jsonb_object_agg(d.key, d.definition), '{}')
-        FROM used u
-        JOIN pg_type y ON y.oid = u.oid
-        CROSS JOIN LATERAL (
-            SELECT 'label ' || e.oid, e.enumlabel::text
-            FROM pg_enum e
-            WHERE e.enumtypid = y.oid
-            UNION ALL
-            SELECT 'attribute ' || y.oid || '.' || a.attnum,
-                concat_ws(' ', a.atttypid, a.atttypmod, a.attname)
-            FROM pg_attribute a
-            WHERE a.attrelid = y.typrelid AND y.typtype = 'c' AND a.attnum > 0
-                AND NOT a.attisdropped
-        ) d (key, definition)
-    ),
+    'definitions', d.definitions,
+    'has_altered_types', d.is_any_altered,
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
@@ -277,5 +246,50 @@ SELECT jsonb_build_object(
 FROM chosen p
 JOIN pg_class c ON c.oid = p.oid
 JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+    WITH RECURSIVE used (oid) AS (
+        SELECT a.atttypid
+        FROM pg_attribute a
+        -- Types of the server's own are never altered.
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 16384
+        UNION
+        SELECT v.oid
+        FROM used u
+        JOIN pg_type y ON y.oid = u.oid
+        LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
+        CROSS JOIN LATERAL (
+            VALUES (y.typelem), (y.typbasetype), (r.rngsubtype)
+            UNION ALL
+            SELECT a.atttypid
+            FROM pg_attribute a
+            WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        ) v (oid)
+        WHERE v.oid >= 16384
+    )
+    SELECT
+        coalesce(jsonb_object_agg(i.key, i.definition)
+            FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,
+        coalesce(bool_or(age(i.xmin) < age(s.xmin)
+            OR i.xmin = s.xmin AND i.cmin::text::bigint > s.cmin::text::bigint), false)
+            AS is_any_altered
+    FROM used u
+    JOIN pg_type y ON y.oid = u.oid
+    -- A system column's row is as old as the table.
+    JOIN pg_attribute s ON s.attrelid = c.oid AND s.attname = 'ctid'
+    CROSS JOIN LATERAL (
+        SELECT 'label ' || e.oid, e.enumlabel::text,
+            -- A label that is younger than the table is a new one, and changes no row.
+            CASE WHEN e.oid < c.oid THEN e.xmin END, e.cmin
+        FROM pg_enum e
+        WHERE e.enumtypid = y.oid
+        UNION ALL
+        SELECT 'attribute ' || y.oid || '.' || a.attnum,
+            CASE WHEN NOT a.attisdropped
+                THEN concat_ws(' ', a.atttypid, a.atttypmod, a.attname) END,
+            a.xmin, a.cmin
+        FROM pg_attribute a
+        WHERE a.attrelid = y.typrelid AND y.typtype = 'c' AND a.attnum > 0
+    ) i (key, definition, xmin, cmin)
+) d
 ORDER BY c.oid
 """
