@@ -30,6 +30,9 @@ pub(crate) const OPEN: &str = "_open";
 /// Bytes of blocks that are held in memory, at most: a full segment of the default size.
 const HELD: usize = if cfg!(test) { 100 } else { 80 << 20 };
 
+/// Bytes of a block whose memory is kept for another one, at least.
+const SPARE: usize = if cfg!(test) { 20 } else { 1 << 20 };
+
 /// A file of blocks. While it is open, nobody else can open it.
 ///
 /// Blocks may be held in memory until they have to be durable: if they are published before, they
@@ -126,6 +129,9 @@ impl BlockFile {
             self.release(self.written);
         }
         self.held_bytes = self.held_bytes.saturating_add(block.len());
+        if block.len() < block.capacity() / 2 {
+            block.shrink_to_fit();
+        }
         let empty = self.empty(block.capacity());
         let bytes = Arc::new(std::mem::replace(block, empty));
         self.held.push_back(Block { bytes, between });
@@ -201,10 +207,13 @@ impl BlockFile {
         }
     }
 
-    /// Keeps the memory of a block for a later one: new memory costs more than filling it.
+    /// Keeps the memory of a large block for a later one: new memory costs more than filling it. Small
+    /// ones may be many, and each would grow.
     fn recycle(&mut self, block: Block) {
         self.held_bytes = self.held_bytes.saturating_sub(block.bytes.len());
-        self.spare.push_back(block.bytes);
+        if block.bytes.capacity() >= SPARE {
+            self.spare.push_back(block.bytes);
+        }
     }
 
     fn empty(&mut self, capacity: usize) -> Vec<u8> {
@@ -421,6 +430,34 @@ mod tests {
         });
         read.unwrap();
         found
+    }
+
+    #[test]
+    fn memory_is_kept_for_later_blocks_but_not_for_more_than_are_held_at_once() {
+        let path = std::env::temp_dir().join(format!("walrow-spare-{}", std::process::id()));
+        let store = Directory::create(&path).unwrap();
+        let mut file = BlockFile::open(&store, OPEN).unwrap();
+        let mut block = Vec::new();
+        let capacities = |file: &BlockFile| {
+            let held = file.held.iter().map(|it| &it.bytes);
+            held.chain(&file.spare)
+                .map(|it| it.capacity())
+                .sum::<usize>()
+        };
+        for round in 0..50 {
+            // As syncs of a quiet stream, and then parts of a large transaction.
+            let (count, size) = if round % 2 == 0 { (40, 2) } else { (3, 30) };
+            for _ in 0..count {
+                block.resize(size, 0);
+                file.hold(&mut block, true).unwrap();
+                assert!(capacities(&file) <= 2 * HELD, "round {round}");
+            }
+            file.clear().unwrap();
+            assert!(file.spare.len() <= 3);
+            assert!(round % 2 == 0 || !file.spare.is_empty());
+        }
+        drop(file);
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

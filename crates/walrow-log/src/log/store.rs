@@ -185,7 +185,9 @@ impl Store for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
-        Ok(Box::new(Object(File::open(self.path(name))?)))
+        let file = File::open(self.path(name))?;
+        let unsynced = None;
+        Ok(Box::new(Object { file, unsynced }))
     }
 
     fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
@@ -206,11 +208,10 @@ impl Store for Directory {
             fs::TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
             fs::TryLockError::Error(error) => error,
         })?;
-        // A temporary name does not have to survive a crash.
-        if is_new && !name.starts_with(TEMPORARY) {
-            sync_directory(&self.path)?;
-        }
-        Ok(Box::new(Object(file)))
+        // A temporary name does not have to survive a crash. Another one may be that of a process that
+        // has created the file and then crashed.
+        let unsynced = (!name.starts_with(TEMPORARY)).then(|| self.path.clone());
+        Ok(Box::new(Object { file, unsynced }))
     }
 
     fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
@@ -232,30 +233,39 @@ impl Store for Directory {
 
 /// A file.
 #[derive(Debug)]
-struct Object(File);
+struct Object {
+    file: File,
+    /// The directory, if it may not have the object's name after a crash.
+    unsynced: Option<PathBuf>,
+}
 
 impl ReadAt for Object {
     fn size(&mut self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.0.seek(SeekFrom::Start(at))?;
-        self.0.read_exact(buffer)
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.read_exact(buffer)
     }
 }
 
 impl WriteAt for Object {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.seek(SeekFrom::End(0))?;
-        self.0.write_all(bytes)
+        self.file.seek(SeekFrom::End(0))?;
+        self.file.write_all(bytes)
     }
 
     fn truncate(&mut self, size: u64) -> io::Result<()> {
-        self.0.set_len(size)
+        self.file.set_len(size)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_all()
+        self.file.sync_all()?;
+        if let Some(directory) = &self.unsynced {
+            sync_directory(directory)?;
+            self.unsynced = None;
+        }
+        Ok(())
     }
 }
