@@ -108,7 +108,7 @@ def request(log: Path, tables: Sequence[str] | None) -> LoadRequest:
         LogError: Another request was not taken yet, or the directory cannot be written.
     """
     wanted = LoadRequest(secrets.token_hex(8), None if tables is None else list(tables))
-    temporary = log / f".walrow-{wanted.key}"
+    temporary = _temporary(log, wanted)
     try:
         write_json(temporary, wanted._asdict())
         try:
@@ -149,9 +149,9 @@ def take(log: Path) -> LoadRequest | None:
 
 def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
     """Records what has become of a request, for whoever waits."""
-    temporary = log / f".walrow-{taken.key}"
+    temporary = _temporary(log, taken)
     with contextlib.suppress(OSError):
-        for old in log.glob(f"{_RESULT}*"):
+        for old in [*log.glob(f"{_RESULT}*"), *log.glob(f"{_TEMPORARY}*")]:
             if old.stat().st_mtime < time.time() - _KEPT_SECONDS:
                 # Nobody waits for it.
                 old.unlink()
@@ -169,6 +169,10 @@ def result_of(log: Path, wanted: LoadRequest) -> LoadResult | None:
         return None
     except (OSError, ValueError, KeyError, TypeError):
         return LoadResult("the result of the load cannot be read")
+
+
+def _temporary(log: Path, wanted: LoadRequest) -> Path:
+    return log / f"{_TEMPORARY}{wanted.key}"
 
 
 def _result(log: Path, wanted: LoadRequest) -> Path:
@@ -194,4 +198,6 @@ _POLL_SECONDS = 0.2
 _REQUESTED = "_load-requested"
 _TAKEN = "_load-taken"
 _RESULT = "_load-result-"
+#: Not that of a writer's temporary files: it removes them when it starts.
+_TEMPORARY = ".load-"
 _KEPT_SECONDS = 86_400

@@ -6,7 +6,7 @@ use crate::log::index::{self, Index, IndexFile};
 use crate::log::listing::{ATTEMPTS, Listing};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::{PreparedName, Pruned};
-use crate::log::store::Store;
+use crate::log::store::{Store, remove_if_there};
 use std::collections::BTreeSet;
 use walrow_stream::fact::{Fact, Source};
 use walrow_stream::{Assembler, Encoder, Event};
@@ -152,9 +152,8 @@ impl Published {
         }
         let incomplete = incomplete.iter().map(SegmentName::to_string);
         for object in incomplete.chain(listing.temporary) {
-            store
-                .remove(&object)
-                .map_err(|error| Error::store(&object, &error))?;
+            // A process beside the writer may just have removed its own.
+            remove_if_there(store, &object)?;
         }
         found.names = names;
         Ok(found)
