@@ -84,7 +84,8 @@ pub(super) struct Reader<'s> {
 
 impl Reader<'_> {
     /// Takes the next frame if it is a row to return, or the Commit of a transaction in the input.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `Core::next`")]
+    #[inline(always)]
     pub(super) fn take_front<'i>(&mut self, input: &mut &'i [u8]) -> Front<'i> {
         if self.reading.skipped || self.session.relations.has_new() {
             return Front::Other;
