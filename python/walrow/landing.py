@@ -89,6 +89,8 @@ class Landing:
 
     Attributes:
         durable: Up to where everything is durable.
+        confirmable: Up to where the server may forget it. After a start, that is nothing until the
+            stream has passed the log's end: transactions that were prepared before may not be saved.
         trouble: What the file system refuses, while it is tried again.
         failure: What ended the thread.
         has_given_up: Whether the file system has refused it for too long.
@@ -120,6 +122,7 @@ class Landing:
             earlier: What landed before, by another thread.
         """
         self.durable = writer.position
+        self.confirmable = Lsn(0)
         self.trouble: str | None = None
         self.failure: BaseException | None = None
         self.has_given_up = False
@@ -391,7 +394,7 @@ class Landing:
         self._try(self._writer.sync)
         position = self._writer.position
         if position > self.durable:
-            self.durable = position
+            self.durable = self.confirmable = position
             self._wake()
 
     def _note(self) -> None:

@@ -303,7 +303,7 @@ class Receiver:
             self._report("streaming" if landing.trouble is None else "degraded")
             if landing.is_full:
                 # What the server asks meanwhile is not read, so answer without a question.
-                stream.confirm(landing.durable)
+                stream.confirm(landing.confirmable)
                 landing.wait_for_room(_ANSWER_SECONDS)
                 continue
             block = stream.receive(_REPORT_SECONDS)
@@ -313,8 +313,8 @@ class Receiver:
                 raise ConnectionLostError(text)
             if block:
                 landing.put(block, stream.server_lsn)
-            if landing.durable > stream.flushed:
-                stream.confirm(landing.durable)
+            if landing.confirmable > stream.flushed:
+                stream.confirm(landing.confirmable)
 
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
         self._completeness.look(landing.durable, landing.catalogs)
@@ -333,7 +333,7 @@ class Receiver:
         if self._loads.waits_for_position and now >= self._asked + _REPORT_SECONDS:
             # An idle server would be silent for long.
             self._asked = now
-            stream.confirm(landing.durable, reply=True)
+            stream.confirm(landing.confirmable, reply=True)
 
     @contextlib.contextmanager
     def _finally_refusing(self) -> Iterator[None]:
@@ -511,7 +511,7 @@ class Receiver:
         self._close(landing)
         if stream is not None:
             with contextlib.suppress(Error):
-                stream.confirm(landing.durable)
+                stream.confirm(landing.confirmable)
         failure = landing.failure
         if failure is None:
             return

@@ -125,6 +125,30 @@ def test_changes_of_every_kind(source: History, lake: Lake) -> None:
     assert not lake.apply(source).committed
 
 
+def test_changes_that_were_removed_from_the_log(source: History, lake: Lake) -> None:
+    source.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    source.sql("INSERT INTO t VALUES (1, 1)")
+    log = source.take().path
+    known = walrow.spark.apply_all(lake.spark, log, {"public.t": lake.name})
+    source.sql("INSERT INTO t VALUES (2, 2)")
+    removed = walrow.Log(source.take().path).end
+    source.sql("INSERT INTO t VALUES (3, 3)")
+    walrow.Log(source.take().path).prune(removed)
+    with pytest.raises(walrow.LogError) as caught:
+        lake.apply(source)
+    assert caught.value.code == "pruned"
+    for previous in (None, known):
+        done = walrow.spark.apply_all(
+            lake.spark, log, {"public.t": lake.name}, previous=previous
+        )
+        assert getattr(done.failed["public.t"], "code", None) == "pruned"
+    assert lake.rows("id") == {(1,): 1}
+    # With a load, nothing is missing.
+    source.load("t")
+    lake.apply(source)
+    assert lake.rows() == source.rows("t")
+
+
 @pytest.mark.slow
 def test_rows_get_other_keys(source: History, lake: Lake) -> None:
     source.sql(

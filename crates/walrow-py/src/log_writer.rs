@@ -340,8 +340,8 @@ impl LogWriter {
     /// Cancels a load.
     fn give_up_load(&self, py: Python<'_>, load: &LogLoad) -> PyResult<()> {
         let mut state = lock(&self.0)?;
-        let (writer, _) = state.parts()?;
-        py.detach(|| writer.give_up_load(&load.0))
+        let (writer, assembler) = state.parts()?;
+        py.detach(|| writer.give_up_load(&load.0, assembler))
             .map_err(|error| errors::log_error(py, error))
     }
 

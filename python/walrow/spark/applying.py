@@ -240,6 +240,7 @@ class Call:
 
         Raises:
             ApplyError: The table is not whole.
+            LogError: Changes of the table were removed.
         """
         self._refuse_incomplete()
         token = Token.from_json(known.token)
@@ -253,6 +254,7 @@ class Call:
             )
         ):
             return None
+        self._refuse_pruned(known.end)
         return Applied(
             known.table,
             known.target,
@@ -283,6 +285,8 @@ class Call:
             least_units=parallelism(session),
         )
         self._refuse_another(found, batch)
+        # What comes before a barrier is not needed.
+        self._refuse_pruned(start if batch.barrier is None else Lsn(batch.barrier.lsn))
         nothing = Applied(
             self.table.name,
             self.target,
@@ -296,7 +300,6 @@ class Call:
             if found is None:
                 evolve(target, applied, self.rules, self.layout, is_new=True)
             return nothing
-        self._check_range(batch)
         return Work(applied, batch, found, line, nothing)
 
     def write(
@@ -461,11 +464,13 @@ class Call:
             text, code="other_table", table=self.table.name, target=self.target
         )
 
-    def _check_range(self, batch: Batch) -> None:
-        """Refuses a range of which a part was removed from the log."""
-        if batch.units:
-            first, last = batch.units[0][0], batch.units[-1][1]
-            self.log._log.open(tables=[self.table.oid], start=first, end=last).close()
+    def _refuse_pruned(self, start: Lsn) -> None:
+        """Refuses a log from which changes of the table after the start were removed."""
+        # 0 would mean all that is left.
+        start = max(start, Lsn(1))
+        if start < self.end:
+            log = self.log._log
+            log.open(tables=[self.table.oid], start=start, end=self.end).close()
 
 
 def _observe(session: Any, done: Applied) -> None:

@@ -94,7 +94,8 @@ impl BlockFile {
             name: name.to_owned(),
             file,
             size,
-            is_synced: true,
+            // A process may have ended before it has synced them.
+            is_synced: size == 0,
             is_torn: false,
             begin: 0,
             first: whole,
@@ -121,10 +122,15 @@ impl BlockFile {
         self.whole
     }
 
+    /// Whether the blocks in memory have to be written, if there is another one of this size.
+    pub(crate) const fn is_full(&self, more: usize) -> bool {
+        self.held_bytes.saturating_add(more) > HELD
+    }
+
     /// Takes a block, and holds it in memory. If there are too many, they are written to the file.
     /// Leaves an empty buffer.
     pub(crate) fn hold(&mut self, block: &mut Vec<u8>, between: bool) -> io::Result<()> {
-        if self.held_bytes.saturating_add(block.len()) > HELD {
+        if self.is_full(block.len()) {
             self.write_held()?;
             self.release(self.written);
         }

@@ -9,7 +9,7 @@ use crate::log::store::remove_if_there;
 use crate::log::writer::Writer;
 use std::mem;
 use std::sync::Arc;
-use walrow_stream::Relation;
+use walrow_stream::{Assembler, Relation};
 use walrow_wire::{Lsn, Timestamp};
 
 impl Writer {
@@ -65,7 +65,7 @@ impl Writer {
         if first {
             // The slot has nothing from before.
             self.awaited.reach(point, First::Transaction);
-            self.pass_load()?;
+            self.pass_place()?;
         }
         let options = LoadOptions {
             store: Arc::clone(&self.store),
@@ -83,7 +83,6 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again.
     pub fn end_load(&mut self, load: &Load) -> Result<bool, Error> {
-        self.pass_load()?;
         if !self.is_behind_a_load() {
             return Ok(false);
         }
@@ -100,13 +99,13 @@ impl Writer {
     /// # Errors
     /// The log begins with it: open the log again, which empties it. The store failed. Another call
     /// tries again.
-    pub fn give_up_load(&mut self, load: &Load) -> Result<(), Error> {
+    pub fn give_up_load(&mut self, load: &Load, assembler: &mut Assembler) -> Result<(), Error> {
         if self.lacks_first_load {
             let why = LoadRefusal::First;
             return Err(Error::new("", ErrorKind::Load { why }));
         }
         load.remove()?;
-        self.pass_load()?;
+        self.pass_load(assembler)?;
         match &self.awaited {
             Awaited::Nothing => return Ok(()),
             Awaited::Passed(place) => {
@@ -147,7 +146,15 @@ impl Writer {
 
     /// Publishes what came before the load, if something after it has come. That is in the block: the
     /// begin of a transaction, or a message.
-    pub(super) fn pass_load(&mut self) -> Result<(), Error> {
+    pub(super) fn pass_load(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        if matches!(self.awaited, Awaited::Reached(..)) {
+            self.save_prepared(assembler)?;
+            self.pass_place()?;
+        }
+        Ok(())
+    }
+
+    fn pass_place(&mut self) -> Result<(), Error> {
         let Awaited::Reached(place, first) = &self.awaited else {
             return Ok(());
         };

@@ -7,7 +7,7 @@ use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::filling::Filling;
 use crate::log::recovery::Recovered;
 use crate::log::segment::{Foot, SegmentName};
-use crate::log::writer::{POSITIONS, Writer};
+use crate::log::writer::{POSITIONS, Writer, not_synced};
 use std::io;
 use walrow_stream::Assembler;
 use walrow_stream::fact::{Fact, Segment};
@@ -19,13 +19,14 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again. Another writer has published the segment.
     pub fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
-        self.pass_load()?;
+        self.pass_load(assembler)?;
         let is_due = self.has_changes || self.size.saturating_sub(self.published) >= POSITIONS;
         if self.current.is_open || !is_due || self.end <= self.name.start {
             return Ok(None);
         }
         // What is published is durable, so what was prepared before must be, too.
         self.save_prepared(assembler)?;
+        self.note_decided(assembler);
         self.flush()?;
         let foot = self.publish_whole()?;
         // The facts about decisions go with the open file.
@@ -36,7 +37,8 @@ impl Writer {
     }
 
     /// Publishes what there is of a transaction that is larger than a segment.
-    pub(super) fn publish_part(&mut self, assembler: &Assembler) -> Result<(), Error> {
+    pub(super) fn publish_part(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        self.save_prepared(assembler)?;
         let Some(transaction) = assembler.transaction() else {
             return Ok(());
         };
@@ -74,9 +76,8 @@ impl Writer {
 
     /// Empties the open file: everything in it is published.
     pub(super) fn clear_open(&mut self) -> Result<(), Error> {
-        self.open
-            .clear()
-            .map_err(|error| Error::store(OPEN, &error))?;
+        // What was published is no longer there to be published again.
+        self.open.clear().map_err(|error| not_synced(&error))?;
         (self.size, self.whole) = (0, 0);
         (self.published, self.published_blocks) = (0, 0);
         self.has_changes = false;
@@ -171,6 +172,6 @@ impl Writer {
         self.size = stream.len() as u64;
         (self.whole, self.published) = (self.size, self.size);
         self.published_blocks = self.open.count();
-        Ok(())
+        self.sync_open()
     }
 }

@@ -280,9 +280,9 @@ impl Writer {
     }
 
     /// The LSN up to which everything is durable: it may be confirmed to the server. After a restart,
-    /// it may be past what was confirmed. Then let the server begin where it was confirmed, as
-    /// transactions that were prepared between may not be saved. See
-    /// [`Writer::resume`].
+    /// it may be past what was confirmed. Then let the server begin where it was confirmed, and confirm
+    /// nothing until [`Writer::sync`] returns a later one, as transactions that were prepared between may
+    /// not be saved. See [`Writer::resume`].
     pub const fn position(&self) -> Lsn {
         self.durable
     }
@@ -444,10 +444,13 @@ impl Writer {
 
     /// Writes a block that is full to the open file, and a part of a transaction that is larger than a
     /// segment to a segment.
-    fn make_room(&mut self, assembler: &Assembler) -> Result<(), Error> {
-        self.pass_load()?;
+    fn make_room(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        self.pass_load(assembler)?;
         let between = !self.current.is_open;
         if self.block.len() >= LARGEST || between && self.block.len() >= BLOCK {
+            if self.open.is_full(self.block.len()) {
+                self.save_prepared(assembler)?;
+            }
             self.flush()?;
         }
         if !between && self.size.saturating_sub(self.whole) >= self.options.segment_bytes {
@@ -522,7 +525,7 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again.
     pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Lsn, Error> {
-        self.pass_load()?;
+        self.pass_load(assembler)?;
         let between = !self.current.is_open;
         if !self.options.syncs {
             self.publish(assembler)?;
@@ -530,8 +533,9 @@ impl Writer {
                 return Ok(self.durable);
             }
         }
+        self.save_prepared(assembler)?;
         if between {
-            self.save_prepared(assembler)?;
+            self.note_decided(assembler);
         }
         self.flush()?;
         if let Err(error) = self.open.write_held() {
@@ -541,10 +545,7 @@ impl Writer {
             }
             return Err(Error::store(OPEN, &error));
         }
-        self.open.sync().map_err(|error| {
-            let (code, text) = (error.raw_os_error(), error.to_string());
-            Error::new(OPEN, ErrorKind::NotSynced { code, text })
-        })?;
+        self.sync_open()?;
         // A large transaction is durable when its last part is published.
         if self.name.part == 0 {
             self.durable = self.end;
@@ -555,16 +556,27 @@ impl Writer {
         Ok(self.durable)
     }
 
-    /// Saves the transactions that were prepared since, and notes those that were decided.
+    /// Makes the open file durable.
+    pub(super) fn sync_open(&mut self) -> Result<(), Error> {
+        self.open.sync().map_err(|error| not_synced(&error))
+    }
+
+    /// Saves the transactions that were prepared since. What comes after them is written later: then the
+    /// server may not send their rows again, as the log's end is confirmed when it is opened.
     pub(super) fn save_prepared(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
-        let found = assembler.prepared().map(|(xid, prepared)| PreparedName {
-            end: prepared.prepare_end_lsn,
-            xid,
-        });
-        let found: BTreeSet<_> = found.collect();
-        for name in found.difference(&self.prepared) {
-            name.save(&*self.store, assembler)?;
+        let found: Vec<_> = prepared(assembler).collect();
+        for name in found {
+            if !self.prepared.contains(&name) {
+                name.save(&*self.store, assembler)?;
+                self.prepared.insert(name);
+            }
         }
+        Ok(())
+    }
+
+    /// Notes which of them were decided, between transactions.
+    pub(super) fn note_decided(&mut self, assembler: &Assembler) {
+        let found: BTreeSet<_> = prepared(assembler).collect();
         let decided: Vec<_> = self.prepared.difference(&found).copied().collect();
         for name in &decided {
             let before = self.block.len();
@@ -578,7 +590,6 @@ impl Writer {
         }
         self.decided.extend(decided);
         self.prepared = found;
-        Ok(())
     }
 
     /// Removes the prepared transactions whose decision is durable.
@@ -589,6 +600,20 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// What the open file contains is not known: the log must be opened again.
+pub(super) fn not_synced(error: &io::Error) -> Error {
+    let (code, text) = (error.raw_os_error(), error.to_string());
+    Error::new(OPEN, ErrorKind::NotSynced { code, text })
+}
+
+/// The transactions that an assembler has prepared.
+fn prepared(assembler: &Assembler) -> impl Iterator<Item = PreparedName> {
+    assembler.prepared().map(|(xid, prepared)| PreparedName {
+        end: prepared.prepare_end_lsn,
+        xid,
+    })
 }
 
 /// Takes what is not known from the log.

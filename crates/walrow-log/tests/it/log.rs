@@ -168,12 +168,17 @@ fn write_with(
     let mut writer = Writer::open(Arc::new(store.clone()), options)?;
     assert!(writer.position() >= *confirmed, "lost what was confirmed");
     let mut assembler = writer.resume(Assembler::default())?;
+    // Before it was passed, nothing is confirmed.
+    let opened = writer.position();
     let bytes = &sent_again(bytes, *confirmed);
     for (at, piece) in in_chunks(bytes, &[plan.piece]).enumerate() {
         let mut rest = piece;
         tried(attempts, || writer.append(&mut assembler, &mut rest))?;
         if at % plan.sync == 0 {
-            *confirmed = tried(attempts, || writer.sync(&mut assembler))?;
+            let durable = tried(attempts, || writer.sync(&mut assembler))?;
+            if durable > opened {
+                *confirmed = durable;
+            }
         }
         if plan.fills {
             tried(attempts, || writer.fill())?;
@@ -182,7 +187,10 @@ fn write_with(
             tried(attempts, || writer.publish(&mut assembler))?;
         }
     }
-    *confirmed = tried(attempts, || writer.sync(&mut assembler))?;
+    let durable = tried(attempts, || writer.sync(&mut assembler))?;
+    if durable > opened {
+        *confirmed = durable;
+    }
     tried(attempts, || writer.publish(&mut assembler))?;
     Ok(())
 }

@@ -88,7 +88,7 @@ fn write_and_load(
             running.append(&mut copy, rows(more.clone()).as_bytes())?;
             loaded = more.end;
             if loading.gives_up && loaded * 2 >= loading.rows {
-                writer.give_up_load(running)?;
+                writer.give_up_load(running, &mut assembler)?;
                 load = None;
             } else if loaded == loading.rows && writer.end_load(running)? {
                 load = None;
