@@ -144,6 +144,8 @@ class Landing:
         self._is_paused = False
         self._load: LogLoad | None = None
         self._is_load_due = False
+        self._is_load_given_up = False
+        self._has_ended = False
         self._load_began = 0
         self.has_load = False
         # Not asked of the writer later: it may be waiting for a full disk.
@@ -219,8 +221,13 @@ class Landing:
             self._changed.notify_all()
 
     def give_up_load(self) -> None:
-        """Gives the load up: the log goes on without it."""
-        self._call(self._give_up_load)
+        """Gives the load up, as soon as the thread can: the log goes on without it.
+
+        It does not wait: on a full disk, the load may be what fills it.
+        """
+        with self._changed:
+            self._is_load_given_up = True
+            self._changed.notify_all()
 
     def wait_for_room(self, timeout: float) -> None:
         """Waits until the queue has room again."""
@@ -256,6 +263,7 @@ class Landing:
             self.failure = error
         finally:
             with self._changed:
+                self._has_ended = True
                 orders, self._orders = self._orders, deque()
                 self._changed.notify_all()
             for order in orders:
@@ -266,18 +274,24 @@ class Landing:
         """Does something with the writer, between two blocks."""
         order = _Order(do)
         with self._changed:
-            if self._thread.is_alive():
+            if self._has_ended:
+                order.refuse(self.failure)
+            else:
                 self._orders.append(order)
                 self._changed.notify_all()
-            else:
-                order.refuse(self.failure)
         result: T = order.wait()
         return result
 
     def _pause_appending(self) -> None:
         self._is_paused = True
 
+    def _give_up_if_due(self) -> None:
+        if self._is_load_given_up:
+            self._give_up_load()
+
     def _give_up_load(self) -> None:
+        # First, as another attempt looks at it, too.
+        self._is_load_given_up = False
         load = self._load
         if load is not None:
             self._try(lambda: self._writer.give_up_load(load))
@@ -305,6 +319,7 @@ class Landing:
         unsynced = 0
         is_dirty = False
         while True:
+            self._give_up_if_due()
             self._follow_orders()
             item = self._next(published, synced if is_dirty else None)
             if item is not None:
@@ -424,6 +439,7 @@ class Landing:
                     raise
                 self.trouble = str(error)
                 self._wake()
+                self._give_up_if_due()
                 self._pause()
             else:
                 if begin is not None:

@@ -86,7 +86,7 @@ for each in (1, 2):
             traceback.print_exception(error)
         sys.stderr.flush()
         os._exit(1)
-    print(json.dumps([it.committed for it in done.applied.values()]))
+    print(json.dumps([[it.committed, it.rows] for it in done.applied.values()]))
 for table, target in targets.items():
     again = walrow.spark.apply_changes(spark, log, table=table, target=target)
     assert not again.committed
@@ -202,6 +202,8 @@ def run(code: str, given: dict[str, Any]) -> list[Any]:
         | {
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(sys.path[1:]),
+            # The Connect server takes a free port.
+            "SPARK_TESTING": "1",
         },
     )
     assert done.returncode == 0, done.stderr[-4000:]
@@ -270,12 +272,20 @@ def test_executors_that_die_between_the_fold_and_the_merge(
     assert Counter(map(tuple, rows)) == expected(source)
 
 
-def test_connect(source: History, work: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_connect(
+    source: History, work: dict[str, Any], tmp_path: Path, *, is_loaded: bool
+) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
+    if is_loaded:
+        # Nothing comes after it: it is written as it is decoded.
+        source.load("a", "b")
     given = {"way": "remote", "master": "local[2]", "refused": str(tmp_path / "c")}
     first, second, left, *rows = run(CONNECT, work | given)
-    assert first == [True, True]
-    assert second == [False, False]
+    assert [committed for committed, _ in first] == [True, True]
+    assert second == [[False, 0], [False, 0]]
+    if is_loaded:
+        assert [count for _, count in first] == [len(source.rows(it)) for it in "ab"]
     # Clones of the session are gone, here and on the server, also that of a call that failed.
     assert left == [1, 1]
     assert Counter(map(tuple, rows)) == expected(source)

@@ -110,10 +110,14 @@ class Net:
         source.createOrReplaceTempView(name)
 
     @property
-    def rows(self) -> int:
-        """The number of events that were read. It is known once they were written."""
+    def rows(self) -> int | None:
+        """The number of events that were read. It is known once they were written.
+
+        None for a plain load under Spark Connect, which has no metrics of what is behind a view.
+        """
         if self.is_plain and self._batch.units:
-            return int(self._observation.get["rows"])
+            rows: int | None = self._observation.get.get("rows")
+            return rows
         return self._rows
 
     def _events(self, *, with_old_images: bool = False) -> Any:

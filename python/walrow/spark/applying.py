@@ -383,11 +383,15 @@ class Call:
             target.session.catalog.dropTempView(view)
         if not commit.is_first:
             return work.nothing
+        rows = net.rows
+        if rows is None:
+            # Nothing else is there after a load.
+            rows = target.session.table(target.table).count()
         done = work.nothing._replace(
             committed=True,
             overwritten=changes.overwrites,
-            rows=net.rows,
-            net_rows=net.rows if net.is_plain else net.net_rows,
+            rows=rows,
+            net_rows=rows if net.is_plain else net.net_rows,
             inserted=commit.inserted,
             updated=commit.updated,
             deleted=commit.deleted,
