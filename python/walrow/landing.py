@@ -206,6 +206,8 @@ class Landing:
         """Begins a load. See `LogWriter.begin_load`."""
 
         def begin() -> LogLoad:
+            # An earlier one, and not this one.
+            self._give_up_if_due()
             self._writer.extend_catalog(catalog)
             load = self._writer.begin_load(point, micros, catalog, tables)
             self._load, self._load_began = load, self._bytes

@@ -172,6 +172,7 @@ def loaded(publisher: Publisher, point: int, *rows: int, oid: int = TABLE) -> No
     copy = load.copy(0, binary=False)
     copy.append("".join(f"{row}\tloaded\n" for row in rows).encode())
     publisher.writer.advance(point + 1)
+    publisher.writer.sync()
     assert publisher.writer.end_load(load)
 
 
