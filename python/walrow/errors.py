@@ -394,8 +394,8 @@ class ApplyError(Error):
             changes they have), `"other_source"`, `"other_table"` (a table that was dropped
             and created again), `"other_keys"`, `"restored"` (the target was set back),
             `"incomplete"` (the table needs a load), `"truncated"`, `"never_sent"` (a value),
-            `"null_key"`, `"duplicate_key"` or `"conflict"` (other writers were always
-            first).
+            `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target) or `"conflict"`
+            (other writers were always first).
         table: The table, as `schema.name`.
         column: The column.
         target: The target, as it was given.

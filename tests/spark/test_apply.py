@@ -239,6 +239,56 @@ def test_columns_are_added_and_widened(source: History, lake: Lake) -> None:
     assert found == [(1, 3000000000, "a", "x"), (2, 2, "b", None), (3, 3, "c", None)]
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
+def test_columns_are_added_where_rows_get_other_keys(
+    source: History, lake: Lake
+) -> None:
+    source.sql(
+        *TABLE,
+        f"INSERT INTO t SELECT g, g, {BIG.format('b')} FROM generate_series(1, 4) g",
+    )
+    lake.apply(source.take())
+    source.sql(
+        "ALTER TABLE t ADD COLUMN added text, ADD COLUMN other int",
+        "UPDATE t SET id = 11, added = 'x' WHERE id = 1",
+        "UPDATE t SET id = 12 WHERE id = 2",
+        "UPDATE t SET id = 13 WHERE id = 12",
+        "ALTER TABLE t ALTER n TYPE bigint",
+        "UPDATE t SET id = 14, n = 3000000000 WHERE id = 4",
+    )
+    lake.apply(source.take())
+    assert lake.rows() == source.rows("t")
+
+
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
+def test_a_load_that_was_merged_with_a_later_one(source: History, lake: Lake) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    lake.apply(source.take())
+    # Only a load has these rows.
+    hidden = "ALTER PUBLICATION p SET (publish = 'delete')"
+    shown = "ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')"
+    source.sql(hidden, "INSERT INTO t VALUES (3, 3, 'c')", shown)
+    source.load("t")
+    source.sql("UPDATE t SET n = 20 WHERE id = 2")
+    end = walrow.Log(source.take().path).end
+    expected = source.rows("t")
+    source.sql(hidden, "INSERT INTO t VALUES (4, 4, 'd')", shown)
+    source.load("t")
+    source.sql("INSERT INTO t VALUES (5, 5, 'e')")
+    log = walrow.Log(source.take().path)
+    assert log.compact().merged
+    (merged, *_) = log.segments()
+    assert merged.start < end < merged.end
+    assert lake.apply(source, end=end).overwritten
+    assert lake.rows() == expected
+    lake.apply(source)
+    assert lake.rows() == source.rows("t")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_changes_in_random_batches(

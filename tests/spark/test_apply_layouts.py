@@ -74,8 +74,14 @@ def test_columns_by_which_rows_are_clustered(source: History, lake: Lake) -> Non
 def test_a_layout_that_the_table_cannot_have(source: History, lake: Lake) -> None:
     source.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
     source.sql("INSERT INTO t VALUES (1, 1)")
+    source.take()
+    for option in ("partition_by", "cluster_by"):
+        layout: dict[str, Any] = {option: ["nothing"]}
+        with pytest.raises(walrow.SchemaError, match=f"{option} names nothing") as it:
+            lake.apply(source, **layout)
+        assert it.value.column == "nothing"
     with pytest.raises(walrow.SchemaError, match="cannot be created"):
-        lake.apply(source.take(), partition_by=["nothing"])
+        lake.apply(source, partition_by=["nothing(id)"])
 
 
 def test_keys_that_are_null(source: History, lake: Lake) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ pytest.importorskip("psycopg")
 
 import walrow
 from spark.lakes import Lake
+from walrow.spark.targets import delta
 from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget
 
@@ -233,3 +235,108 @@ def test_a_log_of_another_source(
         lake.apply(source)
     assert it.value.code == "other_source"
     assert "slot other of database other" in str(it.value)
+
+
+@pytest.mark.parametrize("lake", ["delta"], indirect=True)
+@pytest.mark.parametrize(
+    "moment", [pytest.param("before", marks=pytest.mark.slow), "during"]
+)
+def test_a_target_that_is_set_back_meanwhile(
+    source: History,
+    lake: Lake,
+    table: str,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+) -> None:
+    (old,) = lake.sql("DESCRIBE HISTORY {t} LIMIT 1")
+    before = walrow.Log(source.path).end
+    change(source)
+    lake.apply(source)
+    source.sql(f"INSERT INTO {table} VALUES (99, 9, 'new')")
+    source.take()
+    # After the last look at the target, or after the batch was compared with it again.
+    place: Any = {"before": DeltaTarget, "during": delta}[moment]
+    name = {"before": "commit", "during": "merge"}[moment]
+    do = getattr(place, name)
+
+    def set_back(*given: Any) -> Any:
+        monkeypatch.undo()
+        lake.sql(f"RESTORE {{t}} TO VERSION AS OF {old.version}")
+        return do(*given)
+
+    monkeypatch.setattr(place, name, set_back)
+    if moment == "during":
+        # Delta has nothing against that.
+        assert lake.apply(source).committed
+    with pytest.raises(walrow.ApplyError, match="RESTORE at version") as raised:
+        lake.apply(source)
+    assert raised.value.code == "restored"
+    assert lake.apply(source, resume_from=before).committed
+    assert lake.rows() == source.rows(table)
+    assert not lake.apply(source).committed
+
+
+@pytest.mark.parametrize(
+    "lake", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)], indirect=True
+)
+def test_two_drivers_that_add_a_column(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.sql("ALTER TABLE t ADD COLUMN added int")
+    source.sql("UPDATE t SET added = id")
+    source.take()
+    kind = TARGETS[lake.kind]
+    add_columns = kind.add_columns
+    others: list[Any] = []
+
+    def late(*given: Any) -> None:
+        monkeypatch.undo()
+        others.append(lake.apply(source))
+        add_columns(*given)
+
+    monkeypatch.setattr(kind, "add_columns", late)
+    assert not lake.apply(source).committed
+    assert others[0].committed
+    lake.refresh()
+    assert lake.rows() == source.rows(table)
+
+
+@pytest.mark.slow
+def test_a_driver_that_comes_right_after_a_load(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.load(table)
+    kind = TARGETS[lake.kind]
+    name = {"delta": "_history", "iceberg": "_keep"}[lake.kind]
+    look = getattr(kind, name)
+    others: list[Any] = []
+
+    def late(*given: Any) -> Any:
+        if lake.kind == "iceberg" or lake.rows() == source.rows(table):
+            monkeypatch.undo()
+            change(source)
+            others.append(lake.apply(source))
+        return look(*given)
+
+    source.sql("DELETE FROM t WHERE id = 6")
+    source.take()
+    monkeypatch.setattr(kind, name, late)
+    assert lake.apply(source).committed
+    assert others[0].committed
+    assert lake.rows() == source.rows(table)
+    assert not lake.apply(source).committed
+
+
+@pytest.mark.parametrize("lake", ["delta"], indirect=True)
+def test_a_constraint_of_the_target(source: History, lake: Lake, table: str) -> None:
+    lake.sql("ALTER TABLE {t} ADD CONSTRAINT small CHECK (length(big) < 4000)")
+    source.sql(f"INSERT INTO {table} VALUES (9, 9, repeat('secret', 1000))")
+    with pytest.raises(walrow.ApplyError, match="violates a constraint") as it:
+        lake.apply(source.take())
+    assert it.value.code == "constraint"
+    assert "target, small:" in str(it.value)
+    report = "".join(traceback.format_exception(it.value))
+    assert "secret" not in report
+    lake.sql("ALTER TABLE {t} DROP CONSTRAINT small")
+    lake.apply(source)
+    assert lake.rows() == source.rows(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -98,6 +99,21 @@ def test_available_now_ends_where_the_log_ended(tmp_path: Path) -> None:
         assert reader.reportLatestOffset()["lsn"] == "0/2000"
         again = stream_reader(tmp_path / "log", "t")
         assert again.latestOffset(begin, _Limit())["lsn"] == "0/3000"
+
+
+def test_an_end_that_is_a_time(tmp_path: Path) -> None:
+    """The log may not have reached it yet. What it has passed is not read again."""
+    epoch = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    begin = epoch + dt.timedelta(microseconds=streams.TIME)
+    end = begin + dt.timedelta(seconds=3.5)
+    ends = []
+    with Publisher(tmp_path / "log", **MY_LOG) as publisher:
+        for number, seconds in enumerate([1, 2, 5, 3], 1):
+            publisher.publish(transaction(0x1000 * number, ("1", "x"), time=seconds))
+            if number == 1:
+                reader = stream_reader(tmp_path / "log", "t", end=end.isoformat())
+            ends.append(reader.latestOffset(reader.initialOffset(), _Limit())["lsn"])
+    assert ends == ["0/1000", "0/2000", "0/2000", "0/2000"]
 
 
 def test_before_spark_4_2_the_reader_remembers_where_it_is(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import ApplyError, OptionError
 from walrow.log import reopened
-from walrow.spark.apply_failures import spark_errors
 from walrow.spark.apply_items import Applied
 from walrow.spark.apply_shared import Share, stage, waves
 from walrow.spark.apply_units import LogContents
@@ -186,7 +185,7 @@ class _Pass(NamedTuple):
         try:
             with self.sessions.one() as session:
                 return stage(session, list(wave.values()), parallelism(session))
-        except spark_errors() as error:
+        except Exception as error:
             self.done.unshared.update(dict.fromkeys(wave, error))
             return {}
 

@@ -82,6 +82,7 @@ class Token(NamedTuple):
         line: Which line of commits it belongs to. `resume_from` begins another one, with
             the target's version or snapshot at that time as its name.
         run: The call that wrote it.
+        version: The target's version or snapshot that it read before.
     """
 
     source: SourceIdentity
@@ -91,6 +92,7 @@ class Token(NamedTuple):
     end: Lsn
     line: str
     run: str
+    version: str | None = None
 
     @property
     def application(self) -> str:
@@ -110,6 +112,7 @@ class Token(NamedTuple):
                 "end": str(self.end),
                 "line": self.line,
                 "run": self.run,
+                "version": self.version,
             },
             separators=(",", ":"),
         )
@@ -129,6 +132,7 @@ class Token(NamedTuple):
                 Lsn(found["end"]),
                 found["line"],
                 found["run"],
+                found.get("version"),
             )
         except (ValueError, KeyError, TypeError):
             return None

@@ -288,9 +288,19 @@ class Net:
         from pyspark.sql import functions as f
 
         applied = self._applied
-        before = self._target.at(self._before.version).select(
+        version = self._target.at(self._before.version)
+        known = {name.lower() for name in version.columns}
+        before = version.select(
             f.struct(*map(_column, applied.keys)).alias(_HEAD),
-            f.struct(*map(_column, applied.columns)).alias(_BEFORE),
+            # An older version may lack a column that was just added.
+            f.struct(
+                *(
+                    _column(field.name)
+                    if field.name.lower() in known
+                    else f.lit(None).cast(field.dataType).alias(field.name)
+                    for field in applied.fields
+                )
+            ).alias(_BEFORE),
         )
         condition = None
         for at, key in enumerate(applied.keys):

@@ -148,15 +148,19 @@ def plan(
         if it.end > start and it.start < end and table.oid in it.tables
     ]
     barrier = None
-    loads = [load for *_, load in parts if start < load <= end]
-    if loads:
-        barrier = Barrier(max(loads) - 1, 0, is_load=True)
     ranges = [
         (max(begin, start), min(last, end))
         for begin, last, _, truncated, _, _ in parts
         if truncated
     ]
-    found = _last_truncate(log, table, ranges)
+    loads = [load - 1 for *_, load in parts if start < load <= end]
+    # A segment that was merged says where its last load ends, and may have earlier ones.
+    hidden = [(max(begin, start), int(end)) for begin, *_, load in parts if load > end]
+    if (found := _last_truncate(log, table, hidden, is_load=True)) is not None:
+        loads.append(found[0])
+    if loads:
+        barrier = Barrier(max(loads), 0, is_load=True)
+    found = _last_truncate(log, table, ranges, is_load=False)
     if found is not None and (barrier is None or found > barrier[:2]):
         if truncates == "error":
             lsn = Lsn(found[0])
@@ -200,9 +204,13 @@ def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]
 
 
 def _last_truncate(
-    log: walrow.Log, table: LogTable, ranges: list[tuple[int, int]]
+    log: walrow.Log,
+    table: LogTable,
+    ranges: list[tuple[int, int]],
+    *,
+    is_load: bool,
 ) -> tuple[int, int] | None:
-    """The last truncate that is not part of a load: its commit LSN and seq.
+    """The last truncate that begins a load, or one that does not: its commit LSN and seq.
 
     Only segments that have truncates are read, from the last one on, and none of their rows.
     """
@@ -215,7 +223,8 @@ def _last_truncate(
         ):
             for row in pa.record_batch(batch).to_pylist():
                 oids = {it["relation_oid"] for it in row["tables"]}
-                if table.oid in oids and row["commit_lsn"] % 8 != _LOAD:
+                begins_load = row["commit_lsn"] % 8 == _LOAD
+                if table.oid in oids and begins_load == is_load:
                     found = (row["commit_lsn"], row["seq"])
         if found is not None:
             return found

@@ -26,7 +26,7 @@ from walrow.spark.schemas import require
 from walrow.spark.sessions import own_session, parallelism
 from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
-from walrow.spark.targets.sql import Conflict, never_sent_error
+from walrow.spark.targets.sql import Conflict, never_sent_error, violated
 
 if TYPE_CHECKING:
     import os
@@ -144,7 +144,7 @@ class Work(NamedTuple):
         applied: The table.
         batch: What is read of the log.
         found: What the target is. None if it does not exist.
-        line: The line of its commits. None for a new one.
+        line: The line of its commits. None for one that `resume_from` begins.
         nothing: What the call returns if another driver has done it.
     """
 
@@ -341,6 +341,7 @@ class Call:
             self.end,
             work.line if work.line is not None else before.version,
             uuid.uuid4().hex[:12],
+            before.version,
         )
         return self._commit(target, work, before, token, staged)
 
@@ -375,13 +376,20 @@ class Call:
         except Conflict:
             raise
         except Exception as error:
-            own = never_sent_error(error, self.table.name) or from_executor(error)
+            own = (
+                never_sent_error(error, self.table.name)
+                or violated(error, self.table.name, self.target)
+                or from_executor(error)
+            )
             if own is not None:
                 raise own from None
             raise
         finally:
             target.session.catalog.dropTempView(view)
         if not commit.is_first:
+            if target.find().token is None:
+                text = "it has changes up to the log's end, and lost the record of them"
+                raise self._unknown_rows(text)
             return work.nothing
         rows = net.rows
         if rows is None:
@@ -406,13 +414,13 @@ class Call:
     ) -> tuple[Lsn, str | None]:
         """Up to where the target has the changes, and the line of its commits."""
         if found is None:
-            return Lsn(0), None
+            return Lsn(0), _FIRST_LINE
         token, problem = found.token, None
         if found.refusal is not None:
             problem = ("restored", found.refusal)
         elif token is None:
             if found.is_empty:
-                return Lsn(0), None
+                return Lsn(0), _FIRST_LINE
             text = "it has rows, and does not record which changes they have"
             problem = ("no_token", text)
         elif token.source != self.log.source:
@@ -432,11 +440,14 @@ class Call:
         if self.resume_from is not None:
             return self.resume_from, None
         code, text = problem or ("no_token", "")
+        raise self._unknown_rows(text, code=code)
+
+    def _unknown_rows(self, text: str, *, code: str = "no_token") -> ApplyError:
         text = (
             f"{self.target}: {text}: use an empty target. Or, if its rows have all changes "
             "up to an LSN, name that once"
         )
-        raise ApplyError(
+        return ApplyError(
             text,
             code=code,
             table=self.table.name,
@@ -498,5 +509,7 @@ def _words(source: walrow.log.SourceIdentity) -> str:
 
 
 _ATTEMPTS = 3
+#: All drivers that find an empty target write the same line, so that one of them is first.
+_FIRST_LINE = "0"
 #: Of `Applied`.
 _METRICS = ("rows", "net_rows", "inserted", "updated", "deleted", "never_sent", "end")

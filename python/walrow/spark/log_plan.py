@@ -68,6 +68,7 @@ class LogPlan:
         self._log = self._opened._log
         self._versions: list[Any] | None = None
         self._cuts: tuple[Chain, list[Step]] | None = None
+        self._times: dict[dt.datetime, tuple[Lsn, bool]] = {}
 
     @property
     def start(self) -> Lsn:
@@ -121,8 +122,16 @@ class LogPlan:
         """
         if isinstance(point, Lsn):
             return point
+        # What follows in the log does not change what was found.
+        found, is_final = self._times.get(point, (self.start, False))
+        if not is_final:
+            self._times[point] = found, _ = self._resolved(point, found)
+        return found
+
+    def _resolved(self, point: dt.datetime, known: Lsn) -> tuple[Lsn, bool]:
+        """The LSN of a time, and whether a later transaction is there, after a known LSN."""
         micros = (point - _EPOCH) // dt.timedelta(microseconds=1)
-        for place in range(len(self._log)):
+        for place in range(self._place(known), len(self._log)):
             segment = self._segment(place)
             _, greatest = segment["commit_times"] or (None, None)
             if greatest is not None and greatest > micros:
@@ -134,8 +143,8 @@ class LogPlan:
                 )
                 for _ in earlier:
                     pass
-                return Lsn(max(start, earlier.position))
-        return self.end
+                return Lsn(max(start, earlier.position)), True
+        return self.end, False
 
     def chains(self, start: Lsn, end: Lsn) -> Iterator[Chain]:
         """The chains with transactions after an LSN, and up to another one."""

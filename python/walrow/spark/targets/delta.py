@@ -69,32 +69,37 @@ class DeltaTarget(Target):
 
     def find(self) -> Found:
         """Reads the last token from the history, and what came after it."""
-        token: Token | None = None
-        later: list[Any] = []
-        version = 0
         for limit in (_FEW, None):
-            more = "" if limit is None else f" LIMIT {limit}"
-            history = self.session.sql(f"DESCRIBE HISTORY {self.table}{more}")
-            rows = history.select("version", "operation", "userMetadata").collect()
-            rows.sort(key=lambda row: -row.version)
-            token, later, version = None, [], rows[0].version
-            for row in rows:
-                token = Token.from_json(row.userMetadata)
-                if token is not None and row.operation not in _BREAKS:
-                    break
-                token = None
-                later.append(row)
-            if token is not None or limit is None or len(rows) < limit:
+            rows = self._history(limit)
+            found = ((row, token) for row in rows if (token := _token(row)) is not None)
+            last, token = next(found, (rows[-1], None))
+            # What came after the version that the last batch read, but before its commit.
+            since = int((token and token.version) or last.version)
+            has_all = token is not None and since >= rows[-1].version
+            if has_all or limit is None or len(rows) < limit:
                 break
-        broken = next((row for row in later if row.operation in _BREAKS), None)
         refusal = None
+        later = (row for row in rows if row.version > since)
+        broken = next((row for row in later if row.operation in _BREAKS), None)
         if token is not None and broken is not None:
+            when = "while" if broken.version < last.version else "after"
             refusal = (
-                f"{broken.operation} at version {broken.version} came after the last "
-                f"batch, which ended at {token.end}"
+                f"{broken.operation} at version {broken.version} came {when} the last "
+                f"batch was written, which ended at {token.end}"
             )
         is_empty = token is None and not self.has_rows()
-        return Found(token, str(version), is_empty, refusal)
+        return Found(token, str(rows[0].version), is_empty, refusal)
+
+    def _history(self, limit: int | None) -> list[Any]:
+        """The last commits, the newest first."""
+        more = "" if limit is None else f" LIMIT {limit}"
+        history = self.session.sql(f"DESCRIBE HISTORY {self.table}{more}")
+        rows = history.select("version", "operation", "userMetadata").collect()
+        return sorted(rows, key=lambda row: -row.version)
+
+    def is_conflict(self, error: BaseException) -> bool:
+        """Whether another writer was first."""
+        return re.search(_CONFLICT, condition_of(error)) is not None
 
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column, by type widening."""
@@ -110,7 +115,11 @@ class DeltaTarget(Target):
         self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules
     ) -> Commit:
         """Writes net changes and the token, in one commit."""
-        del found
+        if str(self._history(1)[0].version) != found.version:
+            # Delta itself would only refuse an older batch, and accept a RESTORE in between.
+            now = self.find()
+            if (now.token, now.refusal) != (found.token, found.refusal):
+                raise Conflict
         settings = {
             "spark.databricks.delta.write.txnAppId": token.application,
             "spark.databricks.delta.write.txnVersion": str(int(token.end)),
@@ -127,7 +136,7 @@ class DeltaTarget(Target):
                 return self._overwrite(view, token)
             counts = self.session.sql(merge(self.table, view, changes, rules)).collect()
         except Exception as error:
-            if re.search(_CONFLICT, condition_of(error)):
+            if self.is_conflict(error):
                 raise Conflict from error
             raise
         finally:
@@ -151,8 +160,13 @@ class DeltaTarget(Target):
         rows = self.session.table(view).writeTo(self.table)
         # Without a predicate, Delta takes it for a new table, which is not clustered.
         rows.option("replaceWhere", "true").overwrite(lit(True))
-        last = self.find().token
-        return Commit(is_first=last is not None and last.run == token.run)
+        runs = (it.run for it in map(_token, self._history(_FEW)) if it is not None)
+        return Commit(is_first=token.run in runs)
+
+
+def _token(row: Any) -> Token | None:
+    """The token of a commit. A commit that sets a table back has the one of a batch before."""
+    return None if row.operation in _BREAKS else Token.from_json(row.userMetadata)
 
 
 def _names(names: Sequence[str]) -> str:
@@ -178,6 +192,7 @@ _MISSING = (
     "|DELTA_PATH_DOES_NOT_EXIST|PATH_NOT_FOUND|is not a Delta table|doesn't exist"
 )
 _CONFLICT = (
-    "DELTA_CONCURRENT|Concurrent(Transaction|Append|Delete|Write)|MetadataChanged"
+    "DELTA_CONCURRENT|DELTA_(METADATA|PROTOCOL)_CHANGED"
+    "|Concurrent(Transaction|Append|Delete|Write)|(Metadata|Protocol)Changed"
 )
 _SPECIAL = re.compile(r"[ ,;{}()\n\t=]")

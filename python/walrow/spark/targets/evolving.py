@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import Remedy, SchemaError
-from walrow.spark.apply_failures import spark_errors
 from walrow.spark.apply_items import COLUMNS
+from walrow.spark.targets.sql import Conflict, condition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_tables import AppliedTable
@@ -33,6 +35,7 @@ def evolve(
 
     Raises:
         SchemaError: The target refuses a column or a type.
+        Conflict: Another writer has just changed its columns.
     """
     from pyspark.sql.types import BooleanType, StructField
 
@@ -49,62 +52,117 @@ def evolve(
             )
         fields.append(StructField(rules.deleted_column, BooleanType()))
     if is_new:
-        try:
+        _check_layout(name, fields, layout)
+        text = f"{name}: {target.name} cannot be created with its columns, see the cause above"
+        refusal = SchemaError(
+            text,
+            table=name,
+            advice="; give a column another type, or leave it out, with ",
+            remedies=(Remedy("types", code="{...}"), COLUMNS),
+        )
+        with _refusing(target, (), refusal):
             target.create(fields, *layout)
-        except Exception as error:
-            text = (
-                f"{name}: {target.name} cannot be created with its columns, see the cause "
-                "above"
-            )
-            raise SchemaError(
-                text,
-                table=name,
-                advice="; give a column another type, or leave it out, with ",
-                remedies=(Remedy("types", code="{...}"), COLUMNS),
-            ) from error
         return True
     known = {field.name.lower(): field for field in target.columns()}
     added = [field for field in fields if field.name.lower() not in known]
     if added:
-        try:
+        names = ", ".join(field.name for field in added)
+        text = (
+            f"{name}: {target.name} refuses new columns, {names}, see the cause above"
+        )
+        refusal = SchemaError(
+            text,
+            table=name,
+            column=added[0].name,
+            advice="; leave them out with ",
+            remedies=(COLUMNS,),
+        )
+        with _refusing(target, added, refusal):
             target.add_columns(added)
-        except Exception as error:
-            names = ", ".join(field.name for field in added)
-            text = f"{name}: {target.name} refuses new columns, {names}, see the cause above"
-            raise SchemaError(
-                text,
-                table=name,
-                column=added[0].name,
-                advice="; leave them out with ",
-                remedies=(COLUMNS,),
-            ) from error
     has_changed = bool(added)
     for field in fields:
         own = known.get(field.name.lower())
         if own is None or _fits(field.dataType, own.dataType):
             continue
-        cause = None
-        if _fits(own.dataType, field.dataType):
-            try:
-                target.widen(own.name, field.dataType.simpleString())
-            except spark_errors() as error:
-                cause = error
-            else:
-                has_changed = True
-                continue
         kind = own.dataType.simpleString()
         text = (
             f"{name}: column {field.name} is {field.dataType.simpleString()}, and "
             f"{target.name} has it as {kind} and cannot change that: use a new target"
         )
-        raise SchemaError(
+        refusal = SchemaError(
             text,
             table=name,
             column=field.name,
             advice=f", or a type that becomes {kind} with ",
             remedies=(Remedy("types", field.name, code="..."),),
-        ) from cause
+        )
+        if not _fits(own.dataType, field.dataType):
+            raise refusal
+        with _refusing(target, [field], refusal):
+            target.widen(own.name, field.dataType.simpleString())
+        has_changed = True
     return has_changed
+
+
+def _check_layout(
+    table: str, fields: Sequence[Any], layout: tuple[Sequence[str], Sequence[str]]
+) -> None:
+    """Refuses columns that do not exist. Iceberg would make the table, and refuse the order."""
+    known = {field.name.lower() for field in fields}
+    for option, names in zip(("partition_by", "cluster_by"), layout, strict=True):
+        for name in names:
+            # Of a transform, only the format knows what it is.
+            if "(" not in name and name.lower() not in known:
+                text = f"{option} names {name}, and {table} has no such column"
+                raise SchemaError(text, table=table, column=name)
+
+
+@contextlib.contextmanager
+def _refusing(
+    target: Target, fields: Sequence[Any], refusal: SchemaError
+) -> Iterator[None]:
+    """Raises an error about columns if it is they that a change is refused for.
+
+    Args:
+        target: The target.
+        fields: What it has after the change.
+        refusal: That error.
+    """
+    try:
+        yield
+    except Exception as error:
+        if target.is_conflict(error) or (fields and _has(target, fields)):
+            raise Conflict from error
+        if not _is_about_columns(error):
+            raise
+        raise refusal from error
+
+
+def _has(target: Target, fields: Sequence[Any]) -> bool:
+    """Whether the target has columns now, by another writer."""
+    with contextlib.suppress(Exception):
+        # Iceberg's catalogs keep tables. For a path of Delta, Spark has no such thing.
+        target.session.catalog.refreshTable(target.table)
+    known = {field.name.lower(): field.dataType for field in target.columns()}
+    return all(
+        field.name.lower() in known and _fits(field.dataType, known[field.name.lower()])
+        for field in fields
+    )
+
+
+def _is_about_columns(error: BaseException) -> bool:
+    """Whether a name or type of a column was refused, and not the file system or the place."""
+    from pyspark import errors
+
+    kinds = (
+        errors.AnalysisException,
+        errors.IllegalArgumentException,
+        errors.ParseException,
+        errors.UnsupportedOperationException,
+    )
+    text = condition_of(error)
+    is_refusal = isinstance(error, kinds) or re.search(_REFUSES, text) is not None
+    return is_refusal and re.search(_ELSEWHERE, text) is None
 
 
 def _fits(kind: Any, into: Any) -> bool:
@@ -141,3 +199,11 @@ def _digits(kind: Any) -> tuple[int, int] | None:
     }
     size = digits.get(type(kind))
     return None if size is None else (size, 0)
+
+
+#: Of Iceberg, whose own exceptions PySpark does not know.
+_REFUSES = "ValidationException|Invalid schema|Cannot change column type"
+_ELSEWHERE = (
+    "(SCHEMA|CATALOG|CATALOG_PLUGIN|TABLE|TABLE_OR_VIEW|PATH)_NOT_FOUND|_NAMESPACE"
+    "|NoSuch(Namespace|Table)|PERMISSION|AccessControl"
+)

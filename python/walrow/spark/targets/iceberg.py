@@ -125,6 +125,10 @@ class IcebergTarget(Target):
         is_empty = token is None and not self.has_rows()
         return Found(token, str(current), is_empty, refusal)
 
+    def is_conflict(self, error: BaseException) -> bool:
+        """Whether another writer was first."""
+        return re.search(f"{_STALE}|{_EXISTS}", condition_of(error)) is not None
+
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column."""
         self.session.sql(
@@ -250,4 +254,5 @@ def _transforms(parts: Sequence[str]) -> str:
 
 _ATTEMPTS = 8
 _MOVED = "not an ancestor"
-_STALE = "CommitFailedException|CommitFailed"
+_STALE = "CommitFailed"
+_EXISTS = "AlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"

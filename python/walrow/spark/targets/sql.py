@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +31,7 @@ __all__ = [
     "filter_by_keys",
     "merge",
     "quoted",
+    "violated",
 ]
 
 OP, UNSENT, GONE = f"{PREFIX}op", f"{PREFIX}unsent", f"{PREFIX}gone"
@@ -109,6 +111,10 @@ class Target(ABC):
     def add_columns(self, fields: Sequence[Any]) -> None:
         """Adds columns."""
         self.session.sql(f"ALTER TABLE {self.table} ADD COLUMNS ({defined(fields)})")
+
+    @abstractmethod
+    def is_conflict(self, error: BaseException) -> bool:
+        """Whether another writer was first."""
 
     @abstractmethod
     def widen(self, column: str, kind: str) -> None:
@@ -239,6 +245,19 @@ def never_sent_error(error: BaseException, table: str) -> ApplyError | None:
     return never_sent(table, column)
 
 
+def violated(error: BaseException, table: str, target: str) -> ApplyError | None:
+    """The error of a constraint of the target. Delta's own has the row's values."""
+    found = re.search(_CONSTRAINT, str(error))
+    if found is None:
+        return None
+    name = found[1] or found[2]
+    text = (
+        f"{target}: a row of {table} violates a constraint of the target, {name}: change "
+        "the row, or drop the constraint"
+    )
+    return ApplyError(text, code="constraint", table=table, target=target)
+
+
 def never_sent(table: str, column: str) -> ApplyError:
     """The error for a value that was never sent."""
     text = (
@@ -262,6 +281,10 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
+_CONSTRAINT = (
+    r"CHECK constraint (\S+)[^\n]* violated by row with values"
+    r"|NOT NULL constraint violated for column: ([^\n]+?)\.?(?:\n|$)"
+)
 #: Bits of a Bloom filter for each key: one of a hundred other rows passes it.
 _BITS = 10
 _FEW_KEYS = 1000
