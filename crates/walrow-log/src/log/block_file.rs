@@ -235,6 +235,22 @@ impl BlockFile {
         Vec::with_capacity(capacity)
     }
 
+    /// Writes the file again, as it is, so that [`BlockFile::sync`] makes all of it durable: a sync
+    /// that has failed may have left blocks in memory only, and a later one would not write them.
+    pub(crate) fn rewrite(&mut self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        let mut at = 0;
+        while at < self.size {
+            let count = READ.min(self.size.saturating_sub(at));
+            bytes.resize(usize::try_from(count).unwrap_or(0), 0);
+            self.file.read_at(at, &mut bytes)?;
+            self.file.rewrite(at, &bytes)?;
+            at = at.saturating_add(count);
+        }
+        self.is_synced = self.size == 0;
+        Ok(())
+    }
+
     /// Makes all blocks of the file durable.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         if !self.is_synced {

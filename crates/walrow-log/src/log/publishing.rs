@@ -43,7 +43,8 @@ impl Writer {
             return Ok(());
         };
         self.flush()?;
-        if self.has_changes {
+        // A position alone, too: the open file is emptied, and it may be confirmed.
+        if self.has_changes || self.end > self.name.start {
             self.publish_whole()?;
             self.contents.drop_whole();
             self.has_changes = false;
@@ -172,6 +173,8 @@ impl Writer {
         self.size = stream.len() as u64;
         (self.whole, self.published) = (self.size, self.size);
         self.published_blocks = self.open.count();
+        let io = |error| Error::store(OPEN, &error);
+        self.open.rewrite().map_err(io)?;
         self.sync_open()
     }
 }

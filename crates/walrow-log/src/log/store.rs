@@ -86,6 +86,13 @@ pub trait WriteAt: ReadAt {
     /// The store failed. Some of the bytes may be there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Writes bytes again that are there already. After a sync that failed, a later one may leave out
+    /// what was written before it.
+    ///
+    /// # Errors
+    /// The store failed.
+    fn rewrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
+
     /// Removes the bytes after this many.
     ///
     /// # Errors
@@ -122,6 +129,7 @@ impl Directory {
     pub fn create_for(path: impl Into<PathBuf>, group_access: bool) -> io::Result<Self> {
         let path = path.into();
         if !path.is_dir() {
+            let missing = path.ancestors().take_while(|it| !it.is_dir()).count();
             let mut builder = fs::DirBuilder::new();
             #[cfg(unix)]
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -132,7 +140,7 @@ impl Directory {
                 // Whatever the umask is.
                 fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
             }
-            if let Some(parent) = path.parent() {
+            for parent in path.ancestors().skip(1).take(missing) {
                 sync_directory(parent)?;
             }
         }
@@ -253,6 +261,11 @@ impl ReadAt for Object {
 impl WriteAt for Object {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.seek(SeekFrom::End(0))?;
+        self.file.write_all(bytes)
+    }
+
+    fn rewrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(at))?;
         self.file.write_all(bytes)
     }
 

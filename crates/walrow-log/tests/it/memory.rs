@@ -31,6 +31,25 @@ struct State {
 struct Object {
     bytes: Vec<u8>,
     synced: Vec<u8>,
+    /// Which bytes the next sync makes durable: after one that failed, none of those before it.
+    dirty: Vec<bool>,
+}
+
+impl Object {
+    fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.dirty.resize(self.bytes.len(), true);
+    }
+
+    fn sync(&mut self) {
+        self.synced.resize(self.bytes.len(), 0);
+        for (place, dirty) in self.dirty.iter_mut().enumerate() {
+            if *dirty {
+                self.synced[place] = self.bytes[place];
+            }
+            *dirty = false;
+        }
+    }
 }
 
 impl Memory {
@@ -65,6 +84,7 @@ impl Memory {
                 object.bytes = object.synced.clone();
             }
             object.synced = object.bytes.clone();
+            object.dirty = vec![false; object.bytes.len()];
         }
     }
 
@@ -184,23 +204,42 @@ impl ReadAt for Handle {
 
 impl WriteAt for Handle {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let appended = self.with(|object| object.bytes.extend_from_slice(bytes));
+        let appended = self.with(|object| object.append(bytes));
         if appended.is_err() {
             // A part of the bytes may be there.
             let mut state = self.0.0.lock().unwrap();
             let size = state.survive.min(bytes.len());
             if let Some(object) = state.objects.get_mut(&self.1) {
-                object.bytes.extend_from_slice(&bytes[..size]);
+                object.append(&bytes[..size]);
             }
         }
         appended
     }
 
+    fn rewrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let at = usize::try_from(at).unwrap();
+        self.with(|object| {
+            let range = at..at + bytes.len();
+            assert_eq!(object.bytes[range.clone()], *bytes, "other bytes");
+            object.dirty[range].fill(true);
+        })
+    }
+
     fn truncate(&mut self, size: u64) -> io::Result<()> {
-        self.with(|object| object.bytes.truncate(usize::try_from(size).unwrap()))
+        let size = usize::try_from(size).unwrap();
+        self.with(|object| {
+            object.bytes.truncate(size);
+            object.dirty.truncate(size);
+        })
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.with(|object| object.synced.clone_from(&object.bytes))
+        let synced = self.with(Object::sync);
+        if synced.is_err()
+            && let Some(object) = self.0.0.lock().unwrap().objects.get_mut(&self.1)
+        {
+            object.dirty.fill(false);
+        }
+        synced
     }
 }

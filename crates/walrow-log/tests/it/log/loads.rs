@@ -57,12 +57,17 @@ fn write_and_load(
         writer.plan_first_load()?;
     }
     let mut assembler = writer.resume(Assembler::default())?;
+    if !loading.first {
+        // Of a keepalive, before the first transaction.
+        writer.advance(Lsn(4));
+        *confirmed = writer.sync(&mut assembler)?.min(Lsn(4)).max(*confirmed);
+    }
     let mut load: Option<Load> = None;
     let mut loaded = 0;
     let sizes = [plan.piece];
     let pieces = in_chunks(bytes, &sizes).map(Some);
-    // The rest of the load comes after the stream.
-    let idle = std::iter::repeat_n(None, loading.rows / loading.step + 2);
+    // The rest of the load comes after the stream, and its place is known after a sync.
+    let idle = std::iter::repeat_n(None, loading.rows / loading.step + 2 + plan.sync);
     for (at, piece) in pieces.chain(idle).enumerate() {
         if at == loading.begin {
             load = Some(writer.begin_load(loading.point, Timestamp(7), tables())?);
