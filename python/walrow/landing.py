@@ -114,7 +114,7 @@ class Landing:
         """Starts the thread.
 
         Args:
-            writer: The log.
+            writer: The log. The thread closes it at its end.
             age: Seconds after which transactions are published.
             give_up_after: Seconds after which the refusal of the file system is final.
             read_catalog: Reads the definitions of types and tables.
@@ -248,10 +248,22 @@ class Landing:
         Returns:
             Whether the thread has ended.
         """
-        end = time.monotonic() + seconds
         with self._changed:
             self._deadline = time.monotonic() + seconds / 2
             self._changed.notify()
+        return self.wait(seconds, stop)
+
+    def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
+        """Waits for the end of the thread, after `finish`: then, the log is closed.
+
+        Args:
+            seconds: How long it waits.
+            stop: Ends the wait.
+
+        Returns:
+            Whether the thread has ended.
+        """
+        end = time.monotonic() + seconds
         while self._thread.is_alive() and (left := end - time.monotonic()) > 0:
             self._thread.join(min(left, _STOP_SECONDS))
             if stop is not None and stop.is_set():
@@ -264,6 +276,9 @@ class Landing:
         except BaseException as error:
             self.failure = error
         finally:
+            # Here, as nobody else knows when a disk that stalls has let go of it.
+            with contextlib.suppress(RuntimeError):
+                self._writer.close()
             with self._changed:
                 self._has_ended = True
                 orders, self._orders = self._orders, deque()

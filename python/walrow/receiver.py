@@ -98,8 +98,9 @@ class Receiver:
         self._stop = stop
         self._system: IdentifySystem | None = None
         self._is_checked = False
-        self._writer: LogWriter | None = None
         self._landing: Landing | None = None
+        #: Was left before its end: its disk stalls, and it still has the log.
+        self._unended: Landing | None = None
         self._earlier = Counts()
         self._timeline: int | None = None
         self._position = Lsn(0)
@@ -149,7 +150,7 @@ class Receiver:
 
     def _run(self) -> Received:
         try:
-            while not self._stop.is_set():
+            while self._may_begin():
                 self._report("connecting", force=True)
                 began, durable = time.monotonic(), self._durable
                 try:
@@ -174,6 +175,17 @@ class Receiver:
             raise
         self._finish(None)
         return self._received()
+
+    def _may_begin(self) -> bool:
+        """Waits until nothing of an earlier attempt writes to the log. False after a stop."""
+        text = "the disk has not finished a write of the attempt before: waiting for it"
+        while (earlier := self._unended) is not None and not self._stop.is_set():
+            if earlier.wait(_REPORT_SECONDS, self._stop):
+                self._unended = None
+                self._position, self._earlier = earlier.durable, earlier.counts
+            else:
+                self._report("degraded", note=text, landing=earlier)
+        return not self._stop.is_set()
 
     @property
     def _durable(self) -> Lsn:
@@ -380,7 +392,7 @@ class Receiver:
         except BaseException:
             writer.close()
             raise
-        self._writer, self._system = writer, system
+        self._system = system
         return self._landing
 
     def _read_catalog(self) -> Catalog:
@@ -528,13 +540,11 @@ class Receiver:
             self._close(landing)
 
     def _close(self, landing: Landing) -> None:
-        has_ended = landing.finish(_FINISH_SECONDS)
+        if not landing.finish(_FINISH_SECONDS):
+            self._unended = landing
         self._position = landing.durable
         self._has_given_up = landing.has_given_up
         self._earlier = landing.counts
-        if has_ended and self._writer is not None:
-            self._writer.close()
-        self._writer = None
 
     def _received(self) -> Received:
         counts = self._earlier

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,6 +26,7 @@ from servers.loads import (
     transactions,
 )
 from servers.receiving import (
+    Disk,
     Load,
     ReceiverProcess,
     check_log,
@@ -284,3 +289,59 @@ def test_a_first_load_that_is_refused_leaves_no_slot(
 
 
 SLOTS = "SELECT slot_name FROM pg_replication_slots"
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
+    server: EmbeddedServer, slot: str, tmp_path: Path, *, is_stopped: bool
+) -> None:
+    """The attempt that broke has the log until its fsync returns."""
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP TABLE IF EXISTS big",
+        "CREATE TABLE big AS SELECT g, repeat('x', 1500) t FROM generate_series(1, 20000) g",
+        "ALTER PUBLICATION p ADD TABLE big",
+    )
+    disk = Disk(log)
+    # Parts of this size are not synced before the load is broken.
+    arguments = ("--age", "0.3", "--create", "--snapshot", "--jobs", "1")
+    with ReceiverProcess(server.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
+        copying = until_copying(server, "big")
+        os.kill(copying, signal.SIGSTOP)
+        try:
+            receiver.until_streaming()
+            with disk.has("stalled"):
+                execute(server.dsn, "INSERT INTO audit (what) VALUES ('x')")
+                time.sleep(0.5)
+                execute(server.dsn, f"SELECT pg_terminate_backend({copying})")
+                os.kill(copying, signal.SIGCONT)
+                state = receiver.until(lambda it: it["state"] == "degraded")
+                assert "has not finished a write" in state["note"]
+                time.sleep(1)
+                assert receiver.process.poll() is None
+                if is_stopped:
+                    assert receiver.stop() < 2
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(copying, signal.SIGCONT)
+        if not is_stopped:
+            receiver.until(is_loaded)
+            receiver.stop()
+    receive_rest(server, log, slot, *arguments)
+    check_log(server.dsn, log, Load.TABLES)
+    assert None not in loads(log).values()
+    execute(server.dsn, "DROP TABLE big")
+
+
+def until_copying(server: EmbeddedServer, table: str) -> int:
+    """Waits for the COPY of a table. Returns its process."""
+    query = (
+        "SELECT pid FROM pg_stat_activity WHERE state = 'active'"  # noqa: S608
+        f" AND query LIKE 'COPY%{table}%' AND pid <> pg_backend_pid()"
+    )
+    deadline = time.monotonic() + 30
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        while (row := connection.execute(query.encode()).fetchone()) is None:
+            assert time.monotonic() < deadline
+    return int(row[0])
