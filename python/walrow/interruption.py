@@ -104,6 +104,9 @@ class Step(Generic[T]):
     def unless_left(self) -> Iterator[None]:
         """Does something that must not be done after `leave`.
 
+        It must be short, because `leave` waits for it. So do what may take long before it, store the
+        result in it, and undo that if it raises.
+
         Raises:
             Left: Nobody waits any more.
         """
@@ -111,6 +114,15 @@ class Step(Generic[T]):
             if self._is_left:
                 raise Left
             yield
+
+    def check(self) -> None:
+        """Goes on only if somebody still waits.
+
+        Raises:
+            Left: Nobody waits any more.
+        """
+        with self.unless_left():
+            pass
 
     def _run(self) -> None:
         try:

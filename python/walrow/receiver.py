@@ -227,16 +227,24 @@ class Receiver:
 
     def _started(self) -> tuple[ReplicationStream, Landing] | None:
         """The stream and where it lands. None if it is stopped before."""
-        step = Step(self._start, lambda started: started[0].close(), self._wakeup.wake)
         self._answered = time.monotonic()
+        step = Step(self._start, lambda started: started[0].close(), self._wakeup.wake)
         try:
             while not step.is_done:
                 if self._stop.is_set():
                     return None
                 if time.monotonic() >= self._answered + _CONNECT_SECONDS:
+                    step.leave()
+                    landing = self._landing
+                    is_new = not self._loads.is_first
+                    if landing is not None and landing.lacks_first_load and is_new:
+                        # Otherwise this step might go on with a load, beside the next one's.
+                        self._abandon()
                     text = "the server does not answer while the stream is prepared"
                     raise ConnectionLostError(text)
-                self._report("connecting")
+                is_opening = self._answered == math.inf
+                note = "the log is being opened" if is_opening else None
+                self._report("connecting", note=note)
                 self._wakeup.wait(_REPORT_SECONDS)
                 self._wakeup.drain()
             return step.result()
@@ -273,9 +281,9 @@ class Receiver:
             system = identify_system(stream.connection)
             with self._finally_refusing():
                 self._check_system(system)
-            found = None if self._landing is not None else self._read_catalog()
+            landing = self._landing or self._open(system, step)
             with step.unless_left():
-                landing = self._open(system, found)
+                self._system = system
             self._check_slot(stream, system, landing, step)
             self._preflight(stream)
             if self._until == "now" and self._target is None:
@@ -365,11 +373,16 @@ class Receiver:
             )
             raise ReplicationError(text, slot=self._slot)
 
-    def _open(self, system: IdentifySystem, found: Catalog | None) -> Landing:
+    def _open(
+        self,
+        system: IdentifySystem,
+        step: Step[tuple[ReplicationStream, Landing]],
+    ) -> Landing:
         """Opens the log, the first time and after a failure of the file system."""
-        if self._landing is not None:
-            self._system = system
-            return self._landing
+        found = self._read_catalog()
+        with step.unless_left():
+            # A large log takes long, and the server is not asked meanwhile.
+            self._answered = math.inf
         writer = LogWriter(
             self._log,
             system_identifier=system.system_identifier,
@@ -378,22 +391,23 @@ class Receiver:
             **self._writer_options,
         )
         try:
-            self._timeline = writer.source["timeline"]
-            if found is not None:
-                writer.extend_catalog(found)
-            self._landing = Landing(
-                writer,
-                age=self._age,
-                give_up_after=self._give_up_after,
-                read_catalog=self._read_catalog,
-                wake=self._wakeup.wake,
-                earlier=self._earlier,
-            )
+            timeline = writer.source["timeline"]
+            writer.extend_catalog(found)
+            with step.unless_left():
+                landing = self._landing = Landing(
+                    writer,
+                    age=self._age,
+                    give_up_after=self._give_up_after,
+                    read_catalog=self._read_catalog,
+                    wake=self._wakeup.wake,
+                    earlier=self._earlier,
+                )
+                self._timeline = timeline
+                self._answered = time.monotonic()
         except BaseException:
             writer.close()
             raise
-        self._system = system
-        return self._landing
+        return landing
 
     def _read_catalog(self) -> Catalog:
         import psycopg
@@ -461,14 +475,16 @@ class Receiver:
 
         if self._tables is not None:
             with step.unless_left():
-                self._create_publication(self._tables)
+                self._answered = time.monotonic()
+            self._create_publication(self._tables)
+        step.check()
         slot_options: dict[str, Any] = {
             "two_phase": bool(self._stream_options["two_phase"]),
             "failover": self._failover,
         }
         if self._snapshot:
             self._loads.begin_first(
-                conn, self._slot, landing, waiting=waiting, **slot_options
+                conn, self._slot, landing, step=step, waiting=waiting, **slot_options
             )
         else:
             create_slot(conn, self._slot, waiting=waiting, **slot_options)
@@ -496,18 +512,12 @@ class Receiver:
         self._is_checked = True
 
     def _create_publication(self, tables: Sequence[TableName]) -> None:
-        from walrow.postgres.connecting import connect_for_sql
-        from walrow.postgres.temporary_publication import create_publication_for
+        from walrow.postgres.temporary_publication import create_if_missing
 
         if len(self._publications) != 1:
             text = "tables creates one publication: name one"
             raise OptionError(text)
-        with connect_for_sql(self._given) as conn:
-            found = conn.execute(
-                "SELECT FROM pg_publication WHERE pubname = %s", self._publications
-            ).fetchone()
-            if found is None:
-                create_publication_for(conn, self._publications[0], tables)
+        create_if_missing(self._given, self._publications[0], tables)
 
     def _finish(self, stream: ReplicationStream | None) -> None:
         """Publishes and confirms what is durable, and closes the log."""

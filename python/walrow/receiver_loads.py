@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow import load_requests
 from walrow.errors import Error, LogError
+from walrow.interruption import Left
 from walrow.landing import is_refusal
 from walrow.loading import TableLoad, was_busy
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from walrow.completeness import Completeness
+    from walrow.interruption import Step
     from walrow.landing import Landing
     from walrow.load_requests import LoadRequest
     from walrow.loading import LoadProgress
@@ -99,19 +101,27 @@ class Loads:
         slot: str,
         landing: Landing,
         *,
+        step: Step[Any],
         waiting: Callable[[Waiting], None],
         **slot_options: Any,
     ) -> None:
-        """Creates the slot of a log, and begins the load that the log begins with."""
+        """Creates the slot of a log, and begins the load that the log begins with.
+
+        Raises:
+            Left: Nobody waits for the step any more. The next attempt drops the slot.
+        """
         from walrow.postgres.commands import drop_slot
 
         landing.plan_first_load()
         for attempt in range(1, _ATTEMPTS + 1):
+            step.check()
             load = self._new(None)
             try:
                 load.begin(conn, slot, landing, waiting=waiting, **slot_options)
                 break
             except Error as error:
+                # It may be that of another attempt by now.
+                step.check()
                 with contextlib.suppress(Error):
                     # It would keep WAL for nobody.
                     drop_slot(conn, slot, wait=True)
@@ -119,7 +129,12 @@ class Loads:
                     raise
                 self._note(f"the first load begins again: {error}")
                 time.sleep(_RETRY_SECONDS * attempt)
-        self._load, self.is_first = load, True
+        try:
+            with step.unless_left():
+                self._load, self.is_first = load, True
+        except Left:
+            load.stop()
+            raise
 
     def request_all(self) -> None:
         """Loads all published tables as soon as the stream runs."""

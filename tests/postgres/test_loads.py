@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pyarrow as pa
@@ -23,7 +23,10 @@ from servers.loads import (
     is_loaded,
     loads,
     receive_rest,
+    receiving,
     transactions,
+    until,
+    until_loaded,
 )
 from servers.receiving import (
     Disk,
@@ -33,6 +36,7 @@ from servers.receiving import (
     end_of_wal,
     execute,
 )
+from walrow.loading import TableLoad
 
 if TYPE_CHECKING:
     from servers import EmbeddedServer
@@ -332,6 +336,33 @@ def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
     check_log(server.dsn, log, Load.TABLES)
     assert None not in loads(log).values()
     execute(server.dsn, "DROP TABLE big")
+
+
+def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server is silent for too long, and answers while the next attempt loads."""
+    log = tmp_path / "log"
+    monkeypatch.setattr("walrow.receiver._CONNECT_SECONDS", 2)
+    share = TableLoad._share
+    begun: list[TableLoad] = []
+
+    def slow_at_first(load: TableLoad, snapshot: str) -> Any:
+        begun.append(load)
+        if len(begun) == 1:
+            time.sleep(5)
+        return share(load, snapshot)
+
+    monkeypatch.setattr(TableLoad, "_share", slow_at_first)
+    with Load(server.dsn, seed=9), receiving(server, log, slot, monkeypatch):
+        until_loaded(log)
+        until(lambda: begun[0].load is None and begun[0]._stopped.is_set())
+    assert len(begun) == 2
+    receive_rest(server, log, slot, *FIRST)
+    check_log(server.dsn, log, Load.TABLES)
 
 
 def until_copying(server: EmbeddedServer, table: str) -> int:

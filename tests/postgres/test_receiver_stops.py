@@ -14,6 +14,7 @@ import pytest
 
 import walrow
 from servers.receiving import (
+    Disk,
     Load,
     ReceiverProcess,
     check_log,
@@ -22,6 +23,7 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
+from walrow._core import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,8 +75,6 @@ def test_signal_under_load(server: EmbeddedServer, slot: str, tmp_path: Path) ->
 def test_second_signal_ends_it_at_once(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
-    from servers.receiving import Disk
-
     log = tmp_path / "log"
     disk = Disk(log)
     with ReceiverProcess(server.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
@@ -140,6 +140,113 @@ def test_signal_while_the_creation_of_a_slot_waits(
         )
         == []
     )
+
+
+def test_signal_while_the_log_is_opened(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """That takes long for a large log, as for a disk that stalls."""
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with (
+        disk.has("stalled"),
+        ReceiverProcess(server.dsn, log, *QUICK, slot=slot, disk=disk) as receiver,
+    ):
+        receiver.until(lambda state: state["note"] == "the log is being opened")
+        assert receiver.stop() < 2
+    receive_all(server.dsn, log, slot=slot)
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_log_whose_opening_was_left_is_closed(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opening, go_on = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any, **options: Any) -> LogWriter:
+        opening.set()
+        go_on.wait(30)
+        return LogWriter(*arguments, **options)
+
+    log = tmp_path / "log"
+    stop = threading.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr("walrow.receiver.LogWriter", slow)
+        receiver = threading.Thread(
+            target=receive, args=(server, log, slot), kwargs={"stop": stop}
+        )
+        receiver.start()
+        assert opening.wait(30)
+        stop.set()
+        receiver.join(2)
+        assert not receiver.is_alive()
+    go_on.set()
+    deadline = time.monotonic() + 10
+    while threads() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    receive(server, log, slot, until="now")
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_signal_while_the_creation_of_a_publication_waits(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    arguments = ("--create", "--table", "item")
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("LOCK TABLE item IN SHARE UPDATE EXCLUSIVE MODE")
+        with ReceiverProcess(
+            server.dsn, tmp_path / "log", *arguments, slot=f"{slot}_2", publication="q"
+        ) as receiver:
+            until_waiting(server)
+            assert receiver.stop() < 2
+        # What the server was asked for before the stop may still come.
+        execute(server.dsn, WAITING.replace("SELECT pid", END))
+    execute(server.dsn, "DROP PUBLICATION IF EXISTS q")
+
+
+def test_publication_that_waits_for_a_lock_says_who_has_it(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("walrow.postgres.temporary_publication._LOCK_SECONDS", 1)
+    options: dict[str, Any] = {"create": True, "tables": ["item"]}
+    with psycopg.connect(server.dsn, application_name="holder") as connection:
+        connection.execute("LOCK TABLE item IN SHARE UPDATE EXCLUSIVE MODE")
+        pid = connection.info.backend_pid
+        with pytest.raises(walrow.ReplicationError) as caught:
+            walrow.receive(
+                server.dsn,
+                log=tmp_path / "log",
+                slot=f"{slot}_2",
+                publications="q",
+                **options,
+            )
+    assert str(caught.value) == (
+        'publication "q" cannot be created: it has waited for a lock on public.item that '
+        f"process {pid} of the server (holder) has. Let that end, and start again"
+    )
+    assert caught.value.sqlstate == "55P03"
+    assert execute(server.dsn, "SELECT FROM pg_publication WHERE pubname = 'q'") == []
+
+
+def until_waiting(server: EmbeddedServer) -> None:
+    """Waits until a session waits for a lock."""
+    deadline = time.monotonic() + 30
+    while not execute(server.dsn, WAITING):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+WAITING = (
+    "SELECT pid FROM pg_stat_activity"
+    " WHERE wait_event_type = 'Lock' AND query LIKE 'CREATE PUBLICATION%'"
+)
+END = "SELECT pg_terminate_backend(pid)"
 
 
 def test_signal_within_a_large_transaction(

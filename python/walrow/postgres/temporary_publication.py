@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import OptionError, ReplicationError, SchemaError
+from walrow.postgres.connecting import connect_for_sql
 from walrow.postgres.failures import UNDEFINED_OBJECT
 from walrow.postgres.publications import (
     ambiguous,
@@ -21,7 +22,47 @@ if TYPE_CHECKING:
 
     from walrow.typing import TableName
 
-__all__ = ["create_publication_for", "drop_if_exists"]
+__all__ = ["create_if_missing", "create_publication_for", "drop_if_exists"]
+
+
+def create_if_missing(
+    parameters: dict[str, Any], name: str, tables: Iterable[TableName]
+) -> None:
+    """Creates a publication of tables on a connection of its own, unless it exists.
+
+    Args:
+        parameters: Those of the connection.
+        name: The publication.
+        tables: The tables, as for `create_publication_for`.
+
+    Raises:
+        ReplicationError: Also if somebody has one of the tables locked for too long.
+    """
+    import psycopg
+
+    chosen = list(tables)
+    with connect_for_sql({**parameters, "connect_timeout": 5}) as conn:
+        conn.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
+        conn.execute(f"SET statement_timeout = '{2 * _LOCK_SECONDS}s'".encode())
+        query = "SELECT FROM pg_publication WHERE pubname = %s"
+        if conn.execute(query, [name]).fetchone() is not None:
+            return
+        try:
+            create_publication_for(conn, name, chosen)
+        except (ReplicationError, psycopg.Error) as error:
+            if error.sqlstate not in {_LOCK_NOT_AVAILABLE, _QUERY_CANCELED}:
+                raise
+            found = _locks(conn, chosen)
+            if not found and error.sqlstate == _QUERY_CANCELED:
+                # By somebody else.
+                raise
+            text = (
+                f'publication "{name}" cannot be created: it has waited for'
+                f" {found or 'another transaction'}. Let that end, and start again"
+            )
+            raise ReplicationError(
+                text, sqlstate=_LOCK_NOT_AVAILABLE, publication=name
+            ) from error
 
 
 def create_publication_for(
@@ -68,6 +109,22 @@ def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
             raise
 
 
+def _locks(conn: psycopg.Connection[Any], tables: Iterable[TableName]) -> str:
+    """Says who has locks that keep tables from being published. Empty if nobody has."""
+    found = resolve(conn, [_named(conn, each) for each in tables])
+    oids = [relation.oid for _, relations in found for relation in relations]
+    rows = conn.execute(_LOCKS, [oids]).fetchall()
+    return "; ".join(
+        f"a lock on {table} that "
+        + (
+            "a prepared transaction has"
+            if pid is None
+            else f"process {pid} of the server{f' ({client})' if client else ''} has"
+        )
+        for table, pid, client in rows
+    )
+
+
 def _named(conn: psycopg.Connection[Any], table: TableName) -> str | tuple[str, str]:
     if not isinstance(table, int):
         return table
@@ -100,3 +157,26 @@ WHERE c.relkind = 'r' AND c.relreplident <> 'f'
     )
 ORDER BY 1
 """
+# Those that conflict with SHARE UPDATE EXCLUSIVE, which a publication takes.
+_LOCKS = """
+SELECT DISTINCT format('%%s.%%s', n.nspname, c.relname), l.pid, a.application_name
+FROM pg_catalog.pg_locks l
+JOIN pg_catalog.pg_class c ON c.oid = l.relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.relation = ANY (%s::oid[]) AND l.granted
+    AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+    AND l.database = (
+        SELECT oid FROM pg_catalog.pg_database
+        WHERE datname = pg_catalog.current_database()
+    )
+    AND l.mode IN (
+        'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock',
+        'ExclusiveLock', 'AccessExclusiveLock'
+    )
+ORDER BY 1, 2
+"""
+_LOCK_NOT_AVAILABLE = "55P03"
+_QUERY_CANCELED = "57014"
+#: Less than the receiver allows for all that it does before the stream.
+_LOCK_SECONDS = 30
