@@ -77,6 +77,7 @@ class Loads:
         self._request: LoadRequest | None = None
         self._beginning: threading.Thread | None = None
         self._is_ending = False
+        self._outcome: _Outcome | None = None
         self._attempts = 0
         self._due = 0.0
         self.is_first = False
@@ -84,12 +85,14 @@ class Loads:
     @property
     def is_pending(self) -> bool:
         """Whether something is still to be loaded."""
-        return self._load is not None or self._request is not None
+        parts = (self._load, self._request, self._outcome)
+        return any(part is not None for part in parts)
 
     @property
     def waits_for_position(self) -> bool:
         """Whether a load waits until everything before it has come."""
-        return self._load is not None and self._is_ending
+        is_over = self._load is None or self._outcome is not None
+        return self._is_ending and not is_over
 
     def progress(self, held: int) -> LoadProgress | None:
         """How far the current load is, and how many bytes of the stream are held."""
@@ -146,6 +149,9 @@ class Loads:
         Raises:
             Error: The first load is broken: open the log again, which empties it.
         """
+        if self._outcome is not None:
+            self._tend_outcome(self._outcome)
+            return
         if self._load is None:
             self._look(landing)
             return
@@ -157,7 +163,7 @@ class Loads:
             self._break(failure, landing)
         elif self._is_ending:
             if not landing.has_load:
-                self._complete()
+                self._conclude(_Outcome(self._load, None))
         elif self._max_hold is not None and landing.held_bytes > self._max_hold:
             self._attempts = _ATTEMPTS
             text = (
@@ -249,34 +255,75 @@ class Loads:
             self._due = time.monotonic() + _RETRY_SECONDS * 2**self._attempts
             self._note(f"a load was broken off, and begins again: {failure}")
             return
-        request, self._request = self._request, None
         # Of an error that is not walrow's own, only the kind: it may contain values.
         why = failure if isinstance(failure, Error) else type(failure).__name__
         text = f"a load was given up: {why}"
         self._note(text)
-        self._answer(request, text)
+        self._conclude(_Outcome(None, text))
 
-    def _answer(self, request: LoadRequest | None, failure: str | None) -> None:
-        if request is None or not request.key:
-            return
+    def _conclude(self, outcome: _Outcome) -> None:
+        self._outcome = outcome
+        self._tend_outcome(outcome)
+
+    def _tend_outcome(self, outcome: _Outcome) -> None:
+        """Records an outcome. Its disk may stall, so that is for a thread of its own."""
+        now = time.monotonic()
+        if outcome.is_recorded:
+            self._outcome = self._request = None
+            self.stop()
+        elif now >= outcome.due and not outcome.is_being_recorded:
+            outcome.due = now + _LOOK_SECONDS
+            outcome.is_being_recorded = True
+            threading.Thread(
+                target=self._record,
+                args=(outcome, self._request),
+                name="walrow-outcome",
+                daemon=True,
+            ).start()
+
+    def _record(self, outcome: _Outcome, request: LoadRequest | None) -> None:
         try:
-            load_requests.complete(self._log, request, failure)
+            if outcome.loaded is not None:
+                self._record_tables(outcome.loaded)
+                outcome.loaded = None
+            if request is not None and request.key:
+                load_requests.complete(self._log, request, outcome.failure)
+            outcome.is_recorded = True
         except OSError as error:
-            self._note(f"the result of a load cannot be written: {error.strerror}")
+            if not outcome.is_refused:
+                self._note(f"the result of a load cannot be written: {error.strerror}")
+            outcome.is_refused = True
+        finally:
+            outcome.is_being_recorded = False
+            self._wake()
 
-    def _complete(self) -> None:
-        load, request = self._load, self._request
-        if load is not None:
-            done = load.progress(0)
-            if load.load is not None:
-                try:
-                    self._completeness.loaded(load.tables, load.load.point)
-                except (Error, OSError) as error:
-                    self._note(f"the tables are loaded, but: {error}")
-            self._note(f"loaded {done.tables} tables with {done.rows} rows")
-        self.stop()
-        self._request = None
-        self._answer(request, None)
+    def _record_tables(self, loaded: TableLoad) -> None:
+        done = loaded.progress(0)
+        if loaded.load is not None:
+            try:
+                self._completeness.loaded(loaded.tables, loaded.load.point)
+            except Error as error:
+                self._note(f"the tables are loaded, but: {error}")
+        self._note(f"loaded {done.tables} tables with {done.rows} rows")
+
+
+class _Outcome:
+    """What has become of a load. It is recorded for whoever waits, as soon as the disk allows it.
+
+    Attributes:
+        loaded: The load, until its tables are recorded as whole. None if it was given up.
+        failure: Why it was given up.
+        due: When it is recorded.
+        is_being_recorded: Whether a thread does that now.
+        is_refused: Whether the disk has refused it.
+        is_recorded: Whether it is recorded.
+    """
+
+    def __init__(self, loaded: TableLoad | None, failure: str | None) -> None:
+        self.loaded = loaded
+        self.failure = failure
+        self.due = 0.0
+        self.is_being_recorded = self.is_refused = self.is_recorded = False
 
 
 _ATTEMPTS = 5

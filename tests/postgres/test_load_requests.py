@@ -200,6 +200,30 @@ def test_a_full_disk_only_delays_a_load(
     assert [each["snapshot"] for each in transactions(log)].count(True) == 2
 
 
+def test_the_result_of_a_load_does_not_hold_up_the_stream(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """It is written, and an fsync may take long."""
+    log = tmp_path / "log"
+    receive_rest(server, log, slot, *FIRST)
+    disk = Disk(log)
+    with ReceiverProcess(server.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+        receiver.until_streaming()
+        request = walrow.load_requests.request(log, ["public.nobody"])
+        with disk.has("stalled"):
+            receiver.until(lambda it: "was given up" in (it["note"] or ""))
+            receiver.until_streaming()
+            assert walrow.load_requests.result_of(log, request) is None
+        until(lambda: walrow.load_requests.result_of(log, request) is not None)
+        with disk.has("stalled"):
+            walrow.load_requests.request(log, ["public.nobody"])
+            receiver.until(lambda it: "was given up" in (it["note"] or ""))
+            time.sleep(0.5)
+            assert receiver.stop() < 2
+    receive_rest(server, log, slot)
+    check_log(server.dsn, log, Load.TABLES)
+
+
 def test_a_lost_connection_only_delays_a_load(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
