@@ -77,15 +77,24 @@ class Completeness:
             )
             self._thread.start()
 
-    def compare_now(self, durable: Lsn) -> None:
+    def compare_now(self, durable: Lsn, stop: threading.Event) -> None:
         """Compares once more. All that is durable is published.
 
         Args:
             durable: Where the log ends.
+            stop: Ends the wait for it.
         """
-        if self._thread is not None:
-            self._thread.join()
-        self._compare(durable)
+        before = self._thread
+
+        def compare() -> None:
+            if before is not None:
+                before.join()
+            self._compare(durable)
+
+        thread = self._thread = threading.Thread(target=compare, daemon=True)
+        thread.start()
+        while thread.is_alive() and not stop.is_set():
+            thread.join(_STOP_SECONDS)
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -256,3 +265,4 @@ def _differences(
 
 
 _LOOK_SECONDS = 30.0
+_STOP_SECONDS = 0.1

@@ -40,7 +40,11 @@ __all__ = ["Receiver"]
 
 
 class Receiver:
-    """A receiver that runs once. `receive` makes one."""
+    """A receiver that runs once. `receive` makes one.
+
+    Attributes:
+        was_stopped: Whether it has ended because of a stop.
+    """
 
     def __init__(
         self,
@@ -96,6 +100,7 @@ class Receiver:
         self._attempts = Attempts(give_up_after)
         self._status = status
         self._stop = stop
+        self._must_end, self.was_stopped = math.inf, False
         self._system: IdentifySystem | None = None
         self._is_checked = False
         self._landing: Landing | None = None
@@ -137,6 +142,7 @@ class Receiver:
         try:
             return self._run()
         finally:
+            self.was_stopped = self._stop.is_set()
             self._stop.set()
             # Only after an interruption: otherwise it is closed.
             self._abandon()
@@ -146,7 +152,13 @@ class Receiver:
 
     def _watch_stop(self) -> None:
         self._stop.wait()
+        self._must_end = time.monotonic() + _STOP_SECONDS
         self._wakeup.wake()
+
+    def _allowed(self, seconds: float) -> float:
+        """What is left of these seconds after a stop."""
+        left = self._must_end - time.monotonic()
+        return min(seconds, max(left, _LEAST_SECONDS))
 
     def _run(self) -> Received:
         try:
@@ -171,6 +183,7 @@ class Receiver:
                     self._report(attempt.state, note=str(error), force=True)
                     self._stop.wait(attempt.pause)
         except KeyboardInterrupt:
+            self._stop.set()
             self._finish(None)
             raise
         self._finish(None)
@@ -196,16 +209,35 @@ class Receiver:
         with contextlib.suppress(Error):
             self._finish(None)
         if self._has_useless_slot:
-            with contextlib.suppress(Error):
-                self._drop_slot()
+            self._drop_slot()
 
     def _drop_slot(self) -> None:
         """Drops a slot that the first load has left, as it would keep WAL for nobody."""
         from walrow.postgres.commands import drop_slot
         from walrow.postgres.connecting import connect
+        from walrow.postgres.failures import UNDEFINED_OBJECT
 
-        with connect(self._given) as conn:
-            drop_slot(conn, self._slot, wait=True)
+        def drop(_step: Step[None]) -> None:
+            with connect({**self._given, "connect_timeout": 5}) as conn:
+                drop_slot(conn, self._slot, wait=True)
+
+        step = Step(drop, lambda _: None, self._wakeup.wake)
+        end = time.monotonic() + _DROP_SECONDS
+        while not step.is_done and not self._stop.is_set() and time.monotonic() < end:
+            self._wakeup.wait(_REPORT_SECONDS)
+            self._wakeup.drain()
+        try:
+            if step.is_done:
+                step.result()
+                return
+        except Error as error:
+            if getattr(error, "sqlstate", None) == UNDEFINED_OBJECT:
+                return
+        text = (
+            f'slot "{self._slot}" was not dropped yet, and may keep WAL: '
+            f"walrow slot drop {self._slot}"
+        )
+        self._report("stopping", note=text, force=True)
 
     def _receive(self) -> None:
         """Connects, and receives until the connection ends."""
@@ -213,7 +245,7 @@ class Receiver:
         if started is None:
             return
         stream, landing = started
-        with contextlib.closing(stream):
+        try:
             try:
                 self._pump(stream, landing)
             except KeyboardInterrupt:
@@ -221,14 +253,20 @@ class Receiver:
                 self._finish(stream)
                 raise
             self._finish(stream)
+        finally:
+            stream.close(self._allowed(_CLOSE_SECONDS))
         if self._target is not None and not self._stop.is_set():
             # Whoever waits for a position asks the log for states then.
-            self._completeness.compare_now(self._position)
+            self._completeness.compare_now(self._position, self._stop)
 
     def _started(self) -> tuple[ReplicationStream, Landing] | None:
         """The stream and where it lands. None if it is stopped before."""
         self._answered = time.monotonic()
-        step = Step(self._start, lambda started: started[0].close(), self._wakeup.wake)
+        step = Step(
+            self._start,
+            lambda started: started[0].close(self._allowed(_CLOSE_SECONDS)),
+            self._wakeup.wake,
+        )
         try:
             while not step.is_done:
                 if self._stop.is_set():
@@ -550,7 +588,7 @@ class Receiver:
             self._close(landing)
 
     def _close(self, landing: Landing) -> None:
-        if not landing.finish(_FINISH_SECONDS):
+        if not landing.finish(self._allowed(_FINISH_SECONDS)):
             self._unended = landing
         self._position = landing.durable
         self._has_given_up = landing.has_given_up
@@ -623,7 +661,13 @@ def _line(finding: Finding) -> str:
 
 #: Connecting, questions and the stream's start take less than this together.
 _CONNECT_SECONDS = 90.0
+#: A stop takes less than two seconds: this long, and then the process has to end.
+_STOP_SECONDS = 1.3
+_LEAST_SECONDS = 0.2
 _FINISH_SECONDS = 0.9
+_CLOSE_SECONDS = 1.0
+#: Another process may use the slot, and does not have to let go of it.
+_DROP_SECONDS = 30.0
 _REPORT_SECONDS = 1.0
 _ANSWER_SECONDS = 0.4
 _CREATE = (Remedy("create", None, value=True),)

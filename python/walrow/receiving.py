@@ -151,7 +151,11 @@ def receive(
         stop=stop or threading.Event(),
     )
     with retainer or contextlib.nullcontext():
-        return receiver.run()
+        try:
+            return receiver.run()
+        finally:
+            if retainer is not None and receiver.was_stopped:
+                retainer.longest_end = _RETAIN_SECONDS
 
 
 def _with_note_of(
@@ -165,3 +169,7 @@ def _with_note_of(
         status(found._replace(note=found.note or retainer.note))
 
     return report
+
+
+#: For what the log does not keep, after a stop.
+_RETAIN_SECONDS = 0.3

@@ -113,11 +113,13 @@ class Retainer:
 
     Attributes:
         note: What holds segments back, or is wrong, in words.
+        longest_end: The seconds that the end waits for that. None for all that it needs.
     """
 
     def __init__(self, path: str | os.PathLike[str], retention: Retention) -> None:
         """Does not start it yet."""
         self.note: str | None = None
+        self.longest_end: float | None = None
         self._path = Path(path)
         self._retention = retention
         self._log: LogDirectory | None = None
@@ -130,7 +132,7 @@ class Retainer:
 
     def __exit__(self, *_exception: object) -> None:
         self._stop.set()
-        self._thread.join()
+        self._thread.join(self.longest_end)
 
     def _run(self) -> None:
         is_over = False

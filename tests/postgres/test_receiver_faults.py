@@ -125,6 +125,25 @@ def test_stop_while_the_disk_stalls(
     check_log(own.dsn, log, Load.TABLES)
 
 
+def test_stop_while_the_disk_and_the_server_stall(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """What the one takes from the two seconds is not there for the other one."""
+    log = tmp_path / "log"
+    disk = Disk(log)
+    with (
+        Proxy(own) as proxy,
+        ReceiverProcess(proxy.dsn, log, *QUICK, slot=slot, disk=disk) as receiver,
+    ):
+        receiver.until_streaming()
+        with disk.has("stalled"), Load(own.dsn, seed=11):
+            time.sleep(1)
+            proxy.stall()
+            assert receiver.stop() < 2
+    receive_all(own.dsn, log, slot=slot)
+    check_log(own.dsn, log, Load.TABLES)
+
+
 def test_connections_that_are_cut_and_stalled_anywhere(
     own: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:

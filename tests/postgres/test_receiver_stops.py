@@ -18,6 +18,7 @@ from servers.receiving import (
     Load,
     ReceiverProcess,
     check_log,
+    drop_if_there,
     end_of_wal,
     execute,
     receive_all,
@@ -307,6 +308,72 @@ def test_keyboard_interrupt(server: EmbeddedServer, slot: str, tmp_path: Path) -
     check_log(server.dsn, log, Load.TABLES)
     assert confirmed(server, slot) == walrow.Log(log).end
     assert threads() == []
+
+
+@pytest.mark.parametrize(
+    ("blocked", "options"),
+    [
+        ("walrow.postgres.published.last_oid", {"until": "now"}),
+        ("walrow.retention.Retention.apply", {"retain": walrow.log.Retention(age=0)}),
+        (
+            # After a first load that was given up.
+            "walrow.postgres.commands.drop_slot",
+            {"create": True, "snapshot": True, "max_hold": 0, "jobs": 1},
+        ),
+    ],
+)
+def test_stop_while_something_takes_long_at_the_end(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    blocked: str,
+    options: dict[str, Any],
+) -> None:
+    begun, go_on, stop = threading.Event(), threading.Event(), threading.Event()
+
+    def block(*_arguments: Any, **_options: Any) -> None:
+        begun.set()
+        go_on.wait(30)
+        text = "it took too long"
+        raise walrow.LogError(text)
+
+    monkeypatch.setattr(blocked, block)
+    execute(
+        server.dsn,
+        "INSERT INTO audit (what) SELECT repeat('x', 1000) FROM generate_series(1, 50000)",
+    )
+    slot = f"{slot}_2" if "create" in options else slot
+    errors: list[walrow.LogError] = []
+
+    def run() -> None:
+        try:
+            receive(server, tmp_path / "log", slot, stop=stop, **options)
+        except walrow.LogError as error:
+            errors.append(error)
+
+    receiver = threading.Thread(target=run)
+    try:
+        receiver.start()
+        if "retain" in options:
+            time.sleep(1)
+            stop.set()
+        deadline = time.monotonic() + 20
+        while not begun.wait(0.02):
+            assert time.monotonic() < deadline
+            execute(server.dsn, "INSERT INTO audit (what) VALUES ('x')")
+        # The receiver itself waits for it by now.
+        time.sleep(1.5)
+        stop.set()
+        begin = time.monotonic()
+        receiver.join(10)
+        assert time.monotonic() - begin < 2
+    finally:
+        go_on.set()
+        receiver.join()
+    assert [error.code for error in errors] == ["load"] * ("create" in options)
+    drop_if_there(server.dsn, slot)
 
 
 def test_error_of_the_status_function(

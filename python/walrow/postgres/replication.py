@@ -319,15 +319,18 @@ class ReplicationStream:
         if self._is_streaming and not self._has_ended:
             self._send_status(time.monotonic(), reply=reply)
 
-    def close(self) -> None:
+    def close(self, timeout: float = 1.0) -> None:
         """Ends the stream and the connection. A second call does nothing.
 
-        The server gets the last confirmed position. If it does not answer within a
-        second, the connection is closed nevertheless.
+        The server gets the last confirmed position. If it does not answer in time, the
+        connection is closed nevertheless.
+
+        Args:
+            timeout: The seconds to wait for the server's answer.
         """
         try:
             if self._is_streaming and not self._has_ended:
-                self._end_copy()
+                self._end_copy(timeout)
         finally:
             self._is_closed = self._has_ended = True
             self.connection.close()
@@ -461,9 +464,9 @@ class ReplicationStream:
         ready = self._poll.poll(math.ceil(max(seconds, 0.0) * 1000))
         return all(descriptor == socket for descriptor, _ in ready)
 
-    def _end_copy(self) -> None:
+    def _end_copy(self, timeout: float) -> None:
         """Ends the copy and waits until the server has ended it too."""
-        deadline = time.monotonic() + _CLOSE_SECONDS
+        deadline = time.monotonic() + timeout
         self._send_status(time.monotonic())
         with contextlib.suppress(self._error):
             has_said_end = False
@@ -513,5 +516,4 @@ _POSTGRES_EPOCH = 946_684_800
 _BUSY_SECONDS = 0.002
 #: A Unix socket holds about 300 small messages: a walsender fills it in half a millisecond.
 _GATHER_SECONDS = 0.00025
-_CLOSE_SECONDS = 1.0
 _DEFAULT_PING_INTERVAL = 30.0
