@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -10,7 +9,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -24,8 +22,10 @@ from servers.loads import (
     loads,
     receive_rest,
     receiving,
+    stopped,
     transactions,
     until,
+    until_copying,
     until_loaded,
 )
 from servers.receiving import (
@@ -320,9 +320,7 @@ def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
     # Parts of this size are not synced before the load is broken.
     arguments = ("--age", "0.3", "--create", "--snapshot", "--jobs", "1")
     with ReceiverProcess(server.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
-        copying = until_copying(server, "big")
-        os.kill(copying, signal.SIGSTOP)
-        try:
+        with stopped(until_copying(server, "big")) as copying:
             receiver.until_streaming()
             with disk.has("stalled"):
                 execute(server.dsn, "INSERT INTO audit (what) VALUES ('x')")
@@ -335,9 +333,6 @@ def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
                 assert receiver.process.poll() is None
                 if is_stopped:
                     assert receiver.stop() < 2
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(copying, signal.SIGCONT)
         if not is_stopped:
             receiver.until(is_loaded)
             receiver.stop()
@@ -372,16 +367,3 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
     assert len(begun) == 2
     receive_rest(server, log, slot, *FIRST)
     check_log(server.dsn, log, Load.TABLES)
-
-
-def until_copying(server: EmbeddedServer, table: str) -> int:
-    """Waits for the COPY of a table. Returns its process."""
-    query = (
-        "SELECT pid FROM pg_stat_activity WHERE state = 'active'"  # noqa: S608
-        f" AND query LIKE 'COPY%{table}%' AND pid <> pg_backend_pid()"
-    )
-    deadline = time.monotonic() + 30
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        while (row := connection.execute(query.encode()).fetchone()) is None:
-            assert time.monotonic() < deadline
-    return int(row[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -11,6 +13,7 @@ import psycopg
 import pytest
 
 from servers import EmbeddedServer, Proxy
+from servers.loads import stopped, until, until_copying
 from servers.receiving import (
     Disk,
     Load,
@@ -21,6 +24,7 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
+from walrow import load_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,6 +247,65 @@ def test_stop_while_the_disk_is_full(
         assert "No space left" in receiver.states[-1]["note"]
     receive_all(own.dsn, log, slot=slot)
     check_log(own.dsn, log, Load.TABLES)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize("cause", ["connection", "max_hold"])
+def test_load_that_is_given_up_while_the_disk_is_full(
+    own: EmbeddedServer, slot: str, tmp_path: Path, cause: str, *, is_stopped: bool
+) -> None:
+    """The thread that waits for the disk gives it up, and the server is answered meanwhile."""
+    log = tmp_path / "log"
+    execute(
+        own.dsn,
+        "DROP TABLE IF EXISTS big",
+        "CREATE TABLE big AS SELECT g, repeat('x', 1500) t FROM generate_series(1, 20000) g",
+        "ALTER PUBLICATION p ADD TABLE big",
+    )
+    disk = Disk(log)
+    arguments = ("--age", "0.3", "--jobs", "1", "--max-hold", "1")
+    with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
+        receiver.until_streaming()
+        pid = walsender(own, slot)
+        request = load_requests.request(log, ["public.big"])
+        with stopped(until_copying(own, "big")) as copying:
+            execute(own.dsn, "INSERT INTO audit (what) VALUES (repeat('x', 900000))")
+            receiver.until_streaming(after=end_of_wal(own.dsn))
+            with disk.has("full"):
+                if cause == "connection":
+                    execute(own.dsn, "INSERT INTO audit (what) VALUES ('x')")
+                    receiver.until(lambda state: state["state"] == "degraded")
+                    execute(own.dsn, f"SELECT pg_terminate_backend({copying})")
+                    os.kill(copying, signal.SIGCONT)
+                    until(lambda: has_said(receiver, "a load was broken off"))
+                else:
+                    insert = "INSERT INTO audit (what) VALUES (repeat('x', 300000))"
+                    execute(own.dsn, insert)
+                    until(lambda: has_said(receiver, "a load was given up"))
+                # Twice as long as the server's wal_sender_timeout.
+                time.sleep(4)
+                state = receiver.until(lambda state: state["state"] == "degraded")
+                assert "No space left" in state["note"]
+                assert walsender(own, slot) == pid
+                assert load_requests.result_of(log, request) is None
+                if is_stopped:
+                    assert receiver.stop() < 2
+        if not is_stopped:
+            until(lambda: load_requests.result_of(log, request) is not None)
+            assert walsender(own, slot) == pid
+            receiver.stop()
+    receive_all(own.dsn, log, *arguments, slot=slot)
+    result = load_requests.result_of(log, request)
+    assert result is not None
+    # A stopped one begins again.
+    is_loaded = cause == "connection" or is_stopped
+    assert ("more than 1048576 bytes" in (result.failure or "")) == (not is_loaded)
+    check_log(own.dsn, log, [*Load.TABLES, *(["big"] if is_loaded else [])])
+    execute(own.dsn, "DROP TABLE big")
+
+
+def has_said(receiver: ReceiverProcess, words: str) -> bool:
+    return any(words in (state["note"] or "") for state in receiver.states)
 
 
 def walsender(server: EmbeddedServer, slot: str) -> int | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING
 
+import psycopg
 import pyarrow as pa
 
 import walrow
@@ -109,3 +112,27 @@ def until(is_so: Callable[[], bool]) -> None:
 def until_loaded(log: Path) -> None:
     """Waits until readers see the first load."""
     until(lambda: (log / "_open").exists() and bool(walrow.Log(log).tables()))
+
+
+def until_copying(server: EmbeddedServer, table: str) -> int:
+    """Waits for the COPY of a table. Returns its process."""
+    query = (
+        "SELECT pid FROM pg_stat_activity WHERE state = 'active'"  # noqa: S608
+        f" AND query LIKE 'COPY%{table}%' AND pid <> pg_backend_pid()"
+    )
+    deadline = time.monotonic() + 30
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        while (row := connection.execute(query.encode()).fetchone()) is None:
+            assert time.monotonic() < deadline
+    return int(row[0])
+
+
+@contextlib.contextmanager
+def stopped(process: int) -> Iterator[int]:
+    """A process of the server does nothing meanwhile."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
