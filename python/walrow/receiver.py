@@ -92,7 +92,8 @@ class Receiver:
         self._until = until
         self._target: Lsn | None = None
         self._failover = failover
-        self._snapshot = snapshot
+        # A load has all rows, wherever the slot is.
+        self._snapshot = self._knows_beginning = snapshot
         self._stream_options = stream_options
         self._writer_options = writer_options
         self._age = age
@@ -494,7 +495,14 @@ class Receiver:
                     advice=", or continue with ",
                     remedies=(Remedy("snapshot", None, value=True),),
                 )
-            exists = check_slot(conn, self._slot, system, durable, create=self._create)
+            exists = check_slot(
+                conn,
+                self._slot,
+                system,
+                durable,
+                create=self._create,
+                warn=None if self._knows_beginning else self._warn_of_beginning,
+            )
             self._has_useless_slot = False
             if exists and is_broken:
                 # What it has kept is useless without the rows from before.
@@ -526,6 +534,11 @@ class Receiver:
             )
         else:
             create_slot(conn, self._slot, waiting=waiting, **slot_options)
+        self._knows_beginning = True
+
+    def _warn_of_beginning(self, text: str) -> None:
+        self._knows_beginning = True
+        self._notes.append(f"warning: {text}")
 
     def _preflight(self, stream: ReplicationStream) -> None:
         """Refuses what would fail later. Warns once."""

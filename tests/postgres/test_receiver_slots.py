@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -190,6 +190,49 @@ def test_slot_that_another_client_advanced(
     )
     with pytest.raises(ReplicationError, match="another client used it"):
         receive(own, log, slot)
+
+
+def test_empty_log_lacks_what_came_before(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """The server does not say whether a slot was created there, or used by somebody else."""
+    log = tmp_path / "log"
+    insert(own, "of another client")
+    ((position,),) = execute(
+        own.dsn,
+        f"SELECT end_lsn FROM pg_replication_slot_advance('{slot}', pg_current_wal_lsn())",  # noqa: S608
+    )
+    insert(own)
+    assert warnings_of(own, log, slot) == [
+        f'warning: the log is empty, and slot "{slot}" is at {position}: what was committed '
+        "before is not in this log. That is where the slot was created, unless another "
+        "client has used it since"
+    ]
+    assert sum(table.rows for table in walrow.Log(log).tables()) == 1
+    # Once, and not where it is clear.
+    assert warnings_of(own, log, slot) == []
+    for options in ({}, {"snapshot": True}):
+        new = f"{slot}_{len(options)}"
+        assert warnings_of(own, tmp_path / new, new, create=True, **options) == []
+        drop_slot(own.dsn, new)
+
+
+def warnings_of(
+    server: EmbeddedServer, log: Path, slot: str, **options: Any
+) -> list[str]:
+    """What the receiver says of an empty log."""
+    notes: list[str] = []
+    walrow.receive(
+        server.dsn,
+        log=log,
+        slot=slot,
+        publications="p",
+        until="now",
+        age=0.3,
+        status=lambda state: notes.append(state.note or ""),
+        **options,
+    )
+    return [note for note in notes if "the log is empty" in note]
 
 
 def test_other_sources(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from walrow.lsn import Lsn
 from walrow.postgres.failures import UNDEFINED_OBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import psycopg
 
@@ -56,6 +56,7 @@ def check_slot(
     durable: Lsn,
     *,
     create: bool,
+    warn: Callable[[str], None] | None,
 ) -> bool:
     """Checks that a slot continues where a log ends.
 
@@ -65,6 +66,7 @@ def check_slot(
         system: The server.
         durable: Where the log ends. 0 if it is empty.
         create: Whether the slot may be created.
+        warn: Learns what an empty log will lack. None if that is known.
 
     Returns:
         Whether the slot exists.
@@ -100,6 +102,13 @@ def check_slot(
     if refusal is not None:
         text = f'slot "{slot}": {refusal}'
         raise ReplicationError(text, slot=slot)
+    if not durable and confirmed is not None and warn is not None:
+        # The catalog does not say whether that is still where the slot was created.
+        warn(
+            f'the log is empty, and slot "{slot}" is at {Lsn(int(confirmed))}: what was '
+            "committed before is not in this log. That is where the slot was created, unless "
+            "another client has used it since"
+        )
     return True
 
 
