@@ -301,6 +301,37 @@ def test_a_first_load_that_is_refused_leaves_no_slot(
     execute(server.dsn, "DROP OWNED BY reader", "DROP ROLE reader")
 
 
+def test_the_error_of_a_load_has_no_value_of_a_row(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """A row filter may fail on a row, and the server's message then has its value."""
+    if int(server.version.partition(".")[0]) < 15:
+        pytest.skip("row filters come with PostgreSQL 15")
+    log = tmp_path / "log"
+    receive_rest(server, log, slot, *FIRST)
+    execute(
+        server.dsn,
+        "INSERT INTO audit (what) VALUES ('s3cret word')",
+        "ALTER PUBLICATION p SET TABLE item,"
+        " audit WHERE (date_part(what, timestamp '2020-01-01') > 0)",
+    )
+    first = tmp_path / "first"
+    with ReceiverProcess(server.dsn, first, *FIRST, slot=f"{slot}_2") as receiver:
+        code, text = receiver.wait()
+        assert code != 0
+        assert "cannot copy a table: SQLSTATE 22023 (invalid_parameter_value)" in text
+        assert "s3cret" not in receiver.output + text
+    with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+        receiver.until_streaming()
+        request = walrow.load_requests.request(log, ["public.audit"])
+        until(lambda: walrow.load_requests.result_of(log, request) is not None)
+        receiver.stop()
+        # It is what `walrow.load` raises, and a file of the log.
+        result = walrow.load_requests.result_of(log, request)
+        assert "SQLSTATE 22023" in str(result)
+        assert "s3cret" not in f"{result}{receiver.output}{receiver.errors}"
+
+
 SLOTS = "SELECT slot_name FROM pg_replication_slots"
 
 

@@ -7,7 +7,11 @@ import select
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import ConnectionLostError
-from walrow.postgres.server_errors import replication_error
+from walrow.postgres.server_errors import (
+    INSUFFICIENT_PRIVILEGE,
+    copy_error,
+    replication_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +69,9 @@ def lock(
     except psycopg.Error as error:
         raise replication_error(error, failed) from error
     for conn in conns:
-        _finish(conn.pgconn, failed, lambda: False)
+        if (refusal := _finish(conn.pgconn, failed, lambda: False)) is not None:
+            hint = _READS_HINT if refusal.sqlstate == INSUFFICIENT_PRIVILEGE else None
+            raise replication_error(refusal, failed, hint=hint) from None
 
 
 def is_same(one: Sequence[PublishedTable], other: Sequence[PublishedTable]) -> bool:
@@ -148,13 +154,15 @@ def copy(
     except psycopg.Error as error:
         text = f"{failed}: the connection broke"
         raise ConnectionLostError(text) from error
-    _finish(pgconn, failed, is_stopped, result)
+    if (refusal := _finish(pgconn, failed, is_stopped, result)) is not None:
+        hint = _READS_HINT if refusal.sqlstate == INSUFFICIENT_PRIVILEGE else None
+        raise copy_error(refusal, failed, hint=hint) from None
 
 
 def _finish(
     pgconn: Any, failed: str, is_stopped: Callable[[], bool], last: Any = None
-) -> None:
-    """Takes the results of a command, and raises if it failed."""
+) -> psycopg.Error | None:
+    """Takes the results of a command. Returns the server's error if it failed."""
     import psycopg
     from psycopg import errors, pq
 
@@ -167,11 +175,9 @@ def _finish(
     if last is None:
         text = f"{failed}: the server sent no result"
         raise ConnectionLostError(text)
-    if last.status != pq.ExecStatus.COMMAND_OK:
-        refusal = errors.error_from_result(last)
-        is_denied = refusal.sqlstate == "42501"
-        hint = _READS_HINT if is_denied else None
-        raise replication_error(refusal, failed, hint=hint) from None
+    if last.status == pq.ExecStatus.COMMAND_OK:
+        return None
+    return errors.error_from_result(last)
 
 
 class Stopped(Exception):  # noqa: N818

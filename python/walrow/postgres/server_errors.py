@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,8 @@ def replication_error(
     """Returns the error to raise from an error of psycopg.
 
     Its text has the server's message, which is about the command and contains no rows.
-    Do not use it for errors of an invalid connection string: psycopg's text shows a
-    part of it.
+    For a command that reads rows, use `copy_error`. Do not use it for errors of an
+    invalid connection string: psycopg's text shows a part of it.
 
     Args:
         error: The error, with the server's fields.
@@ -48,10 +49,45 @@ def replication_error(
     )
 
 
+def copy_error(
+    error: psycopg.Error, failed: str, *, hint: str | None = None
+) -> ReplicationError:
+    """Returns the error to raise from the server's error in a COPY of a user's rows.
+
+    The server's message may have a value, such as that on which a row filter fails. So
+    only messages about tables, locks, connections and resources are shown.
+
+    Args:
+        error: The error, with the server's fields.
+        failed: What failed.
+        hint: What to do, if the usual advice is wrong here.
+    """
+    sqlstate = error.sqlstate or ""
+    if sqlstate in _WITHOUT_VALUES or sqlstate[:2] in _CLASSES_WITHOUT_VALUES:
+        return replication_error(error, failed, hint=hint)
+    name = _condition(sqlstate)
+    code = f"SQLSTATE {sqlstate or 'unknown'}{f' ({name})' if name else ''}"
+    hint = hint or _COPY_HINT
+    text = f"{failed}: {code}; {hint}"
+    return ReplicationError(text, sqlstate=error.sqlstate, hint=hint)
+
+
+def _condition(sqlstate: str) -> str | None:
+    """PostgreSQL's name of an SQLSTATE, such as `division_by_zero`."""
+    from psycopg import errors
+
+    try:
+        found = errors.lookup(sqlstate).__name__
+    except KeyError:
+        return None
+    # psycopg writes the same name as a class, with _ at the end if it has that already.
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", found.rstrip("_")).lower()
+
+
 def _hint(
     sqlstate: str | None, slot: str | None, publication: str | None
 ) -> str | None:
-    if sqlstate == "42501" and publication is not None:
+    if sqlstate == INSUFFICIENT_PRIVILEGE and publication is not None:
         return (
             "the role must own the tables, and may CREATE in the database;"
             " all tables need a superuser"
@@ -67,10 +103,16 @@ def _hint(
     return _HINTS.get(sqlstate or "")
 
 
+INSUFFICIENT_PRIVILEGE = "42501"
+#: Besides, locks that were not available, and serialization failures.
+_WITHOUT_VALUES = {INSUFFICIENT_PRIVILEGE, "55P03", "40001"}
+#: Connections, resources, and interventions of an operator.
+_CLASSES_WITHOUT_VALUES = {"08", "53", "57"}
+_COPY_HINT = "it may be the publication's row filter, which fails on a row; the server's log says more"
 #: By SQLSTATE, for replication commands. Otherwise the server's own hint is the best one.
 _HINTS = {
     "25001": "run it outside of a transaction: use a connection with autocommit=True",
-    "42501": "the role needs the attribute REPLICATION: ALTER ROLE ... REPLICATION",
+    INSUFFICIENT_PRIVILEGE: "the role needs the attribute REPLICATION: ALTER ROLE ... REPLICATION",
     "42710": "drop it first, or use another name",
     "53300": "stop another client, or raise max_wal_senders and max_connections",
     "53400": (
