@@ -573,15 +573,19 @@ class Receiver:
     def _finish(self, stream: ReplicationStream | None) -> None:
         """Publishes and confirms what is durable, and closes the log."""
         landing, self._landing = self._landing, None
-        self._loads.stop()
-        if landing is None:
-            return
-        self._earlier = landing.counts
-        self._report("stopping", force=True, landing=landing)
-        if stream is not None and not self._stop.is_set():
-            # Whoever waits for a position reads the log then.
-            landing.finish(math.inf, self._stop)
-        self._close(landing)
+        try:
+            self._loads.stop()
+            if landing is None:
+                return
+            self._earlier = landing.counts
+            self._report("stopping", force=True, landing=landing)
+            if stream is not None and not self._stop.is_set():
+                # Whoever waits for a position reads the log then.
+                landing.finish(math.inf, self._stop)
+        finally:
+            # The status function may raise. The thread would keep the log for ever.
+            if landing is not None:
+                self._close(landing)
         if stream is not None:
             with contextlib.suppress(Error):
                 stream.confirm(landing.confirmable)
@@ -595,10 +599,12 @@ class Receiver:
 
     def _abandon(self) -> None:
         """Closes the log without another try."""
-        self._loads.stop()
         landing, self._landing = self._landing, None
-        if landing is not None:
-            self._close(landing)
+        try:
+            self._loads.stop()
+        finally:
+            if landing is not None:
+                self._close(landing)
 
     def _close(self, landing: Landing) -> None:
         if not landing.finish(self._allowed(_FINISH_SECONDS)):

@@ -25,6 +25,7 @@ from servers.receiving import (
     slot_for_load,
 )
 from walrow._core import LogWriter
+from walrow.receiver_loads import Loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -388,6 +389,46 @@ def test_error_of_the_status_function(
 
     with pytest.raises(ZeroDivisionError):
         receive(server, log, slot, status=status)
+    assert threads() == []
+    receive(server, log, slot, until="now")
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_error_of_the_status_function_at_the_end(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """The log is free again at once, for the same process, too."""
+    log = tmp_path / "log"
+    stop = threading.Event()
+
+    def status(state: Status) -> None:
+        if state.state == "streaming":
+            stop.set()
+        if state.state == "stopping":
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        receive(server, log, slot, status=status, stop=stop)
+    assert threads() == []
+    receive(server, log, slot, until="now")
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_error_of_a_load_that_is_stopped(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = tmp_path / "log"
+
+    def fail(_: Loads) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Loads, "stop", fail)
+        with pytest.raises(ZeroDivisionError):
+            receive(server, log, slot, until="now")
     assert threads() == []
     receive(server, log, slot, until="now")
     check_log(server.dsn, log, Load.TABLES)
