@@ -139,6 +139,7 @@ class Landing:
         self._deadline: float | None = None
         self.must_read_catalog = False
         self._catalog_due = 0.0
+        self._doubt_due = math.inf
         self._known = _columns_of(writer.catalog)
         self._orders: deque[_Order] = deque()
         self._is_paused = False
@@ -389,6 +390,7 @@ class Landing:
                 due = self._age if synced is None else synced + _IDLE_SECONDS - now
                 if self._writer.has_changes:
                     due = min(due, published + self._age - now)
+                due = min(due, max(self._doubt_due, self._catalog_due) - now)
                 self._changed.wait(max(0.0, due))
         if self._is_paused:
             return None
@@ -476,11 +478,15 @@ class Landing:
                 self._changed.wait(left)
 
     def _look_at_relations(self, now: float) -> None:
-        """Reads the catalog again for relations that it does not describe."""
+        """Reads the catalog again for relations that it may not describe."""
         for oid, schema, name, types in self._writer.new_relations():
             if self._known.get(oid) != (schema, name, types):
                 self.must_read_catalog = True
-        if not self.must_read_catalog or now < self._catalog_due:
+            # Names of columns and the key may differ all the same. Others come soon after a start.
+            self._doubt_due = min(self._doubt_due, now + _DOUBT_SECONDS)
+        # At its start, a receiver reads the catalog anyway: no doubt delays the end.
+        is_due = self._deadline is None and now >= self._doubt_due
+        if not (self.must_read_catalog or is_due) or now < self._catalog_due:
             return
         self._catalog_due = now + _CATALOG_SECONDS
         try:
@@ -489,6 +495,7 @@ class Landing:
             # Values of unknown types are text until it is read.
             return
         self.must_read_catalog = False
+        self._doubt_due = math.inf
         self.catalogs += 1
         self._try(lambda: self._writer.extend_catalog(found))
         self._known = _columns_of(self._writer.catalog)
@@ -530,5 +537,7 @@ _SYNC_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 _STOP_SECONDS = 0.1
 _CATALOG_SECONDS = 10.0
+#: A definition that may have changed is read after this time, with others that come meanwhile.
+_DOUBT_SECONDS = 1.0
 #: These need somebody: another attempt does not help.
 _FINAL = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -130,6 +131,42 @@ def test_types_that_are_created_while_it_runs(
     execute(
         server.dsn, "DROP TABLE moods", "DROP TYPE pair, mood", "DROP DOMAIN positive"
     )
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_table_whose_types_stay_is_described_again(
+    server: EmbeddedServer, slot: str, tmp_path: Path, *, is_known: bool
+) -> None:
+    """Relation messages have names and keys, and only the catalog has what else is new."""
+    log = tmp_path / "log"
+    with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+        receiver.until_streaming()
+        if is_known:
+            execute(server.dsn, "INSERT INTO item VALUES (1, 1, 'one')")
+            receiver.until_streaming(after=end_of_wal(server.dsn))
+        execute(
+            server.dsn,
+            "ALTER TABLE item RENAME label TO title",
+            "ALTER TABLE item ALTER title SET NOT NULL, ALTER title SET DEFAULT 'none'",
+            "INSERT INTO item VALUES (2, 2, 'two')",
+        )
+        receiver.until_streaming(after=end_of_wal(server.dsn))
+        # Without another change: until then, nothing else wakes it.
+        deadline = time.monotonic() + 20
+        while (title := described(log, "item")[-1])["name"] != "title":
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        receiver.stop()
+    assert title["not_null"]
+    assert title["default"] == "'none'::text"
+
+
+def described(log: Path, table: str) -> list[dict[str, Any]]:
+    """The columns of a table in the catalog of a log that is being written."""
+    # After its length and checksum.
+    catalog = json.loads((log / "_catalog").read_bytes()[8:])
+    (found,) = [it for it in catalog["tables"] if it["name"] == table]
+    return list(found["columns"])
 
 
 def test_partitions_that_are_published_as_their_root(
