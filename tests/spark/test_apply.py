@@ -338,6 +338,24 @@ def test_deletes_that_mark_or_do_nothing(source: History, lake: Lake) -> None:
         assert gone == [(1, True), (2, True), (3, False), (4, True)]
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
+def test_rows_that_come_and_go_while_images_change(source: History, lake: Lake) -> None:
+    source.sql(
+        "CREATE TABLE t (tenant int, id int, n int, PRIMARY KEY (tenant, id))",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "INSERT INTO t VALUES (1, 5, 5)",
+        "ALTER TABLE t REPLICA IDENTITY DEFAULT",
+        "INSERT INTO t VALUES (1, 1, 1)",
+        "UPDATE t SET tenant = 2 WHERE id = 1",
+        "UPDATE t SET id = 3 WHERE id = 1",
+    )
+    source.transaction("INSERT INTO t VALUES (1, 7, 7)", "DELETE FROM t WHERE id = 7")
+    lake.apply(source.take(), keys=["id"])
+    assert lake.rows() == source.rows("t")
+
+
 @pytest.mark.slow
 def test_a_value_that_was_never_sent(source: History, lake: Lake) -> None:
     source.sql(*TABLE, f"INSERT INTO t VALUES (1, 1, {BIG.format('x')})")

@@ -3,6 +3,8 @@
 A seed determines random transactions on a live server. `WALROW_SEED=NUMBER` sets another one.
 """
 
+# ruff: noqa: S608  (statements are put together here, from parts of its own)
+
 from __future__ import annotations
 
 import os
@@ -30,7 +32,12 @@ from walrow.spark.change_rows import (  # noqa: E402
     Kind,
 )
 from walrow.spark.folding import RAW, Fold  # noqa: E402
-from walrow.spark.key_changes import COMPONENT, KeyChanges, components  # noqa: E402
+from walrow.spark.key_changes import (  # noqa: E402
+    COMPONENT,
+    KeyChanges,
+    components,
+    identity_of,
+)
 from walrow.spark.key_hashes import partition_labels  # noqa: E402
 from walrow.spark.packing import FoldHere, Pack, Tally, Unpack  # noqa: E402
 
@@ -39,12 +46,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servers import EmbeddedServer
+    from servers.live_log import History
     from walrow.spark.apply_units import Batch
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 SEEDS = [1, 2, 3, int(os.environ.get("WALROW_SEED") or 4)]
 KIND, LSN, SEQ, UNSENT, FROM = EVENT_COLUMNS
+GONE = "_deleted"
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 
@@ -77,12 +86,26 @@ def net_of(events: Events, fold: Fold, choices: random.Random) -> list[Any]:
     return found
 
 
-def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Rows:
-    """The rows of a table after the changes between two LSNs, as the executors fold them."""
+def after(
+    log: walrow.Log,
+    name: str,
+    before: Rows,
+    start: Any,
+    end: Any,
+    *,
+    chosen: list[str],
+    deletes: str = "apply",
+) -> Rows:
+    """The rows of a table after the changes between two LSNs, as the executors fold them.
+
+    Rows that deletes only mark have a value for `GONE`.
+    """
     table = find_table(log.tables(), f"public.{name}")
-    # Only a receiver records the primary key.
-    keys = keys_of(log, table, ["id"] if name == "late" else None)
-    assert list(keys) == KEYS[name]
+    keys = keys_of(log, table, chosen)
+    is_soft = deletes == "soft"
+    identities = [{it.name for it in each.columns if it.key} for each in table.versions]
+    whole_images = any(set(keys) < it for it in identities)
+    identity = identity_of(table.versions) if whole_images else None
     options: dict[str, Any] = {"types": {"timestamptz": "string", "float8": "string"}}
     schema = pa.schema(
         walrow.schema(
@@ -117,11 +140,11 @@ def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Row
             batch.units,
             keys,
             batch.barrier,
-            "apply",
+            deletes,
             with_old_images,
         )
 
-    fold = Fold(keys, marks=False, whole_images=name == "late")
+    fold = Fold(keys, marks=is_soft, whole_images=whole_images)
     choices = random.Random(int(end))  # noqa: S311
     found = net_of(events(), fold, choices)
     if not found:
@@ -135,7 +158,7 @@ def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Row
     assert tally.events == sum(it.num_rows for it in events()(numbers(batch)))
     heads = dict(rows)
     if raw.num_rows:
-        if name == "late":
+        if whole_images:
             wanted = {tuple(it[key] for key in keys) for it in raw.to_pylist()}
             every = pa.Table.from_batches(
                 list(events(with_old_images=True)(numbers(batch)))
@@ -147,7 +170,7 @@ def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Row
             )
         # Spark shuffles them, so the two images of an update can come in any order.
         raw = raw.take(choices.sample(range(raw.num_rows), raw.num_rows))
-        resolved = KeyChanges(name, keys, marks=False, whole_images=name == "late")(
+        resolved = KeyChanges(name, keys, is_soft, identity)(
             raw.append_column(COMPONENT, pa.array([0] * raw.num_rows))
         )
         assert resolved.schema.equals(raw.schema)
@@ -162,16 +185,49 @@ def after(log: walrow.Log, name: str, before: Rows, start: Any, end: Any) -> Row
             continue
         origin = row[FROM]
         head = key if origin is None else tuple(origin.values())
-        old = {} if row[KIND] == Kind.INSERT else heads[head]
+        if row[KIND] == Kind.UPDATE_GONE and head not in heads:
+            # What only marks a row is not inserted.
+            continue
+        old = {} if row[KIND] in (Kind.INSERT, Kind.INSERT_GONE) else heads[head]
         rows[key] = {
             it: old.get(it) if it in (row[UNSENT] or ()) else row[it] for it in columns
         }
+        if row[KIND] in (Kind.INSERT_GONE, Kind.UPDATE_GONE):
+            rows[key][GONE] = True
     return rows
 
 
+def other_identities(source: History, churn: Churn) -> None:
+    """Old images get more or fewer columns. For a while, two rows of `pair` have one id."""
+    for name in ("key", "pair", "chosen"):
+        identity = churn.random.choice(["FULL", TABLES[name][1]])
+        source.sql(f"ALTER TABLE {name} REPLICA IDENTITY {identity}")
+    pair = churn.some("pair", 1)
+    row = source.conn.execute(f"SELECT id, k FROM pair WHERE {pair}".encode())
+    if (found := row.fetchone()) is None:
+        return
+    old, new = (f"id = {found[0]} AND k {it} {found[1]}" for it in ("=", ">"))
+    others = "id, t, a, b, f, big, big2"
+    removed = churn.random.choice([old, new])
+    source.transaction(
+        f"INSERT INTO pair (k, {others}) SELECT k + 100, {others} FROM pair WHERE {old}",
+        f"UPDATE pair SET a = a + 1 WHERE {old}",
+        f"UPDATE pair SET b = 'new' WHERE {new}",
+        f"DELETE FROM pair WHERE {removed}",
+        f"UPDATE pair SET f = 7 WHERE id = {found[0]}",
+    )
+    if churn.random.random() < 0.5:
+        source.sql(f"UPDATE pair SET id = -id WHERE id = {found[0]}")
+
+
+@pytest.mark.parametrize("deletes", ["apply", "soft"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_changes_give_the_rows_of_the_server(
-    server: EmbeddedServer, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    server: EmbeddedServer,
+    tmp_path: Path,
+    seed: int,
+    deletes: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Keys have events in many parts of a unit.
     monkeypatch.setattr("walrow.spark.packing._PART_BYTES", 400 * seed)
@@ -182,28 +238,32 @@ def test_changes_give_the_rows_of_the_server(
         points: list[tuple[Any, dict[str, Any]]] = []
         columns: dict[str, list[str]] = {}
         for step in range(12):
-            churn.run(choices.randint(1, 12))
+            churn.run(choices.randint(1, 8))
+            if step > 1:
+                other_identities(source, churn)
+                churn.run(choices.randint(1, 6))
             if step == 6:
                 source.load("key", "late")
             source.take(binary=choices.random() < 0.5)
             for name in TABLES:
-                cursor = source.conn.execute(f"SELECT * FROM {name} LIMIT 0".encode())  # noqa: S608
+                cursor = source.conn.execute(f"SELECT * FROM {name} LIMIT 0".encode())
                 columns[name] = [it.name for it in cursor.description or ()]
             expected = {name: source.texts(name, columns[name]) for name in TABLES}
             points.append((source.lsn(), expected))
             log = walrow.Log(source.path)
-        for name in TABLES:
+        for name, keys in [*KEYS.items(), ("pair", ["id"])]:
             rows: Rows = {}
             start = walrow.Lsn(0)
             compared = 0
             for end, tables in points:
-                rows = after(log, name, rows, start, end)
+                rows = after(log, name, rows, start, end, chosen=keys, deletes=deletes)
                 found = {
                     tuple(
                         None if row.get(it) is None else str(row[it])
                         for it in columns[name]
                     )
                     for row in rows.values()
+                    if GONE not in row
                 }
                 width = len(next(iter(tables[name]), ()))
                 expected_rows = {
@@ -211,10 +271,56 @@ def test_changes_give_the_rows_of_the_server(
                     for row in tables[name]
                 }
                 assert len(tables[name]) == sum(tables[name].values())
-                assert found == expected_rows, (name, end)
+                assert found == expected_rows, (name, keys, end)
                 compared += len(found)
                 start = end
             assert compared > 20, name
+
+
+@pytest.mark.parametrize("deletes", ["apply", "soft"])
+@pytest.mark.parametrize("identity", ["FULL", "DEFAULT"])
+def test_old_images_with_some_columns(
+    server: EmbeddedServer, tmp_path: Path, identity: str, deletes: str
+) -> None:
+    """One version has whole images, and the others those of the key; or of more than the key."""
+    other = {"FULL": "DEFAULT", "DEFAULT": "FULL"}[identity]
+    with history(server, tmp_path / "log") as source:
+        for name, key in {"one": "id", "more": "tenant, id"}.items():
+            source.sql(
+                f"CREATE TABLE {name} (tenant int, id int, v text, PRIMARY KEY ({key}))",
+                f"ALTER TABLE {name} REPLICA IDENTITY {other}",
+                f"INSERT INTO {name} VALUES (1, 5, 'five'), (1, 6, 'six')",
+                f"ALTER TABLE {name} REPLICA IDENTITY {identity}",
+            )
+        points = [source.take().lsn()]
+        for name in ("one", "more"):
+            source.transaction(
+                f"INSERT INTO {name} VALUES (1, 7, 'zombie')",
+                f"DELETE FROM {name} WHERE id = 7",
+            )
+            source.sql(
+                f"INSERT INTO {name} VALUES (1, 1, 'moved')",
+                f"UPDATE {name} SET tenant = 2 WHERE id = 1",
+                f"UPDATE {name} SET id = 3 WHERE id = 1",
+            )
+        # The row before has the same key for a while.
+        source.transaction(
+            "INSERT INTO more VALUES (2, 5, 'zombie')",
+            "UPDATE more SET v = 'FIVE' WHERE tenant = 1 AND id = 5",
+            "DELETE FROM more WHERE tenant = 2 AND id = 5",
+            "INSERT INTO more VALUES (2, 6, 'SIX')",
+            "DELETE FROM more WHERE tenant = 1 AND id = 6",
+        )
+        points.append(source.take().lsn())
+        log = walrow.Log(source.path)
+        for name in ("one", "more"):
+            rows: Rows = {}
+            for start, end in zip([walrow.Lsn(0), *points], points, strict=False):
+                rows = after(
+                    log, name, rows, start, end, chosen=["id"], deletes=deletes
+                )
+            found = {tuple(row.values()) for row in rows.values() if GONE not in row}
+            assert found == set(source.rows(name)), name
 
 
 def test_connected_keys_have_one_number() -> None:

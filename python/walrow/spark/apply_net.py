@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from walrow.spark.apply_failures import Reporting
 from walrow.spark.change_rows import EVENT_COLUMNS, PREFIX, Kind, event_fields
 from walrow.spark.folding import RAW
-from walrow.spark.key_changes import COMPONENT, KeyChanges, components
+from walrow.spark.key_changes import COMPONENT, KeyChanges, components, identity_of
 from walrow.spark.packing import PACKED, FoldHere, Pack, Tally, Unpack
 from walrow.spark.targets.sql import GONE, OP, UNSENT, filter_by_keys, never_sent
 
@@ -266,7 +266,7 @@ class Net:
             applied.table.name,
             applied.keys,
             self._is_soft,
-            applied.whole_images,
+            identity_of(applied.table.versions) if applied.whole_images else None,
         )
         resolved = (
             events.withColumn(_HASH, f.xxhash64(*keys))

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     import walrow
     from walrow.spark.apply_items import Barrier
 
-__all__ = ["EVENT_COLUMNS", "METADATA", "PREFIX", "Events", "Kind", "event_fields"]
+__all__ = [
+    "EVENT_COLUMNS",
+    "METADATA",
+    "PREFIX",
+    "Events",
+    "Kind",
+    "event_fields",
+    "lists_of",
+]
 
 #: Before the names of metadata columns, so that tables may have columns such as `_seq`.
 PREFIX = "_walrow_"
@@ -193,22 +201,25 @@ class Events(NamedTuple):
         return differ
 
     def _unsent(self, records: pa.RecordBatch, kind: Any) -> pa.Array:
-        """The columns that were not sent; of a marked delete, those beside its key, too."""
+        """The columns that were not sent: of an image of the identity, all others."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
         unsent = records.column(f"{PREFIX}unsent")
-        if self.deletes != "soft":
-            return unsent
+        kinds = [Kind.DELETE] if self.deletes == "soft" else []
+        if self.with_old_images:
+            kinds = [Kind.DELETE, Kind.LEAVE, Kind.OLD]
         key_only = np.asarray(records.column(f"{PREFIX}key_only"))
-        others = [
-            name
-            for name in self.schema.names[: -len(METADATA)]
-            if name not in self.keys
-        ]
-        every = pa.array([others] * len(kind), unsent.type)
-        return pc.if_else(pa.array(key_only & (kind == Kind.DELETE)), every, unsent)
+        names = self.schema.names[: -len(METADATA)]
+        names = [name for name in names if name not in self.keys]
+        lacking = key_only & np.isin(kind, kinds)
+        if not names or not lacking.any():
+            return unsent
+        # Columns of an identity are never NULL, and all others are in these images.
+        nulls = [np.asarray(records.column(name).is_null()) for name in names]
+        others = lists_of(names, np.stack(nulls, axis=1) & lacking[:, None])
+        return pc.if_else(pa.array(lacking), others.cast(unsent.type), unsent)
 
     def _origins(self, images: pa.RecordBatch, origin: Any) -> pa.Array:
         """The old keys of rows that got another one."""
@@ -237,6 +248,19 @@ class Events(NamedTuple):
                     advice="; choose columns that are never NULL with ",
                     remedies=(KEYS,),
                 )
+
+
+def lists_of(names: list[str], flags: Any) -> pa.Array:
+    """For each row of flags, the names that have one. NULL if none has."""
+    import numpy as np
+    import pyarrow as pa
+
+    counts = flags.sum(axis=1)
+    offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
+    found = np.array(names, object)[np.nonzero(flags)[1]]
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(found, pa.string()), mask=pa.array(counts == 0)
+    )
 
 
 _UNSENT = EVENT_COLUMNS[3]

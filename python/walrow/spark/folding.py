@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.spark.change_rows import EVENT_COLUMNS, PREFIX, Kind
+from walrow.spark.change_rows import EVENT_COLUMNS, PREFIX, Kind, lists_of
 from walrow.spark.key_changes import plain_tuples
 from walrow.spark.key_hashes import hashes_of, is_same
 
@@ -190,15 +190,8 @@ class Fold(NamedTuple):
         kind = events.schema.field(_UNSENT).type
         if not missing:
             return columns, pa.nulls(len(last), kind)
-        names = np.array(list(missing), object)
         flags = np.stack(list(missing.values()), axis=1)
-        counts = flags.sum(axis=1)
-        offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
-        values = pa.array(names[np.nonzero(flags)[1]], pa.string())
-        lists = pa.ListArray.from_arrays(
-            pa.array(offsets), values, mask=pa.array(counts == 0)
-        )
-        return columns, lists.cast(kind)
+        return columns, lists_of(list(missing), flags).cast(kind)
 
 
 def unsent_rows(unsent: Any) -> dict[str, Any]:

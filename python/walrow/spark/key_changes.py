@@ -4,8 +4,8 @@ Keys that are connected by key changes form a component. Its events are applied 
 to the rows of its keys. A row that was there before the batch is only known by the key that it
 had then, its *head*: values of it that were not sent come from the target later.
 
-Under REPLICA IDENTITY FULL, old images are whole rows. Two rows may then have one key until
-the end of a transaction, so a removed row is found by its image.
+Old images may have more than the key: under REPLICA IDENTITY FULL, they are whole rows. Two
+rows may then have one key until the end of a transaction, so a row is found by its image.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from walrow.spark.apply_items import KEYS
 from walrow.spark.change_rows import EVENT_COLUMNS, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
-__all__ = ["COMPONENT", "KeyChanges", "components", "plain_tuples"]
+    from walrow.log_items import LogVersion
+
+__all__ = ["COMPONENT", "KeyChanges", "components", "identity_of", "plain_tuples"]
 
 #: The column that says which keys are folded together.
 COMPONENT = "_walrow_component"
@@ -62,13 +66,14 @@ class KeyChanges(NamedTuple):
         table: The table's name, for errors.
         keys: The columns of the key.
         marks: Whether deletes mark rows, and keep their values.
-        whole_images: Whether rows are found by their whole old images.
+        identity: If rows are found by their old images, what these have in all versions of
+            the table: the columns that an update without one leaves as they are.
     """
 
     table: str
     keys: tuple[str, ...]
     marks: bool
-    whole_images: bool
+    identity: tuple[str, ...] | None
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Folds one component. The result has the columns of events."""
@@ -87,20 +92,19 @@ class KeyChanges(NamedTuple):
         keys = plain_tuples([events.column(key) for key in self.keys])
         origin = events.column(_FROM).combine_chunks()
         origins = plain_tuples([origin.field(at) for at in range(len(self.keys))])
-        images = _Images(events, unsent) if self.whole_images else None
+        images = None
+        if self.identity is not None:
+            images = _Images(events, kinds, unsent, self.identity)
         rows: dict[Any, list[_Row]] = {}
 
         def at(key: Any) -> list[_Row]:
             return rows.setdefault(key, [_Row(key, _BEFORE, {})])
 
-        def take(key: Any, image: int | None) -> _Row:
+        def take(key: Any, image: int) -> _Row:
             found = at(key)
-            place = len(found) - 1
-            if images is not None and image is not None:
-                place = images.place(found, image)
             if not found:
                 return _Row(None, _NEVER, {})
-            return found.pop(place)
+            return found.pop(-1 if images is None else images.place(found, image))
 
         def put(key: Any, row: _Row) -> None:
             found = at(key)
@@ -112,6 +116,7 @@ class KeyChanges(NamedTuple):
         old: int | None = None
         for event, kind in enumerate(kinds):
             key, columns = keys[event], unsent[event] or []
+            image = event if old is None else old
             if kind in (Kind.OLD, Kind.LEAVE):
                 old = event
                 continue
@@ -119,9 +124,9 @@ class KeyChanges(NamedTuple):
                 put(key, _Row(None, event, dict.fromkeys(columns, _NEVER)))
                 at(key)[-1].gone = kind == Kind.INSERT_GONE
             elif kind == Kind.UPDATE:
-                put(key, take(key, old).update(event, columns))
+                put(key, take(key, image).update(event, columns))
             elif kind == Kind.ARRIVE:
-                put(key, take(origins[event], old).update(event, columns))
+                put(key, take(origins[event], image).update(event, columns))
             else:
                 row = take(key, event)
                 if self.marks:
@@ -209,11 +214,26 @@ class KeyChanges(NamedTuple):
 
 
 class _Images:
-    """Finds rows by their old images."""
+    """Finds rows by their old images.
 
-    def __init__(self, events: pa.Table, unsent: list[Any]) -> None:
-        self._names = [it for it in events.column_names if it not in EVENT_COLUMNS]
-        self._values = [_plain(events.column(name)) for name in self._names]
+    An update without one leaves the identity as it is, so its new image has the identity's
+    columns of the old one.
+    """
+
+    def __init__(
+        self,
+        events: pa.Table,
+        kinds: list[int],
+        unsent: list[Any],
+        identity: tuple[str, ...],
+    ) -> None:
+        self._values = {
+            name: _plain(events.column(name))
+            for name in events.column_names
+            if name not in EVENT_COLUMNS
+        }
+        self._identity = [name for name in identity if name in self._values]
+        self._kinds = kinds
         self._unsent = unsent
 
     def place(self, rows: list[_Row], image: int) -> int:
@@ -227,12 +247,20 @@ class _Images:
         return before
 
     def _has(self, row: _Row, image: int) -> bool:
+        is_new = self._kinds[image] == Kind.UPDATE
         unsent = self._unsent[image] or ()
         return all(
-            values[row.base] == values[image]
-            for name, values in zip(self._names, self._values, strict=True)
+            self._values[name][row.base] == self._values[name][image]
+            for name in (self._identity if is_new else self._values)
             if name not in row.others and name not in unsent
         )
+
+
+def identity_of(versions: Sequence[LogVersion]) -> tuple[str, ...]:
+    """The columns that are in the replica identity of all versions that have one."""
+    found = [[it.name for it in version.columns if it.key] for version in versions]
+    found = [names for names in found if names] or [[]]
+    return tuple(name for name in found[-1] if all(name in each for each in found))
 
 
 def components(pairs: Any) -> dict[int, int]:
