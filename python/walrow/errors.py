@@ -392,7 +392,8 @@ class ApplyError(Error):
     Attributes:
         code: What is wrong: `"no_token"` (the target has rows, and does not record which
             changes they have), `"other_source"`, `"other_table"` (a table that was dropped
-            and created again), `"other_keys"`, `"restored"` (the target was set back),
+            and created again), `"other_keys"`, `"other_options"` (they need other rows),
+            `"older_log"` (it ends before the record), `"restored"` (the target was set back),
             `"incomplete"` (the table needs a load), `"truncated"`, `"never_sent"` (a value),
             `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target) or `"conflict"`
             (other writers were always first).

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 import traceback
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -340,3 +342,127 @@ def test_a_constraint_of_the_target(source: History, lake: Lake, table: str) -> 
     lake.sql("ALTER TABLE {t} DROP CONSTRAINT small")
     lake.apply(source)
     assert lake.rows() == source.rows(table)
+
+
+def set_back(lake: Lake, *, before: Any = None) -> Any:
+    """Sets a target back to a version or snapshot. Without one, returns the current one."""
+    if lake.kind == "delta":
+        if before is None:
+            return lake.sql("DESCRIBE HISTORY {t} LIMIT 1")[0].version
+        lake.sql(f"RESTORE {{t}} TO VERSION AS OF {before}")
+    else:
+        if before is None:
+            found = lake.sql("SELECT snapshot_id FROM {t}.refs WHERE name = 'main'")
+            return found[0].snapshot_id
+        name = lake.table.partition(".")[2]
+        lake.sql(f"CALL ice.system.rollback_to_snapshot('{name}', {before})")
+    lake.refresh()
+    return None
+
+
+@pytest.mark.slow
+def test_a_target_that_is_set_back_before_it_gets_a_column(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = set_back(lake)
+    source.sql(f"INSERT INTO {table} VALUES (8, 8, 'eight')")
+    lake.apply(source.take())
+    source.sql("ALTER TABLE t ADD COLUMN w int", "INSERT INTO t VALUES (9, 9, 'x', 9)")
+    source.take()
+    kind = TARGETS[lake.kind]
+    add_columns = kind.add_columns
+
+    def late(*given: Any) -> None:
+        monkeypatch.undo()
+        set_back(lake, before=old)
+        add_columns(*given)
+
+    monkeypatch.setattr(kind, "add_columns", late)
+    for _ in range(2):
+        with pytest.raises(walrow.ApplyError) as raised:
+            lake.apply(source)
+        assert raised.value.code == "restored"
+
+
+@pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
+def test_a_rollback_while_a_batch_is_written_stays(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = set_back(lake)
+    lake.sql("INSERT INTO {t} VALUES (99, 9, 'mistake of another writer')")
+    source.sql(f"INSERT INTO {table} VALUES (8, 8, 'eight')")
+    source.take()
+    write = IcebergTarget._write
+
+    def late(*given: Any) -> None:
+        monkeypatch.undo()
+        set_back(lake, before=old)
+        write(*given)
+
+    monkeypatch.setattr(IcebergTarget, "_write", late)
+    assert lake.apply(source).committed
+    lake.refresh()
+    assert lake.rows() == source.rows(table)
+
+
+@pytest.mark.slow
+def test_options_that_do_not_fit_the_targets_rows(
+    source: History, lake: Lake, table: str
+) -> None:
+    other = Lake(lake.spark, lake.kind, source.path.parent)
+    soft: dict[str, Any] = {"deletes": "soft", "deleted_column": "gone"}
+    other.apply(source, columns=["id", "n"], **soft)
+    source.sql(
+        "INSERT INTO t VALUES (8, 8, 'eight')", "ALTER TABLE t ADD COLUMN later int"
+    )
+    source.sql("UPDATE t SET later = 1 WHERE id = 2", "DELETE FROM t WHERE id = 3")
+    source.take()
+    for options, column in (
+        (soft, "big"),
+        ({**soft, "columns": ["id", "n", "big"]}, "big"),
+        ({"columns": ["id", "n"]}, "gone"),
+        ({**soft, "columns": ["id", "n"], "deleted_column": "other"}, "gone"),
+    ):
+        given: dict[str, Any] = options
+        with pytest.raises(walrow.ApplyError) as raised:
+            other.apply(source, **given)
+        assert (raised.value.code, raised.value.column) == ("other_options", column)
+    # A column that is new has no older values.
+    assert other.apply(source, columns=["id", "n", "later"], **soft).committed
+    assert (2, 2, 1, False) in other.rows("id", "n", "later", "gone")
+    # A load replaces all rows.
+    source.load(table)
+    assert other.apply(source).overwritten
+    assert other.rows("id", "n", "big", "later", "gone") == Counter(
+        (*row, None) for row in source.rows(table)
+    )
+
+
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
+def test_a_target_that_continues_somewhere_else(
+    source: History, lake: Lake, table: str, tmp_path: Path
+) -> None:
+    end = walrow.Log(source.path).end
+    shutil.copytree(source.path, tmp_path / "old")
+    copy = Lake(lake.spark, lake.kind, tmp_path)
+    copy.sql(f"CREATE TABLE {{t}} USING {lake.kind} AS SELECT * FROM {lake.table}")
+    # It is recorded, although there is nothing to do.
+    with pytest.raises(walrow.OptionError, match="after the end of the log"):
+        copy.apply(source, resume_from=end + 1)
+    assert copy.apply(source, resume_from=end).end == end
+    assert not copy.apply(source).committed
+    change(source)
+    assert copy.apply(source).committed
+    assert copy.rows() == source.rows(table)
+    # An older copy of the log, and a table's target for another one.
+    with pytest.raises(walrow.ApplyError) as raised:
+        copy.apply(tmp_path / "old")
+    assert raised.value.code == "older_log"
+    source.sql("CREATE TABLE u (id int PRIMARY KEY, n int)", "INSERT INTO u VALUES (1)")
+    source.sql("TRUNCATE u", "INSERT INTO u VALUES (2)")
+    with pytest.raises(walrow.ApplyError, match="use another target") as raised:
+        copy.apply(source.take(), "u")
+    assert raised.value.code == "other_table"
+    assert copy.rows() == source.rows(table)

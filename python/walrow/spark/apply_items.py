@@ -83,6 +83,8 @@ class Token(NamedTuple):
             the target's version or snapshot at that time as its name.
         run: The call that wrote it.
         version: The target's version or snapshot that it read before.
+        columns: The columns that were chosen. None if all were.
+        deleted_column: The column that marks deleted rows. None if they are removed.
     """
 
     source: SourceIdentity
@@ -93,6 +95,8 @@ class Token(NamedTuple):
     line: str
     run: str
     version: str | None = None
+    columns: tuple[str, ...] | None = None
+    deleted_column: str | None = None
 
     @property
     def application(self) -> str:
@@ -113,6 +117,8 @@ class Token(NamedTuple):
                 "line": self.line,
                 "run": self.run,
                 "version": self.version,
+                "columns": self.columns,
+                "deleted_column": self.deleted_column,
             },
             separators=(",", ":"),
         )
@@ -124,6 +130,7 @@ class Token(NamedTuple):
             found = json.loads(text or "")
             if found["walrow"] != 1:
                 return None
+            chosen = found.get("columns")
             return cls(
                 SourceIdentity(**found["source"]),
                 found["table"],
@@ -133,6 +140,8 @@ class Token(NamedTuple):
                 found["line"],
                 found["run"],
                 found.get("version"),
+                None if chosen is None else tuple(chosen),
+                found.get("deleted_column"),
             )
         except (ValueError, KeyError, TypeError):
             return None

@@ -26,6 +26,7 @@ class Batch(NamedTuple):
         barrier: The last load or truncate in between.
         units: Ranges of LSNs, of segments that can be decoded alone.
         pieces: The same ranges before neighbours were joined, with the bytes of each.
+        is_truncated: Whether a truncate removes the rows that the target has.
     """
 
     start: Lsn
@@ -33,6 +34,7 @@ class Batch(NamedTuple):
     barrier: Barrier | None
     units: list[tuple[int, int]]
     pieces: list[tuple[int, int, int]]
+    is_truncated: bool = False
 
     @property
     def stream_bytes(self) -> int:
@@ -83,6 +85,19 @@ class LogContents:
     def stretches(self, oid: int) -> list[Stretch]:
         """The segments that have changes of a table."""
         return self._stretches.get(oid, [])
+
+    def columns_until(self, oid: int, end: Lsn) -> set[str]:
+        """The columns that a table had in segments that begin before an LSN."""
+        log = self.log._log
+        versions = log.versions()
+        found: set[str] = set()
+        for place, segment in enumerate(self.log.segments()):
+            if segment.start < end:
+                for number, *_ in (log.segment(place) or {"tables": []})["tables"]:
+                    of, _, _, columns = versions[number]
+                    if of == oid:
+                        found.update(it[0] for it in columns)
+        return found
 
 
 def stretches(log: walrow.Log) -> list[Stretch]:
@@ -161,7 +176,7 @@ def plan(
     if loads:
         barrier = Barrier(max(loads), 0, is_load=True)
     found = _last_truncate(log, table, ranges, is_load=False)
-    if found is not None and (barrier is None or found > barrier[:2]):
+    if found is not None:
         if truncates == "error":
             lsn = Lsn(found[0])
             text = f"{table.name} was truncated at {lsn}"
@@ -176,7 +191,7 @@ def plan(
                     Remedy("truncates", None, "ignore"),
                 ),
             )
-        if truncates == "apply":
+        if truncates == "apply" and (barrier is None or found > barrier[:2]):
             barrier = Barrier(*found, is_load=False)
     first = max(start, barrier.lsn) if barrier is not None else int(start)
     sized = [
@@ -186,7 +201,8 @@ def plan(
     ]
     total = sum(size for *_, size in sized)
     size = min(unit_bytes, max(total // max(least_units, 1), _LEAST_BYTES))
-    return Batch(start, end, barrier, _units(sized, size), sized)
+    is_truncated = found is not None and truncates == "apply"
+    return Batch(start, end, barrier, _units(sized, size), sized, is_truncated)
 
 
 def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from walrow.errors import ApplyError, OptionError, Remedy
+from walrow.errors import ApplyError, OptionError
 from walrow.log import reopened
 from walrow.lsn import Lsn
 from walrow.spark.apply_failures import from_executor, spark_errors
@@ -20,6 +20,7 @@ from walrow.spark.apply_items import (
     Truncates,
 )
 from walrow.spark.apply_net import Net
+from walrow.spark.apply_record import Record
 from walrow.spark.apply_tables import AppliedTable, find_table, refuse_incomplete
 from walrow.spark.apply_units import LogContents, plan
 from walrow.spark.schemas import require
@@ -214,8 +215,9 @@ class Call:
             key: value for key, value in decoding.items() if value is not None
         }
         self.end = self.log.end if end is None else min(Lsn(end), self.log.end)
-        self.resume_from = None if resume_from is None else Lsn(resume_from)
         self.unit_bytes = unit_bytes
+        resumed = None if resume_from is None else Lsn(resume_from)
+        self.record = Record(log, self.table, target, self.rules, resumed)
 
     def run(self, session: Any) -> Applied:
         """Applies what the target lacks, again if others were first.
@@ -248,6 +250,7 @@ class Call:
             token is None
             or (token.source, token.oid) != (self.log.source, self.table.oid)
             or known.target != self.target
+            or known.end > self.log.end
             or any(
                 it.end > known.end and it.start < self.end
                 for it in self.contents.stretches(self.table.oid)
@@ -273,7 +276,7 @@ class Call:
         applied = AppliedTable.of(self.log, self.table, self.keys, self.options)
         target = target_of(session, self.target)
         found = target.look()
-        start, line = self._start(found, applied.keys)
+        start, line = self.record.start(found, applied.keys)
         batch = plan(
             self.log,
             self.contents.stretches(self.table.oid),
@@ -284,7 +287,8 @@ class Call:
             unit_bytes=self.unit_bytes,
             least_units=parallelism(session),
         )
-        self._refuse_another(found, batch)
+        self.record.refuse_another(found, batch)
+        self.record.refuse_other_rows(found, applied, batch)
         # What comes before a barrier is not needed.
         self._refuse_pruned(start if batch.barrier is None else Lsn(batch.barrier.lsn))
         nothing = Applied(
@@ -296,7 +300,8 @@ class Call:
             if found is None or found.token is None
             else found.token.to_json(),
         )
-        if self.end <= start or not (batch.units or batch.barrier):
+        is_recorded = found is None or line is not None
+        if is_recorded and (self.end <= start or not (batch.units or batch.barrier)):
             if found is None:
                 evolve(target, applied, self.rules, self.layout, is_new=True)
             return nothing
@@ -325,23 +330,25 @@ class Call:
 
     def _write(self, target: Target, work: Work, staged: pa.Table | None) -> Applied:
         applied, before = work.applied, work.found
-        record = before.token if before is not None else None
+        record = None if before is None else (before.token, before.refusal)
         is_new = before is None
         has_changed = evolve(target, applied, self.rules, self.layout, is_new=is_new)
         if before is None or has_changed:
             # The version before the batch is a new one.
             before = target.find()
-            if before.token != record:
+            if (before.token, before.refusal) != (record or (None, None)):
                 raise Conflict
         token = Token(
             self.log.source,
             self.table.name,
             self.table.oid,
             applied.keys,
-            self.end,
+            max(work.batch.start, self.end),
             work.line if work.line is not None else before.version,
             uuid.uuid4().hex[:12],
             before.version,
+            None if "columns" not in self.options else tuple(applied.columns),
+            self.rules.deleted_column if self.rules.deletes == "soft" else None,
         )
         return self._commit(target, work, before, token, staged)
 
@@ -389,7 +396,7 @@ class Call:
         if not commit.is_first:
             if target.find().token is None:
                 text = "it has changes up to the log's end, and lost the record of them"
-                raise self._unknown_rows(text)
+                raise self.record.unknown_rows(text)
             return work.nothing
         rows = net.rows
         if rows is None:
@@ -409,75 +416,9 @@ class Call:
         _observe(target.session, done)
         return done
 
-    def _start(
-        self, found: Found | None, keys: tuple[str, ...]
-    ) -> tuple[Lsn, str | None]:
-        """Up to where the target has the changes, and the line of its commits."""
-        if found is None:
-            return Lsn(0), _FIRST_LINE
-        token, problem = found.token, None
-        if found.refusal is not None:
-            problem = ("restored", found.refusal)
-        elif token is None:
-            if found.is_empty:
-                return Lsn(0), _FIRST_LINE
-            text = "it has rows, and does not record which changes they have"
-            problem = ("no_token", text)
-        elif token.source != self.log.source:
-            text = (
-                f"it has changes of {_words(token.source)}, and the log those of "
-                f"{_words(self.log.source)}"
-            )
-            problem = ("other_source", text)
-        elif token.keys != keys:
-            text = (
-                f"its rows were found by ({', '.join(token.keys)}) so far, not by "
-                f"({', '.join(keys)})"
-            )
-            problem = ("other_keys", text)
-        if problem is None and token is not None:
-            return token.end, token.line
-        if self.resume_from is not None:
-            return self.resume_from, None
-        code, text = problem or ("no_token", "")
-        raise self._unknown_rows(text, code=code)
-
-    def _unknown_rows(self, text: str, *, code: str = "no_token") -> ApplyError:
-        text = (
-            f"{self.target}: {text}: use an empty target. Or, if its rows have all changes "
-            "up to an LSN, name that once"
-        )
-        return ApplyError(
-            text,
-            code=code,
-            table=self.table.name,
-            target=self.target,
-            advice=" with ",
-            remedies=(Remedy("resume_from", code="LSN"),),
-        )
-
     def _refuse_incomplete(self) -> None:
         marks = self.contents.marks.get(self.table.oid, [])
         refuse_incomplete(self.log, self.table, marks, self.end)
-
-    def _refuse_another(self, found: Found | None, batch: Batch) -> None:
-        """Refuses a table that was created again, unless its rows are replaced anyway."""
-        token = found.token if found is not None else None
-        if (
-            token is None
-            or token.oid == self.table.oid
-            or batch.barrier is not None
-            or self.resume_from is not None
-        ):
-            return
-        text = (
-            f"{self.target}: it has the rows of {token.table} with the OID {token.oid}, "
-            f"and {self.table.name} now has the OID {self.table.oid}: it was dropped and "
-            f"created again. Load it: walrow load --log {self.log.location} {self.table.name}"
-        )
-        raise ApplyError(
-            text, code="other_table", table=self.table.name, target=self.target
-        )
 
     def _refuse_pruned(self, start: Lsn) -> None:
         """Refuses a log from which changes of the table after the start were removed."""
@@ -499,17 +440,6 @@ def _observe(session: Any, done: Applied) -> None:
         session.range(0, 0, 1, 1).observe(f"walrow:{done.table}", *metrics).collect()
 
 
-def _words(source: walrow.log.SourceIdentity) -> str:
-    if source.system_identifier is None:
-        return "a capture"
-    return (
-        f"slot {source.slot} of database {source.database} of system "
-        f"{source.system_identifier}"
-    )
-
-
 _ATTEMPTS = 3
-#: All drivers that find an empty target write the same line, so that one of them is first.
-_FIRST_LINE = "0"
 #: Of `Applied`.
 _METRICS = ("rows", "net_rows", "inserted", "updated", "deleted", "never_sent", "end")

@@ -148,6 +148,7 @@ class IcebergTarget(Target):
         try:
             self.session.conf.set(setting, token.to_json())
             self._write(f"{self.table}.branch_{branch}", view, changes, rules)
+            self._refuse_moved(found)
             self._keep(self._fast_forward(branch))
         finally:
             # Another commit of this session must not claim what this one has.
@@ -155,6 +156,16 @@ class IcebergTarget(Target):
             with contextlib.suppress(Conflict):
                 self._alter(f"DROP BRANCH {quoted(branch)}")
         return Commit(is_first=True)
+
+    def _refuse_moved(self, found: Found) -> None:
+        """Raises `Conflict` if the current snapshot is another one than the batch was made for.
+
+        `fast_forward` would undo a rollback to a snapshot before that one.
+        """
+        self.session.catalog.refreshTable(self.table)
+        main = self._metadata("refs").where("name = 'main'").select("snapshot_id")
+        if [str(row.snapshot_id) for row in main.collect()] != [found.version]:
+            raise Conflict
 
     def _keep(self, snapshot: int | None) -> None:
         """Moves the tag to the snapshot of the last token, so that nothing expires it."""

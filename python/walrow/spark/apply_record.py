@@ -1,0 +1,165 @@
+"""What a target records of its rows, beside the log and the options: whether it can be continued."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow.errors import ApplyError, OptionError, Remedy
+from walrow.lsn import Lsn
+
+if TYPE_CHECKING:
+    import walrow
+    from walrow.log_items import LogTable
+    from walrow.spark.apply_items import Rules
+    from walrow.spark.apply_tables import AppliedTable
+    from walrow.spark.apply_units import Batch, LogContents
+    from walrow.spark.targets.sql import Found
+
+__all__ = ["Record"]
+
+
+class Record(NamedTuple):
+    """A call, as far as the record of its target has to fit to it.
+
+    Attributes:
+        contents: What the log says.
+        table: The table.
+        target: The target, as it was given.
+        rules: What the caller wants to happen to it.
+        resume_from: Up to where its rows have all changes, if it does not say so.
+    """
+
+    contents: LogContents
+    table: LogTable
+    target: str
+    rules: Rules
+    resume_from: Lsn | None
+
+    def start(
+        self, found: Found | None, keys: tuple[str, ...]
+    ) -> tuple[Lsn, str | None]:
+        """Up to where the target has the changes, and the line of its commits."""
+        if found is None:
+            return Lsn(0), _FIRST_LINE
+        token, problem = found.token, None
+        if found.refusal is not None:
+            problem = ("restored", found.refusal)
+        elif token is None:
+            if found.is_empty:
+                return Lsn(0), _FIRST_LINE
+            text = "it has rows, and does not record which changes they have"
+            problem = ("no_token", text)
+        elif token.source != self.contents.log.source:
+            text = (
+                f"it has changes of {_words(token.source)}, and the log those of "
+                f"{_words(self.contents.log.source)}"
+            )
+            problem = ("other_source", text)
+        elif token.keys != keys:
+            text = (
+                f"its rows were found by ({', '.join(token.keys)}) so far, not by "
+                f"({', '.join(keys)})"
+            )
+            problem = ("other_keys", text)
+        elif token.end > self.contents.log.end:
+            text = (
+                f"it has the changes up to {token.end}, and the log ends before, at "
+                f"{self.contents.log.end}: it is an older copy, or of a server that was set back"
+            )
+            problem = ("older_log", text)
+        if problem is None and token is not None:
+            return token.end, token.line
+        if self.resume_from is not None:
+            if self.resume_from > self.contents.log.end:
+                text = (
+                    f"resume_from={self.resume_from} is after the end of the log, "
+                    f"{self.contents.log.end}: try again when the log is that far"
+                )
+                raise OptionError(text)
+            return self.resume_from, None
+        code, text = problem or ("no_token", "")
+        raise self.unknown_rows(text, code=code)
+
+    def unknown_rows(self, text: str, *, code: str = "no_token") -> ApplyError:
+        """The error of a target whose record does not say what its rows are."""
+        text = (
+            f"{self.target}: {text}: use an empty target. Or, if its rows have all changes "
+            "up to an LSN, name that once"
+        )
+        return ApplyError(
+            text,
+            code=code,
+            table=self.table.name,
+            target=self.target,
+            advice=" with ",
+            remedies=(Remedy("resume_from", code="LSN"),),
+        )
+
+    def refuse_another(self, found: Found | None, batch: Batch) -> None:
+        """Refuses a table that was created again, unless its rows are replaced anyway."""
+        token = found.token if found is not None else None
+        if token is None or token.oid == self.table.oid or self.resume_from is not None:
+            return
+        name = self.table.name
+        if token.table != name:
+            text = (
+                f"{self.target}: it has the rows of {token.table}, and not of {name}: "
+                "use another target"
+            )
+        elif batch.barrier is None:
+            text = (
+                f"{self.target}: it has the rows of {name} with the OID {token.oid}, which "
+                f"now has the OID {self.table.oid}: it was dropped and created again. Load "
+                f"it: walrow load --log {self.contents.log.location} {name}"
+            )
+        else:
+            return
+        raise ApplyError(text, code="other_table", table=name, target=self.target)
+
+    def refuse_other_rows(
+        self, found: Found | None, applied: AppliedTable, batch: Batch
+    ) -> None:
+        """Refuses options for which the target's rows would have to be others."""
+        token = found.token if found is not None else None
+        if token is None or (
+            batch.barrier is not None and self.rules.deletes == "apply"
+        ):
+            # They are replaced.
+            return
+        text = column = None
+        if token.deleted_column not in {None, self.rules.deleted_column} or (
+            token.deleted_column is not None and self.rules.deletes != "soft"
+        ):
+            column = token.deleted_column
+            text = f"column {column} marks the rows that were deleted so far: keep that"
+        elif token.columns is not None and batch.barrier is None:
+            added = [it for it in applied.columns if it not in token.columns]
+            earlier = self.contents.columns_until(self.table.oid, token.end)
+            column = next((name for name in added if name in earlier), None)
+            text = f"column {column} was left out so far, and its values are not known"
+        if column is None:
+            return
+        text = (
+            f"{self.target}: {text}. Or use a new target, or load the table: walrow load "
+            f"--log {self.contents.log.location} {self.table.name}"
+        )
+        raise ApplyError(
+            text,
+            code="other_options",
+            table=self.table.name,
+            target=self.target,
+            column=column,
+        )
+
+
+def _words(source: walrow.log.SourceIdentity) -> str:
+    if source.system_identifier is None:
+        return "a capture"
+    return (
+        f"slot {source.slot} of database {source.database} of system "
+        f"{source.system_identifier}"
+    )
+
+
+#: All drivers that find an empty target write the same line, so that one of them is first.
+_FIRST_LINE = "0"
