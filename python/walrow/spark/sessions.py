@@ -67,6 +67,9 @@ def parallelism(session: Any) -> int:
 
 def _clone(spark: Any) -> Any:
     if _is_remote(spark):
+        if not hasattr(spark, "cloneSession"):
+            text = "under Spark Connect, this needs Spark 4.1 or later"
+            raise OptionError(text)
         return spark.cloneSession()
     return type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
 
