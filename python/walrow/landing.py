@@ -23,6 +23,7 @@ from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from walrow._core import Catalog, LogLoad, LogWriter
 
@@ -105,6 +106,7 @@ class Landing:
         self,
         writer: LogWriter,
         *,
+        log: Path,
         age: float,
         give_up_after: float,
         read_catalog: Callable[[], Catalog],
@@ -115,6 +117,7 @@ class Landing:
 
         Args:
             writer: The log. The thread closes it at its end.
+            log: Its directory.
             age: Seconds after which transactions are published.
             give_up_after: Seconds after which the refusal of the file system is final.
             read_catalog: Reads the definitions of types and tables.
@@ -128,6 +131,7 @@ class Landing:
         self.has_given_up = False
         self.counts = self._earlier = earlier
         self._writer = writer
+        self._log = log
         self._age = age
         self._give_up_after = give_up_after
         self._read_catalog = read_catalog
@@ -345,7 +349,7 @@ class Landing:
                 if isinstance(block, _Session):
                     self._sync()
                     self._writer.new_session()
-                    self._writer.set_timeline(block.timeline)
+                    self._set_timeline(block.timeline)
                 else:
                     self._append(block)
                     if server_lsn > self.durable:
@@ -430,6 +434,16 @@ class Landing:
         if position > self.durable:
             self.durable = self.confirmable = position
             self._wake()
+
+    def _set_timeline(self, timeline: int) -> None:
+        from walrow.postgres.timelines import read_timeline, write_timeline
+
+        if read_timeline(self._log, self._writer.source["timeline"]) not in {
+            None,
+            timeline,
+        }:
+            self._try(lambda: write_timeline(self._log, timeline))
+        self._writer.set_timeline(timeline)
 
     def _note(self) -> None:
         counts = self._writer.counts

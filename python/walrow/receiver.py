@@ -69,18 +69,14 @@ class Receiver:
     ) -> None:
         """Checks the options."""
         from walrow.postgres.connecting import parameters_of
-        from walrow.postgres.watch import Watch
+        from walrow.postgres.watch import TimelineWatch, Watch
 
         self._given = parameters_of(conninfo)
         if not publications:
             text = "publications is missing: name at least one"
             raise OptionError(text)
-        if tables is not None and not create:
-            text = "a publication that exists has its own tables"
-            raise OptionError(text, remedies=_CREATE)
-        if snapshot and not create:
-            text = "the first load begins with a slot that is created"
-            raise OptionError(text, remedies=_CREATE)
+        if not create:
+            _check_without_create(tables, snapshot=snapshot)
         if jobs < 1:
             text = "jobs must be at least 1"
             raise OptionError(text)
@@ -112,6 +108,7 @@ class Receiver:
         self._position = Lsn(0)
         self._wakeup = Wakeup()
         self._watch = Watch(self._given, slot)
+        self._timeline_watch = TimelineWatch(self._given, slot)
         self._reported = 0.0
         self._notes: deque[str] = deque()
         self._has_given_up = False
@@ -344,6 +341,8 @@ class Receiver:
                 raise ReplicationError(
                     text, sqlstate=OBJECT_IN_USE, slot=self._slot
                 ) from error
+            with step.unless_left():
+                self._timeline_watch.begin(stream.connection)
             stack.pop_all()
             return stream, landing
 
@@ -353,6 +352,12 @@ class Receiver:
                 self._abandon()
                 raise landing.failure
             self._tend_loads(stream, landing)
+            if self._has_new_timeline(self._timeline_watch.look(), landing):
+                text = (
+                    f"the server is on timeline {self._timeline} now: it was promoted, or "
+                    "follows a server that was"
+                )
+                raise ConnectionLostError(text)
             if (
                 self._target is not None
                 and landing.durable >= self._target
@@ -374,6 +379,19 @@ class Receiver:
                 landing.put(block, stream.server_lsn)
             if landing.confirmable > stream.flushed:
                 stream.confirm(landing.confirmable)
+
+    def _has_new_timeline(self, now: int | None, landing: Landing) -> bool:
+        """Whether the server of the stream goes on with a later timeline.
+
+        What has come over the connection is in this server's history, before and after that.
+        So it is the new timeline's, although it may be past the old one's end.
+        """
+        if now is None or self._timeline is None or now <= self._timeline:
+            return False
+        self._timeline = now
+        # At once: the next connection may take long.
+        landing.begin_session(now)
+        return True
 
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
         self._completeness.look(landing.durable, landing.catalogs)
@@ -418,6 +436,8 @@ class Receiver:
         step: Step[tuple[ReplicationStream, Landing]],
     ) -> Landing:
         """Opens the log, the first time and after a failure of the file system."""
+        from walrow.postgres.timelines import read_timeline
+
         found = self._read_catalog()
         with step.unless_left():
             # A large log takes long, and the server is not asked meanwhile.
@@ -430,11 +450,12 @@ class Receiver:
             **self._writer_options,
         )
         try:
-            timeline = writer.source["timeline"]
+            timeline = read_timeline(Path(self._log), writer.source["timeline"])
             writer.extend_catalog(found)
             with step.unless_left():
                 landing = self._landing = Landing(
                     writer,
+                    log=Path(self._log),
                     age=self._age,
                     give_up_after=self._give_up_after,
                     read_catalog=self._read_catalog,
@@ -579,6 +600,9 @@ class Receiver:
                 return
             self._earlier = landing.counts
             self._report("stopping", force=True, landing=landing)
+            if stream is not None:
+                now = self._timeline_watch.look_now(self._allowed(_TIMELINE_SECONDS))
+                self._has_new_timeline(now, landing)
             if stream is not None and not self._stop.is_set():
                 # Whoever waits for a position reads the log then.
                 landing.finish(math.inf, self._stop)
@@ -672,6 +696,17 @@ class Receiver:
             )
 
 
+def _check_without_create(
+    tables: Sequence[TableName] | None, *, snapshot: bool
+) -> None:
+    if tables is not None:
+        text = "a publication that exists has its own tables"
+        raise OptionError(text, remedies=_CREATE)
+    if snapshot:
+        text = "the first load begins with a slot that is created"
+        raise OptionError(text, remedies=_CREATE)
+
+
 def _line(finding: Finding) -> str:
     sql = " ".join((finding.sql or "").splitlines())
     text = f"{finding.text} [{finding.code}]"
@@ -685,6 +720,8 @@ _STOP_SECONDS = 1.3
 _LEAST_SECONDS = 0.2
 _FINISH_SECONDS = 0.9
 _CLOSE_SECONDS = 1.0
+#: For a standby only.
+_TIMELINE_SECONDS = 0.3
 #: Another process may use the slot, and does not have to let go of it.
 _DROP_SECONDS = 30.0
 _REPORT_SECONDS = 1.0

@@ -1,0 +1,125 @@
+"""A receiver of a standby, which is promoted while it streams."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import walrow
+from servers import EmbeddedServer, Standby
+from servers.receiving import check_log, execute
+from walrow.postgres.timelines import read_timeline, write_timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from walrow.receiver_state import Status
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("interval", "is_changed"),
+    [
+        pytest.param(0.5, True, id="noticed"),
+        pytest.param(0.5, False, id="noticed without a change"),
+        pytest.param(60.0, True, id="stopped at once"),
+    ],
+)
+def test_a_standby_that_is_promoted_while_it_streams(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interval: float,
+    *,
+    is_changed: bool,
+) -> None:
+    """Its walsender goes on. The log must not have the new timeline's changes as the old one's."""
+    monkeypatch.setattr("walrow.postgres.watch._TIMELINE_SECONDS", interval)
+    log = tmp_path / "log"
+    with EmbeddedServer(18) as primary, Standby(primary) as standby:
+        execute(
+            primary.dsn,
+            "CREATE TABLE item (id int PRIMARY KEY)",
+            "CREATE PUBLICATION p FOR TABLE item",
+        )
+        with receiving(standby, log) as states:
+            until(lambda: is_streaming(states), primary)
+            execute(primary.dsn, "INSERT INTO item VALUES (1)")
+            until(lambda: states[-1].transactions == 1)
+            execute(standby.dsn, "SELECT pg_promote()")
+            if is_changed:
+                execute(standby.dsn, "INSERT INTO item VALUES (2)")
+                until(lambda: states[-1].transactions == 2)
+            if interval < 1:
+                until(lambda: any("timeline 2" in (it.note or "") for it in states))
+                until(lambda: is_streaming(states))
+            else:
+                assert not any("timeline 2" in (it.note or "") for it in states)
+        receive(standby, log, until="now")
+        execute(standby.dsn, "INSERT INTO item VALUES (3)")
+        receive(standby, log, until="now")
+        check_log(standby.dsn, log, ["item"])
+
+
+def test_the_later_timeline_counts(tmp_path: Path) -> None:
+    assert read_timeline(tmp_path, None) is None
+    assert read_timeline(tmp_path, 3) == 3
+    write_timeline(tmp_path, 4)
+    assert read_timeline(tmp_path, None) == 4
+    assert read_timeline(tmp_path, 3) == 4
+    assert read_timeline(tmp_path, 5) == 5
+    (tmp_path / ".timeline").write_text("damaged", encoding="utf-8")
+    assert read_timeline(tmp_path, 3) == 3
+
+
+def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(walrow.LogError) as caught:
+        write_timeline(tmp_path / "nowhere", 2)
+    assert caught.value.code == "store"
+
+
+@contextlib.contextmanager
+def receiving(server: EmbeddedServer, log: Path) -> Iterator[list[Status]]:
+    """A receiver in a thread, and its states."""
+    states: list[Status] = []
+    failures: list[BaseException] = []
+    stop = threading.Event()
+
+    def run() -> None:
+        try:
+            receive(server, log, create=True, age=0.2, status=states.append, stop=stop)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield states
+    finally:
+        stop.set()
+        thread.join(10)
+        assert not failures, failures
+
+
+def receive(server: EmbeddedServer, log: Path, **options: Any) -> None:
+    walrow.receive(server.dsn, log=log, slot="s", publications="p", **options)
+
+
+def is_streaming(states: list[Status]) -> bool:
+    return bool(states) and states[-1].state == "streaming"
+
+
+def until(is_so: Callable[[], bool], primary: EmbeddedServer | None = None) -> None:
+    """Waits until something is so. A slot of a standby needs what the primary logs."""
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        if primary is not None:
+            execute(primary.dsn, "SELECT pg_log_standby_snapshot()")
+        time.sleep(0.1)
