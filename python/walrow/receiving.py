@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from typing import TYPE_CHECKING, Literal
 
+from walrow.errors import OptionError
 from walrow.log_places import directory_of
 from walrow.receiver import Receiver
 from walrow.retention import Retainer
@@ -90,7 +92,7 @@ def receive(
         max_hold: Cancels a load when more bytes of the stream wait for it. Default: the
             disk's size.
         origin: `"none"` skips transactions that came to the server by replication.
-        age: The seconds after which transactions are published for readers.
+        age: The seconds after which transactions are published for readers, at least 0.1.
         segment_bytes: The size of the stream after which a segment ends.
         compression_level: The level of zstd. None stores the stream as it is.
         spool_memory: The number of bytes of memory that open transactions take together.
@@ -98,7 +100,7 @@ def receive(
         spool_directory: The directory of these files. Default: the log's own.
         group_access: Whether the owner's group may read the log.
         give_up_after: The seconds after which a full disk, for example, is an error. Until
-            then, it stays connected and tries again.
+            then, it stays connected and tries again: with `math.inf`, for ever.
         retain: What the log keeps: `walrow.log.Retention(age=..., bytes=...)`. It is
             applied about once a minute, beside the writer, and at the end. See
             `Log.retain`. Default: everything.
@@ -115,6 +117,18 @@ def receive(
             cannot be written.
         SettingError: Something overrides a setting of the session, such as PGTZ.
     """
+    for name, value, least, most in (
+        ("age", age, _LEAST_AGE, _LONGEST_AGE),
+        ("segment_bytes", segment_bytes, 1, _MOST_BYTES),
+        ("spool_memory", spool_memory, 0, _MOST_BYTES),
+        ("max_hold", max_hold, 0, _MOST_BYTES),
+        ("compression_level", compression_level, *_LEVELS),
+        ("give_up_after", give_up_after, 0, math.inf),
+    ):
+        # Not the other way round: nothing is true of nan.
+        if value is not None and not least <= value <= most:
+            text = f"{name} is {value}: it must be from {least} to {most}"
+            raise OptionError(text)
     options = {
         "streaming": streaming,
         "binary": binary,
@@ -171,5 +185,11 @@ def _with_note_of(
     return report
 
 
+_LEAST_AGE = 0.1
+#: 30 years. What is longer, or infinite, is more than a thread can wait.
+_LONGEST_AGE = 1_000_000_000
+_MOST_BYTES = (1 << 63) - 1
+#: Those of zstd.
+_LEVELS = (-131_072, 22)
 #: For what the log does not keep, after a stop.
 _RETAIN_SECONDS = 0.3

@@ -1,0 +1,78 @@
+"""Options of a receiver that are refused before it connects or makes a log."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+import walrow
+from servers.receiving import ReceiverProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOWHERE = "host=/nowhere dbname=postgres"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("age", math.inf),
+        ("age", math.nan),
+        ("age", 0.05),
+        ("age", 0),
+        ("age", -1),
+        ("age", 1e300),
+        ("give_up_after", math.nan),
+        ("give_up_after", -1),
+        ("segment_bytes", 0),
+        ("segment_bytes", -1),
+        ("segment_bytes", 1 << 63),
+        ("spool_memory", -1),
+        ("spool_memory", 1 << 63),
+        ("max_hold", -1),
+        ("max_hold", 1 << 63),
+        ("compression_level", 1 << 40),
+    ],
+)
+def test_numbers_that_make_no_sense(tmp_path: Path, name: str, value: float) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(walrow.OptionError) as caught:
+        walrow.receive(NOWHERE, log=log, slot="s", publications="p", **{name: value})  # type: ignore[arg-type]
+    assert f"{name} is {value}: it must be from" in str(caught.value)
+    assert not log.exists()
+
+
+def test_a_receiver_may_try_for_ever(tmp_path: Path) -> None:
+    with pytest.raises(walrow.ReplicationError):
+        walrow.receive(
+            NOWHERE,
+            log=tmp_path / "log",
+            slot="s",
+            publications="p",
+            give_up_after=math.inf,
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--age", "inf"], "age is inf"),
+        (["--age", "nan"], "age is nan"),
+        (["--age", "1e300"], "age is 1e+300"),
+        (["--give-up-after", "nan"], "give_up_after is nan"),
+        (["--segment-size", "99999999999999999999"], "segment_bytes is"),
+        (["--spool-memory", "99999999999999999999"], "spool_memory is"),
+        (["--max-hold", "99999999999999999999"], "max_hold is"),
+    ],
+)
+def test_numbers_on_the_command_line(
+    tmp_path: Path, arguments: list[str], named: str
+) -> None:
+    with ReceiverProcess(NOWHERE, tmp_path / "log", *arguments) as receiver:
+        code, text = receiver.wait()
+    assert code == 2
+    assert named in text
+    assert "Traceback" not in text
