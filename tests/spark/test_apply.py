@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -354,6 +355,46 @@ def test_rows_that_come_and_go_while_images_change(source: History, lake: Lake) 
     source.transaction("INSERT INTO t VALUES (1, 7, 7)", "DELETE FROM t WHERE id = 7")
     lake.apply(source.take(), keys=["id"])
     assert lake.rows() == source.rows("t")
+
+
+@pytest.mark.parametrize(
+    ("lake", "barrier"),
+    [
+        ("iceberg", "load"),
+        pytest.param("iceberg", "truncate", marks=pytest.mark.slow),
+        pytest.param("delta", "load", marks=pytest.mark.slow),
+        pytest.param("delta", "truncate", marks=pytest.mark.slow),
+    ],
+    indirect=["lake"],
+)
+def test_rows_get_other_keys_after_all_were_replaced(
+    source: History, lake: Lake, barrier: str
+) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')")
+    soft = {"deletes": "soft", "deleted_column": "gone"}
+    lake.apply(source.take(), **soft)
+    if barrier == "truncate":
+        source.sql("TRUNCATE t")
+    source.sql(
+        "DELETE FROM t WHERE id = 2",
+        "INSERT INTO t VALUES (4, 4, 'd') ON CONFLICT DO NOTHING",
+        f"INSERT INTO t VALUES (1, 1, {BIG.format('a')}) "
+        f"ON CONFLICT (id) DO UPDATE SET big = {BIG.format('a')}",
+    )
+    if barrier == "load":
+        source.load("t")
+    # Neither of them sends big.
+    source.sql(
+        "UPDATE t SET id = 11 WHERE id = 1",
+        "UPDATE t SET id = 14, n = 14 WHERE id = 4",
+    )
+    assert lake.apply(source.take(), **soft).overwritten
+    columns = "id, n, left(big, 1)"
+    assert lake.rows(columns, "NOT gone") == Counter(
+        {(*row, True): count for row, count in source.rows("t", columns).items()}
+        | {(1, 1, "a", False): 1, (2, 2, "b", False): 1}
+        | ({(3, 3, "c", False): 1} if barrier == "truncate" else {})
+    )
 
 
 @pytest.mark.slow

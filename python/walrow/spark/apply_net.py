@@ -278,8 +278,10 @@ class Net:
             .applyInArrow(lambda table: fold(table), self._schema)  # noqa: PLW0108
         )
         if self._batch.barrier is not None:
-            # There is no row from before.
-            return resolved.withColumn(_KIND, _whole(f.col(_KIND)))
+            # There is no row from before. What a row leaves behind is marked where it is.
+            is_update = f.col(_KIND) == Kind.UPDATE
+            kind = f.when(is_update, Kind.INSERT).otherwise(f.col(_KIND))
+            return resolved.withColumn(_KIND, kind.cast("tinyint"))
         resolved = self._store(resolved).where(f.col(_KIND) >= Kind.INSERT)
         return self._with_heads(resolved)
 
