@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from servers import EmbeddedServer
     from servers.live_log import History
+    from walrow.spark.apply_items import Deletes
     from walrow.spark.apply_units import Batch
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
@@ -94,7 +95,7 @@ def after(
     end: Any,
     *,
     chosen: list[str],
-    deletes: str = "apply",
+    deletes: Deletes = "apply",
 ) -> Rows:
     """The rows of a table after the changes between two LSNs, as the executors fold them.
 
@@ -170,7 +171,7 @@ def after(
             )
         # Spark shuffles them, so the two images of an update can come in any order.
         raw = raw.take(choices.sample(range(raw.num_rows), raw.num_rows))
-        resolved = KeyChanges(name, keys, is_soft, identity)(
+        resolved = KeyChanges(name, keys, deletes, identity)(
             raw.append_column(COMPONENT, pa.array([0] * raw.num_rows))
         )
         assert resolved.schema.equals(raw.schema)
@@ -181,7 +182,8 @@ def after(
         assert key not in seen, "two net changes of one key"
         seen.add(key)
         if row[KIND] == Kind.DELETE:
-            rows.pop(key, None)
+            if deletes != "ignore":
+                rows.pop(key, None)
             continue
         origin = row[FROM]
         head = key if origin is None else tuple(origin.values())
@@ -226,7 +228,7 @@ def test_changes_give_the_rows_of_the_server(
     server: EmbeddedServer,
     tmp_path: Path,
     seed: int,
-    deletes: str,
+    deletes: Deletes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Keys have events in many parts of a unit.
@@ -280,7 +282,7 @@ def test_changes_give_the_rows_of_the_server(
 @pytest.mark.parametrize("deletes", ["apply", "soft"])
 @pytest.mark.parametrize("identity", ["FULL", "DEFAULT"])
 def test_old_images_with_some_columns(
-    server: EmbeddedServer, tmp_path: Path, identity: str, deletes: str
+    server: EmbeddedServer, tmp_path: Path, identity: str, deletes: Deletes
 ) -> None:
     """One version has whole images, and the others those of the key; or of more than the key."""
     other = {"FULL": "DEFAULT", "DEFAULT": "FULL"}[identity]
@@ -289,7 +291,7 @@ def test_old_images_with_some_columns(
             source.sql(
                 f"CREATE TABLE {name} (tenant int, id int, v text, PRIMARY KEY ({key}))",
                 f"ALTER TABLE {name} REPLICA IDENTITY {other}",
-                f"INSERT INTO {name} VALUES (1, 5, 'five'), (1, 6, 'six')",
+                f"INSERT INTO {name} VALUES (1, 5, 'five'), (1, 6, 'six'), (1, 8, 'eight')",
                 f"ALTER TABLE {name} REPLICA IDENTITY {identity}",
             )
         points = [source.take().lsn()]
@@ -311,6 +313,10 @@ def test_old_images_with_some_columns(
             "INSERT INTO more VALUES (2, 6, 'SIX')",
             "DELETE FROM more WHERE tenant = 1 AND id = 6",
         )
+        source.transaction(
+            "INSERT INTO more VALUES (3, 8, 'zombie')",
+            "DELETE FROM more WHERE tenant = 3 AND id = 8",
+        )
         points.append(source.take().lsn())
         log = walrow.Log(source.path)
         for name in ("one", "more"):
@@ -321,6 +327,35 @@ def test_old_images_with_some_columns(
                 )
             found = {tuple(row.values()) for row in rows.values() if GONE not in row}
             assert found == set(source.rows(name)), name
+
+
+@pytest.mark.parametrize("identity", ["FULL", "DEFAULT"])
+def test_a_key_has_other_rows_where_deletes_do_nothing(
+    server: EmbeddedServer, tmp_path: Path, identity: str
+) -> None:
+    with history(server, tmp_path / "log") as source:
+        source.sql(
+            "CREATE TABLE t (id int PRIMARY KEY, v text)",
+            f"ALTER TABLE t REPLICA IDENTITY {identity}",
+            "INSERT INTO t VALUES (1, 'a'), (3, 'c')",
+        )
+        first = source.take().lsn()
+        source.sql(
+            "UPDATE t SET id = 2 WHERE id = 1",
+            "DELETE FROM t WHERE id = 2",
+            "UPDATE t SET id = 2 WHERE id = 3",
+            "UPDATE t SET id = 4 WHERE id = 2",
+            "INSERT INTO t VALUES (2, 'b')",
+            "DELETE FROM t WHERE id = 2",
+        )
+        last = source.take().lsn()
+        log = walrow.Log(source.path)
+        rows = after(
+            log, "t", {}, walrow.Lsn(0), first, chosen=["id"], deletes="ignore"
+        )
+        rows = after(log, "t", rows, first, last, chosen=["id"], deletes="ignore")
+    found = {tuple(row.values()) for row in rows.values()}
+    assert found == {(1, "a"), (2, "b"), (3, "c"), (4, "c")}
 
 
 def test_connected_keys_have_one_number() -> None:

@@ -265,7 +265,7 @@ class Net:
         fold = KeyChanges(
             applied.table.name,
             applied.keys,
-            self._is_soft,
+            self._rules.deletes,
             identity_of(applied.table.versions) if applied.whole_images else None,
         )
         resolved = (

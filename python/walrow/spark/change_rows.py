@@ -98,7 +98,8 @@ class Events(NamedTuple):
         keys: The columns of the key.
         barrier: Changes up to here do not count.
         deletes: What deletes do.
-        with_old_images: Whether to return the old images of all updates, too.
+        with_old_images: Whether to return the old images of all updates, too, and deletes
+            that do nothing: what comes after them is about another row.
     """
 
     log: walrow.Log
@@ -156,7 +157,7 @@ class Events(NamedTuple):
         wanted = change != _TRUNCATE
         if not self.with_old_images:
             wanted &= kind != Kind.OLD
-        if self.deletes == "ignore":
+        if self.deletes == "ignore" and not self.with_old_images:
             wanted &= kind != Kind.DELETE
         if self.barrier is not None:
             at = self.barrier.lsn

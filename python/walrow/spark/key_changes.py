@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from walrow.log_items import LogVersion
+    from walrow.spark.apply_items import Deletes
 
 __all__ = ["COMPONENT", "KeyChanges", "components", "identity_of", "plain_tuples"]
 
@@ -40,15 +41,17 @@ class _Row:
         base: The event with its values. `_BEFORE` if the target has them.
         others: Columns with values from elsewhere: an event, `_BEFORE` or `_NEVER`.
         gone: Whether it was deleted, and is kept.
+        since: The event that gave it its key. `_BEFORE` if none did.
     """
 
-    __slots__ = ("base", "gone", "head", "others")
+    __slots__ = ("base", "gone", "head", "others", "since")
 
     def __init__(self, head: Any, base: int, others: dict[str, int]) -> None:
         self.head = head
         self.base = base
         self.others = others
         self.gone = False
+        self.since = _BEFORE
 
     def update(self, event: int, unsent: list[str]) -> _Row:
         """Takes all values that an event has."""
@@ -65,14 +68,14 @@ class KeyChanges(NamedTuple):
     Attributes:
         table: The table's name, for errors.
         keys: The columns of the key.
-        marks: Whether deletes mark rows, and keep their values.
+        deletes: What deletes do. Those that mark rows, or do nothing, keep their values.
         identity: If rows are found by their old images, what these have in all versions of
             the table: the columns that an update without one leaves as they are.
     """
 
     table: str
     keys: tuple[str, ...]
-    marks: bool
+    deletes: Deletes
     identity: tuple[str, ...] | None
 
     def __call__(self, table: pa.Table) -> pa.Table:
@@ -88,6 +91,7 @@ class KeyChanges(NamedTuple):
     def _rows(self, events: pa.Table) -> dict[Any, list[_Row]]:
         """The rows of each key at the end."""
         kinds = events.column(_KIND).to_pylist()
+        lsns = events.column(_LSN).to_pylist()
         unsent = events.column(_UNSENT).to_pylist()
         keys = plain_tuples([events.column(key) for key in self.keys])
         origin = events.column(_FROM).combine_chunks()
@@ -112,6 +116,8 @@ class KeyChanges(NamedTuple):
                 # A key has one row, so whatever was there is gone.
                 found.clear()
             found.append(row)
+            if kinds[event] in (Kind.INSERT, Kind.ARRIVE):
+                row.since = event
 
         old: int | None = None
         for event, kind in enumerate(kinds):
@@ -129,7 +135,10 @@ class KeyChanges(NamedTuple):
                 put(key, take(origins[event], image).update(event, columns))
             else:
                 row = take(key, event)
-                if self.marks:
+                # A row that comes and goes in one transaction may do so beside the one before.
+                is_brief = row.since != _BEFORE and lsns[row.since] == lsns[event]
+                is_second = any(it.base == _BEFORE for it in at(key))
+                if self.deletes != "apply" and not (is_brief and is_second):
                     put(key, row.update(event, columns))
                     row.gone = True
             old = None
@@ -154,16 +163,16 @@ class KeyChanges(NamedTuple):
                 continue
             others: dict[str, int] = {}
             if row is None:
-                if self.marks:
+                if self.deletes == "soft":
                     # What the row left stays behind, marked.
                     others = {name: _BEFORE for name in names if name not in self.keys}
                 base, head = at, None
-                kind = Kind.UPDATE_GONE if self.marks else Kind.DELETE
+                kind = Kind.UPDATE_GONE if self.deletes == "soft" else Kind.DELETE
             else:
                 base, others, head = row.base, row.others, row.head
                 is_update = _BEFORE in others.values()
                 kind = Kind.UPDATE if is_update else Kind.INSERT
-                if row.gone:
+                if row.gone and self.deletes == "soft":
                     kind += Kind.INSERT_GONE
                 if not is_update:
                     head = None
