@@ -397,6 +397,42 @@ def test_rows_get_other_keys_after_all_were_replaced(
     )
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
+def test_names_of_columns_that_spark_takes_for_syntax(
+    source: History, lake: Lake
+) -> None:
+    source.sql(
+        'CREATE TABLE t (id int, "k.e`y" int, "a.b" int, "c`d" text, '
+        'PRIMARY KEY (id, "k.e`y"))',
+        'ALTER TABLE t ALTER "c`d" SET STORAGE EXTERNAL',
+        f"INSERT INTO t SELECT g, g, g, {BIG.format('b')} FROM generate_series(1, 4) g",
+    )
+    lake.apply(source.take())
+    source.sql(
+        'UPDATE t SET "k.e`y" = 11 WHERE id = 1',
+        'UPDATE t SET id = 12, "a.b" = 22 WHERE id = 2',
+        'UPDATE t SET "a.b" = 33 WHERE id = 3',
+        "DELETE FROM t WHERE id = 4",
+    )
+    lake.apply(source.take())
+    assert lake.rows() == source.rows("t")
+    # Old images with more than the key.
+    source.sql(
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        'UPDATE t SET "k.e`y" = 12 WHERE id = 1',
+        'ALTER TABLE t ADD "e.f" int',
+        'UPDATE t SET "k.e`y" = 13, "e.f" = 1 WHERE id = 12',
+    )
+    lake.apply(source.take(), keys=["id", "k.e`y"])
+    assert lake.rows() == source.rows("t")
+    source.load("t")
+    source.sql('UPDATE t SET "k.e`y" = 14 WHERE id = 1')
+    lake.apply(source.take(), keys=["id", "k.e`y"])
+    assert lake.rows() == source.rows("t")
+
+
 @pytest.mark.slow
 def test_a_value_that_was_never_sent(source: History, lake: Lake) -> None:
     source.sql(*TABLE, f"INSERT INTO t VALUES (1, 1, {BIG.format('x')})")

@@ -268,15 +268,13 @@ class Net:
             self._rules.deletes,
             identity_of(applied.table.versions) if applied.whole_images else None,
         )
-        resolved = (
+        grouped = (
             events.withColumn(_HASH, f.xxhash64(*keys))
             .join(f.broadcast(known), _HASH, "left")
             .withColumn(COMPONENT, f.pmod(own, f.lit(buckets)))
             .drop(_HASH)
-            .groupBy(COMPONENT)
-            # Spark counts the parameters, and would count that of a method, too.
-            .applyInArrow(lambda table: fold(table), self._schema)  # noqa: PLW0108
         )
+        resolved = self._in_groups(grouped, fold)
         if self._batch.barrier is not None:
             # There is no row from before. What a row leaves behind is marked where it is.
             is_update = f.col(_KIND) == Kind.UPDATE
@@ -284,6 +282,30 @@ class Net:
             return resolved.withColumn(_KIND, kind.cast("tinyint"))
         resolved = self._store(resolved).where(f.col(_KIND) >= Kind.INSERT)
         return self._with_heads(resolved)
+
+    def _in_groups(self, events: Any, fold: KeyChanges) -> Any:
+        """Folds the events of each group of components."""
+        from pyspark.sql.types import StructField, StructType
+
+        names = [*self._schema.names, COMPONENT]
+        # PySpark takes a dot or a backtick in a name for syntax.
+        *labels, group = plain = [f"c{at}" for at in range(len(names))]
+        schema = StructType(
+            [
+                StructField(label, field.dataType)
+                for label, field in zip(labels, self._schema.fields, strict=True)
+            ]
+        )
+        resolved = (
+            events.toDF(*plain)
+            .groupBy(group)
+            # Spark counts the parameters, and would count that of a method, too.
+            .applyInArrow(
+                lambda table: fold(table.rename_columns(names)).rename_columns(labels),
+                schema,
+            )
+        )
+        return resolved.toDF(*self._schema.names)
 
     def _with_heads(self, resolved: Any) -> Any:
         """Adds the values that rows had before the batch, under the keys that they had then."""
