@@ -433,6 +433,33 @@ def test_names_of_columns_that_spark_takes_for_syntax(
     assert lake.rows() == source.rows("t")
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
+def test_a_truncate_before_a_load_where_deletes_do_nothing(
+    source: History, lake: Lake
+) -> None:
+    source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    lake.apply(source.take(), deletes="ignore")
+    source.sql("TRUNCATE t", "INSERT INTO t VALUES (3, 3, 'c')")
+    source.load("t")
+    with pytest.raises(walrow.ApplyError) as raised:
+        lake.apply(source, deletes="ignore", truncates="error")
+    assert raised.value.code == "truncated"
+    assert lake.apply(source, deletes="ignore").overwritten
+    assert lake.rows() == source.rows("t")
+    # A load itself keeps what is there, also where it begins with a truncate of its own.
+    source.sql("DELETE FROM t WHERE id = 3", "INSERT INTO t VALUES (4, 4, 'd')")
+    source.load("t")
+    applied = lake.apply(source, deletes="ignore", truncates="error")
+    assert not applied.overwritten
+    assert sorted(lake.rows("id")) == [(3,), (4,)]
+    source.sql("TRUNCATE t")
+    source.load("t")
+    lake.apply(source, deletes="ignore", truncates="ignore")
+    assert sorted(lake.rows("id")) == [(3,), (4,)]
+
+
 @pytest.mark.slow
 def test_a_value_that_was_never_sent(source: History, lake: Lake) -> None:
     source.sql(*TABLE, f"INSERT INTO t VALUES (1, 1, {BIG.format('x')})")

@@ -68,8 +68,12 @@ class Net:
         self.never_sent = 0
         self.kept: list[str] = []
         self._is_soft = rules.deletes == "soft"
-        # A load that removes nothing leaves other rows as they are.
-        adds = batch.barrier is not None and batch.barrier.is_load
+        # A load that removes nothing leaves other rows as they are. A truncate does not.
+        adds = (
+            batch.barrier is not None
+            and batch.barrier.is_load
+            and not batch.is_truncated
+        )
         self.overwrites = batch.barrier is not None and not (
             adds and rules.deletes == "ignore"
         )
