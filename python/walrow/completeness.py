@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from walrow.errors import Error
 from walrow.load_needed import Incomplete, Published, read_published, write_published
 from walrow.log import Log
-from walrow.young_tables import TYPE_ALTERED, YoungTable
+from walrow.young_tables import TYPE_ALTERED, YoungTable, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,7 +105,7 @@ class Completeness:
             young = dict(before.young)
             for table in tables:
                 young.pop(table.oid, None)
-                pictures[table.oid] = _picture(table)
+                pictures[table.oid] = _picture(table, pictures.get(table.oid))
                 marks[table.oid] = [
                     mark if mark.until is not None else mark._replace(until=point)
                     for mark in marks.get(table.oid, ())
@@ -155,26 +155,36 @@ class Completeness:
                     else "; ".join(_differences(known, table, before.last_oid)) or None
                 )
                 if known is None and reason is None:
-                    columns = [list(column) for column in table.columns]
                     young[table.oid] = YoungTable(
-                        columns, before.position, seen, table.has_altered_types
+                        [list(column) for column in table.columns],
+                        before.position,
+                        seen,
+                        table.has_altered_types,
+                        table.dropped,
                     )
             if reason is not None and TYPE_ALTERED in reason:
                 self.is_catalog_old = True
             if reason is not None:
                 young.pop(table.oid, None)
                 self._mark(marks, table.oid, table.name, reason, before.position)
-        left = self._compare_young(young, marks, durable)
-        pictures = {table.oid: _picture(table) for table in tables}
+        known_tables = before.tables or {}
+        pictures = {
+            table.oid: _picture(table, known_tables.get(table.oid)) for table in tables
+        }
+        left = self._compare_young(young, marks, pictures, durable)
         write_published(self._log, Published(pictures, durable, last, marks, left))
 
     def _compare_young(
         self,
         young: Mapping[int, YoungTable],
         marks: dict[int, list[Incomplete]],
+        pictures: Mapping[int, dict[str, Any]],
         durable: Lsn,
     ) -> dict[int, YoungTable]:
-        """Compares young tables with the log. Returns those to compare once more."""
+        """Compares young tables with the log. Returns those to compare once more.
+
+        Names that rows in the log have, and the table has no longer, come into its picture.
+        """
         if not young:
             return {}
         try:
@@ -185,7 +195,15 @@ class Completeness:
         left = {}
         for oid, table in young.items():
             found = known.get(oid)
-            reason = None if found is None else table.alteration(found.versions)
+            picture = pictures.get(oid)
+            columns = table.columns if picture is None else picture["columns"]
+            reason = None
+            if found is not None:
+                reason = table.alteration(found.versions, columns)
+                if picture is not None:
+                    names = {name.lower() for name in table.names(found.versions)}
+                    now = {_folded(column[1]) for column in columns}
+                    picture["gone"] = sorted((names | set(picture["gone"])) - now)
             if found is not None and reason is not None:
                 self._mark(marks, oid, found.name, reason, table.since)
             elif (later := table.later(log.end, durable)) is not None:
@@ -208,15 +226,34 @@ class Completeness:
             )
 
 
-def _picture(table: PublishedTable) -> dict[str, Any]:
+def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    # A load ends no name: a target with `deletes="soft"` keeps values under it.
+    now = {_folded(column.quoted) for column in table.columns}
     return {
         "columns": [list(column) for column in table.columns],
+        "gone": sorted(_earlier_names(before or {}, table) - now),
         "last_column": table.last_column,
         "filters": list(table.filters),
         "parts": [part.oid for part in table.parts],
         "memberships": list(table.memberships),
         "definitions": dict(table.definitions),
     }
+
+
+def _earlier_names(before: Mapping[str, Any], table: PublishedTable) -> set[str]:
+    """The names of columns that it does not have now, or has under another number."""
+    kept = {column.number: column.quoted for column in table.columns}
+    names = {
+        _folded(name)
+        for number, name, *_ in before.get("columns", ())
+        if kept.get(number) != name
+    }
+    return names | set(before.get("gone", ()))
+
+
+def _folded(quoted: str) -> str:
+    """A name as Spark's tables know it: not by case."""
+    return plain_name(quoted).lower()
 
 
 def _newness(table: PublishedTable, last_oid: int) -> str | None:
@@ -251,6 +288,7 @@ def _differences(
     }:
         yield TYPE_ALTERED
     known = {column[0]: column for column in before["columns"]}
+    earlier = _earlier_names(before, table)
     for number, name, *type_, has_default in table.columns:
         if number in known:
             _, old_name, *old_type, _ = known[number]
@@ -260,6 +298,9 @@ def _differences(
                 yield f"column {name} has another type"
         elif number <= before["last_column"]:
             yield f"column {name} was added to the publication"
+        elif _folded(name) in earlier:
+            # Its Relation messages are those of the one before: readers keep the old values.
+            yield f"column {name} was dropped and added again"
         elif has_default:
             yield f"column {name} was added with a value for existing rows"
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from walrow.log_items import LogColumn, LogVersion
 
-__all__ = ["TYPE_ALTERED", "YoungTable"]
+__all__ = ["TYPE_ALTERED", "YoungTable", "plain_name"]
 
 
 class YoungTable(NamedTuple):
@@ -28,6 +28,7 @@ class YoungTable(NamedTuple):
         since: Where the log ended when the receiver looked last before.
         seen: The server's position at the first look. The log may reach it later.
         has_altered_types: Whether a type of its columns was altered after the table was created.
+        dropped: The attribute numbers of columns that it had before the first look.
         looks: The number of looks since the log reached `seen`.
     """
 
@@ -35,6 +36,7 @@ class YoungTable(NamedTuple):
     since: Lsn
     seen: Lsn
     has_altered_types: bool
+    dropped: list[int]
     looks: int = 0
 
     @classmethod
@@ -43,7 +45,12 @@ class YoungTable(NamedTuple):
         columns = [list(column) for column in found["columns"]]
         since, seen = Lsn(found["since"]), Lsn(found["seen"])
         return cls(
-            columns, since, seen, bool(found["has_altered_types"]), int(found["looks"])
+            columns,
+            since,
+            seen,
+            bool(found["has_altered_types"]),
+            list(found.get("dropped", ())),
+            int(found["looks"]),
         )
 
     def record(self) -> dict[str, Any]:
@@ -56,8 +63,24 @@ class YoungTable(NamedTuple):
             return None
         return self._replace(looks=self.looks + (durable >= self.seen))
 
-    def alteration(self, versions: Iterable[LogVersion]) -> str | None:
-        """How rows in the log were changed without a message. None if they were not."""
+    def names(self, versions: Iterable[LogVersion]) -> Iterator[str]:
+        """The names of columns that rows in the log have."""
+        for version in versions:
+            if version.rows:
+                yield from (column.name for column in version.columns)
+
+    def alteration(
+        self, versions: Iterable[LogVersion], columns: Iterable[Sequence[Any]]
+    ) -> str | None:
+        """How rows in the log were changed without a message. None if they were not.
+
+        Args:
+            versions: The table's versions in the log.
+            columns: Its columns now. Some may be newer than the first look.
+        """
+        numbers = {
+            plain_name(column[1]): column[0] for column in (*columns, *self.columns)
+        }
         for version in versions:
             if not version.rows:
                 continue
@@ -65,10 +88,33 @@ class YoungTable(NamedTuple):
                 return TYPE_ALTERED
             if reason := self._difference(version.columns):
                 return reason
+            if reason := self._return(version.columns, numbers):
+                return reason
+        return None
+
+    def _return(
+        self, columns: Sequence[LogColumn], numbers: Mapping[str, int]
+    ) -> str | None:
+        """Whether a column may have been dropped and added again since a version.
+
+        A version has its columns in the order of their numbers, but not the numbers. A column that
+        came later has a greater number than there were columns then.
+        """
+        least = 0
+        for column in columns:
+            least += 1
+            number = numbers.get(column.name)
+            if number is None:
+                continue
+            if number > len(columns) and any(
+                least <= dropped < number for dropped in self.dropped
+            ):
+                return f"column {column.name} may have been dropped and added again"
+            least = number
         return None
 
     def _difference(self, columns: Iterable[LogColumn]) -> str | None:
-        now = {_name(column[1]): column for column in self.columns}
+        now = {plain_name(column[1]): column for column in self.columns}
         then = {column.name: column for column in columns}
         came = [name for name in now if name not in then]
         gone = [name for name in then if name not in now]
@@ -86,7 +132,7 @@ class YoungTable(NamedTuple):
         return None
 
 
-def _name(quoted: str) -> str:
+def plain_name(quoted: str) -> str:
     """Removes the quotes from a name in SQL."""
     return quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
 

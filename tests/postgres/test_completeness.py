@@ -377,3 +377,164 @@ def test_ddl_is_a_message_at_its_place(
     assert (created["command"], created["table"]) == ("CREATE TABLE", "dropped")
     assert (dropped["command"], dropped["columns"]) == ("DROP TABLE", None)
     assert not execute(server.dsn, "SELECT FROM pg_event_trigger")
+
+
+def looked_again(log: Path) -> None:
+    """Waits until the receiver has looked once more at what is published."""
+    file = log / "_load-needed"
+    before = file.stat().st_mtime_ns
+    until(lambda: file.stat().st_mtime_ns > before)
+    # That look may have begun earlier.
+    before = file.stat().st_mtime_ns
+    until(lambda: file.stat().st_mtime_ns > before)
+
+
+GONE = "ALTER TABLE item DROP COLUMN label"
+BACK = "ALTER TABLE item ADD COLUMN label text"
+CHANGE = "UPDATE item SET n = n + 1 WHERE id = 1"
+RETURNED = "column label was dropped and added again"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([f"BEGIN; {GONE}; {BACK}; COMMIT"], id="one transaction"),
+        pytest.param([f"BEGIN; {GONE}; {CHANGE}; {BACK}; COMMIT"], id="change between"),
+        pytest.param([GONE, CHANGE, BACK, CHANGE], id="two transactions"),
+        pytest.param([GONE, None, BACK], id="look between"),
+        pytest.param([GONE, CHANGE, None, BACK, CHANGE], id="look and change between"),
+        pytest.param([f"{GONE}; {BACK} DEFAULT 'new'"], id="with a default"),
+        pytest.param(
+            [GONE, "ALTER TABLE item ADD COLUMN label int", CHANGE], id="another type"
+        ),
+        pytest.param(
+            [GONE, None, "ALTER TABLE item ADD COLUMN label int"],
+            id="look between, another type",
+        ),
+    ],
+)
+def test_a_column_that_comes_back_needs_a_load(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: list[str | None],
+) -> None:
+    """Relation messages say nothing: only the number is another one."""
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until((log / "_load-needed").exists)
+        until_loaded(log)
+        execute(
+            server.dsn, "INSERT INTO item VALUES (1001, 1, 'old'), (1002, 1, 'old')"
+        )
+        for step in steps:
+            if step is None:
+                looked_again(log)
+                assert needs_of(log, "") is None
+            else:
+                execute(server.dsn, step)
+        until(lambda: needs_of(log, RETURNED) is not None)
+        assert needed(log) == {"public.item": RETURNED}
+        walrow.load("public.item", log=log, timeout=60)
+        looked_again(log)
+        assert needs_of(log, "") is None
+        execute(server.dsn, CHANGE)
+    receive_rest(server, log, slot)
+    assert needed(log) == {}
+    check_log(server.dsn, log, Load.TABLES)
+
+
+@pytest.mark.parametrize("sees_it_go", [False, True])
+def test_a_column_that_comes_back_while_no_receiver_runs(
+    server: EmbeddedServer, slot: str, tmp_path: Path, *, sees_it_go: bool
+) -> None:
+    log = tmp_path / "log"
+    receive_rest(server, log, slot, *FIRST)
+    execute(server.dsn, "INSERT INTO item VALUES (1001, 1, 'old')", GONE, CHANGE)
+    if sees_it_go:
+        receive_rest(server, log, slot)
+        assert needed(log) == {}
+    execute(server.dsn, BACK, CHANGE)
+    receive_rest(server, log, slot)
+    assert needed(log) == {"public.item": RETURNED}
+
+
+def test_columns_that_come_and_go_need_no_load(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until((log / "_load-needed").exists)
+        until_loaded(log)
+        for statement in (
+            "ALTER TABLE item ADD COLUMN more text",
+            GONE,
+            "BEGIN; ALTER TABLE item DROP COLUMN more;"
+            " ALTER TABLE item ADD COLUMN other text; COMMIT",
+            "ALTER TABLE item ADD COLUMN last int",
+        ):
+            execute(server.dsn, statement, CHANGE)
+            looked_again(log)
+            assert needs_of(log, "") is None
+    receive_rest(server, log, slot)
+    assert needed(log) == {}
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_column_of_a_new_table_that_comes_back(
+    server: EmbeddedServer, slot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was dropped before the receiver has ever looked at the table."""
+    if server.major < 15:
+        pytest.skip("version 14 cannot publish a schema")
+    log = tmp_path / "log"
+    execute(
+        server.dsn,
+        "DROP SCHEMA IF EXISTS young CASCADE",
+        "CREATE SCHEMA young",
+        "ALTER PUBLICATION p ADD TABLES IN SCHEMA young",
+    )
+    receive_rest(server, log, slot, *FIRST)
+    tables = [
+        # Name, columns, what happens after the first row, and whether it is whole.
+        ("back", "id int PRIMARY KEY, v text", "DROP v, ADD v text", False),
+        ("retyped", "id int PRIMARY KEY, v text, w int", "DROP v, ADD v int", False),
+        ("same", "id int PRIMARY KEY, x text, v text", "DROP x", True),
+        (
+            "generated",
+            "id int PRIMARY KEY, g int GENERATED ALWAYS AS (id) STORED, v text",
+            "ADD w text",
+            True,
+        ),
+    ]
+    for name, columns, change, _ in tables:
+        execute(
+            server.dsn,
+            f"CREATE TABLE young.{name} ({columns})",
+            f"INSERT INTO young.{name} (id, v) VALUES (1, 'old')",  # noqa: S608
+            f"ALTER TABLE young.{name} {change}",
+        )
+    # The first look is the one that sees it without the column.
+    execute(
+        server.dsn,
+        "CREATE TABLE young.later (id int PRIMARY KEY, v text)",
+        "INSERT INTO young.later VALUES (1, 'old')",
+        "ALTER TABLE young.later DROP v",
+    )
+    receive_rest(server, log, slot)
+    maybe = "column v may have been dropped and added again"
+    expected = {f"young.{name}": maybe for name, *_, is_whole in tables if not is_whole}
+    expected["young.retyped"] = "column v has another type"
+    assert needed(log) == expected
+    execute(server.dsn, "ALTER TABLE young.later ADD v text")
+    with receiving(server, log, slot, monkeypatch):
+        until(lambda: needs_of(log, "was dropped and added again") is not None)
+        expected["young.later"] = "column v was dropped and added again"
+        until(lambda: needed(log) == expected)
+        walrow.load(list(expected), log=log, timeout=60)
+        assert needed(log) == {}
+    execute(server.dsn, "DROP SCHEMA young CASCADE")

@@ -41,6 +41,7 @@ class PublishedTable(NamedTuple):
         memberships: The OIDs of its entries in publications, which are new when it comes
             back.
         last_column: The greatest attribute number that it has had.
+        dropped: The attribute numbers of columns that it has no longer.
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
@@ -56,6 +57,7 @@ class PublishedTable(NamedTuple):
     is_partition: bool
     memberships: list[int]
     last_column: int
+    dropped: list[int]
     definitions: dict[str, str]
     has_altered_types: bool
 
@@ -220,6 +222,11 @@ SELECT jsonb_build_object(
         WHERE b.pubname = ANY (%(publications)s::text[]) AND r.prrelid = c.oid
     ),
     'last_column', c.relnatts,
+    'dropped', (
+        SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
+        FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped
+    ),
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
     'parts', (
