@@ -6,6 +6,8 @@ import atexit
 import contextlib
 from typing import TYPE_CHECKING, Any, Self
 
+from walrow.errors import OptionError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
