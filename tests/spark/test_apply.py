@@ -318,9 +318,11 @@ def test_random_changes_in_random_batches(
 
 
 @pytest.mark.slow
-def test_deletes_that_mark_or_do_nothing(source: History, lake: Lake) -> None:
+@pytest.mark.parametrize("mode", ["soft", "ignore"])
+def test_deletes_that_mark_or_do_nothing(
+    source: History, lake: Lake, mode: Any
+) -> None:
     source.sql(*TABLE, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')")
-    mode = "soft" if lake.kind == "delta" else "ignore"
     lake.apply(source.take(), deletes=mode)
     source.sql(
         "DELETE FROM t WHERE id = 1",
@@ -335,7 +337,7 @@ def test_deletes_that_mark_or_do_nothing(source: History, lake: Lake) -> None:
     kept = [(1, 1, "a"), (2, 20, "b"), (3, 30, None), (4, 4, "d")]
     assert sorted(lake.rows("id", "n", "big")) == kept
     if mode == "soft":
-        gone = sorted(lake.rows("id", "_deleted"))
+        gone = sorted(lake.rows("id", "_is_deleted"))
         assert gone == [(1, True), (2, True), (3, False), (4, True)]
 
 

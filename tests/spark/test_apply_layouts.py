@@ -84,6 +84,19 @@ def test_a_layout_that_the_table_cannot_have(source: History, lake: Lake) -> Non
         lake.apply(source, partition_by=["nothing(id)"])
 
 
+@pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
+def test_columns_that_iceberg_reserves(source: History, lake: Lake) -> None:
+    source.sql('CREATE TABLE t (id int PRIMARY KEY, "_pos" int)')
+    source.sql("INSERT INTO t VALUES (1, 1)")
+    with pytest.raises(walrow.SchemaError, match="reserves the name") as raised:
+        lake.apply(source.take())
+    assert raised.value.column == "_pos"
+    with pytest.raises(walrow.SchemaError, match="deleted_column=") as raised:
+        lake.apply(source, columns=["id"], deletes="soft", deleted_column="_deleted")
+    assert raised.value.column == "_deleted"
+    assert lake.apply(source, columns=["id"], deletes="soft").committed
+
+
 def test_keys_that_are_null(source: History, lake: Lake) -> None:
     source.sql(
         "CREATE TABLE t (id int PRIMARY KEY, code text UNIQUE)",

@@ -53,7 +53,7 @@ def apply_changes(
     deletes: Deletes = "apply",
     truncates: Truncates = "apply",
     never_sent: NeverSent = "error",
-    deleted_column: str = "_deleted",
+    deleted_column: str = "_is_deleted",
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
     columns: Sequence[str] | None = None,

@@ -51,6 +51,7 @@ def evolve(
                 remedies=(Remedy("deleted_column"),),
             )
         fields.append(StructField(rules.deleted_column, BooleanType()))
+    _refuse_reserved(target, applied, rules)
     if is_new:
         _check_layout(name, fields, layout)
         text = f"{name}: {target.name} cannot be created with its columns, see the cause above"
@@ -102,6 +103,27 @@ def evolve(
             target.widen(own.name, field.dataType.simpleString())
         has_changed = True
     return has_changed
+
+
+def _refuse_reserved(target: Target, applied: AppliedTable, rules: Rules) -> None:
+    """Refuses names of columns that the target's format has for its own."""
+    chosen = [(name, COLUMNS) for name in applied.columns]
+    if rules.deletes == "soft":
+        chosen.append((rules.deleted_column, Remedy("deleted_column")))
+    for name, remedy in chosen:
+        if name.lower() in target.reserved:
+            table = applied.table.name
+            text = (
+                f"{table}: {target.name} cannot have a column {name}: its format reserves "
+                "the name"
+            )
+            raise SchemaError(
+                text,
+                table=table,
+                column=name,
+                advice="; choose other columns with ",
+                remedies=(remedy,),
+            )
 
 
 def _check_layout(

@@ -43,6 +43,19 @@ _PROPERTY = "walrow.token"
 class IcebergTarget(Target):
     """An Iceberg table, by its name with its catalog."""
 
+    # Its metadata columns: with such a name, a table can be created, and not be merged into.
+    reserved = frozenset(
+        {
+            "_deleted",
+            "_file",
+            "_last_updated_sequence_number",
+            "_partition",
+            "_pos",
+            "_row_id",
+            "_spec_id",
+        }
+    )
+
     def __init__(self, session: Any, name: str, place: str) -> None:
         """Stores the arguments."""
         self.session = session

@@ -76,8 +76,16 @@ class Commit(NamedTuple):
 
 
 class Target(ABC):
-    """A table that is kept current, in a session of its own."""
+    """A table that is kept current, in a session of its own.
 
+    Attributes:
+        session: The session.
+        name: The target, as it was given.
+        table: Its name in SQL.
+        reserved: Names that its columns cannot have, in lower case.
+    """
+
+    reserved: frozenset[str] = frozenset()
     session: Any
     name: str
     table: str
