@@ -436,7 +436,7 @@ class Landing:
             self._wake()
 
     def _set_timeline(self, timeline: int) -> None:
-        from walrow.postgres.timelines import read_timeline, write_timeline
+        from walrow.postgres.resuming import read_timeline, write_timeline
 
         if read_timeline(self._log, self._writer.source["timeline"]) not in {
             None,

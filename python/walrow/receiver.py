@@ -436,7 +436,7 @@ class Receiver:
         step: Step[tuple[ReplicationStream, Landing]],
     ) -> Landing:
         """Opens the log, the first time and after a failure of the file system."""
-        from walrow.postgres.timelines import read_timeline
+        from walrow.postgres.resuming import read_timeline
 
         found = self._read_catalog()
         with step.unless_left():

@@ -163,7 +163,7 @@ def test_a_table_whose_types_stay_is_described_again(
 
 def described(log: Path, table: str) -> list[dict[str, Any]]:
     """The columns of a table in the catalog of a log that is being written."""
-    # After its length and checksum.
+    # After the head of its only block.
     catalog = json.loads((log / "_catalog").read_bytes()[8:])
     (found,) = [it for it in catalog["tables"] if it["name"] == table]
     return list(found["columns"])

@@ -12,7 +12,7 @@ import pytest
 import walrow
 from servers import EmbeddedServer, Standby
 from servers.receiving import check_log, execute
-from walrow.postgres.timelines import read_timeline, write_timeline
+from walrow.postgres.resuming import read_timeline, write_timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
