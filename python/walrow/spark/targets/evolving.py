@@ -121,7 +121,7 @@ def _refuse_reserved(target: Target, applied: AppliedTable, rules: Rules) -> Non
                 text,
                 table=table,
                 column=name,
-                advice="; choose other columns with ",
+                advice="; choose another name or other columns with ",
                 remedies=(remedy,),
             )
 
