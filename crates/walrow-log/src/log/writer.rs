@@ -294,6 +294,7 @@ impl Writer {
     /// The stream does not follow the protocol, or the store failed. After a failure of the store,
     /// the next call continues where this one stopped, with the rest of the input.
     pub fn append(&mut self, assembler: &mut Assembler, input: &mut &[u8]) -> Result<(), Error> {
+        self.publish_last_part(assembler)?;
         loop {
             self.make_room(assembler)?;
             let Self {
@@ -435,8 +436,13 @@ impl Writer {
         self.contents.commit();
         self.has_changes = true;
         (self.whole, self.end) = (self.size, self.end.max(end));
-        // The last part of a large transaction is a segment of its own.
-        if self.name.part > 0 {
+        self.publish_last_part(assembler)
+    }
+
+    /// Publishes the last part of a large transaction: it is a segment of its own. An earlier call may
+    /// have failed.
+    fn publish_last_part(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        if self.name.part > 0 && self.has_changes {
             self.publish(assembler)?;
         }
         Ok(())
@@ -526,7 +532,8 @@ impl Writer {
     /// The store failed. Another call tries again.
     pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Lsn, Error> {
         self.pass_load(assembler)?;
-        let between = !self.current.is_open;
+        // A large transaction is durable when its last part is published, and so is the decision about it.
+        let is_whole = !self.current.is_open && self.name.part == 0;
         if !self.options.syncs {
             self.publish(assembler)?;
             if self.open.begin() > 0 {
@@ -534,7 +541,7 @@ impl Writer {
             }
         }
         self.save_prepared(assembler)?;
-        if between {
+        if is_whole {
             self.note_decided(assembler);
         }
         self.flush()?;
@@ -546,11 +553,10 @@ impl Writer {
             return Err(Error::store(OPEN, &error));
         }
         self.sync_open()?;
-        // A large transaction is durable when its last part is published.
         if self.name.part == 0 {
             self.durable = self.end;
         }
-        if between {
+        if is_whole {
             self.forget_decided()?;
         }
         Ok(self.durable)

@@ -387,6 +387,71 @@ fn a_table_that_changed_between_connections_is_described_again() {
     assert_eq!(tables, [("t", 1, 1), ("t", 2, 2), ("u", 1, 1)]);
 }
 
+/// The last part of a prepared transaction is refused. The server does not send its rows again, so they
+/// stay where they are until they are published.
+#[test]
+fn a_prepared_transaction_is_kept_until_its_last_part_is_published() {
+    let columns = [("a", 23, -1, true), ("b", 25, -1, false)];
+    let mut stream = Stream::new().session().begin_prepare(0x2000, 701, "g");
+    stream = stream.relation(1, "public", "t", ReplicaIdentity::Default, &columns);
+    for number in 0..20_u32 {
+        stream = stream.insert(1, &[text(number.to_string()), text(vec![b'x'; 100])]);
+    }
+    let stream = stream.prepare().frames().to_vec();
+    let decision = Stream::new().session();
+    let decision = decision.commit_prepared(0x3000, 701, "g").bytes();
+    let open = |store: &Memory| {
+        let mut options = WriterOptions::default();
+        (options.segment_bytes, options.level) = (600, None);
+        let mut writer = Writer::open(Arc::new(store.clone()), options).unwrap();
+        let assembler = writer.resume(Assembler::default()).unwrap();
+        (writer, assembler)
+    };
+    // Whether the refused call is made again before the sync.
+    for again in [false, true] {
+        let (mut operation, mut refused) = (0, 0);
+        loop {
+            operation += 1;
+            let store = Memory::default();
+            let (mut writer, mut assembler) = open(&store);
+            writer
+                .append(&mut assembler, &mut &*stream.concat())
+                .unwrap();
+            writer.advance(Lsn(0x2800));
+            assert_eq!(writer.sync(&mut assembler), Ok(Lsn(0x2800)));
+            store.refuse(operation, 0);
+            let mut input = &*decision;
+            let appended = writer.append(&mut assembler, &mut input);
+            if store.operations() < operation {
+                break;
+            }
+            if !appended.is_err_and(|error| matches!(error.kind, ErrorKind::Store { .. })) {
+                continue;
+            }
+            refused += 1;
+            if again {
+                writer.append(&mut assembler, &mut input).unwrap();
+            }
+            let confirmed = writer.sync(&mut assembler).unwrap();
+            assert!(!again || confirmed >= Lsn(0x3000));
+            drop((writer, assembler));
+            store.reboot();
+            let (mut writer, mut assembler) = open(&store);
+            assert!(writer.position() >= confirmed);
+            let mut sent = &*decision;
+            writer.append(&mut assembler, &mut sent).unwrap();
+            writer.sync(&mut assembler).unwrap();
+            writer.publish(&mut assembler).unwrap();
+            let rows = commits(&stream_of(&store))
+                .iter()
+                .map(|it| it.1)
+                .sum::<u64>();
+            assert_eq!(rows, 20, "operation {operation} was refused");
+        }
+        assert!(refused > 20, "{refused}");
+    }
+}
+
 #[test]
 fn a_block_that_was_cut_and_could_not_be_removed_is_not_in_the_way() {
     let store = Memory::default();
