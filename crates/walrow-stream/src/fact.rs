@@ -77,6 +77,11 @@ pub enum Fact {
         #[serde(with = "lsn")]
         lsn: Lsn,
     },
+    /// What comes next was received on another timeline.
+    Timeline {
+        /// Its number.
+        timeline: u32,
+    },
     /// A fact of a later version of walrow.
     #[serde(other)]
     Unknown,

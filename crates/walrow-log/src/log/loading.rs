@@ -190,7 +190,10 @@ impl Writer {
             self.forget_decided()?;
         }
         self.clear_open()?;
+        self.block.clear();
         self.contents.drop_whole();
+        // The load may have the last foot, and was begun before.
+        self.note_timeline();
         self.end = place.point;
         self.name = SegmentName {
             start: place.point,

@@ -162,6 +162,8 @@ impl Writer {
             return self.continue_at(self.end, 0);
         }
         (self.end, self.durable) = (found.end, found.end);
+        let source = &mut self.options.source;
+        source.timeline = found.timeline.or(source.timeline);
         if found.has_changes {
             self.contents = found.contents;
             self.publish_whole()?;

@@ -22,6 +22,8 @@ pub(crate) struct Recovered {
     pub(crate) end: Lsn,
     /// Prepared transactions that were committed or rolled back.
     pub(crate) decided: Vec<PreparedName>,
+    /// The timeline of the WAL that was received last, if it has changed.
+    pub(crate) timeline: Option<u32>,
 }
 
 impl Recovered {
@@ -62,6 +64,10 @@ impl Recovered {
                     }
                     _ if is_part => continue,
                     Fact::Position { lsn } => lsn,
+                    Fact::Timeline { timeline } => {
+                        found.timeline = Some(timeline);
+                        continue;
+                    }
                     Fact::Decided {
                         xid,
                         prepare_end_lsn: end,

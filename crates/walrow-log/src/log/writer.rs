@@ -173,6 +173,8 @@ impl Writer {
             open.clear().map_err(|error| Error::store(OPEN, &error))?;
         }
         let (published, index) = Published::with_index(&*store)?;
+        // Of what comes next, while what is recovered may be of another one.
+        let timeline = options.source.timeline.take();
         if let Some(source) = &published.source {
             compare(source, &options.source)?;
             complete(&mut options.source, source);
@@ -208,6 +210,9 @@ impl Writer {
             awaited: Awaited::Nothing,
         };
         writer.recover()?;
+        if let Some(timeline) = timeline {
+            writer.set_timeline(timeline);
+        }
         Ok(writer)
     }
 
@@ -246,9 +251,26 @@ impl Writer {
         self.has_changes
     }
 
-    /// The timeline of the WAL that comes next.
-    pub const fn set_timeline(&mut self, timeline: u32) {
-        self.options.source.timeline = Some(timeline);
+    /// The timeline of the WAL that comes next. It is as durable as what comes.
+    pub fn set_timeline(&mut self, timeline: u32) {
+        if self.options.source.timeline != Some(timeline) {
+            self.options.source.timeline = Some(timeline);
+            self.note_timeline();
+        }
+    }
+
+    /// Writes the timeline to the open file: segments have it in their feet.
+    pub(super) fn note_timeline(&mut self) {
+        let Some(timeline) = self.options.source.timeline else {
+            return;
+        };
+        let is_whole = self.whole == self.size;
+        let before = self.block.len();
+        Fact::Timeline { timeline }.encode(false, &mut self.block);
+        self.count(before);
+        if is_whole {
+            self.whole = self.size;
+        }
     }
 
     /// What was appended since the writer was opened.

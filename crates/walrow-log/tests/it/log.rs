@@ -178,6 +178,9 @@ fn write_with(
     for (at, piece) in in_chunks(bytes, &[plan.piece]).enumerate() {
         let mut rest = piece;
         tried(attempts, || writer.append(&mut assembler, &mut rest))?;
+        if at % 5 == 2 {
+            writer.set_timeline(u32::try_from(at).unwrap());
+        }
         if at % plan.sync == 0 {
             let durable = tried(attempts, || writer.sync(&mut assembler))?;
             if durable > opened {
@@ -274,6 +277,89 @@ fn a_position_without_transactions_is_durable_and_no_segment() {
     let foot = writer.publish(&mut assembler).unwrap().unwrap();
     assert_eq!((foot.start, foot.transactions), (Lsn::INVALID, 1));
     assert_eq!(writer.position(), foot.end);
+}
+
+/// After a switch of the timeline, a quiet database sends only positions. What a crash leaves was
+/// received on the new one.
+#[test]
+fn a_timeline_is_as_durable_as_a_position() {
+    let open = |store: &Memory| {
+        let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+        let assembler = writer.resume(Assembler::default()).unwrap();
+        (writer, assembler)
+    };
+    let transaction = |lsn| Stream::new().session().begin(lsn, 700).commit().bytes();
+    // What comes on the second timeline: a position, a transaction, and after a failure.
+    for (is_transaction, refuses) in [(false, false), (true, false), (false, true), (true, true)] {
+        let store = Memory::default();
+        let (mut writer, mut assembler) = open(&store);
+        writer.set_timeline(1);
+        writer
+            .append(&mut assembler, &mut &*transaction(0x1000))
+            .unwrap();
+        writer.publish(&mut assembler).unwrap();
+        writer.set_timeline(1);
+        writer.set_timeline(2);
+        if is_transaction {
+            let more = transaction(0x3000);
+            writer.append(&mut assembler, &mut &*more).unwrap();
+        } else {
+            writer.advance(Lsn(0x3000));
+        }
+        if refuses {
+            store.refuse(1, 5);
+            assert!(writer.sync(&mut assembler).is_err());
+        }
+        assert!(writer.sync(&mut assembler).unwrap() >= Lsn(0x3000));
+        drop((writer, assembler));
+        // Twice, as the first one may clear the open file.
+        for _ in 0..2 {
+            store.reboot();
+            let writer = open(&store).0;
+            assert!(writer.position() >= Lsn(0x3000));
+            assert_eq!(writer.source().timeline, Some(2));
+        }
+        let log = Log::open(Arc::new(store.clone())).unwrap();
+        let timeline = if is_transaction { 2 } else { 1 };
+        assert_eq!(log.source().timeline, Some(timeline));
+        // The next segment says it, too.
+        let (mut writer, mut assembler) = open(&store);
+        writer.set_timeline(2);
+        let more = transaction(0x5000);
+        writer.append(&mut assembler, &mut &*more).unwrap();
+        let foot = writer.publish(&mut assembler).unwrap().unwrap();
+        assert_eq!(foot.source.timeline, Some(2));
+        drop((writer, assembler));
+        store.reboot();
+        assert_eq!(open(&store).0.source().timeline, Some(2));
+    }
+}
+
+#[test]
+fn what_is_recovered_is_of_the_timeline_before_the_one_that_comes() {
+    let store = Memory::default();
+    let with = |timeline| {
+        let mut options = WriterOptions::default();
+        options.source.timeline = Some(timeline);
+        let mut writer = Writer::open(Arc::new(store.clone()), options).unwrap();
+        let assembler = writer.resume(Assembler::default()).unwrap();
+        (writer, assembler)
+    };
+    let (mut writer, mut assembler) = with(1);
+    let stream = Stream::new().session().begin(0x1000, 700).commit().bytes();
+    writer.append(&mut assembler, &mut &*stream).unwrap();
+    writer.sync(&mut assembler).unwrap();
+    drop((writer, assembler));
+    store.reboot();
+    let (mut writer, mut assembler) = with(2);
+    let log = Log::open(Arc::new(store.clone())).unwrap();
+    assert_eq!(log.source().timeline, Some(1));
+    writer.advance(Lsn(0x3000));
+    writer.sync(&mut assembler).unwrap();
+    drop((writer, assembler));
+    store.reboot();
+    let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+    assert_eq!(writer.source().timeline, Some(2));
 }
 
 /// Segments that are begun before they are published, and a transaction of several segments, with

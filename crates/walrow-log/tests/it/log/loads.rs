@@ -74,6 +74,7 @@ fn write_and_load(
         }
         if let Some(mut rest) = piece {
             writer.append(&mut assembler, &mut rest)?;
+            writer.set_timeline(u32::try_from(at / 3).unwrap());
         } else if load.is_some() {
             // The server has decoded everything.
             writer.advance(Lsn(u64::MAX / 2));
@@ -104,6 +105,36 @@ fn write_and_load(
     writer.publish(&mut assembler)?;
     assert!(load.is_none(), "the load has no place");
     Ok(())
+}
+
+#[test]
+fn a_load_from_before_a_switch_does_not_hide_the_timeline() {
+    for first in [false, true] {
+        let store = Memory::default();
+        let open = || Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+        let mut writer = open();
+        if first {
+            writer.plan_first_load().unwrap();
+        }
+        let mut assembler = writer.resume(Assembler::default()).unwrap();
+        writer.set_timeline(1);
+        let load = writer
+            .begin_load(Lsn(0x2000), Timestamp(7), tables())
+            .unwrap();
+        let mut copy = load.copy(0, false).unwrap();
+        load.append(&mut copy, rows(0..3).as_bytes()).unwrap();
+        writer.set_timeline(2);
+        writer.advance(Lsn(0x3000));
+        writer.sync(&mut assembler).unwrap();
+        assert_eq!(writer.end_load(&load), Ok(true));
+        drop(writer);
+        store.reboot();
+        let log = Log::open(Arc::new(store.clone())).unwrap();
+        assert_eq!(log.source().timeline, Some(1));
+        let writer = open();
+        assert_eq!(writer.position(), Lsn(0x3000));
+        assert_eq!(writer.source().timeline, Some(2), "{first}");
+    }
 }
 
 /// The lines before the load, those of the load, and those after it.
