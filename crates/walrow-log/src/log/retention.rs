@@ -14,7 +14,7 @@ use crate::log::hold::Hold;
 use crate::log::index::{self, Segment};
 use crate::log::listing::Listing;
 use crate::log::locking::lock;
-use crate::log::state::{LastRemoved, Pruned};
+use crate::log::state::{Pruned, Removed};
 use crate::log::store::remove_if_there;
 use crate::log::view::{Log, chains};
 use std::collections::BTreeMap;
@@ -212,12 +212,12 @@ impl Log {
                 let Some(version) = self.index.versions.get(table.version) else {
                     continue;
                 };
-                let last = LastRemoved {
+                let removed = Removed {
                     schema: version.schema.clone(),
                     name: version.name.clone(),
                     end: table.last,
                 };
-                self.pruned.tables.insert(version.oid, last);
+                self.pruned.add(version.oid, removed);
             }
         }
         if removed.is_empty() {
@@ -244,11 +244,14 @@ impl Log {
         Ok(removed)
     }
 
-    /// Where the last removed changes of a table end, by OID. Empty if nothing was removed.
+    /// Where the last removed changes of a table end, by OID and name. Empty if nothing was removed.
     pub fn removed(&self) -> impl Iterator<Item = (Oid, &str, &str, Lsn)> {
         let Pruned { tables, .. } = &self.pruned;
-        let tables = tables.iter();
-        tables.map(|(oid, it)| (*oid, &*it.schema, &*it.name, it.end))
+        let tables = tables.iter().flat_map(|(oid, it)| {
+            let names = it.names();
+            names.map(|it| (*oid, &*it.schema, &*it.name, it.end))
+        });
+        tables
     }
 }
 

@@ -5,9 +5,10 @@ use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::store::{Store, remove_if_there};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use walrow_stream::{Assembler, Catalog};
-use walrow_wire::{Lsn, Xid};
+use walrow_wire::{Lsn, Oid, Xid};
 
 /// The catalog of the next segments.
 pub(crate) const CATALOG: &str = "_catalog";
@@ -120,17 +121,51 @@ pub(crate) struct Pruned {
     /// The end of the last segment that was merged: readers that are not there yet look for it.
     #[serde(default, with = "walrow_stream::fact::lsn")]
     pub(crate) merged: Lsn,
-    /// The end of the last removed segment with changes of each table, by OID.
-    pub(crate) tables: BTreeMap<u32, LastRemoved>,
+    /// The last removed changes of each table, by OID.
+    pub(crate) tables: BTreeMap<Oid, LastRemoved>,
 }
 
 /// The last removed changes of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastRemoved {
+    #[serde(flatten)]
+    last: Removed,
+    /// Under its other names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    others: Vec<Removed>,
+}
+
+/// The last removed changes of a table, under one of its names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Removed {
     pub(crate) schema: String,
     pub(crate) name: String,
     #[serde(with = "walrow_stream::fact::lsn")]
     pub(crate) end: Lsn,
+}
+
+impl LastRemoved {
+    /// Under each of its names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Removed> {
+        std::iter::once(&self.last).chain(&self.others)
+    }
+
+    /// Adds changes that were removed too, whether they came before or after the others.
+    fn add(&mut self, removed: Removed) {
+        let Self { last, others } = self;
+        let is_same =
+            |it: &&mut Removed| (&it.schema, &it.name) == (&removed.schema, &removed.name);
+        let mut names = std::iter::once(&mut *last).chain(&mut *others);
+        match names.find(is_same) {
+            Some(known) => known.end = known.end.max(removed.end),
+            None => others.push(removed),
+        }
+        for other in others {
+            if other.end > last.end {
+                std::mem::swap(other, last);
+            }
+        }
+    }
 }
 
 impl Pruned {
@@ -140,6 +175,19 @@ impl Pruned {
 
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         write_json(store, PRUNED, self)
+    }
+
+    /// Notes removed changes of a table.
+    pub(crate) fn add(&mut self, oid: Oid, removed: Removed) {
+        match self.tables.entry(oid) {
+            Entry::Occupied(known) => known.into_mut().add(removed),
+            Entry::Vacant(none) => {
+                none.insert(LastRemoved {
+                    last: removed,
+                    others: Vec::new(),
+                });
+            }
+        }
     }
 }
 

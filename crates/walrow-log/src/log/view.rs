@@ -208,25 +208,25 @@ impl Log {
 
     /// Refuses a start before what was removed.
     fn check_pruned(&self, plan: &Plan<'_>) -> Result<(), Error> {
-        let Pruned { until, tables, .. } = &self.pruned;
+        let until = self.pruned.until;
         // Without a start, everything that there is.
-        if !plan.start.is_valid() || plan.start >= *until {
+        if !plan.start.is_valid() || plan.start >= until {
             return Ok(());
         }
         let removed = match plan.table {
             None => true,
-            Some(wants) => tables.iter().any(|(oid, last)| {
-                last.end > plan.start
+            Some(wants) => self.removed().any(|(oid, schema, name, end)| {
+                end > plan.start
                     && wants(&TableVersion {
-                        oid: *oid,
-                        schema: last.schema.clone(),
-                        name: last.name.clone(),
+                        oid,
+                        schema: schema.to_owned(),
+                        name: name.to_owned(),
                         columns: Vec::new(),
                     })
             }),
         };
         if removed {
-            let (start, until) = (plan.start, *until);
+            let start = plan.start;
             return Err(Error::new("", ErrorKind::Pruned { start, until }));
         }
         Ok(())

@@ -219,6 +219,70 @@ fn the_last_load_of_a_table_stays() {
     assert_eq!(retain(&store, &age(0), 100).held, [load("s", 1, Lsn(0))]);
 }
 
+/// A table changes its columns and back, and another one its name.
+#[test]
+fn a_start_before_removed_changes_is_refused_whatever_came_between() {
+    let columns = [("a", 23, -1, true), ("b", 23, -1, false)];
+    let versions = [
+        (1, "t", 1),
+        (1, "t", 2),
+        (1, "t", 1),
+        (2, "old", 1),
+        (2, "new", 1),
+        (3, "other", 1),
+    ];
+    // All of them in a segment, or each in its own.
+    for publishes in [false, true] {
+        let store = Memory::default();
+        let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+        let mut assembler = Assembler::default();
+        let mut stream = Stream::new().session();
+        for (number, (oid, name, width)) in (1..).zip(versions) {
+            let cells: Vec<_> = (0..width).map(|_| text("1")).collect();
+            let columns = columns.get(..width).unwrap();
+            stream = stream
+                .begin(0x1000 * number, u32::try_from(number).unwrap())
+                .relation(oid, "public", name, ReplicaIdentity::Default, columns)
+                .insert(oid, &cells)
+                .commit();
+            writer
+                .append(&mut assembler, &mut &*stream.bytes())
+                .unwrap();
+            stream = Stream::new();
+            if publishes {
+                writer.publish(&mut assembler).unwrap().unwrap();
+            }
+        }
+        writer.publish(&mut assembler).unwrap();
+        let last = stream.begin(0x9000, 9).commit().bytes();
+        writer.append(&mut assembler, &mut &*last).unwrap();
+        writer.publish(&mut assembler).unwrap().unwrap();
+        open(&store).prune(Lsn(0x8000), false).unwrap();
+        let log = open(&store);
+        assert_eq!(log.start(), end(6));
+        for (wanted, last) in [("t", 3), ("old", 4), ("new", 5), ("other", 6)] {
+            for number in 1..=6 {
+                let wants = |version: &walrow_log::TableVersion| version.name == wanted;
+                let mut plan = Plan::default();
+                plan.start = end(number);
+                plan.table = Some(&wants);
+                let planned = log.plan(&plan);
+                assert_eq!(planned.is_err(), number < last, "{wanted} after {number}");
+            }
+        }
+        let removed: Vec<_> = log.removed().map(|it| (it.0, it.2, it.3)).collect();
+        assert_eq!(
+            removed,
+            [
+                (1, "t", end(3)),
+                (2, "new", end(5)),
+                (2, "old", end(4)),
+                (3, "other", end(6)),
+            ]
+        );
+    }
+}
+
 #[test]
 fn a_reader_never_goes_back_unless_it_is_told_to() {
     let store = six();
