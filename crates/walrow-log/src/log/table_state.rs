@@ -64,13 +64,13 @@ impl Log {
         options: StateOptions,
     ) -> Result<StateReader, Error> {
         let part = self.part_as_of(wants, options.as_of)?;
-        let size = |name: &SegmentName| {
+        let found = part.segments.iter().filter_map(|name| {
             let segments = self.segments();
             let place = segments.binary_search_by_key(name, Segment::name);
-            let segment = place.ok().and_then(|place| segments.get(place));
-            segment.map_or(0, |segment| segment.stream_bytes)
-        };
-        let stream_bytes = part.segments.iter().map(size).sum();
+            place.ok().and_then(|place| segments.get(place))
+        });
+        let stream_bytes = found.clone().map(|segment| segment.stream_bytes).sum();
+        let segments: Vec<_> = found.map(|it| (it.name(), it.end)).collect();
         let mut fold = Fold::new(part.oid);
         if part.load.is_some() {
             fold = fold.after_load();
@@ -91,9 +91,7 @@ impl Log {
             fold = fold.with_spool(Arc::clone(&spool));
             assembler = assembler.with_spool(spool);
         }
-        let Part {
-            oid, at, segments, ..
-        } = part;
+        let Part { oid, at, .. } = part;
         Ok(StateReader {
             store: self.store(),
             oid,
@@ -137,7 +135,8 @@ enum Phase {
 /// The changes that were not applied yet, and those that were.
 #[derive(Debug)]
 struct Changes {
-    segments: std::vec::IntoIter<SegmentName>,
+    /// Their names, and where they end: they may be merged meanwhile.
+    segments: std::vec::IntoIter<(SegmentName, Lsn)>,
     segment: Option<SegmentReader>,
     chunk: Vec<u8>,
     assembler: Assembler,
@@ -204,7 +203,10 @@ impl Changes {
                 (Some(segment), false) => segment,
                 (none, false) => match self.segments.next() {
                     None => return Ok(None),
-                    Some(name) => none.insert(SegmentReader::open(store, name)?),
+                    Some((name, end)) => {
+                        let (end, after) = (Some(end), Lsn::INVALID);
+                        none.insert(SegmentReader::open_after(store, name, end, after)?)
+                    }
                 },
             };
             if segment.read(&mut self.chunk)? {

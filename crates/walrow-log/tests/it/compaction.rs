@@ -10,8 +10,8 @@ use crate::memory::Memory;
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{
-    Compacted, DamagedPart, Error, ErrorKind, Log, Plan, SegmentName, SegmentReader, Writer,
-    WriterOptions,
+    Compacted, DamagedPart, Error, ErrorKind, Log, Plan, SegmentName, SegmentReader, StateOptions,
+    StateReader, Writer, WriterOptions,
 };
 use walrow_stream::{Assembler, Event};
 use walrow_testkit::{Stream, text};
@@ -36,7 +36,8 @@ fn publish(writer: &mut Writer, assembler: &mut Assembler, number: u64, rows: us
         .begin(0x1000 * number, u32::try_from(number).unwrap())
         .relation(oid, "public", &name, ReplicaIdentity::Default, &columns);
     for row in 0..rows {
-        stream = stream.insert(oid, &[text(row.to_string()), text(vec![b'x'; 100])]);
+        let key = format!("{number}{row:03}");
+        stream = stream.insert(oid, &[text(key), text(vec![b'x'; 100])]);
     }
     let bytes = stream.commit().bytes();
     writer.append(assembler, &mut &*bytes).unwrap();
@@ -224,6 +225,31 @@ fn a_writer_and_followers_go_on_beside_it() {
         operations < 20,
         "{operations} operations for {many} segments"
     );
+}
+
+#[test]
+fn a_state_is_read_while_merged_segments_are_merged_again() {
+    let (store, mut writer, mut assembler) = begun(&[1; 5]);
+    open(&store).compact(1 << 20).unwrap();
+    for number in 6..14 {
+        publish(&mut writer, &mut assembler, number, 1);
+    }
+    let log = open(&store);
+    let state = || {
+        let wants = |_, _: &str, name: &str| name == "t2";
+        log.state(&wants, StateOptions::default()).unwrap()
+    };
+    let read = |mut state: StateReader| {
+        let (mut stream, mut chunk) = (Vec::new(), Vec::new());
+        while state.read(&mut chunk).unwrap() {
+            stream.extend_from_slice(&chunk);
+        }
+        stream
+    };
+    let (expected, begun) = (read(state()), state());
+    assert_eq!(open(&store).compact(1 << 20).unwrap().merged, 1);
+    assert_eq!(read(begun), expected);
+    assert_eq!(read(state()), expected);
 }
 
 #[test]
