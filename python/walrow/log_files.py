@@ -23,7 +23,11 @@ def write_json(path: Path, value: Any) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    for_group = path.parent.stat().st_mode & stat.S_IRGRP
+    try:
+        # Of the log's writer: the directory may have been there before.
+        for_group = (path.parent / "_open").stat().st_mode & stat.S_IRGRP
+    except FileNotFoundError:
+        for_group = 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         # Whatever the umask is.

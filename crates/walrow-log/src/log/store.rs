@@ -1,5 +1,6 @@
 //! Where a log's objects are kept.
 
+use crate::log::block_file::OPEN;
 use crate::log::error::Error;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
@@ -147,7 +148,8 @@ impl Directory {
         Ok(Self { path, group_access })
     }
 
-    /// Opens a directory. If the owner's group can read it, it can read new files, too.
+    /// Opens a directory. If the owner's group can read what its writer has written, it can read new files,
+    /// too, whatever the mode of the directory is.
     ///
     /// # Errors
     /// There is no such directory, or it cannot be read.
@@ -155,7 +157,8 @@ impl Directory {
         let path = path.into();
         fs::read_dir(&path)?;
         #[cfg(unix)]
-        let group_access = fs::metadata(&path)?.permissions().mode() & 0o050 == 0o050;
+        let group_access =
+            fs::metadata(path.join(OPEN)).is_ok_and(|it| it.permissions().mode() & 0o040 == 0o040);
         #[cfg(not(unix))]
         let group_access = false;
         Ok(Self { path, group_access })

@@ -590,6 +590,39 @@ fn another_writer_or_source_or_file_is_an_error() {
     std::fs::remove_dir_all(&path).unwrap();
 }
 
+/// The directory was there before, and others may list it.
+#[cfg(unix)]
+#[test]
+fn new_files_are_for_whom_the_writer_has_written_whatever_the_directory_is() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("walrow-modes-{}", std::process::id()));
+    for (group, mode) in [(false, 0o600), (true, 0o640)] {
+        for directory in [0o700, 0o755] {
+            std::fs::create_dir(&path).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(directory)).unwrap();
+            let store = Arc::new(Directory::create_for(&path, group).unwrap());
+            let mut writer = Writer::open(store, WriterOptions::default()).unwrap();
+            let mut assembler = writer.resume(Assembler::default()).unwrap();
+            for lsn in [0x1000, 0x2000, 0x3000, 0x4000] {
+                let stream = Stream::new().session().begin(lsn, 700).commit().bytes();
+                writer.append(&mut assembler, &mut &*stream).unwrap();
+                writer.publish(&mut assembler).unwrap();
+            }
+            drop(writer);
+            let mut log = Log::open(Arc::new(Directory::open(&path).unwrap())).unwrap();
+            log.register("a", None, walrow_wire::Timestamp(0)).unwrap();
+            assert_eq!(log.compact(1 << 20).unwrap().merged, 1);
+            log.prune(Lsn(0x3800), true).unwrap();
+            for file in std::fs::read_dir(&path).unwrap() {
+                let file = file.unwrap();
+                let found = file.metadata().unwrap().permissions().mode() & 0o777;
+                assert_eq!(found, mode, "{}", file.path().display());
+            }
+            std::fs::remove_dir_all(&path).unwrap();
+        }
+    }
+}
+
 #[test]
 fn every_changed_byte_of_a_foot_is_an_error() {
     let store = Memory::default();
