@@ -99,7 +99,7 @@ fn kept(store: &dyn Store) -> Result<(Vec<SegmentName>, Index), Error> {
 }
 
 /// Removes segments that were merged into others, and that a crash has left.
-fn sweep(store: &dyn Store) -> Result<(), Error> {
+pub(super) fn sweep(store: &dyn Store) -> Result<(), Error> {
     let (names, index) = kept(store)?;
     if names.len() == index.segments.len() {
         return Ok(());

@@ -4,13 +4,14 @@
 //! other, and a crash leaves segments of both. The same call again goes on: what was rewritten has nothing
 //! more to erase.
 
+use crate::log::compaction;
 use crate::log::erasing::{Erase, Erasing, erase_columns};
 use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::index::{Index, Segment, rewrite_beside};
 use crate::log::listing::{INDEX, Listing};
-use crate::log::locking::lock;
+use crate::log::locking::{Lock, lock};
 use crate::log::reader::SegmentReader;
-use crate::log::segment::{Foot, Member};
+use crate::log::segment::{Foot, Member, SegmentName};
 use crate::log::segment_file::Frames;
 use crate::log::state::{Pruned, write_catalog};
 use crate::log::store::{Store, TEMPORARY, remove_if_there};
@@ -66,6 +67,7 @@ impl Eraser {
     /// call goes on.
     pub fn erase(&mut self, erase: &Erase) -> Result<Erased, Error> {
         let mut erased = Erased::default();
+        self.sweep()?;
         // Merged or removed by others meanwhile: then the merged ones are looked at, too.
         loop {
             let log = Log::open(Arc::clone(&self.store))?;
@@ -87,12 +89,28 @@ impl Eraser {
             }
         }
         self.erase_in_catalog(erase)?;
-        let _lock = lock(&*self.store)?;
+        // Others may have left more meanwhile.
+        let _lock = self.sweep()?;
         let until = Pruned::read(&*self.store)?.until;
         let mut names = Listing::of(&*self.store)?.segments;
         names.retain(|name| name.start >= until);
         rewrite_beside(&*self.store, &Index::read(&*self.store, &names)?)?;
         Ok(erased)
+    }
+
+    /// Removes segments that readers do not see: those that were removed or merged by a process that
+    /// then crashed. They have what is erased, too. Returns the lock.
+    fn sweep(&self) -> Result<Lock, Error> {
+        let lock = lock(&*self.store)?;
+        Log::open(Arc::clone(&self.store))?.sweep()?;
+        compaction::sweep(&*self.store)?;
+        for object in Listing::of(&*self.store)?.temporary {
+            let name = object.strip_prefix(TEMPORARY).and_then(SegmentName::parse);
+            if name.is_some() {
+                remove_if_there(&*self.store, &object)?;
+            }
+        }
+        Ok(lock)
     }
 
     /// Rewrites a segment. Returns false if it has nothing to erase.

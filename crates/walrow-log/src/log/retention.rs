@@ -234,7 +234,7 @@ impl Log {
     }
 
     /// Removes the segments before [`Log::start`], also those that an earlier call left.
-    fn sweep(&self) -> Result<usize, Error> {
+    pub(super) fn sweep(&self) -> Result<usize, Error> {
         let names = Listing::of(&*self.store)?.segments;
         let mut removed = 0_usize;
         for name in names.iter().filter(|name| name.start < self.pruned.until) {

@@ -281,6 +281,44 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
     }
 }
 
+/// What a process has left that was killed while it merged or removed segments has the erased rows,
+/// too.
+#[test]
+fn nothing_stays_that_readers_do_not_see() {
+    let mut left = 0;
+    for prunes in [false, true] {
+        let mut operation = 0;
+        loop {
+            operation += 1;
+            let store = log_of(&history(ReplicaIdentity::Default));
+            let mut log = open(&store);
+            store.crash_at(operation, 0);
+            let middle = log.segments().get(log.segments().len() / 2).unwrap().end;
+            let done = if prunes {
+                log.prune(middle, true).is_ok()
+            } else {
+                log.compact(1 << 20).is_ok()
+            };
+            store.reboot();
+            let seen = |store: &Memory| {
+                let log = open(store);
+                let names = log.segments().iter().map(walrow_log::Segment::name);
+                names.map(|name| name.to_string()).collect::<Vec<_>>()
+            };
+            left += usize::from(store.segments().len() > seen(&store).len());
+            let erase = found(&lines(&stream_of(&store)));
+            erased(&store, &erase).unwrap();
+            let objects = store.objects().into_iter().map(|(name, _)| name);
+            let stored: Vec<_> = objects.filter(|name| name.contains(".wire.")).collect();
+            assert_eq!(stored, seen(&store), "a crash at operation {operation}");
+            if done {
+                break;
+            }
+        }
+    }
+    assert!(left > 5, "{left}");
+}
+
 #[test]
 fn a_column_is_erased_everywhere() {
     for identity in [ReplicaIdentity::Default, ReplicaIdentity::Full] {
