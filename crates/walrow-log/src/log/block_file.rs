@@ -24,6 +24,10 @@ const BETWEEN: u32 = 1 << 31;
 /// Bytes of one read of small blocks.
 const READ: u64 = 1 << 20;
 
+/// Bytes of a block from which on its checksum is known before there is memory for it: few blocks are so
+/// large, and a damaged size may be any.
+const LARGE: u64 = if cfg!(test) { 1 << 20 } else { 16 << 20 };
+
 /// The name of the end of a log. Readers of a directory skip names that begin with `_` or `.`.
 pub(crate) const OPEN: &str = "_open";
 
@@ -358,6 +362,9 @@ impl<'a, R: ReadAt + ?Sized> Blocks<'a, R> {
         if u64::from(size) > rest.saturating_sub(HEADER as u64) {
             return Ok(None);
         }
+        if u64::from(size) > LARGE && !self.has_checksum(u64::from(size), crc)? {
+            return Ok(None);
+        }
         let whole = (size as usize).saturating_add(HEADER);
         let block = self.bytes(whole)?.get(HEADER..).unwrap_or_default();
         // A file system may extend a file with zeros before a crash: no block is empty.
@@ -371,6 +378,21 @@ impl<'a, R: ReadAt + ?Sized> Blocks<'a, R> {
             self.buffer.get(start..end).unwrap_or_default(),
             between,
         )))
+    }
+
+    /// Whether the next block has this checksum. It is read in pieces.
+    fn has_checksum(&mut self, size: u64, expected: u32) -> io::Result<bool> {
+        let (mut crc, mut piece) = (0, Vec::new());
+        let mut at = self.at.saturating_add(HEADER as u64);
+        let end = at.saturating_add(size);
+        while at < end {
+            let count = READ.min(end.saturating_sub(at));
+            piece.resize(usize::try_from(count).unwrap_or(0), 0);
+            self.file.read_at(at, &mut piece)?;
+            crc = crc32c::crc32c_append(crc, &piece);
+            at = at.saturating_add(count);
+        }
+        Ok(crc == expected)
     }
 
     /// The next bytes. They were compared with the object's size.
@@ -480,6 +502,43 @@ mod tests {
         }
         drop(file);
         std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn a_large_block_is_read_once_its_checksum_is_known() {
+        #[derive(Debug)]
+        struct Stored(Vec<u8>, usize);
+        impl ReadAt for Stored {
+            fn size(&mut self) -> io::Result<u64> {
+                Ok(self.0.len() as u64)
+            }
+            fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+                let at = usize::try_from(at).unwrap();
+                buffer.copy_from_slice(&self.0[at..at + buffer.len()]);
+                self.1 = self.1.max(buffer.len());
+                Ok(())
+            }
+        }
+        let contents = [vec![1; 10], vec![2; 3 << 20], vec![3; 10]];
+        let mut bytes = Vec::new();
+        for block in &contents {
+            bytes.extend_from_slice(&head(block, true).unwrap());
+            bytes.extend_from_slice(block);
+        }
+        let mut stored = Stored(bytes, 0);
+        let mut blocks = Blocks::new(&mut stored).unwrap();
+        for expected in &contents {
+            let (block, between) = blocks.next().unwrap().unwrap();
+            assert!(block == expected && between);
+        }
+        assert!(blocks.next().unwrap().is_none());
+        // A byte of the large one has changed.
+        stored.0[1000] ^= 1;
+        stored.1 = 0;
+        let mut blocks = Blocks::new(&mut stored).unwrap();
+        assert!(blocks.next().unwrap().is_some());
+        assert!(blocks.next().unwrap().is_none());
+        assert_eq!(stored.1, 1 << 20, "it was not read as a whole");
     }
 
     #[test]

@@ -185,6 +185,17 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Refuses what is no file, such as a pipe: to open it could wait for ever.
+fn check_kind(path: &Path) -> io::Result<()> {
+    let kind = fs::metadata(path)?.file_type();
+    // The system says what is wrong with a directory.
+    if kind.is_file() || kind.is_dir() {
+        return Ok(());
+    }
+    let text = "it is neither a file nor a link to one";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
 impl Store for Directory {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
@@ -196,7 +207,9 @@ impl Store for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
-        let file = File::open(self.path(name))?;
+        let path = self.path(name);
+        check_kind(&path)?;
+        let file = File::open(path)?;
         let unsynced = None;
         Ok(Box::new(Object { file, unsynced }))
     }
@@ -204,6 +217,9 @@ impl Store for Directory {
     fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
         let path = self.path(name);
         let is_new = !path.exists();
+        if !is_new {
+            check_kind(&path)?;
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         #[cfg(unix)]

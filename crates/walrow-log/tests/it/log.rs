@@ -623,6 +623,48 @@ fn new_files_are_for_whom_the_writer_has_written_whatever_the_directory_is() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_refused() {
+    let path = std::env::temp_dir().join(format!("walrow-pipe-{}", std::process::id()));
+    for name in [
+        "0000000000000000-00000.wire.zst",
+        "_index",
+        "_pruned",
+        "_catalog",
+        "_open",
+        "_lock",
+    ] {
+        let store = Arc::new(Directory::create(&path).unwrap());
+        let options = WriterOptions::default;
+        let mut writer = Writer::open(Arc::clone(&store) as Arc<dyn Store>, options()).unwrap();
+        let stream = Stream::new().session().begin(0x3000, 700).commit().bytes();
+        writer
+            .append(&mut Assembler::default(), &mut &*stream)
+            .unwrap();
+        writer.publish(&mut Assembler::default()).unwrap();
+        drop(writer);
+        let _ = std::fs::remove_file(path.join(name));
+        let made = std::process::Command::new("mkfifo")
+            .arg(path.join(name))
+            .status();
+        assert!(made.unwrap().success());
+        let store: Arc<dyn Store> = store;
+        let results = [
+            Writer::open(Arc::clone(&store), options()).map(|_| ()),
+            Log::open(Arc::clone(&store)).and_then(|mut log| {
+                log.segment(walrow_log::SegmentName::default())?;
+                log.prune(Lsn(0), false).map(|_| ())
+            }),
+        ];
+        let refused = results.into_iter().filter_map(Result::err);
+        let refused: Vec<_> = refused.map(|it| it.object).collect();
+        assert!(!refused.is_empty());
+        assert!(refused.iter().all(|it| it == name), "{name}: {refused:?}");
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
 #[test]
 fn every_changed_byte_of_a_foot_is_an_error() {
     let store = Memory::default();
