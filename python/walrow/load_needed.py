@@ -98,7 +98,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
         )
     except FileNotFoundError:
         return Published(None, Lsn(0), 0, {}, {})
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
             "tables again"

@@ -140,7 +140,7 @@ def take(log: Path) -> LoadRequest | None:
         return LoadRequest(_key(found["key"]), _names(found["tables"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         with contextlib.suppress(OSError):
             taken.unlink()
         text = "a request for a load was damaged, or of another user: request it again"
@@ -167,7 +167,7 @@ def result_of(log: Path, wanted: LoadRequest) -> LoadResult | None:
         return LoadResult(found["failure"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return LoadResult("the result of the load cannot be read")
 
 
