@@ -247,11 +247,10 @@ impl Log {
     /// Where the last removed changes of a table end, by OID and name. Empty if nothing was removed.
     pub fn removed(&self) -> impl Iterator<Item = (Oid, &str, &str, Lsn)> {
         let Pruned { tables, .. } = &self.pruned;
-        let tables = tables.iter().flat_map(|(oid, it)| {
+        tables.iter().flat_map(|(oid, it)| {
             let names = it.names();
             names.map(|it| (*oid, &*it.schema, &*it.name, it.end))
-        });
-        tables
+        })
     }
 }
 
