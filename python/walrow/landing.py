@@ -23,7 +23,6 @@ from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from walrow._core import Catalog, LogLoad, LogWriter
 
@@ -55,6 +54,12 @@ class _Session(NamedTuple):
     """Marks in the queue that a session of the server begins."""
 
     timeline: int
+
+
+class _Mark(NamedTuple):
+    """Marks in the queue that everything before it is durable."""
+
+    passed: threading.Event
 
 
 class _Order:
@@ -106,7 +111,6 @@ class Landing:
         self,
         writer: LogWriter,
         *,
-        log: Path,
         age: float,
         give_up_after: float,
         read_catalog: Callable[[], Catalog],
@@ -117,7 +121,6 @@ class Landing:
 
         Args:
             writer: The log. The thread closes it at its end.
-            log: Its directory.
             age: Seconds after which transactions are published.
             give_up_after: Seconds after which the refusal of the file system is final.
             read_catalog: Reads the definitions of types and tables.
@@ -131,12 +134,11 @@ class Landing:
         self.has_given_up = False
         self.counts = self._earlier = earlier
         self._writer = writer
-        self._log = log
         self._age = age
         self._give_up_after = give_up_after
         self._read_catalog = read_catalog
         self._wake = wake
-        self._queue: deque[tuple[bytes | _Session, Lsn]] = deque()
+        self._queue: deque[tuple[bytes | _Session | _Mark, Lsn]] = deque()
         self._queued = 0
         self._bytes = 0
         self._changed = threading.Condition()
@@ -171,6 +173,20 @@ class Landing:
         with self._changed:
             self._queue.append((_Session(timeline), Lsn(0)))
             self._changed.notify()
+
+    def settle(self) -> Lsn:
+        """Waits until everything that is queued is durable.
+
+        Returns:
+            Up to where that is. If the thread has ended, up to where it came.
+        """
+        mark = _Mark(threading.Event())
+        with self._changed:
+            self._queue.append((mark, Lsn(0)))
+            self._changed.notify()
+        while not self._has_ended and not mark.passed.wait(_STOP_SECONDS):
+            pass
+        return self.durable
 
     def put(self, block: bytes, server_lsn: Lsn) -> None:
         """Queues a block. The server has decoded everything up to the position after it."""
@@ -346,10 +362,13 @@ class Landing:
             item = self._next(published, synced if is_dirty else None)
             if item is not None:
                 block, server_lsn = item
-                if isinstance(block, _Session):
+                if isinstance(block, _Mark):
+                    self._sync()
+                    block.passed.set()
+                elif isinstance(block, _Session):
                     self._sync()
                     self._writer.new_session()
-                    self._set_timeline(block.timeline)
+                    self._writer.set_timeline(block.timeline)
                 else:
                     self._append(block)
                     if server_lsn > self.durable:
@@ -382,8 +401,8 @@ class Landing:
 
     def _next(
         self, published: float, synced: float | None
-    ) -> tuple[bytes | _Session, Lsn] | None:
-        """What is queued, up to a session. None if it is time for something else.
+    ) -> tuple[bytes | _Session | _Mark, Lsn] | None:
+        """What is queued, up to a session or a mark. None if it is time for something else.
 
         `synced` is when blocks were synced last, if there are others since.
         """
@@ -406,7 +425,7 @@ class Landing:
             size, position = 0, Lsn(0)
             while self._queue and size < _JOINED_BYTES:
                 block, server_lsn = self._queue[0]
-                if isinstance(block, _Session):
+                if not isinstance(block, bytes):
                     if not blocks:
                         return self._queue.popleft()
                     break
@@ -434,16 +453,6 @@ class Landing:
         if position > self.durable:
             self.durable = self.confirmable = position
             self._wake()
-
-    def _set_timeline(self, timeline: int) -> None:
-        from walrow.postgres.resuming import read_timeline, write_timeline
-
-        if read_timeline(self._log, self._writer.source["timeline"]) not in {
-            None,
-            timeline,
-        }:
-            self._try(lambda: write_timeline(self._log, timeline))
-        self._writer.set_timeline(timeline)
 
     def _note(self) -> None:
         counts = self._writer.counts

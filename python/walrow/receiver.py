@@ -436,8 +436,6 @@ class Receiver:
         step: Step[tuple[ReplicationStream, Landing]],
     ) -> Landing:
         """Opens the log, the first time and after a failure of the file system."""
-        from walrow.postgres.resuming import read_timeline
-
         found = self._read_catalog()
         with step.unless_left():
             # A large log takes long, and the server is not asked meanwhile.
@@ -450,12 +448,11 @@ class Receiver:
             **self._writer_options,
         )
         try:
-            timeline = read_timeline(Path(self._log), writer.source["timeline"])
+            timeline = writer.source["timeline"]
             writer.extend_catalog(found)
             with step.unless_left():
                 landing = self._landing = Landing(
                     writer,
-                    log=Path(self._log),
                     age=self._age,
                     give_up_after=self._give_up_after,
                     read_catalog=self._read_catalog,
@@ -503,7 +500,8 @@ class Receiver:
         if before is not None and before != now:
             history = timeline_history(conn, now)
             with self._finally_refusing():
-                check_timeline(before, now, history, landing.durable, self._slot)
+                # What is still queued has come from the old timeline, too.
+                check_timeline(before, now, history, landing.settle(), self._slot)
         self._timeline = now
         durable = landing.durable
         with self._finally_refusing():

@@ -12,7 +12,6 @@ import pytest
 import walrow
 from servers import EmbeddedServer, Standby
 from servers.receiving import check_log, execute
-from walrow.postgres.resuming import read_timeline, write_timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,23 +64,6 @@ def test_a_standby_that_is_promoted_while_it_streams(
         execute(standby.dsn, "INSERT INTO item VALUES (3)")
         receive(standby, log, until="now")
         check_log(standby.dsn, log, ["item"])
-
-
-def test_the_later_timeline_counts(tmp_path: Path) -> None:
-    assert read_timeline(tmp_path, None) is None
-    assert read_timeline(tmp_path, 3) == 3
-    write_timeline(tmp_path, 4)
-    assert read_timeline(tmp_path, None) == 4
-    assert read_timeline(tmp_path, 3) == 4
-    assert read_timeline(tmp_path, 5) == 5
-    (tmp_path / ".timeline").write_text("damaged", encoding="utf-8")
-    assert read_timeline(tmp_path, 3) == 3
-
-
-def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(walrow.LogError) as caught:
-        write_timeline(tmp_path / "nowhere", 2)
-    assert caught.value.code == "store"
 
 
 @contextlib.contextmanager

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import LogError, Remedy, ReplicationError
-from walrow.log_files import write_json
+from walrow.errors import Remedy, ReplicationError
 from walrow.lsn import Lsn
 from walrow.postgres.failures import UNDEFINED_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     import psycopg
 
@@ -22,8 +19,6 @@ __all__ = [
     "check_slot",
     "check_timeline",
     "in_use",
-    "read_timeline",
-    "write_timeline",
 ]
 
 
@@ -56,39 +51,6 @@ def check_timeline(
         "does not have. Begin with a new log, and a new copy of the tables"
     )
     raise ReplicationError(text, slot=slot)
-
-
-def read_timeline(log: Path, of_segments: int | None) -> int | None:
-    """The timeline of what is durable in a log.
-
-    Each segment has it. But as long as nothing changes, the log goes on without a segment, and
-    positions alone do not have it.
-
-    Args:
-        log: The log's directory.
-        of_segments: The timeline of its last segment. None if it has none.
-    """
-    try:
-        found = int(json.loads((log / _TIMELINE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return of_segments
-    # Of the timelines of one history, a later one has a higher number.
-    return max(found, of_segments or 0)
-
-
-def write_timeline(log: Path, timeline: int) -> None:
-    """Records the timeline of what comes next. Call it before that is in the log.
-
-    Raises:
-        LogError: The file system refused it.
-    """
-    temporary = log / f".walrow-{_TIMELINE}"
-    try:
-        write_json(temporary, timeline)
-        temporary.replace(log / _TIMELINE)
-    except OSError as error:
-        text = f"the timeline cannot be written: {error.strerror}"
-        raise LogError(text, code="store", file=_TIMELINE, errno=error.errno) from error
 
 
 def check_slot(
@@ -187,8 +149,6 @@ def _missing(slot: str, durable: Lsn) -> ReplicationError:
     return ReplicationError(text, sqlstate=UNDEFINED_OBJECT, slot=slot)
 
 
-#: Files that begin with a dot are none of a log's, so that versions before can read it.
-_TIMELINE = ".timeline"
 _SLOT = """
 SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status
 FROM pg_catalog.pg_replication_slots
