@@ -28,9 +28,6 @@ const READ: u64 = 1 << 20;
 /// large, and a damaged size may be any.
 const LARGE: u64 = if cfg!(test) { 1 << 20 } else { 16 << 20 };
 
-/// The name of the end of a log. Readers of a directory skip names that begin with `_` or `.`.
-pub(crate) const OPEN: &str = "_open";
-
 /// Bytes of blocks that are held in memory, at most: a full segment of the default size.
 const HELD: usize = if cfg!(test) { 100 } else { 80 << 20 };
 
@@ -462,7 +459,7 @@ pub(crate) fn read_object(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::store::Directory;
+    use crate::log::store::{Directory, OPEN};
 
     /// The bytes of the blocks that a crash leaves.
     fn recovered(store: &Directory) -> Vec<u8> {

@@ -1,13 +1,12 @@
 //! The objects of a log's directory.
 
-use crate::log::block_file::OPEN;
 use crate::log::error::{Error, ErrorKind};
 use crate::log::load_place::LOAD;
 use crate::log::locking::LOCK;
 use crate::log::reader_name;
 use crate::log::segment::SegmentName;
 use crate::log::state::{CATALOG, PRUNED, PreparedName};
-use crate::log::store::{Store, TEMPORARY};
+use crate::log::store::{OPEN, Store, TEMPORARY};
 use std::collections::BTreeSet;
 
 /// The name of the index.

@@ -1,12 +1,12 @@
 //! A writer's segments: what is whole is published, and a transaction that is larger than a segment in
 //! parts.
 
-use crate::log::block_file::OPEN;
 use crate::log::contents::Which;
 use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::filling::Filling;
 use crate::log::recovery::Recovered;
 use crate::log::segment::{Foot, SegmentName};
+use crate::log::store::OPEN;
 use crate::log::writer::{POSITIONS, Writer, not_synced};
 use std::io;
 use walrow_stream::Assembler;
@@ -157,11 +157,13 @@ impl Writer {
             let what = DamagedPart::Order;
             return Err(Error::new(OPEN, ErrorKind::Damaged { what }));
         }
-        if found.end <= self.end {
+        let has_timeline = found.timeline.is_some() && found.first.is_none();
+        if found.end <= self.end && !has_timeline {
             self.forget_decided()?;
             return self.continue_at(self.end, 0);
         }
-        (self.end, self.durable) = (found.end, found.end);
+        self.end = self.end.max(found.end);
+        self.durable = self.durable.max(found.end);
         let source = &mut self.options.source;
         source.timeline = found.timeline.or(source.timeline);
         if found.has_changes {
@@ -171,7 +173,7 @@ impl Writer {
             return self.continue_at(self.end, 0);
         }
         self.forget_decided()?;
-        // Only a position. It must stay durable, so it stays.
+        // Only a position, or a timeline. It must stay durable, so it stays.
         self.size = stream.len() as u64;
         (self.whole, self.published) = (self.size, self.size);
         self.published_blocks = self.open.count();

@@ -1,6 +1,5 @@
 //! Where a log's objects are kept.
 
-use crate::log::block_file::OPEN;
 use crate::log::error::Error;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
@@ -11,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// The beginning of temporary names.
 pub(crate) const TEMPORARY: &str = ".walrow-";
+
+/// The name of the end of a log. Readers of a directory skip names that begin with `_` or `.`.
+pub(crate) const OPEN: &str = "_open";
 
 /// The objects of a log, by name.
 ///

@@ -10,7 +10,7 @@
 //! A prepared transaction is an object of its own until it is decided: the server does not send its
 //! rows again.
 
-use crate::log::block_file::{BlockFile, OPEN};
+use crate::log::block_file::BlockFile;
 use crate::log::broken_load::settle;
 use crate::log::contents::{Contents, Which};
 use crate::log::error::{Error, ErrorKind};
@@ -21,7 +21,7 @@ use crate::log::load_place::{Awaited, First};
 use crate::log::recovery::{Published, compare};
 use crate::log::segment::SegmentName;
 use crate::log::state::{PreparedName, read_catalog, write_catalog};
-use crate::log::store::Store;
+use crate::log::store::{OPEN, Store};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
