@@ -13,8 +13,8 @@ import walrow
 from captures import capture
 
 ROWS = capture("rows")
-#: A session begins again at each copy.
-LONG = ROWS.data * 3000
+#: A session begins again at each copy. It takes much longer than a machine may be busy with others.
+LONG = ROWS.data * 20_000
 
 
 def rows(batches: Any) -> int:
