@@ -13,7 +13,7 @@ import walrow
 from captures import capture
 
 ROWS = capture("rows")
-#: A session begins again at each copy. It takes much longer than a machine may be busy with others.
+#: A session begins again at each copy.
 LONG = ROWS.data * 20_000
 
 
@@ -103,6 +103,12 @@ def test_each_thread_may_have_its_own_reader() -> None:
 
 
 def test_others_run_while_bytes_are_decoded() -> None:
+    # The machine may be busy with others for a while.
+    assert min(longest_wait() for _ in range(5)) < 0.5
+
+
+def longest_wait() -> float:
+    """How long this thread waits while another one decodes, as a part of the whole time."""
     done = threading.Event()
     refused: list[bool] = []
 
@@ -132,7 +138,7 @@ def test_others_run_while_bytes_are_decoded() -> None:
     thread.join(10)
     assert refused == [True]
     assert turns > 100
-    assert longest < took / 2
+    return longest / took
 
 
 class _Empty:
