@@ -208,6 +208,7 @@ def test_an_interruption_is_quiet(
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(150)
 def test_a_spark_without_delta(
@@ -226,6 +227,7 @@ def test_a_spark_without_delta(
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_start_leaves_no_java(
     start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

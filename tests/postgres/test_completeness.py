@@ -398,12 +398,22 @@ RETURNED = "column label was dropped and added again"
 @pytest.mark.parametrize(
     "steps",
     [
-        pytest.param([f"BEGIN; {GONE}; {BACK}; COMMIT"], id="one transaction"),
+        pytest.param(
+            [f"BEGIN; {GONE}; {BACK}; COMMIT"],
+            marks=pytest.mark.slow,
+            id="one transaction",
+        ),
         pytest.param([f"BEGIN; {GONE}; {CHANGE}; {BACK}; COMMIT"], id="change between"),
-        pytest.param([GONE, CHANGE, BACK, CHANGE], id="two transactions"),
+        pytest.param(
+            [GONE, CHANGE, BACK, CHANGE], marks=pytest.mark.slow, id="two transactions"
+        ),
         pytest.param([GONE, None, BACK], id="look between"),
         pytest.param([GONE, CHANGE, None, BACK, CHANGE], id="look and change between"),
-        pytest.param([f"{GONE}; {BACK} DEFAULT 'new'"], id="with a default"),
+        pytest.param(
+            [f"{GONE}; {BACK} DEFAULT 'new'"],
+            marks=pytest.mark.slow,
+            id="with a default",
+        ),
         pytest.param(
             [GONE, "ALTER TABLE item ADD COLUMN label int", CHANGE], id="another type"
         ),
@@ -445,7 +455,9 @@ def test_a_column_that_comes_back_needs_a_load(
     check_log(server.dsn, log, Load.TABLES)
 
 
-@pytest.mark.parametrize("sees_it_go", [False, True])
+@pytest.mark.parametrize(
+    "sees_it_go", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_a_column_that_comes_back_while_no_receiver_runs(
     server: EmbeddedServer, slot: str, tmp_path: Path, *, sees_it_go: bool
 ) -> None:

@@ -335,7 +335,9 @@ def test_the_error_of_a_load_has_no_value_of_a_row(
 SLOTS = "SELECT slot_name FROM pg_replication_slots"
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize(
+    "is_stopped", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
     server: EmbeddedServer, slot: str, tmp_path: Path, *, is_stopped: bool
 ) -> None:

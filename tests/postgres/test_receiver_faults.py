@@ -250,7 +250,9 @@ def test_stop_while_the_disk_is_full(
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-@pytest.mark.parametrize("cause", ["connection", "max_hold"])
+@pytest.mark.parametrize(
+    "cause", ["connection", pytest.param("max_hold", marks=pytest.mark.slow)]
+)
 def test_load_that_is_given_up_while_the_disk_is_full(
     own: EmbeddedServer, slot: str, tmp_path: Path, cause: str, *, is_stopped: bool
 ) -> None:

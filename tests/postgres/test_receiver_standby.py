@@ -27,8 +27,8 @@ pytestmark = pytest.mark.timeout(120)
     ("interval", "is_changed"),
     [
         pytest.param(0.5, True, id="noticed"),
-        pytest.param(0.5, False, id="noticed without a change"),
-        pytest.param(60.0, True, id="stopped at once"),
+        pytest.param(0.5, False, marks=pytest.mark.slow, id="noticed without a change"),
+        pytest.param(60.0, True, marks=pytest.mark.slow, id="stopped at once"),
     ],
 )
 def test_a_standby_that_is_promoted_while_it_streams(

@@ -359,6 +359,7 @@ def test_rows_that_come_and_go_while_images_change(source: History, lake: Lake) 
     assert lake.rows() == source.rows("t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lake", "barrier"),
     [
@@ -399,6 +400,7 @@ def test_rows_get_other_keys_after_all_were_replaced(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
 )
@@ -435,6 +437,7 @@ def test_names_of_columns_that_spark_takes_for_syntax(
     assert lake.rows() == source.rows("t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
 )

@@ -329,6 +329,7 @@ def test_a_driver_that_comes_right_after_a_load(
     assert not lake.apply(source).committed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lake", ["delta"], indirect=True)
 def test_a_constraint_of_the_target(source: History, lake: Lake, table: str) -> None:
     lake.sql("ALTER TABLE {t} ADD CONSTRAINT small CHECK (length(big) < 4000)")
@@ -438,6 +439,7 @@ def test_options_that_do_not_fit_the_targets_rows(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
 )
