@@ -7,11 +7,8 @@ import select
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import ConnectionLostError
-from walrow.postgres.server_errors import (
-    INSUFFICIENT_PRIVILEGE,
-    copy_error,
-    replication_error,
-)
+from walrow.postgres.failures import INSUFFICIENT_PRIVILEGE
+from walrow.postgres.server_errors import copy_error, replication_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,8 +67,7 @@ def lock(
         raise replication_error(error, failed) from error
     for conn in conns:
         if (refusal := _finish(conn.pgconn, failed, lambda: False)) is not None:
-            hint = _READS_HINT if refusal.sqlstate == INSUFFICIENT_PRIVILEGE else None
-            raise replication_error(refusal, failed, hint=hint) from None
+            raise replication_error(refusal, failed, hint=_hint(refusal)) from None
 
 
 def is_same(one: Sequence[PublishedTable], other: Sequence[PublishedTable]) -> bool:
@@ -155,8 +151,7 @@ def copy(
         text = f"{failed}: the connection broke"
         raise ConnectionLostError(text) from error
     if (refusal := _finish(pgconn, failed, is_stopped, result)) is not None:
-        hint = _READS_HINT if refusal.sqlstate == INSUFFICIENT_PRIVILEGE else None
-        raise copy_error(refusal, failed, hint=hint) from None
+        raise copy_error(refusal, failed, hint=_hint(refusal)) from None
 
 
 def _finish(
@@ -178,6 +173,10 @@ def _finish(
     if last.status == pq.ExecStatus.COMMAND_OK:
         return None
     return errors.error_from_result(last)
+
+
+def _hint(refusal: psycopg.Error) -> str | None:
+    return _READS_HINT if refusal.sqlstate == INSUFFICIENT_PRIVILEGE else None
 
 
 class Stopped(Exception):  # noqa: N818

@@ -7,8 +7,11 @@ import re
 from walrow.errors import ConnectionLostError, ReplicationError
 
 __all__ = [
+    "INSUFFICIENT_PRIVILEGE",
     "INTERNAL_ERROR",
+    "LOCK_NOT_AVAILABLE",
     "OBJECT_IN_USE",
+    "QUERY_CANCELED",
     "UNDEFINED_OBJECT",
     "deserves_reconnect",
     "stream_error",
@@ -62,6 +65,9 @@ def stream_error(
 
 
 UNDEFINED_OBJECT = "42704"
+INSUFFICIENT_PRIVILEGE = "42501"
+LOCK_NOT_AVAILABLE = "55P03"
+QUERY_CANCELED = "57014"
 #: Seen once among hundreds of killed receivers, and gone with the next connection.
 INTERNAL_ERROR = "XX000"
 #: A slot that another process has.
@@ -70,7 +76,7 @@ OBJECT_IN_USE = "55006"
 _TEMPORARY_CLASSES = {"08", "53"}
 _TEMPORARY = {
     OBJECT_IN_USE,
-    "57014",  # query_canceled
+    QUERY_CANCELED,
     "57P01",  # admin_shutdown, also pg_terminate_backend
     "57P02",  # crash_shutdown
     "57P03",  # cannot_connect_now

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
     from walrow.postgres import IdentifySystem
 
-__all__ = [
-    "check_slot",
-    "check_timeline",
-    "in_use",
-]
+__all__ = ["check_slot", "check_timeline", "in_use"]
 
 
 def check_timeline(

@@ -7,7 +7,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from walrow.errors import ReplicationError
-from walrow.postgres.failures import OBJECT_IN_USE, UNDEFINED_OBJECT
+from walrow.postgres.failures import (
+    INSUFFICIENT_PRIVILEGE,
+    LOCK_NOT_AVAILABLE,
+    OBJECT_IN_USE,
+    QUERY_CANCELED,
+    UNDEFINED_OBJECT,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -103,9 +109,8 @@ def _hint(
     return _HINTS.get(sqlstate or "")
 
 
-INSUFFICIENT_PRIVILEGE = "42501"
-#: Besides, locks that were not available, and serialization failures.
-_WITHOUT_VALUES = {INSUFFICIENT_PRIVILEGE, "55P03", "40001"}
+#: The last one is a serialization failure.
+_WITHOUT_VALUES = {INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE, "40001"}
 #: Connections, resources, and interventions of an operator.
 _CLASSES_WITHOUT_VALUES = {"08", "53", "57"}
 _COPY_HINT = "it may be the publication's row filter, which fails on a row; the server's log says more"
@@ -120,7 +125,7 @@ _HINTS = {
     ),
     "55000": "walrow preflight finds the cause and says what to do",
     OBJECT_IN_USE: "stop the client that uses it; walrow slot list shows its process",
-    "57014": "it was canceled: run it again",
+    QUERY_CANCELED: "it was canceled: run it again",
     "57P01": "the server is shutting down: connect again later",
     "57P02": "the server is restarting: connect again later",
     "57P03": "the server is starting or stopping: connect again later",

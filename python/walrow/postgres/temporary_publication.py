@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.errors import OptionError, ReplicationError, SchemaError
 from walrow.postgres.connecting import connect_for_sql
-from walrow.postgres.failures import UNDEFINED_OBJECT
+from walrow.postgres.failures import (
+    LOCK_NOT_AVAILABLE,
+    QUERY_CANCELED,
+    UNDEFINED_OBJECT,
+)
 from walrow.postgres.publications import (
     ambiguous,
     create_publication,
@@ -50,10 +54,10 @@ def create_if_missing(
         try:
             create_publication_for(conn, name, chosen)
         except (ReplicationError, psycopg.Error) as error:
-            if error.sqlstate not in {_LOCK_NOT_AVAILABLE, _QUERY_CANCELED}:
+            if error.sqlstate not in {LOCK_NOT_AVAILABLE, QUERY_CANCELED}:
                 raise
             found = _locks(conn, chosen)
-            if not found and error.sqlstate == _QUERY_CANCELED:
+            if not found and error.sqlstate == QUERY_CANCELED:
                 # By somebody else.
                 raise
             text = (
@@ -61,7 +65,7 @@ def create_if_missing(
                 f" {found or 'another transaction'}. Let that end, and start again"
             )
             raise ReplicationError(
-                text, sqlstate=_LOCK_NOT_AVAILABLE, publication=name
+                text, sqlstate=LOCK_NOT_AVAILABLE, publication=name
             ) from error
 
 
@@ -176,7 +180,5 @@ WHERE l.relation = ANY (%s::oid[]) AND l.granted
     )
 ORDER BY 1, 2
 """
-_LOCK_NOT_AVAILABLE = "55P03"
-_QUERY_CANCELED = "57014"
 #: Less than the receiver allows for all that it does before the stream.
 _LOCK_SECONDS = 30
