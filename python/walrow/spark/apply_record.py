@@ -134,7 +134,9 @@ class Record(NamedTuple):
             text = f"column {column} marks the rows that were deleted so far: keep that"
         elif token.columns is not None and batch.barrier is None:
             added = [it for it in applied.columns if it not in token.columns]
-            earlier = self.contents.columns_until(self.table.oid, token.end)
+            earlier = (
+                self.contents.columns_until(self.table.oid, token.end) if added else ()
+            )
             column = next((name for name in added if name in earlier), None)
             text = f"column {column} was left out so far, and its values are not known"
         if column is None:

@@ -34,6 +34,11 @@ __all__ = ["DeltaTarget"]
 class DeltaTarget(Target):
     """A Delta table, by its path or its name in a catalog."""
 
+    conflicts = (
+        "DELTA_CONCURRENT|DELTA_(METADATA|PROTOCOL)_CHANGED"
+        "|Concurrent(Transaction|Append|Delete|Write)|(Metadata|Protocol)Changed"
+    )
+
     def __init__(self, session: Any, name: str, place: str) -> None:
         """Stores the arguments."""
         self.session = session
@@ -96,10 +101,6 @@ class DeltaTarget(Target):
         history = self.session.sql(f"DESCRIBE HISTORY {self.table}{more}")
         rows = history.select("version", "operation", "userMetadata").collect()
         return sorted(rows, key=lambda row: -row.version)
-
-    def is_conflict(self, error: BaseException) -> bool:
-        """Whether another writer was first."""
-        return re.search(_CONFLICT, condition_of(error)) is not None
 
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column, by type widening."""
@@ -190,9 +191,5 @@ _BREAKS = {
 _MISSING = (
     "TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND"
     "|DELTA_PATH_DOES_NOT_EXIST|PATH_NOT_FOUND|is not a Delta table|doesn't exist"
-)
-_CONFLICT = (
-    "DELTA_CONCURRENT|DELTA_(METADATA|PROTOCOL)_CHANGED"
-    "|Concurrent(Transaction|Append|Delete|Write)|(Metadata|Protocol)Changed"
 )
 _SPECIAL = re.compile(r"[ ,;{}()\n\t=]")

@@ -38,11 +38,13 @@ __all__ = ["IcebergTarget"]
 #: The tag that keeps the snapshot of the last batch.
 TAG = "walrow"
 _PROPERTY = "walrow.token"
+_STALE = "CommitFailed"
 
 
 class IcebergTarget(Target):
     """An Iceberg table, by its name with its catalog."""
 
+    conflicts = f"{_STALE}|AlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
     # Its metadata columns: with such a name, a table can be created, and not be merged into.
     reserved = frozenset(
         {
@@ -137,10 +139,6 @@ class IcebergTarget(Target):
             self._keep(place)
         is_empty = token is None and not self.has_rows()
         return Found(token, str(current), is_empty, refusal)
-
-    def is_conflict(self, error: BaseException) -> bool:
-        """Whether another writer was first."""
-        return re.search(f"{_STALE}|{_EXISTS}", condition_of(error)) is not None
 
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column."""
@@ -278,5 +276,3 @@ def _transforms(parts: Sequence[str]) -> str:
 
 _ATTEMPTS = 8
 _MOVED = "not an ancestor"
-_STALE = "CommitFailed"
-_EXISTS = "AlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"

@@ -83,8 +83,10 @@ class Target(ABC):
         name: The target, as it was given.
         table: Its name in SQL.
         reserved: Names that its columns cannot have, in lower case.
+        conflicts: What the errors have after which another writer was first: a pattern.
     """
 
+    conflicts: str
     reserved: frozenset[str] = frozenset()
     session: Any
     name: str
@@ -120,9 +122,9 @@ class Target(ABC):
         """Adds columns."""
         self.session.sql(f"ALTER TABLE {self.table} ADD COLUMNS ({defined(fields)})")
 
-    @abstractmethod
     def is_conflict(self, error: BaseException) -> bool:
         """Whether another writer was first."""
+        return re.search(self.conflicts, condition_of(error)) is not None
 
     @abstractmethod
     def widen(self, column: str, kind: str) -> None:
