@@ -254,11 +254,14 @@ def test_a_shared_job_that_fails_as_a_whole(
     again = apply(lakes, source.take(), previous=done)
     assert all(it.committed for it in again.applied.values())
     assert not again.unshared
-    # What is not Spark's is not hidden.
-    source.sql("UPDATE a SET n = 3")
+    # An error that is not Spark's is told as well.
+    source.sql("UPDATE a SET n = 3", "UPDATE b SET n = 3")
     monkeypatch.setattr(apply_shared, "_Decode", None)
-    with pytest.raises(TypeError):
-        apply(lakes, source.take())
+    done = apply(lakes, source.take())
+    assert {type(error) for error in done.unshared.values()} == {TypeError}
+    assert not done.failed
+    for name, lake in lakes.items():
+        assert lake.rows() == source.rows(name)
 
 
 @pytest.mark.slow
