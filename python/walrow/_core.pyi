@@ -974,6 +974,9 @@ class LogWriter:
     def set_timeline(self, timeline: int) -> None:
         """Sets the timeline of the WAL that comes next."""
 
+    def set_slot_start(self, lsn: Lsn | int | str) -> None:
+        """Sets where the slot begins, for a log that is empty."""
+
     def advance(self, lsn: Lsn | int | str) -> None:
         """Records that the server has decoded everything up to this LSN."""
 

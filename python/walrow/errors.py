@@ -343,7 +343,8 @@ class LogError(Error):
     Attributes:
         code: What is wrong: `"not_a_log"`, `"foreign"` (a file that does not belong
             there), `"version"` (a later version of walrow wrote it), `"damaged"`,
-            `"missing"` (a segment), `"pruned"` (changes were removed), `"held"` (a reader
+            `"missing"` (a segment), `"pruned"` (changes were removed),
+            `"not_received"` (a query continues before the log begins), `"held"` (a reader
             or a load needs what would be removed), `"no_reader"`, `"reader_name"`,
             `"backwards"` (a reader is past a position), `"past_end"` (the log does not reach
             a position), `"busy"` (another process changes segments or readers),
@@ -393,9 +394,9 @@ class ApplyError(Error):
         code: What is wrong: `"no_token"` (the target has rows, and does not record which
             changes they have), `"other_source"`, `"other_table"` (a table that was dropped
             and created again), `"other_keys"`, `"other_options"` (they need other rows),
-            `"older_log"` (it ends before the record), `"restored"` (the target was set back),
-            `"incomplete"` (the table needs a load), `"truncated"`, `"never_sent"` (a value),
-            `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target) or `"conflict"`
+            `"older_log"` (it ends before the record), `"not_received"` (it begins after it),
+            `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,
+            `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target) or `"conflict"`
             (other writers were always first).
         table: The table, as `schema.name`.
         column: The column.

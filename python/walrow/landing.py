@@ -54,6 +54,7 @@ class _Session(NamedTuple):
     """Marks in the queue that a session of the server begins."""
 
     timeline: int
+    slot_start: Lsn | None
 
 
 class _Mark(NamedTuple):
@@ -168,10 +169,15 @@ class Landing:
         """Whether the queue has no room."""
         return self._queued >= _QUEUE_BYTES
 
-    def begin_session(self, timeline: int) -> None:
-        """Begins a session of the server, at what is durable by then."""
+    def begin_session(self, timeline: int, slot_start: Lsn | None) -> None:
+        """Begins a session of the server, at what is durable by then.
+
+        Args:
+            timeline: The server's timeline.
+            slot_start: Where the slot is, if the log is empty.
+        """
         with self._changed:
-            self._queue.append((_Session(timeline), Lsn(0)))
+            self._queue.append((_Session(timeline, slot_start), Lsn(0)))
             self._changed.notify()
 
     def settle(self) -> Lsn:
@@ -352,6 +358,13 @@ class Landing:
         while self._orders:
             self._orders.popleft().follow()
 
+    def _begin(self, session: _Session) -> None:
+        self._sync()
+        self._writer.new_session()
+        self._writer.set_timeline(session.timeline)
+        if session.slot_start is not None:
+            self._writer.set_slot_start(session.slot_start)
+
     def _land(self) -> None:
         synced = published = time.monotonic()
         unsynced = 0
@@ -366,9 +379,7 @@ class Landing:
                     self._sync()
                     block.passed.set()
                 elif isinstance(block, _Session):
-                    self._sync()
-                    self._writer.new_session()
-                    self._writer.set_timeline(block.timeline)
+                    self._begin(block)
                 else:
                     self._append(block)
                     if server_lsn > self.durable:

@@ -159,6 +159,15 @@ class Log(OpenedLog):
         return self._log.start
 
     @property
+    def slot_start(self) -> Lsn | None:
+        """Where the slot was when the log was begun: what was committed before is not in it.
+
+        None if the log does not say: it was made from captures.
+        """
+        found: Lsn | None = self._log.source["slot_start"]
+        return found
+
+    @property
     def end(self) -> Lsn:
         """Where the log ends: everything up to this LSN can be read."""
         return self._log.end

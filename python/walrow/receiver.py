@@ -320,14 +320,14 @@ class Receiver:
             landing = self._landing or self._open(system, step)
             with step.unless_left():
                 self._system = system
-            self._check_slot(stream, system, landing, step)
+            slot_start = self._check_slot(stream, system, landing, step)
             self._preflight(stream)
             if self._until == "now" and self._target is None:
                 from walrow.postgres.slot_positions import position_of_now
 
                 self._target = position_of_now(self._given)
             with step.unless_left():
-                landing.begin_session(system.timeline)
+                landing.begin_session(system.timeline, slot_start)
             try:
                 stream.start(
                     self._slot,
@@ -390,7 +390,7 @@ class Receiver:
             return False
         self._timeline = now
         # At once: the next connection may take long.
-        landing.begin_session(now)
+        landing.begin_session(now, None)
         return True
 
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
@@ -490,8 +490,12 @@ class Receiver:
         system: IdentifySystem,
         landing: Landing,
         step: Step[Any],
-    ) -> None:
-        """Checks that the slot continues where the log ends. Creates it on request."""
+    ) -> Lsn | None:
+        """Checks that the slot continues where the log ends. Creates it on request.
+
+        Returns:
+            Where the slot is, if the log is empty and does not begin with a load.
+        """
         from walrow.postgres import create_slot, drop_slot, timeline_history
         from walrow.postgres.resuming import check_slot, check_timeline
 
@@ -514,7 +518,7 @@ class Receiver:
                     advice=", or continue with ",
                     remedies=(Remedy("snapshot", None, value=True),),
                 )
-            exists = check_slot(
+            confirmed = check_slot(
                 conn,
                 self._slot,
                 system,
@@ -523,15 +527,15 @@ class Receiver:
                 warn=None if self._knows_beginning else self._warn_of_beginning,
             )
             self._has_useless_slot = False
-            if exists and is_broken:
+            if confirmed is not None and is_broken:
                 # What it has kept is useless without the rows from before.
                 drop_slot(conn, self._slot, wait=True)
-                exists = False
-        if exists:
+                confirmed = None
+        if confirmed is not None:
             if self._snapshot and not durable and not self._loads.is_pending:
                 # Somebody else has created the slot: its snapshot is gone.
                 self._loads.request_all()
-            return
+            return None if durable else confirmed
 
         def waiting(waits: Waiting) -> None:
             with step.unless_left():
@@ -551,9 +555,11 @@ class Receiver:
             self._loads.begin_first(
                 conn, self._slot, landing, step=step, waiting=waiting, **slot_options
             )
+            created = None
         else:
-            create_slot(conn, self._slot, waiting=waiting, **slot_options)
+            created = create_slot(conn, self._slot, waiting=waiting, **slot_options)
         self._knows_beginning = True
+        return created and created.consistent_point
 
     def _warn_of_beginning(self, text: str) -> None:
         self._knows_beginning = True

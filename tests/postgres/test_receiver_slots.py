@@ -156,6 +156,9 @@ def test_slot_that_was_dropped_and_created_again(
     log = tmp_path / "log"
     insert(own)
     receive(own, log, slot)
+    begun = walrow.Log(log)
+    assert begun.slot_start is not None
+    assert begun.slot_start <= begun.end
     drop_slot(own.dsn, slot)
     with pytest.raises(ReplicationError, match="does not exist, and the log ends at"):
         walrow.receive(own.dsn, log=log, slot=slot, publications="p", create=True)
@@ -163,6 +166,29 @@ def test_slot_that_was_dropped_and_created_again(
     create_slot(own.dsn, slot, two_phase=False)
     with pytest.raises(ReplicationError, match="it was created again"):
         receive(own, log, slot)
+    # A new log says that it lacks what the old one does not have.
+    insert(own)
+    again = tmp_path / "again"
+    receive(own, again, slot)
+    found = walrow.Log(again)
+    assert found.source == begun.source
+    assert found.slot_start is not None
+    assert found.slot_start > begun.end
+    # So does one whose receiver has created the slot.
+    drop_slot(own.dsn, slot)
+    walrow.receive(
+        own.dsn,
+        log=tmp_path / "new",
+        slot=slot,
+        publications="p",
+        create=True,
+        until="now",
+    )
+    insert(own)
+    receive(own, tmp_path / "new", slot)
+    last = walrow.Log(tmp_path / "new").slot_start
+    assert last is not None
+    assert last >= found.end
 
 
 def test_slot_that_is_dropped_while_it_is_read(

@@ -31,17 +31,33 @@ class History:
         self.conn.execute("SET TimeZone = 'UTC'")
         self.sql("CREATE TABLE tick (n int)", "CREATE PUBLICATION p FOR ALL TABLES")
         self.sql(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')")
-        self.writer = LogWriter(
-            log,
+        self.writer = self._writer()
+
+    def _writer(self) -> LogWriter:
+        return LogWriter(
+            self.path,
             segment_bytes=20_000,
             level=1,
             spool_memory=1 << 20,
             framing="message",
             syncs=False,
             system_identifier="7",
-            database=name,
-            slot=name,
+            database=self.name,
+            slot=self.name,
         )
+
+    def begin_again(self, log: Path) -> None:
+        """Creates the slot again, and continues with another log."""
+        self.writer.close()
+        self.sql(f"SELECT pg_drop_replication_slot('{self.name}')")
+        found = self.conn.execute(
+            f"SELECT lsn::text FROM pg_create_logical_replication_slot('{self.name}', "
+            "'pgoutput')"
+        ).fetchone()
+        assert found is not None
+        self.path = log
+        self.writer = self._writer()
+        self.writer.set_slot_start(found[0])
 
     def close(self) -> None:
         self.writer.close()

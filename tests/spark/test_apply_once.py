@@ -462,6 +462,16 @@ def test_a_target_that_continues_somewhere_else(
     with pytest.raises(walrow.ApplyError) as raised:
         copy.apply(tmp_path / "old")
     assert raised.value.code == "older_log"
+    # The log of a slot that was dropped and created again.
+    source.sql(f"INSERT INTO {table} VALUES (99, 99)")
+    source.begin_again(tmp_path / "again")
+    source.sql(f"UPDATE {table} SET n = -1 WHERE id = 99")
+    with pytest.raises(walrow.ApplyError, match="walrow load --log") as raised:
+        copy.apply(source.take())
+    assert raised.value.code == "not_received"
+    source.load(table)
+    assert copy.apply(source).overwritten
+    assert copy.rows() == source.rows(table)
     source.sql("CREATE TABLE u (id int PRIMARY KEY, n int)", "INSERT INTO u VALUES (1)")
     source.sql("TRUNCATE u", "INSERT INTO u VALUES (2)")
     with pytest.raises(walrow.ApplyError, match="use another target") as raised:

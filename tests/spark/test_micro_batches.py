@@ -151,6 +151,28 @@ def test_a_log_that_is_shorter_than_the_checkpoint_is_refused(tmp_path: Path) ->
             reader.latestOffset(foreign)
 
 
+def test_a_log_that_begins_after_the_checkpoint_is_refused(tmp_path: Path) -> None:
+    first, *_, last = transactions(4)
+    old = published(tmp_path / "log", [first], **MY_LOG)
+    reader = stream_reader(old, "t")
+    begin, offset = reader.initialOffset(), reader.latestOffset(reader.initialOffset())
+    assert old.slot_start is None
+    # The slot was created again, and the log was begun again.
+    with Publisher(tmp_path / "new", **MY_LOG) as publisher:
+        publisher.writer.set_slot_start("0/3000")
+        publisher.publish(last)
+    new = walrow.Log(tmp_path / "new")
+    assert new.slot_start == walrow.Lsn("0/3000")
+    reader = stream_reader(new, "t")
+    with pytest.raises(walrow.LogError, match="continues at 0/1000") as raised:
+        reader.partitions(offset, reader.latestOffset(offset))
+    assert raised.value.code == "not_received"
+    # Nothing is missing for a query that begins with the log, or where it is told to.
+    assert reader.partitions(begin, reader.latestOffset(begin))
+    told = stream_reader(new, "t", start="0/2000")
+    assert told.partitions(told.initialOffset(), told.latestOffset(begin))
+
+
 def test_a_query_that_began_before_anything_was_removed(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4), **MY_LOG)
     begin = stream_reader(log, "t").initialOffset()

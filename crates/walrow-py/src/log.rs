@@ -458,6 +458,10 @@ pub(crate) fn source<'py>(py: Python<'py>, source: &Source) -> PyResult<Bound<'p
     dict.set_item("database", &source.database)?;
     dict.set_item("slot", &source.slot)?;
     dict.set_item("timeline", source.timeline)?;
+    dict.set_item(
+        "slot_start",
+        source.slot_start.map(|it| lsn::new(py, it)).transpose()?,
+    )?;
     dict.set_item("session", source.session.clone())?;
     Ok(dict)
 }

@@ -189,6 +189,13 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Sets where the slot begins, for a log that is empty.
+    fn set_slot_start(&self, lsn: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lsn = read_lsn(lsn, "lsn")?;
+        lock(&self.0)?.parts()?.0.set_slot_start(lsn);
+        Ok(())
+    }
+
     /// Records that the server has decoded everything up to this LSN.
     fn advance(&self, lsn: &Bound<'_, PyAny>) -> PyResult<()> {
         let lsn = read_lsn(lsn, "lsn")?;

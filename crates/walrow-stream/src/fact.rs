@@ -82,6 +82,12 @@ pub enum Fact {
         /// Its number.
         timeline: u32,
     },
+    /// Where the slot was when the log was begun: what was committed before is not in it.
+    SlotStart {
+        /// The LSN after which the server has sent all transactions.
+        #[serde(with = "lsn")]
+        lsn: Lsn,
+    },
     /// A fact of a later version of walrow.
     #[serde(other)]
     Unknown,
@@ -133,6 +139,13 @@ pub struct Source {
     /// The timeline of the WAL that was received last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<u32>,
+    /// Where the slot was when the log was begun. `None` for captures.
+    #[serde(
+        default,
+        with = "lsn::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub slot_start: Option<Lsn>,
     /// The settings that text values depend on, if they are not walrow's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub session: BTreeMap<String, String>,
@@ -180,5 +193,37 @@ pub mod lsn {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Lsn, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(de::Error::custom)
+    }
+
+    /// LSNs that may be missing.
+    pub mod optional {
+        use serde::{Deserialize, Deserializer, Serializer};
+        use walrow_wire::Lsn;
+
+        /// Writes an LSN, or null.
+        ///
+        /// # Errors
+        /// As the serializer.
+        pub fn serialize<S: Serializer>(
+            lsn: &Option<Lsn>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match lsn {
+                Some(lsn) => super::serialize(lsn, serializer),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        /// Reads an LSN, or null.
+        ///
+        /// # Errors
+        /// The value is neither the text of an LSN nor null.
+        pub fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<Lsn>, D::Error> {
+            #[derive(Deserialize)]
+            struct Text(#[serde(with = "super")] Lsn);
+            Ok(Option::<Text>::deserialize(deserializer)?.map(|it| it.0))
+        }
     }
 }

@@ -57,7 +57,7 @@ def check_slot(
     *,
     create: bool,
     warn: Callable[[str], None] | None,
-) -> bool:
+) -> Lsn | None:
     """Checks that a slot continues where a log ends.
 
     Args:
@@ -69,7 +69,7 @@ def check_slot(
         warn: Learns what an empty log will lack. None if that is known.
 
     Returns:
-        Whether the slot exists.
+        Up to where it was confirmed. None if it does not exist.
 
     Raises:
         ReplicationError: It is another slot, or changes are lost.
@@ -80,7 +80,7 @@ def check_slot(
     row = conn.execute(sql.SQL(_SLOT).format(slot)).fetchone()
     if row is None:
         if create and not durable:
-            return False
+            return None
         raise _missing(slot, durable)
     plugin, database, confirmed, wal_status = row
     refusal = None
@@ -109,7 +109,7 @@ def check_slot(
             "committed before is not in this log. That is where the slot was created, unless "
             "another client has used it since"
         )
-    return True
+    return Lsn(int(confirmed or 0))
 
 
 def in_use(given: dict[str, Any], slot: str) -> str:

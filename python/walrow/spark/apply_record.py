@@ -95,6 +95,21 @@ class Record(NamedTuple):
             remedies=(Remedy("resume_from", code="LSN"),),
         )
 
+    def refuse_gap(self, start: Lsn, batch: Batch) -> None:
+        """Refuses a log that begins after the target's rows, unless they are replaced anyway."""
+        begin = self.contents.log.slot_start
+        if begin is None or not 0 < start < begin or batch.barrier is not None:
+            return
+        text = (
+            f"{self.target}: it has the changes up to {start}, and the log those from "
+            f"{begin} on, where its slot was when the log was begun: what was committed "
+            f"between may be missing. Load the table: walrow load --log "
+            f"{self.contents.log.location} {self.table.name}"
+        )
+        raise ApplyError(
+            text, code="not_received", table=self.table.name, target=self.target
+        )
+
     def refuse_another(self, found: Found | None, batch: Batch) -> None:
         """Refuses a table that was created again, unless its rows are replaced anyway."""
         token = found.token if found is not None else None

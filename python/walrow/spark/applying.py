@@ -251,6 +251,7 @@ class Call:
             or (token.source, token.oid) != (self.log.source, self.table.oid)
             or known.target != self.target
             or known.end > self.log.end
+            or known.end < (self.log.slot_start or 0)
             or any(
                 it.end > known.end and it.start < self.end
                 for it in self.contents.stretches(self.table.oid)
@@ -287,6 +288,7 @@ class Call:
             unit_bytes=self.unit_bytes,
             least_units=parallelism(session),
         )
+        self.record.refuse_gap(start, batch)
         self.record.refuse_another(found, batch)
         self.record.refuse_other_rows(found, applied, batch)
         # What comes before a barrier is not needed.

@@ -76,6 +76,11 @@ class LogPlan:
         return self._log.start
 
     @property
+    def slot_start(self) -> Lsn:
+        """Where the slot was when the log was begun. 0 if the log does not say."""
+        return self._log.source["slot_start"] or Lsn(0)
+
+    @property
     def end(self) -> Lsn:
         """Where the log ends."""
         return self._log.end

@@ -204,6 +204,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             raise LogError(text)
 
     def _check_kept(self, plan: LogPlan, start: Lsn, end: Lsn) -> None:
+        is_chosen = self._options.start is not None and start == self._first()
+        if 0 < start < plan.slot_start and not is_chosen:
+            text = (
+                f"the log has no changes from before {plan.slot_start}, where its slot was "
+                f"when the log was begun, but the query continues at {start}: what was "
+                "committed between may be missing. It is not the log of the checkpoint: "
+                "start the query with another checkpointLocation, and build its target "
+                "again from a load of the table"
+            )
+            raise LogError(text, code="not_received", lsn=start)
         try:
             plan.check(start, end)
         except LogError as error:

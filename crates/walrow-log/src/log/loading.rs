@@ -193,7 +193,7 @@ impl Writer {
         self.block.clear();
         self.contents.drop_whole();
         // The load may have the last foot, and was begun before.
-        self.note_timeline();
+        self.note_source();
         self.end = place.point;
         self.name = SegmentName {
             start: place.point,

@@ -157,8 +157,8 @@ impl Writer {
             let what = DamagedPart::Order;
             return Err(Error::new(OPEN, ErrorKind::Damaged { what }));
         }
-        let has_timeline = found.timeline.is_some() && found.first.is_none();
-        if found.end <= self.end && !has_timeline {
+        let has_source = found.timeline.is_some() || found.slot_start.is_some();
+        if found.end <= self.end && !(has_source && found.first.is_none()) {
             self.forget_decided()?;
             return self.continue_at(self.end, 0);
         }
@@ -166,6 +166,7 @@ impl Writer {
         self.durable = self.durable.max(found.end);
         let source = &mut self.options.source;
         source.timeline = found.timeline.or(source.timeline);
+        source.slot_start = found.slot_start.or(source.slot_start);
         if found.has_changes {
             self.contents = found.contents;
             self.publish_whole()?;
@@ -173,7 +174,7 @@ impl Writer {
             return self.continue_at(self.end, 0);
         }
         self.forget_decided()?;
-        // Only a position, or a timeline. It must stay durable, so it stays.
+        // Only a position, or what is known of the source. It must stay durable, so it stays.
         self.size = stream.len() as u64;
         (self.whole, self.published) = (self.size, self.size);
         self.published_blocks = self.open.count();

@@ -24,6 +24,8 @@ pub(crate) struct Recovered {
     pub(crate) decided: Vec<PreparedName>,
     /// The timeline of the WAL that was received last, if it has changed.
     pub(crate) timeline: Option<u32>,
+    /// Where the slot begins, if the log was empty.
+    pub(crate) slot_start: Option<Lsn>,
 }
 
 impl Recovered {
@@ -66,6 +68,10 @@ impl Recovered {
                     Fact::Position { lsn } => lsn,
                     Fact::Timeline { timeline } => {
                         found.timeline = Some(timeline);
+                        continue;
+                    }
+                    Fact::SlotStart { lsn } => {
+                        found.slot_start = Some(lsn);
                         continue;
                     }
                     Fact::Decided {

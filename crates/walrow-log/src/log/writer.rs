@@ -255,18 +255,36 @@ impl Writer {
     pub fn set_timeline(&mut self, timeline: u32) {
         if self.options.source.timeline != Some(timeline) {
             self.options.source.timeline = Some(timeline);
-            self.note_timeline();
+            self.note(&Fact::Timeline { timeline });
         }
     }
 
-    /// Writes the timeline to the open file: segments have it in their feet.
-    pub(super) fn note_timeline(&mut self) {
-        let Some(timeline) = self.options.source.timeline else {
-            return;
-        };
+    /// Sets where the slot begins, for a log that is empty. It is as durable as what comes.
+    pub fn set_slot_start(&mut self, lsn: Lsn) {
+        if !self.end.is_valid() && self.options.source.slot_start != Some(lsn) {
+            self.options.source.slot_start = Some(lsn);
+            self.note(&Fact::SlotStart { lsn });
+        }
+    }
+
+    /// Writes what is known of the source to the open file: segments have it in their feet.
+    pub(super) fn note_source(&mut self) {
+        let Source {
+            timeline,
+            slot_start,
+            ..
+        } = self.options.source;
+        let timeline = timeline.map(|timeline| Fact::Timeline { timeline });
+        let slot_start = slot_start.map(|lsn| Fact::SlotStart { lsn });
+        for fact in timeline.into_iter().chain(slot_start) {
+            self.note(&fact);
+        }
+    }
+
+    fn note(&mut self, fact: &Fact) {
         let is_whole = self.whole == self.size;
         let before = self.block.len();
-        Fact::Timeline { timeline }.encode(false, &mut self.block);
+        fact.encode(false, &mut self.block);
         self.count(before);
         if is_whole {
             self.whole = self.size;
@@ -651,6 +669,7 @@ fn complete(source: &mut Source, log: &Source) {
     source.database = source.database.take().or(log.database);
     source.slot = source.slot.take().or(log.slot);
     source.timeline = source.timeline.or(log.timeline);
+    source.slot_start = log.slot_start;
     if source.session.is_empty() {
         source.session = log.session;
     }

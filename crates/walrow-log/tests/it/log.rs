@@ -344,6 +344,48 @@ fn a_timeline_is_as_durable_as_a_position() {
     }
 }
 
+/// It is set again until the log has something, and then never again.
+#[test]
+fn where_the_slot_was_is_durable_with_what_comes_first() {
+    let open = |store: &Memory| {
+        let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+        let assembler = writer.resume(Assembler::default()).unwrap();
+        (writer, assembler)
+    };
+    let transaction = |lsn| Stream::new().session().begin(lsn, 700).commit().bytes();
+    for is_published in [false, true] {
+        for first in [None, Some(Lsn(0x100))] {
+            let store = Memory::default();
+            for lsn in [0x10, 0x20] {
+                let (mut writer, mut assembler) = open(&store);
+                writer.set_slot_start(Lsn(lsn));
+                writer.sync(&mut assembler).unwrap();
+                store.reboot();
+            }
+            let (mut writer, mut assembler) = open(&store);
+            assert_eq!(writer.source().slot_start, Some(Lsn(0x20)));
+            writer.set_slot_start(Lsn(0x30));
+            if let Some(lsn) = first {
+                writer.advance(lsn);
+                writer.sync(&mut assembler).unwrap();
+            }
+            let bytes = transaction(0x1000);
+            writer.append(&mut assembler, &mut &*bytes).unwrap();
+            writer.sync(&mut assembler).unwrap();
+            if is_published {
+                writer.publish(&mut assembler).unwrap();
+            }
+            drop((writer, assembler));
+            store.reboot();
+            let mut writer = open(&store).0;
+            writer.set_slot_start(Lsn(0x2000));
+            assert_eq!(writer.source().slot_start, Some(Lsn(0x30)));
+            let log = Log::open(Arc::new(store)).unwrap();
+            assert_eq!(log.source().slot_start, Some(Lsn(0x30)));
+        }
+    }
+}
+
 #[test]
 fn what_is_recovered_is_of_the_timeline_before_the_one_that_comes() {
     let store = Memory::default();
