@@ -6,12 +6,11 @@ that. A load makes a table whole again.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import Error
+from walrow.errors import Error, LogError
 from walrow.load_needed import Incomplete, Published, read_published, write_published
 from walrow.log import Log
 from walrow.young_tables import TYPE_ALTERED, YoungTable, plain_name
@@ -56,6 +55,7 @@ class Completeness:
         self._lock = threading.Lock()
         self._due = 0.0
         self._seen = -1
+        self._is_damaged = False
         self._thread: threading.Thread | None = None
         self._generation = 0
         self.is_catalog_old = False
@@ -128,16 +128,24 @@ class Completeness:
         )
 
         generation = self._generation
-        # The next look tries again.
-        with contextlib.suppress(Error, OSError), connect_for_sql(self._given) as conn:
-            conn.execute("SET statement_timeout = '30s'")
-            # First: a relation that is created between them is looked at again.
-            last = last_oid(conn)
-            tables = published_tables(conn, self._publications, sized=False)
-            seen = end_of_wal(conn)
-            with self._lock:
-                if generation == self._generation:
-                    self._note_changes(tables, durable, last, seen)
+        try:
+            with connect_for_sql(self._given) as conn:
+                conn.execute("SET statement_timeout = '30s'")
+                # First: a relation that is created between them is looked at again.
+                last = last_oid(conn)
+                tables = published_tables(conn, self._publications, sized=False)
+                seen = end_of_wal(conn)
+                with self._lock:
+                    if generation == self._generation:
+                        self._note_changes(tables, durable, last, seen)
+        except LogError as error:
+            if not self._is_damaged:
+                self._is_damaged = True
+                text = f"tables that need a load are no longer found: {error}"
+                self._note(f"warning: {text}")
+        except (Error, OSError):
+            # The next look tries again.
+            pass
 
     def _note_changes(
         self, tables: Sequence[PublishedTable], durable: Lsn, last: int, seen: Lsn

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import LogDirectory
-from walrow.errors import LogError
+from walrow.errors import LogError, OptionError
 from walrow.log_store import LogStore
 from walrow.urls import is_url
 
@@ -81,8 +81,12 @@ def directory_of(log: str | os.PathLike[str]) -> Path:
     """The directory of a log that is written or changed.
 
     Raises:
+        OptionError: It is empty.
         LogError: It is a URL (`read_only`).
     """
+    if not os.fsdecode(log):
+        text = "log is empty: name a directory"
+        raise OptionError(text)
     if is_url(os.fsdecode(log)):
         text = (
             "a log at a URL can only be read: write and change it in a local directory"

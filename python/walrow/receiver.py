@@ -106,6 +106,8 @@ class Receiver:
         self._earlier = Counts()
         self._timeline: int | None = None
         self._position = Lsn(0)
+        #: Up to where the server has sent WAL, on this timeline.
+        self._server_lsn = Lsn(0)
         self._wakeup = Wakeup()
         self._watch = Watch(self._given, slot)
         self._timeline_watch = TimelineWatch(self._given, slot)
@@ -256,6 +258,7 @@ class Receiver:
         if self._target is not None and not self._stop.is_set():
             # Whoever waits for a position asks the log for states then.
             self._completeness.compare_now(self._position, self._stop)
+            self._report("stopping", force=True)
 
     def _started(self) -> tuple[ReplicationStream, Landing] | None:
         """The stream and where it lands. None if it is stopped before."""
@@ -321,7 +324,7 @@ class Receiver:
             with step.unless_left():
                 self._system = system
             slot_start = self._check_slot(stream, system, landing, step)
-            self._preflight(stream)
+            self._preflight()
             if self._until == "now" and self._target is None:
                 from walrow.postgres.slot_positions import position_of_now
 
@@ -377,6 +380,7 @@ class Receiver:
                 raise ConnectionLostError(text)
             if block:
                 landing.put(block, stream.server_lsn)
+                self._server_lsn = max(self._server_lsn, stream.server_lsn)
             if landing.confirmable > stream.flushed:
                 stream.confirm(landing.confirmable)
 
@@ -388,7 +392,7 @@ class Receiver:
         """
         if now is None or self._timeline is None or now <= self._timeline:
             return False
-        self._timeline = now
+        self._timeline, self._server_lsn = now, Lsn(0)
         # At once: the next connection may take long.
         landing.begin_session(now, None)
         return True
@@ -497,7 +501,12 @@ class Receiver:
             Where the slot is, if the log is empty and does not begin with a load.
         """
         from walrow.postgres import create_slot, drop_slot, timeline_history
-        from walrow.postgres.resuming import check_slot, check_timeline
+        from walrow.postgres.resuming import (
+            check_not_older,
+            check_slot,
+            check_timeline,
+            copy_to_standbys,
+        )
 
         conn = stream.connection
         before, now = self._timeline, system.timeline
@@ -506,7 +515,11 @@ class Receiver:
             with self._finally_refusing():
                 # What is still queued has come from the old timeline, too.
                 check_timeline(before, now, history, landing.settle(), self._slot)
+            self._server_lsn = Lsn(0)
         self._timeline = now
+        with self._finally_refusing():
+            known = max(landing.durable, self._server_lsn)
+            check_not_older(conn, system, known, self._slot)
         durable = landing.durable
         with self._finally_refusing():
             is_broken = landing.lacks_first_load and not self._loads.is_first
@@ -535,6 +548,8 @@ class Receiver:
             if self._snapshot and not durable and not self._loads.is_pending:
                 # Somebody else has created the slot: its snapshot is gone.
                 self._loads.request_all()
+            if self._failover and copy_to_standbys(conn, self._slot):
+                self._notes.append(f'slot "{self._slot}" is copied to standbys now')
             return None if durable else confirmed
 
         def waiting(waits: Waiting) -> None:
@@ -565,19 +580,24 @@ class Receiver:
         self._knows_beginning = True
         self._notes.append(f"warning: {text}")
 
-    def _preflight(self, stream: ReplicationStream) -> None:
+    def _preflight(self) -> None:
         """Refuses what would fail later. Warns once."""
         from walrow.postgres import preflight
+        from walrow.postgres.connecting import connect_for_sql
+        from walrow.postgres.temporary_publication import named
 
         if self._is_checked:
             return
-        found = preflight(
-            stream.connection,
-            slot=self._slot,
-            publications=self._publications,
-            two_phase=self._stream_options["two_phase"],
-            binary=self._stream_options["binary"],
-        )
+        with connect_for_sql({**self._given, "connect_timeout": 5}) as conn:
+            tables = [named(conn, each) for each in self._tables or ()]
+            found = preflight(
+                conn,
+                slot=self._slot,
+                publications=self._publications,
+                tables=tables or None,
+                two_phase=self._stream_options["two_phase"],
+                binary=self._stream_options["binary"],
+            )
         # Its last client may be gone without the server's knowledge: that is tried again.
         errors = [each for each in found.errors if each.code != "slot-active"]
         if errors:
@@ -675,7 +695,7 @@ class Receiver:
         note: str | None,
     ) -> None:
         counts = self._earlier if landing is None else landing.counts
-        durable = Lsn(0) if landing is None else landing.durable
+        durable = self._position if landing is None else landing.durable
         if landing is not None and landing.trouble is not None:
             note = note or landing.trouble
         end, kept = self._watch.look()

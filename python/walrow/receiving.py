@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from walrow.errors import OptionError
@@ -71,7 +72,8 @@ def receive(
         create: Creates the slot if it does not exist, and with `tables`, the publication.
             Changes begin there. Refused if the log has changes already: those since then
             are lost with the slot that had them.
-        tables: With `create`, the tables of a new publication.
+        tables: With `create`, the tables of a new publication. One that exists must have
+            them.
         until: `"now"` ends when everything that is committed by now is in the log. Default:
             it never ends.
         streaming: Whether large transactions come before their commit. Default: yes, but
@@ -83,7 +85,7 @@ def receive(
         messages: Whether logical messages come.
         two_phase: Whether prepared transactions come at PREPARE. They are in the log once
             they are committed.
-        failover: With `create`, whether the slot is copied to standbys.
+        failover: Whether the slot is copied to standbys. From server 17.
         snapshot: With `create`, whether the log begins with a load: the rows that the
             tables have when the slot is created. Readers see later changes after it. If it
             is broken off, it starts over with a new slot.
@@ -136,12 +138,15 @@ def receive(
         "two_phase": two_phase,
         "origin": origin,
     }
-    directory = directory_of(log)
+    # The process may change its directory.
+    directory = directory_of(log).absolute()
     writer_options = {
         "segment_bytes": segment_bytes,
         "level": compression_level,
         "spool_memory": spool_memory,
-        "spool_directory": directory if spool_directory is None else spool_directory,
+        "spool_directory": directory
+        if spool_directory is None
+        else Path(spool_directory).absolute(),
         "group_access": group_access,
     }
     retainer = None if retain is None else Retainer(directory, retain)

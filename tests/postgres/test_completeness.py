@@ -236,6 +236,34 @@ def test_partitions_and_tables_that_are_created_are_whole(
     execute(server.dsn, "DROP TABLE tree")
 
 
+def test_a_receiver_that_ends_says_which_tables_need_a_load(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    receive_rest(server, log, slot, *FIRST)
+    notes: list[str] = []
+
+    def receive() -> str:
+        notes.clear()
+        walrow.receive(
+            server.dsn,
+            log=log,
+            slot=slot,
+            publications="p",
+            until="now",
+            status=lambda state: notes.append(state.note or ""),
+        )
+        return "; ".join(notes)
+
+    execute(server.dsn, "ALTER TABLE item RENAME label TO remark")
+    assert "public.item" in receive()
+    assert "public.item" not in receive()
+    # What cannot be read is told, and not taken for nothing.
+    needed_file = log / "_load-needed"
+    needed_file.write_text("{", "utf-8")
+    assert "tables that need a load are no longer found" in receive()
+
+
 @pytest.mark.parametrize("until_now", [False, True])
 def test_tables_that_are_altered_before_the_first_look(
     server: EmbeddedServer,

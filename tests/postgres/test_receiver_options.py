@@ -45,6 +45,11 @@ def test_numbers_that_make_no_sense(tmp_path: Path, name: str, value: float) -> 
     assert not log.exists()
 
 
+def test_a_log_has_a_name() -> None:
+    with pytest.raises(walrow.OptionError, match="log is empty"):
+        walrow.receive(NOWHERE, log="", slot="s", publications="p")
+
+
 def test_a_receiver_may_try_for_ever(tmp_path: Path) -> None:
     with pytest.raises(walrow.ReplicationError):
         walrow.receive(

@@ -18,6 +18,7 @@ from servers.receiving import (
     drop_if_there,
     end_of_wal,
     execute,
+    receive_all,
     slot_for_load,
 )
 from walrow import LogError, Lsn, ReplicationError
@@ -189,6 +190,80 @@ def test_slot_that_was_dropped_and_created_again(
     last = walrow.Log(tmp_path / "new").slot_start
     assert last is not None
     assert last >= found.end
+
+
+@pytest.mark.parametrize(
+    "is_running", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_server_that_is_restored_from_an_older_copy(
+    tmp_path: Path, *, is_running: bool
+) -> None:
+    """The log has transactions at the LSNs where the server puts others."""
+    log = tmp_path / "log"
+    with EmbeddedServer(18) as server:
+        execute(server.dsn, Load.SETUP, "CREATE PUBLICATION p FOR TABLE audit")
+        insert(server)
+        receive_all(server.dsn, log, "--create")
+        data = server.data_directory
+        server.shut_down("fast")
+        older = data.with_name("older")
+        subprocess.run(["cp", "-a", data, older], check=True)  # noqa: S603, S607
+        server.start()
+        wal = "SELECT pg_logical_emit_message(false, 'x', repeat('x', 30000000))"
+        with ReceiverProcess(server.dsn, log, *QUICK) as receiver:
+            receiver.until_streaming()
+            execute(server.dsn, wal)
+            insert(server, "lost with the copy")
+            receiver.until_streaming(after=end_of_wal(server.dsn))
+            if not is_running:
+                receiver.stop()
+            server.shut_down("fast")
+            shutil.rmtree(data)
+            older.rename(data)
+            server.start()
+            insert(server, "where the log has another transaction")
+            if is_running:
+                code, text = receiver.wait()
+        if not is_running:
+            with ReceiverProcess(server.dsn, log, *QUICK) as receiver:
+                code, text = receiver.wait()
+    assert code == 1
+    assert "the server was restored from an older copy" in text
+
+
+def test_what_is_asked_of_a_slot_that_exists(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    # A publication has its own tables.
+    execute(own.dsn, "CREATE TABLE IF NOT EXISTS unpublished (id int PRIMARY KEY)")
+    oid = execute(own.dsn, "SELECT 'unpublished'::regclass::oid::int")[0][0]
+    for table in ("unpublished", ("public", "unpublished"), oid):
+        with pytest.raises(ReplicationError, match="table-unpublished") as caught:
+            walrow.receive(
+                own.dsn,
+                log=tmp_path / "log",
+                slot=slot,
+                publications="p",
+                create=True,
+                tables=["audit", table],
+            )
+        assert "ALTER PUBLICATION p ADD TABLE public.unpublished" in str(caught.value)
+    receive_all(own.dsn, tmp_path / "log", "--create", "--table", "audit", slot=slot)
+    # A slot that is not copied to standbys is altered.
+    copied = f"SELECT failover FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
+    for _ in range(2):
+        if own.major >= 17:
+            receive_all(own.dsn, tmp_path / "log", "--failover", slot=slot)
+            assert execute(own.dsn, copied) == [(True,)]
+        else:
+            with pytest.raises(walrow.OptionError, match="17"):
+                walrow.receive(
+                    own.dsn,
+                    log=tmp_path / "log",
+                    slot=slot,
+                    publications="p",
+                    failover=True,
+                )
 
 
 def test_slot_that_is_dropped_while_it_is_read(

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 @click.option("--messages", is_flag=True, help="Receive logical messages.")
 @click.option("--two-phase", is_flag=True, help="Receive transactions at PREPARE.")
 @click.option(
-    "--failover", is_flag=True, help="With --create, copy the slot to standbys."
+    "--failover", is_flag=True, help="Copy the slot to standbys. From server 17."
 )
 @click.option(
     "--snapshot",

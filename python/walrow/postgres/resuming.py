@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
     from walrow.postgres import IdentifySystem
 
-__all__ = ["check_slot", "check_timeline", "in_use"]
+__all__ = [
+    "check_not_older",
+    "check_slot",
+    "check_timeline",
+    "copy_to_standbys",
+    "in_use",
+]
 
 
 def check_timeline(
@@ -45,6 +51,36 @@ def check_timeline(
         f"the server is on timeline {now}. Timeline {before}, on which the log was "
         f"received up to {durable}, {where}: the log has transactions that this server "
         "does not have. Begin with a new log, and a new copy of the tables"
+    )
+    raise ReplicationError(text, slot=slot)
+
+
+def check_not_older(
+    conn: psycopg.Connection[Any], system: IdentifySystem, known: Lsn, slot: str
+) -> None:
+    """Checks that a server was not set back, on the timeline that is known.
+
+    Its WAL then goes on with other transactions at LSNs that the log has already.
+
+    Args:
+        conn: The replication connection.
+        system: The server, and the end of its WAL.
+        known: Up to where it has sent WAL on this timeline.
+        slot: The slot.
+
+    Raises:
+        ReplicationError: The server's WAL ends before that.
+    """
+    if system.xlogpos >= known:
+        return
+    row = conn.execute("SELECT pg_catalog.pg_is_in_recovery()").fetchone()
+    if row is None or row[0]:
+        # A standby may be behind the server that has sent it.
+        return
+    text = (
+        f"the server's WAL ends at {system.xlogpos}, but it was received up to {known}: the "
+        "server was restored from an older copy, and the log has transactions that it does "
+        "not have. Begin with a new slot, a new log, and a new copy of the tables"
     )
     raise ReplicationError(text, slot=slot)
 
@@ -110,6 +146,17 @@ def check_slot(
             "another client has used it since"
         )
     return Lsn(int(confirmed or 0))
+
+
+def copy_to_standbys(conn: psycopg.Connection[Any], slot: str) -> bool:
+    """Makes the server copy a slot to its standbys. Returns whether it did not before."""
+    from walrow.postgres.commands import alter_slot
+    from walrow.postgres.slots import slots
+
+    if any(each.name == slot and each.failover for each in slots(conn)):
+        return False
+    alter_slot(conn, slot, failover=True)
+    return True
 
 
 def in_use(given: dict[str, Any], slot: str) -> str:

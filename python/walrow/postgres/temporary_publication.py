@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from walrow.typing import TableName
 
-__all__ = ["create_if_missing", "create_publication_for", "drop_if_exists"]
+__all__ = ["create_if_missing", "create_publication_for", "drop_if_exists", "named"]
 
 
 def create_if_missing(
@@ -84,7 +84,7 @@ def create_publication_for(
     """
     chosen = []
     oids = []
-    for table, found in resolve(conn, [_named(conn, each) for each in tables]):
+    for table, found in resolve(conn, [named(conn, each) for each in tables]):
         if len(found) != 1:
             shown = spoken(table)
             text = f"no table {shown} in the database; names have no quotes"
@@ -115,7 +115,7 @@ def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
 
 def _locks(conn: psycopg.Connection[Any], tables: Iterable[TableName]) -> str:
     """Says who has locks that keep tables from being published. Empty if nobody has."""
-    found = resolve(conn, [_named(conn, each) for each in tables])
+    found = resolve(conn, [named(conn, each) for each in tables])
     oids = [relation.oid for _, relations in found for relation in relations]
     rows = conn.execute(_LOCKS, [oids]).fetchall()
     return "; ".join(
@@ -129,7 +129,8 @@ def _locks(conn: psycopg.Connection[Any], tables: Iterable[TableName]) -> str:
     )
 
 
-def _named(conn: psycopg.Connection[Any], table: TableName) -> str | tuple[str, str]:
+def named(conn: psycopg.Connection[Any], table: TableName) -> str | tuple[str, str]:
+    """The name of a table that may be given by its OID."""
     if not isinstance(table, int):
         return table
     row = conn.execute(_NAME, [table]).fetchone()

@@ -465,7 +465,11 @@ impl fmt::Display for ErrorKind {
                 "the changes come from another source: the log has {what} {}, not {}",
                 Printable(log),
                 Printable(found)
-            ),
+            )
+            .and_then(|()| match what {
+                SourcePart::Database => f.write_str(" (if it was renamed, give it its name back)"),
+                _ => Ok(()),
+            }),
             Self::Load { why } => write!(f, "the load is not possible: {why}"),
             Self::Copy(error) => write!(f, "the rows of a load: {error}"),
             Self::NoTable => f.write_str("the log does not have the table"),
