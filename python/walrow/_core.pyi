@@ -778,8 +778,8 @@ class LogDirectory:
 
     def versions(
         self,
-    ) -> list[tuple[int, str, str, list[tuple[str, int, int, bool]]]]:
-        """All relation versions: OID, schema, name, columns."""
+    ) -> list[tuple[int, str, str, list[tuple[str, int, int, bool]], str]]:
+        """All relation versions: OID, schema, name, columns, replica identity."""
 
     def open(
         self,

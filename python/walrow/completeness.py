@@ -77,6 +77,34 @@ class Completeness:
             )
             self._thread.start()
 
+    def begin(self, snapshot: str, start: Lsn) -> None:
+        """Records what a log lacks that begins with a slot, and not with a load.
+
+        Args:
+            snapshot: That of the slot's start, as another connection has exported it.
+            start: The slot's start.
+
+        Raises:
+            ReplicationError: The server cannot be asked.
+        """
+        from walrow.postgres.connecting import connect_for_sql
+        from walrow.postgres.published import last_oid, published_tables, with_rows
+        from walrow.postgres.running import literal
+
+        with connect_for_sql(self._given) as conn, conn.transaction():
+            conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
+            last = last_oid(conn)
+            tables = published_tables(conn, self._publications, sized=False)
+            lacking = with_rows(conn, tables)
+        marks: dict[int, list[Incomplete]] = {}
+        for table in tables:
+            if table.oid in lacking:
+                reason = "it had rows before the slot was created"
+                self._mark(marks, table.oid, table.name, reason, start)
+        pictures = {table.oid: _picture(table, None) for table in tables}
+        write_published(self._log, Published(pictures, start, last, marks, {}))
+
     def compare_now(self, durable: Lsn, stop: threading.Event) -> None:
         """Compares once more. All that is durable is published.
 

@@ -74,7 +74,7 @@ def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
     oids: dict[int, set[str]] = {}
     names = set()
     versions = log.versions()
-    for oid, schema, name, _ in versions:
+    for oid, schema, name, *_ in versions:
         if table in (oid, name, f"{schema}.{name}", (schema, name)):
             oids.setdefault(oid, set())
             names.add((schema, name))
@@ -84,7 +84,7 @@ def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
     if len(names) > 1 and not isinstance(table, int):
         text = f"several tables are called {table}: name the schema, too"
         raise SchemaError(text)
-    for oid, _, _, columns in versions:
+    for oid, _, _, columns, _ in versions:
         if oid in oids:
             oids[oid].update(name for name, *_ in columns)
     return [*oids], set().union(*oids.values())

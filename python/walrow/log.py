@@ -205,10 +205,12 @@ class Log(OpenedLog):
                 if loaded is not None:
                     loads[oid] = loaded
         tables: dict[int, list[LogVersion]] = {}
-        for (oid, schema, name, columns), count in zip(versions, counts, strict=True):
+        for (oid, schema, name, columns, identity), count in zip(
+            versions, counts, strict=True
+        ):
             if oid in last:
                 columns_ = tuple(LogColumn(*column) for column in columns)
-                version = LogVersion(f"{schema}.{name}", columns_, *count)
+                version = LogVersion(f"{schema}.{name}", columns_, identity, *count)
                 tables.setdefault(oid, []).append(version)
         needs = {
             oid: mark.reason

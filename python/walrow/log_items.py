@@ -50,6 +50,7 @@ class LogVersion(NamedTuple):
     Attributes:
         name: The table, as `schema.name`.
         columns: Its columns.
+        replica_identity: `"default"`, `"nothing"`, `"full"` or `"index"`.
         rows: The number of rows that were inserted, updated or deleted.
         truncates: The number of TRUNCATEs.
         bytes: Bytes of these messages.
@@ -57,6 +58,7 @@ class LogVersion(NamedTuple):
 
     name: str
     columns: tuple[LogColumn, ...]
+    replica_identity: str
     rows: int
     truncates: int
     bytes: int

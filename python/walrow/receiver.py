@@ -572,7 +572,11 @@ class Receiver:
             )
             created = None
         else:
-            created = create_slot(conn, self._slot, waiting=waiting, **slot_options)
+            created = create_slot(
+                conn, self._slot, snapshot="export", waiting=waiting, **slot_options
+            )
+            if created.snapshot is not None:
+                self._completeness.begin(created.snapshot, created.consistent_point)
         self._knows_beginning = True
         return created and created.consistent_point
 

@@ -264,6 +264,26 @@ def test_a_receiver_that_ends_says_which_tables_need_a_load(
     assert "tables that need a load are no longer found" in receive()
 
 
+def test_tables_that_have_rows_before_the_slot(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    execute(server.dsn, "DELETE FROM wide")
+    receive_rest(server, log, slot, "--create")
+    execute(
+        server.dsn,
+        "INSERT INTO wide VALUES (1, 'x')",
+        "INSERT INTO item VALUES (99, 9, 'x')",
+        "INSERT INTO audit (what) VALUES ('x')",
+    )
+    receive_rest(server, log, slot)
+    reason = "it had rows before the slot was created"
+    assert needed(log) == {"public.item": reason, "public.audit": reason}
+    assert sum(len(batch) for batch in walrow.Log(log).state("wide")) == 1
+    with pytest.raises(walrow.LogError, match="rows before the slot"):
+        walrow.Log(log).state("item")
+
+
 @pytest.mark.parametrize("until_now", [False, True])
 def test_tables_that_are_altered_before_the_first_look(
     server: EmbeddedServer,

@@ -25,11 +25,11 @@ MY_LOG = {"system_identifier": "7", "database": "shop", "slot": "s"}
 COLUMNS = [streams.Column("id", 23, is_key=True), streams.Column("v", 25)]
 
 
-def altered(end: int, *columns: streams.Column) -> bytes:
-    """A transaction whose table has other columns."""
+def altered(end: int, *columns: streams.Column, name: str = "t") -> bytes:
+    """A transaction whose table has other columns, or another name."""
     return streams.wired(
         streams.begin(xid=end, lsn=end - 8),
-        streams.relation(columns, name="t"),
+        streams.relation(columns, name=name),
         streams.insert([str(end), *("1" for _ in columns[1:])]),
         streams.commit(lsn=end - 8, end=end),
     )

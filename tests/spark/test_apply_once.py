@@ -20,12 +20,15 @@ pytest.importorskip("psycopg")
 
 import walrow
 from spark.lakes import Lake
+from walrow.spark.apply_tables import keys_of
 from walrow.spark.targets import delta
 from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from servers.live_log import History
 
@@ -478,3 +481,59 @@ def test_a_target_that_continues_somewhere_else(
         copy.apply(source.take(), "u")
     assert raised.value.code == "other_table"
     assert copy.rows() == source.rows(table)
+
+
+def test_an_identity_of_all_columns_is_not_full(source: History) -> None:
+    source.sql(
+        "CREATE TABLE link (a int NOT NULL, b int NOT NULL)",
+        "CREATE UNIQUE INDEX link_key ON link (a, b)",
+        "ALTER TABLE link REPLICA IDENTITY USING INDEX link_key",
+        "CREATE TABLE pair (a int, b int, PRIMARY KEY (a, b))",
+        "CREATE TABLE whole (a int, b int)",
+        "ALTER TABLE whole REPLICA IDENTITY FULL",
+        *(f"INSERT INTO {name} VALUES (1, 2)" for name in ("link", "pair", "whole")),
+    )
+    log = walrow.Log(source.take().path)
+    tables = {it.name: it for it in log.tables()}
+    for name in ("public.link", "public.pair"):
+        assert keys_of(log, tables[name], None) == ("a", "b")
+    with pytest.raises(walrow.SchemaError, match="has REPLICA IDENTITY FULL"):
+        keys_of(log, tables["public.whole"], None)
+    found = {name: it.versions[0].replica_identity for name, it in tables.items()}
+    del found["public.tick"]
+    assert found == {
+        "public.link": "index",
+        "public.pair": "default",
+        "public.whole": "full",
+    }
+
+
+@pytest.mark.slow
+def test_rows_from_before_the_slot(
+    source: History, lakehouse: SparkSession, tmp_path: Path
+) -> None:
+    """A log that begins without them is no table, but continues one that has them."""
+    server = source.conn.info
+    dsn = f"host={server.host} port={server.port} user={server.user} dbname={server.dbname}"
+    source.sql(
+        "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)"
+    )
+    log = tmp_path / "received"
+    options: dict[str, Any] = {"log": log, "slot": "other", "publications": "p"}
+    walrow.receive(dsn, **options, create=True, until="now")
+    source.sql("INSERT INTO t VALUES (2, 2)", "UPDATE t SET n = 7 WHERE id = 1")
+    walrow.receive(dsn, **options, until="now")
+    lake = Lake(lakehouse, "delta", tmp_path)
+    with pytest.raises(walrow.ApplyError, match="rows before the slot") as raised:
+        lake.apply(log, "t")
+    assert raised.value.code == "incomplete"
+    lake.sql("CREATE TABLE {t} (id int, n int) USING delta")
+    lake.sql("INSERT INTO {t} VALUES (1, 1)")
+    start = walrow.Log(log).slot_start
+    assert lake.apply(log, "t", resume_from=start).committed
+    assert lake.rows() == source.rows("t")
+    source.sql("DELETE FROM t WHERE id = 1")
+    walrow.receive(dsn, **options, until="now")
+    assert lake.apply(log, "t").committed
+    assert lake.rows() == source.rows("t")
+    source.sql("SELECT pg_drop_replication_slot('other')")

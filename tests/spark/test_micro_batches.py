@@ -173,6 +173,41 @@ def test_a_log_that_begins_after_the_checkpoint_is_refused(tmp_path: Path) -> No
     assert told.partitions(told.initialOffset(), told.latestOffset(begin))
 
 
+def test_a_table_that_is_renamed_stops_the_query(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with Publisher(path, **MY_LOG) as publisher:
+        publisher.publish(
+            *transactions(2),
+            altered(0x3000, *COLUMNS, name="t2"),
+            altered(0x4000, *COLUMNS, name="t2"),
+        )
+        # Both names in a segment.
+        publisher.writer.append(altered(0x5000, *COLUMNS))
+        publisher.publish(altered(0x6000, *COLUMNS, name="t2"))
+    oid = walrow.Log(path).tables()[0].oid
+    reader = stream_reader(path, "t")
+    begin = reader.initialOffset()
+    done = reader.latestOffset(begin)
+    assert done["lsn"] == "0/2000"
+    # Also after a restart.
+    for again in (reader, stream_reader(path, "t")):
+        with pytest.raises(
+            walrow.SchemaError, match=r"public\.t is public\.t2"
+        ) as raised:
+            again.latestOffset(done)
+        assert f"by its OID, {oid}" in str(raised.value)
+    with pytest.raises(walrow.SchemaError, match=r"public\.t is public\.t2"):
+        reader.latestOffset({**done, "lsn": "0/4000"})
+    by_oid = stream_reader(path, str(oid))
+    last = by_oid.latestOffset(done)
+    assert last["lsn"] == "0/6000"
+    rows = taken(by_oid, by_oid.partitions(done, last))
+    assert [row["id"] for row in rows] == [0x3000, 0x4000, 0x5000, 0x6000]
+    # It had the new name all the time from here on.
+    renamed = stream_reader(path, "t2")
+    assert renamed.latestOffset({**done, "lsn": "0/3000"})["lsn"] == "0/4000"
+
+
 def test_a_query_that_began_before_anything_was_removed(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4), **MY_LOG)
     begin = stream_reader(log, "t").initialOffset()

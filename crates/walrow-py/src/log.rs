@@ -19,6 +19,7 @@ use walrow::log::{
     StateOptions, Store, TableVersion,
 };
 use walrow::stream::{End, Printable, fact::Source};
+use walrow::wire::ReplicaIdentity;
 use walrow::{FileSpool, Lsn, TableName, cell_text};
 
 /// The published segments of a log.
@@ -74,13 +75,26 @@ impl LogDirectory {
         segment.map(|segment| describe(py, segment)).transpose()
     }
 
-    /// All relation versions: OID, schema, name, columns.
+    /// All relation versions: OID, schema, name, columns, replica identity.
     #[expect(clippy::type_complexity, reason = "plain data for Python")]
-    fn versions(&self) -> PyResult<Vec<(u32, String, String, Vec<(String, u32, i32, bool)>)>> {
+    fn versions(
+        &self,
+    ) -> PyResult<
+        Vec<(
+            u32,
+            String,
+            String,
+            Vec<(String, u32, i32, bool)>,
+            &'static str,
+        )>,
+    > {
         let log = lock(&self.0)?;
         let versions = log.versions().iter().map(|it| {
             let (schema, name) = (it.schema.clone(), it.name.clone());
-            (it.oid, schema, name, it.columns.clone())
+            let identity = u8::try_from(it.identity).ok();
+            let identity = identity.and_then(ReplicaIdentity::from_letter);
+            let identity = identity.map_or("default", ReplicaIdentity::name);
+            (it.oid, schema, name, it.columns.clone(), identity)
         });
         Ok(versions.collect())
     }

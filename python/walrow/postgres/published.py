@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import OptionError
@@ -21,6 +22,7 @@ __all__ = [
     "end_of_wal",
     "last_oid",
     "published_tables",
+    "with_rows",
 ]
 
 
@@ -117,6 +119,32 @@ def published_tables(
         )
         for it in found
     ]
+
+
+def with_rows(
+    conn: psycopg.Connection[Any], tables: Sequence[PublishedTable]
+) -> set[int]:
+    """The OIDs of the tables that have rows, for the connection's transaction.
+
+    A table that cannot be looked at, as it is locked or must not be read, counts as one.
+    """
+    import psycopg
+
+    found = set()
+    conn.execute("SET LOCAL lock_timeout = '2s'")
+    conn.execute("SET LOCAL statement_timeout = '10s'")
+    for table in tables:
+        for part in table.parts:
+            # The server has quoted the name.
+            query = f"SELECT EXISTS (SELECT FROM ONLY {part.quoted})"  # noqa: S608
+            has_rows = True
+            with contextlib.suppress(psycopg.Error), conn.transaction():
+                row = conn.execute(query.encode()).fetchone()
+                has_rows = row is None or row[0]
+            if has_rows:
+                found.add(table.oid)
+                break
+    return found
 
 
 def last_oid(conn: psycopg.Connection[Any]) -> int:

@@ -210,7 +210,11 @@ def _without_key(text: str, table: LogTable) -> SchemaError:
 
 
 def refuse_incomplete(
-    log: walrow.Log, table: LogTable, marks: Sequence[Incomplete], end: Lsn
+    log: walrow.Log,
+    table: LogTable,
+    marks: Sequence[Incomplete],
+    start: Lsn,
+    end: Lsn,
 ) -> None:
     """Refuses a table whose rows the log does not give at this point.
 
@@ -218,12 +222,15 @@ def refuse_incomplete(
         log: The log.
         table: The table.
         marks: When it was not whole.
+        start: What the target has. It has the rows from before the slot, too.
         end: The point.
 
     Raises:
         ApplyError: The receiver has noticed something that only a load makes whole.
     """
     for mark in marks:
+        if start and mark.since == log.slot_start:
+            continue
         if mark.since <= end and (mark.until is None or end < mark.until):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
@@ -237,8 +244,8 @@ def _identity(version: LogVersion) -> set[str]:
 
 
 def _is_full(version: LogVersion) -> bool:
-    """Whether all columns are in the identity, as under FULL: or all are in its index."""
-    return len(version.columns) > 0 and all(column.key for column in version.columns)
+    # All columns are in an identity by an index, too, if it is over all of them.
+    return version.replica_identity == "full" and len(version.columns) > 0
 
 
 def _primary_key(log: walrow.Log, table: LogTable) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ class LogContents:
         for place, segment in enumerate(self.log.segments()):
             if segment.start < end:
                 for number, *_ in (log.segment(place) or {"tables": []})["tables"]:
-                    of, _, _, columns = versions[number]
+                    of, _, _, columns, _ = versions[number]
                     if of == oid:
                         found.update(it[0] for it in columns)
         return found

@@ -244,7 +244,7 @@ class Call:
             ApplyError: The table is not whole.
             LogError: Changes of the table were removed.
         """
-        self._refuse_incomplete()
+        self._refuse_incomplete(known.end)
         token = Token.from_json(known.token)
         if (
             token is None
@@ -273,11 +273,11 @@ class Call:
         Raises:
             ApplyError: As in `apply_changes`.
         """
-        self._refuse_incomplete()
         applied = AppliedTable.of(self.log, self.table, self.keys, self.options)
         target = target_of(session, self.target)
         found = target.look()
         start, line = self.record.start(found, applied.keys)
+        self._refuse_incomplete(start)
         batch = plan(
             self.log,
             self.contents.stretches(self.table.oid),
@@ -418,9 +418,9 @@ class Call:
         _observe(target.session, done)
         return done
 
-    def _refuse_incomplete(self) -> None:
+    def _refuse_incomplete(self, start: Lsn) -> None:
         marks = self.contents.marks.get(self.table.oid, [])
-        refuse_incomplete(self.log, self.table, marks, self.end)
+        refuse_incomplete(self.log, self.table, marks, start, self.end)
 
     def _refuse_pruned(self, start: Lsn) -> None:
         """Refuses a log from which changes of the table after the start were removed."""

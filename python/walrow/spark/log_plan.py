@@ -15,7 +15,7 @@ from walrow.spark.schemas import SIDE_TABLES
 from walrow.urls import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from walrow._core import LogDirectory
     from walrow.spark.source_options import SourceOptions
@@ -32,6 +32,7 @@ class Chain(NamedTuple):
         rows: The number of rows of the chosen tables.
         stream_bytes: Bytes of the stream of segments that have these tables.
         versions: The chosen tables' versions, as places in `LogPlan.versions`.
+        renamed: Versions of these tables under other names, which are not chosen.
     """
 
     start: Lsn
@@ -39,6 +40,7 @@ class Chain(NamedTuple):
     rows: int
     stream_bytes: int
     versions: frozenset[int]
+    renamed: frozenset[int]
 
 
 class Step(NamedTuple):
@@ -67,6 +69,7 @@ class LogPlan:
         self._opened = open_log(options)
         self._log = self._opened._log
         self._versions: list[Any] | None = None
+        self._others: frozenset[int] | None = None
         self._cuts: tuple[Chain, list[Step]] | None = None
         self._times: dict[dt.datetime, tuple[Lsn, bool]] = {}
 
@@ -92,7 +95,7 @@ class LogPlan:
 
     @property
     def versions(self) -> list[Any]:
-        """All versions of all tables: OID, schema, name, columns."""
+        """All versions of all tables: OID, schema, name, columns, replica identity."""
         if self._versions is None:
             self._versions = self._log.versions()
         return self._versions
@@ -100,7 +103,7 @@ class LogPlan:
     def follow(self) -> None:
         """Looks for new segments. Its cost does not grow with the log."""
         if self._log.follow():
-            self._versions = None
+            self._versions = self._others = None
 
     def register(self, name: str, position: Lsn) -> Lsn:
         """Registers a reader, or returns the position of the one of this name."""
@@ -218,10 +221,12 @@ class LogPlan:
     def _chain(self, parts: list[dict[str, Any]]) -> Chain:
         rows = stream_bytes = 0
         versions: set[int] = set()
+        renamed: set[int] = set()
         for part in parts:
             chosen = [
                 it for it in part["tables"] if self._chooses(self.versions[it[0]])
             ]
+            renamed |= self._renamed.intersection(it[0] for it in part["tables"])
             rows += sum(it[1] for it in chosen)
             versions |= {it[0] for it in chosen}
             if chosen or self._is_all:
@@ -230,8 +235,41 @@ class LogPlan:
             rows = sum(it[1] for part in parts for it in part["tables"])
         first, last = parts[0], parts[-1]
         return Chain(
-            first["start"], last["end"], rows, stream_bytes, frozenset(versions)
+            first["start"],
+            last["end"],
+            rows,
+            stream_bytes,
+            frozenset(versions),
+            frozenset(renamed),
         )
+
+    @property
+    def _renamed(self) -> frozenset[int]:
+        """Versions that are not chosen, of tables with another name that is."""
+        if self._others is None:
+            chosen = {it[0] for it in self.versions if self._chooses(it)}
+            self._others = frozenset(
+                place
+                for place, it in enumerate(self.versions)
+                if it[0] in chosen and not self._chooses(it)
+            )
+        return self._others
+
+    def chosen_name(self, oid: int, chain: Chain) -> str | None:
+        """The name that is chosen of a table, if it has it in a chain, or had it just before."""
+        found: Iterable[int] = chain.versions
+        place = self._place(chain.start)
+        while True:
+            of_table = [
+                it for it in map(self.versions.__getitem__, found) if it[0] == oid
+            ]
+            for version in of_table:
+                if self._chooses(version):
+                    return f"{version[1]}.{version[2]}"
+            if of_table or place == 0:
+                return None
+            place -= 1
+            found = [it[0] for it in self._segment(place)["tables"]]
 
     @property
     def _is_all(self) -> bool:
@@ -241,8 +279,8 @@ class LogPlan:
     def _part(self) -> dict[str, Any]:
         return part_of({**self._options.read, "table": self._options.table})
 
-    def _chooses(self, version: tuple[int, str, str, Any]) -> bool:
-        oid, schema, name, _ = version
+    def _chooses(self, version: tuple[int, str, str, Any, str]) -> bool:
+        oid, schema, name, *_ = version
         named = {oid, name, f"{schema}.{name}", (schema, name)}
         return self._chosen is None or any(it in named for it in self._chosen)
 

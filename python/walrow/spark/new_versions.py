@@ -1,4 +1,4 @@
-"""Versions of a table that a streaming query was not planned for."""
+"""Versions of a table that a streaming query was not planned for, and new names of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from walrow.spark.projection import log_schema
 
 if TYPE_CHECKING:
     from walrow.lsn import Lsn
-    from walrow.spark.log_plan import LogPlan
+    from walrow.spark.log_plan import Chain, LogPlan
     from walrow.spark.projection import Projection
 
 __all__ = ["NewVersions"]
@@ -32,16 +32,34 @@ class NewVersions:
         """
         for chain in plan.chains(start, end):
             new = chain.versions - self._known
-            if not new:
+            error = self._renaming(plan, chain, start)
+            if new and error is None:
+                found = self._differences(plan, new)
+                if found:
+                    error = _error(plan.versions[min(new)], found, start)
+                else:
+                    self._known |= new
+            if error is None:
                 continue
-            found = self._differences(plan, new)
-            if not found:
-                self._known |= new
-            elif chain.start > start:
+            if chain.start > start:
                 return chain.start
-            else:
-                raise _error(plan.versions[min(new)], found, start)
+            raise error
         return end
+
+    def _renaming(self, plan: LogPlan, chain: Chain, start: Lsn) -> SchemaError | None:
+        """What to do about a table that has another name from here on."""
+        for place in sorted(chain.renamed):
+            oid, schema, name, *_ = plan.versions[place]
+            chosen = plan.chosen_name(oid, chain)
+            if chosen is not None:
+                text = (
+                    f"{chosen} is {schema}.{name} in a part of what comes after {start}: it "
+                    "was renamed. Everything before is done. Start the query again with "
+                    f"the same checkpoint, and choose the table by its OID, {oid}: then "
+                    "all of its names are read"
+                )
+                return SchemaError(text, table=chosen)
+        return None
 
     def _differences(self, plan: LogPlan, new: frozenset[int]) -> list[str]:
         """What the query lacks, in words. Nothing for a side table or an envelope."""
@@ -85,9 +103,9 @@ def _is_alike(field: Any, oid: int, typmod: int) -> bool:
 
 
 def _error(
-    version: tuple[int, str, str, Any], found: list[str], start: Lsn
+    version: tuple[int, str, str, Any, str], found: list[str], start: Lsn
 ) -> SchemaError:
-    _, schema, name, _ = version
+    _, schema, name, *_ = version
     text = (
         f"{schema}.{name}: {', '.join(found)} in what comes after {start}, and the query "
         "was planned without it. Everything before is done. Start the query again, with a "

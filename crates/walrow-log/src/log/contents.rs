@@ -215,6 +215,7 @@ impl Contents {
                     )
                 })
                 .collect(),
+            identity: char::from(relation.replica_identity.letter()),
             rows: counts.rows,
             truncates: counts.truncates,
             bytes: counts.bytes,

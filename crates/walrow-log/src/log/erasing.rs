@@ -246,6 +246,7 @@ impl<'a> Erasing<'a> {
             schema: name(relation.namespace),
             name: name(relation.name),
             columns: columns.collect(),
+            identity: char::from(relation.replica_identity.letter()),
             rows: 0,
             truncates: 0,
             bytes: 0,

@@ -8,7 +8,7 @@
 use crate::log::block_file::{BlockFile, read_object, write_object_as};
 use crate::log::error::{Error, ErrorKind};
 use crate::log::listing::{INDEX, Listing};
-use crate::log::segment::{Foot, SegmentName, TableFoot, loaded};
+use crate::log::segment::{Foot, SegmentName, TableFoot};
 use crate::log::store::{Store, TEMPORARY};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -29,6 +29,9 @@ pub struct TableVersion {
     pub name: String,
     /// Its columns: name, type, type modifier, and whether it is part of the replica identity.
     pub columns: Vec<(String, Oid, i32, bool)>,
+    /// The letter of its replica identity: `pg_class.relreplident`.
+    #[serde(default = "crate::log::segment::unknown_identity")]
+    pub identity: char,
 }
 
 impl TableVersion {
@@ -38,6 +41,7 @@ impl TableVersion {
             schema: table.schema.clone(),
             name: table.name.clone(),
             columns: table.columns.clone(),
+            identity: table.identity,
         }
     }
 }
@@ -89,7 +93,11 @@ pub struct TableChanges {
     pub last: Lsn,
     /// Where the last load of it ends. Its rows are those of the table from there on, whatever came
     /// before. `None` without a load.
-    #[serde(default, with = "loaded", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "walrow_stream::fact::lsn::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub loaded: Option<Lsn>,
 }
 

@@ -150,6 +150,11 @@ pub struct Member {
     pub crc32c: u32,
 }
 
+/// That of segments which do not say it. With all columns in the identity, it has to be taken for FULL.
+pub(crate) const fn unknown_identity() -> char {
+    'f'
+}
+
 /// The changes of a table in a segment, under one relation version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -162,6 +167,9 @@ pub struct TableFoot {
     pub name: String,
     /// Its columns: name, type, type modifier, and whether it is part of the replica identity.
     pub columns: Vec<(String, u32, i32, bool)>,
+    /// The letter of its replica identity: `pg_class.relreplident`.
+    #[serde(default = "unknown_identity")]
+    pub identity: char,
     /// How many rows were inserted, updated or deleted.
     pub rows: u64,
     /// How often it was truncated.
@@ -173,35 +181,12 @@ pub struct TableFoot {
     pub last: Lsn,
     /// Where the last load of it ends. Its rows are those of the table from there on, whatever came
     /// before. `None` without a load.
-    #[serde(default, with = "loaded", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "walrow_stream::fact::lsn::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub loaded: Option<Lsn>,
-}
-
-/// An LSN that there may be, in JSON.
-pub(crate) mod loaded {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use walrow_stream::fact::lsn;
-    use walrow_wire::Lsn;
-
-    #[expect(clippy::ref_option, reason = "as serde calls it")]
-    pub(crate) fn serialize<S: Serializer>(
-        loaded: &Option<Lsn>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match loaded {
-            Some(loaded) => lsn::serialize(loaded, serializer),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Lsn>, D::Error> {
-        #[derive(Deserialize)]
-        struct Loaded(#[serde(with = "walrow_stream::fact::lsn")] Lsn);
-        let loaded = Option::<Loaded>::deserialize(deserializer)?;
-        Ok(loaded.map(|loaded| loaded.0))
-    }
 }
 
 /// The magic number of a skippable zstd frame, one of sixteen.

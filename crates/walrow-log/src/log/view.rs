@@ -222,6 +222,7 @@ impl Log {
                         schema: schema.to_owned(),
                         name: name.to_owned(),
                         columns: Vec::new(),
+                        identity: 'n',
                     })
             }),
         };
