@@ -18,13 +18,15 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from walrow.errors import Error, LogError, SpoolError
+from walrow.catalog_reader import CatalogReader
+from walrow.errors import LogError, SpoolError
 from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from walrow._core import Catalog, LogLoad, LogWriter
+    from walrow.errors import Error
 
 __all__ = ["Counts", "Landing", "is_refusal"]
 
@@ -104,8 +106,7 @@ class Landing:
         counts: What has landed.
         has_load: Whether a load was begun, and has no place yet.
         lacks_first_load: Whether the log lacks the load that it begins with.
-        catalogs: How often the catalog was read again.
-        must_read_catalog: Whether it is to be read again.
+        catalog: What reads the catalog again.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class Landing:
         age: float,
         give_up_after: float,
         read_catalog: Callable[[], Catalog],
+        catalog_failure: Error | None,
         wake: Callable[[], None],
         earlier: Counts,
     ) -> None:
@@ -125,6 +127,7 @@ class Landing:
             age: Seconds after which transactions are published.
             give_up_after: Seconds after which the refusal of the file system is final.
             read_catalog: Reads the definitions of types and tables.
+            catalog_failure: Why they could not be read at the start.
             wake: Is called when something has changed.
             earlier: What landed before, by another thread.
         """
@@ -137,17 +140,18 @@ class Landing:
         self._writer = writer
         self._age = age
         self._give_up_after = give_up_after
-        self._read_catalog = read_catalog
         self._wake = wake
         self._queue: deque[tuple[bytes | _Session | _Mark, Lsn]] = deque()
         self._queued = 0
         self._bytes = 0
         self._changed = threading.Condition()
         self._deadline: float | None = None
-        self.must_read_catalog = False
-        self._catalog_due = 0.0
-        self._doubt_due = math.inf
-        self._known = _columns_of(writer.catalog)
+        self.catalog = CatalogReader(
+            read_catalog,
+            writer.catalog,
+            failure=catalog_failure,
+            answered=self._nudge,
+        )
         self._orders: deque[_Order] = deque()
         self._is_paused = False
         self._load: LogLoad | None = None
@@ -158,7 +162,6 @@ class Landing:
         self.has_load = False
         # Not asked of the writer later: it may be waiting for a full disk.
         self.lacks_first_load = writer.lacks_first_load
-        self.catalogs = 0
         self._thread = threading.Thread(
             target=self._run, name="walrow-landing", daemon=True
         )
@@ -215,8 +218,7 @@ class Landing:
         finally:
             # The thread may have ended.
             self._is_paused = False
-            with self._changed:
-                self._changed.notify_all()
+            self._nudge()
 
     def plan_first_load(self) -> None:
         """Records that the log begins with a load, before its slot is created."""
@@ -235,6 +237,7 @@ class Landing:
         def begin() -> LogLoad:
             # An earlier one, and not this one.
             self._give_up_if_due()
+            self.catalog.outdate()
             self._writer.extend_catalog(catalog)
             load = self._writer.begin_load(point, micros, catalog, tables)
             self._load, self._load_began = load, self._bytes
@@ -326,6 +329,10 @@ class Landing:
         result: T = order.wait()
         return result
 
+    def _nudge(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
     def _pause_appending(self) -> None:
         self._is_paused = True
 
@@ -392,18 +399,20 @@ class Landing:
             if is_dirty and (is_due or unsynced >= _SYNC_BYTES):
                 self._sync()
                 synced, unsynced, is_dirty = time.monotonic(), 0, False
-            self._look_at_relations(now)
+            self._look_at_relations()
             self._end_load()
             if not self._writer.has_changes and not self._writer.is_full:
                 published = now
             elif self._writer.is_full or now - published >= self._age:
+                self._await_catalog()
                 self._try(self._writer.publish)
                 self._note()
                 published = now
-            elif not self.must_read_catalog:
+            elif not self.catalog.is_awaited:
                 self._try(self._writer.fill)
             if self._deadline is not None and (is_idle or now >= self._deadline):
                 self._sync()
+                self._await_catalog()
                 self._try(self._writer.publish)
                 if self._load is not None and not self._writer.lacks_first_load:
                     self._give_up_load()
@@ -424,7 +433,7 @@ class Landing:
                 due = self._age if synced is None else synced + _IDLE_SECONDS - now
                 if self._writer.has_changes:
                     due = min(due, published + self._age - now)
-                due = min(due, max(self._doubt_due, self._catalog_due) - now)
+                due = min(due, self.catalog.due - now)
                 self._changed.wait(max(0.0, due))
         if self._is_paused:
             return None
@@ -511,28 +520,27 @@ class Landing:
             while (left := min(until, self._end) - time.monotonic()) > 0:
                 self._changed.wait(left)
 
-    def _look_at_relations(self, now: float) -> None:
-        """Reads the catalog again for relations that it may not describe."""
-        for oid, schema, name, types in self._writer.new_relations():
-            if self._known.get(oid) != (schema, name, types):
-                self.must_read_catalog = True
-            # Names of columns and the key may differ all the same. Others come soon after a start.
-            self._doubt_due = min(self._doubt_due, now + _DOUBT_SECONDS)
-        # At its start, a receiver reads the catalog anyway: no doubt delays the end.
-        is_due = self._deadline is None and now >= self._doubt_due
-        if not (self.must_read_catalog or is_due) or now < self._catalog_due:
-            return
-        self._catalog_due = now + _CATALOG_SECONDS
-        try:
-            found = self._read_catalog()
-        except Error:
-            # Values of unknown types are text until it is read.
-            return
-        self.must_read_catalog = False
-        self._doubt_due = math.inf
-        self.catalogs += 1
-        self._try(lambda: self._writer.extend_catalog(found))
-        self._known = _columns_of(self._writer.catalog)
+    def _look_at_relations(self) -> None:
+        """Has the catalog read again for relations that it may not describe."""
+        self.catalog.see(self._writer.new_relations())
+        found = self.catalog.take()
+        if found is not None:
+            self._try(lambda: self._writer.extend_catalog(found))
+            self.catalog.know(self._writer.catalog)
+        self.catalog.begin_if_due(is_ending=self._deadline is not None)
+
+    def _await_catalog(self) -> None:
+        """Waits for definitions, but not for long: then they come before their first rows."""
+        while True:
+            # Nobody waits for an end that was not asked for by a stop.
+            seconds = math.inf if self._deadline == math.inf else _DEFINITION_SECONDS
+            with self._changed:
+                end = min(self.catalog.awaited_until(seconds), self._end)
+                left = end - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(min(left, _STOP_SECONDS))
+        self._look_at_relations()
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -540,20 +548,6 @@ def is_refusal(error: BaseException) -> bool:
     if isinstance(error, LogError) and error.code not in {"store", "not_synced"}:
         return False
     return isinstance(error, (LogError, SpoolError)) and error.errno not in _FINAL
-
-
-def _columns_of(catalog: Catalog) -> dict[int, tuple[str, str, list[int]]]:
-    import json
-
-    tables: list[dict[str, Any]] = json.loads(catalog.to_json()).get("tables", [])
-    return {
-        table["oid"]: (
-            table["schema"],
-            table["name"],
-            [column["type"] for column in table["columns"]],
-        )
-        for table in tables
-    }
 
 
 #: Blocks that wait for the disk.
@@ -570,8 +564,7 @@ _SYNC_BYTES = 16 << 20
 _SYNC_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 _STOP_SECONDS = 0.1
-_CATALOG_SECONDS = 10.0
-#: A definition that may have changed is read after this time, with others that come meanwhile.
-_DOUBT_SECONDS = 1.0
+#: A segment waits this long for the definitions of its relations.
+_DEFINITION_SECONDS = 1.0
 #: These need somebody: another attempt does not help.
 _FINAL = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR}

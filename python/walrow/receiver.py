@@ -398,10 +398,10 @@ class Receiver:
         return True
 
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
-        self._completeness.look(landing.durable, landing.catalogs)
+        self._completeness.look(landing.durable, landing.catalog.times)
         if self._completeness.is_catalog_old:
             self._completeness.is_catalog_old = False
-            landing.must_read_catalog = True
+            landing.catalog.ask()
         is_first = self._loads.is_first
         try:
             self._loads.tend(landing)
@@ -440,7 +440,7 @@ class Receiver:
         step: Step[tuple[ReplicationStream, Landing]],
     ) -> Landing:
         """Opens the log, the first time and after a failure of the file system."""
-        found = self._read_catalog()
+        found, failure = self._first_catalog()
         with step.unless_left():
             # A large log takes long, and the server is not asked meanwhile.
             self._answered = math.inf
@@ -453,13 +453,15 @@ class Receiver:
         )
         try:
             timeline = writer.source["timeline"]
-            writer.extend_catalog(found)
+            if found is not None:
+                writer.extend_catalog(found)
             with step.unless_left():
                 landing = self._landing = Landing(
                     writer,
                     age=self._age,
                     give_up_after=self._give_up_after,
                     read_catalog=self._read_catalog,
+                    catalog_failure=failure,
                     wake=self._wakeup.wake,
                     earlier=self._earlier,
                 )
@@ -470,23 +472,41 @@ class Receiver:
             raise
         return landing
 
+    def _first_catalog(self) -> tuple[Catalog | None, ReplicationError | None]:
+        """The catalog, or why the stream begins without it: a lock may last for long."""
+        from walrow.postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
+
+        try:
+            return self._read_catalog(), None
+        except ReplicationError as error:
+            if error.sqlstate not in {LOCK_NOT_AVAILABLE, QUERY_CANCELED}:
+                raise
+            return None, error
+
     def _read_catalog(self) -> Catalog:
         import psycopg
 
         from walrow.postgres import catalog
         from walrow.postgres.connecting import connect_for_sql
+        from walrow.postgres.locks import waiting_shortly
+        from walrow.postgres.server_errors import copy_error, replication_error
 
+        failed = "the catalog cannot be read"
         given = {**self._given, "connect_timeout": 5}
         with connect_for_sql(given) as conn:
             conn.execute("SET statement_timeout = '30s'")
             try:
-                return catalog(conn, publications=self._publications)
-            except OptionError:
-                # A publication that does not exist is named by the preflight.
-                return catalog(conn, publications=())
+                with waiting_shortly(conn, given, failed):
+                    try:
+                        return catalog(conn, publications=self._publications)
+                    except OptionError:
+                        # A publication that does not exist is named by the preflight.
+                        return catalog(conn, publications=())
             except psycopg.Error as error:
-                text = "the catalog cannot be read"
-                raise ReplicationError(text, sqlstate=error.sqlstate) from error
+                # The server's message may have a part of a name or a default.
+                describe = replication_error if error.sqlstate is None else copy_error
+                hint = "the server's log says more"
+                raise describe(error, failed, hint=hint) from error
 
     def _check_slot(
         self,
@@ -588,20 +608,28 @@ class Receiver:
         """Refuses what would fail later. Warns once."""
         from walrow.postgres import preflight
         from walrow.postgres.connecting import connect_for_sql
+        from walrow.postgres.failures import LOCK_NOT_AVAILABLE
         from walrow.postgres.temporary_publication import named
 
         if self._is_checked:
             return
-        with connect_for_sql({**self._given, "connect_timeout": 5}) as conn:
-            tables = [named(conn, each) for each in self._tables or ()]
-            found = preflight(
-                conn,
-                slot=self._slot,
-                publications=self._publications,
-                tables=tables or None,
-                two_phase=self._stream_options["two_phase"],
-                binary=self._stream_options["binary"],
-            )
+        try:
+            with connect_for_sql({**self._given, "connect_timeout": 5}) as conn:
+                tables = [named(conn, each) for each in self._tables or ()]
+                found = preflight(
+                    conn,
+                    slot=self._slot,
+                    publications=self._publications,
+                    tables=tables or None,
+                    two_phase=self._stream_options["two_phase"],
+                    binary=self._stream_options["binary"],
+                )
+        except ReplicationError as error:
+            if error.sqlstate != LOCK_NOT_AVAILABLE:
+                raise
+            # The server refuses itself what it cannot send.
+            self._notes.append(f"warning: {error}")
+            return
         # Its last client may be gone without the server's knowledge: that is tried again.
         errors = [each for each in found.errors if each.code != "slot-active"]
         if errors:
@@ -700,8 +728,8 @@ class Receiver:
     ) -> None:
         counts = self._earlier if landing is None else landing.counts
         durable = self._position if landing is None else landing.durable
-        if landing is not None and landing.trouble is not None:
-            note = note or landing.trouble
+        if landing is not None:
+            note = note or landing.trouble or landing.catalog.trouble
         end, kept = self._watch.look()
         lag = None if end is None or not durable else max(0, end - durable)
         if self._status is not None:

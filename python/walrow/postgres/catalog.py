@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._core import Catalog
 from walrow.errors import OptionError
-from walrow.postgres.session import texts, transaction
+from walrow.postgres.session import no_text, texts, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +43,12 @@ def catalog(
     Raises:
         OptionError: A publication does not exist, or the connection is asynchronous, in
             pipeline mode, or not one of psycopg 3.
-        SchemaError: A name is not in the connection's encoding, which SQL_ASCII allows.
+        SchemaError: A name, a label of an enum or a default is not in the connection's
+            encoding, which SQL_ASCII allows.
         psycopg.Error: A query failed.
     """
+    from psycopg import errors
+
     names = [publications] if isinstance(publications, str) else publications
     parameters = {"publications": None if names is None else list(names)}
     with transaction(conn) as cursor:
@@ -54,7 +57,11 @@ def catalog(
         if missing := texts(conn, cursor.execute(_MISSING, parameters)):
             text = f"no publication {', '.join(missing)} in this database"
             raise OptionError(text)
-        (json,) = texts(conn, cursor.execute(_CATALOG, parameters))
+        try:
+            (json,) = texts(conn, cursor.execute(_CATALOG, parameters))
+        except errors.CharacterNotInRepertoire:
+            # The server's message has the bytes.
+            raise no_text(encoding="utf-8") from None
     return Catalog(json)
 
 

@@ -192,8 +192,17 @@ def texts(
     try:
         return [cell.decode(encoding) for cell in cells if cell is not None]
     except UnicodeDecodeError as error:
-        text = f"a name of a type or table is not in {encoding}"
-        raise SchemaError(text) from error
+        raise no_text(encoding=encoding) from error
+
+
+def no_text(*, encoding: str) -> SchemaError:
+    """The error for what a SQL_ASCII database has in another encoding."""
+    text = (
+        "a name of a type, table or column, a label of an enum or a default is not in"
+        f" {encoding}, which the database's encoding SQL_ASCII allows: rename it, or set"
+        f" the default, with client_encoding=SQL_ASCII and the text in {encoding}"
+    )
+    return SchemaError(text)
 
 
 # SHOW appends the order of date parts to a style, and shows an empty path as quotes.

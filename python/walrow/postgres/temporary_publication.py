@@ -11,6 +11,7 @@ from walrow.postgres.failures import (
     QUERY_CANCELED,
     UNDEFINED_OBJECT,
 )
+from walrow.postgres.locks import locks_on
 from walrow.postgres.publications import (
     ambiguous,
     create_publication,
@@ -116,17 +117,7 @@ def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
 def _locks(conn: psycopg.Connection[Any], tables: Iterable[TableName]) -> str:
     """Says who has locks that keep tables from being published. Empty if nobody has."""
     found = resolve(conn, [named(conn, each) for each in tables])
-    oids = [relation.oid for _, relations in found for relation in relations]
-    rows = conn.execute(_LOCKS, [oids]).fetchall()
-    return "; ".join(
-        f"a lock on {table} that "
-        + (
-            "a prepared transaction has"
-            if pid is None
-            else f"process {pid} of the server{f' ({client})' if client else ''} has"
-        )
-        for table, pid, client in rows
-    )
+    return locks_on(conn, [it.oid for _, relations in found for it in relations])
 
 
 def named(conn: psycopg.Connection[Any], table: TableName) -> str | tuple[str, str]:
@@ -161,25 +152,6 @@ WHERE c.relkind = 'r' AND c.relreplident <> 'f'
                 OR c.relreplident = 'i' AND i.indisreplident)
     )
 ORDER BY 1
-"""
-# Those that conflict with SHARE UPDATE EXCLUSIVE, which a publication takes.
-_LOCKS = """
-SELECT DISTINCT format('%%s.%%s', n.nspname, c.relname), l.pid, a.application_name
-FROM pg_catalog.pg_locks l
-JOIN pg_catalog.pg_class c ON c.oid = l.relation
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
-WHERE l.relation = ANY (%s::oid[]) AND l.granted
-    AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
-    AND l.database = (
-        SELECT oid FROM pg_catalog.pg_database
-        WHERE datname = pg_catalog.current_database()
-    )
-    AND l.mode IN (
-        'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock',
-        'ExclusiveLock', 'AccessExclusiveLock'
-    )
-ORDER BY 1, 2
 """
 #: Less than the receiver allows for all that it does before the stream.
 _LOCK_SECONDS = 30

@@ -1,0 +1,130 @@
+"""Locks that a command waits for, and who has them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+from walrow.errors import Error, ReplicationError
+from walrow.postgres.connecting import connect_for_sql
+from walrow.postgres.failures import LOCK_NOT_AVAILABLE
+from walrow.postgres.session import transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import psycopg
+
+__all__ = ["locks_on", "waiting_shortly"]
+
+
+def locks_on(conn: psycopg.Connection[Any], tables: Sequence[int]) -> str:
+    """Says who has locks that keep tables from being published. Empty if nobody has.
+
+    Args:
+        conn: The connection that has waited.
+        tables: The OIDs of the tables.
+    """
+    return _spoken(conn.execute(_ON, [tables]).fetchall())
+
+
+@contextlib.contextmanager
+def waiting_shortly(
+    conn: psycopg.Connection[Any], parameters: dict[str, Any], failed: str
+) -> Iterator[None]:
+    """Reads what a lock on a table delays, and waits for it only shortly.
+
+    Args:
+        conn: The connection that reads.
+        parameters: Those of another one, which asks who has the lock.
+        failed: What has failed then.
+
+    Raises:
+        ReplicationError: Somebody has a lock. Its SQLSTATE is `LOCK_NOT_AVAILABLE`.
+    """
+    from psycopg.errors import LockNotAvailable
+
+    found: list[str] = []
+    try:
+        with (
+            _asking(conn.info.backend_pid, parameters, found),
+            transaction(conn) as cursor,
+        ):
+            cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'".encode())
+            yield
+    except LockNotAvailable as error:
+        text = f"{failed}: it has waited for {found[0] if found else 'a lock'}"
+        raise ReplicationError(text, sqlstate=LOCK_NOT_AVAILABLE) from error
+
+
+@contextlib.contextmanager
+def _asking(
+    waiting: int, parameters: dict[str, Any], found: list[str]
+) -> Iterator[None]:
+    """Asks who has the lock that a process waits for, while it does: later, nobody knows."""
+
+    def ask() -> None:
+        # The wait is reported without the answer, too.
+        with contextlib.suppress(Error), connect_for_sql(parameters) as conn:
+            conn.execute("SET statement_timeout = '1s'")
+            if text := _spoken(conn.execute(_AHEAD, [waiting]).fetchall()):
+                found.append(text)
+
+    timer = threading.Timer(_LOOK_SECONDS, ask)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def _spoken(rows: Iterable[tuple[Any, ...]]) -> str:
+    return "; ".join(
+        f"a lock on {table} that "
+        + (
+            "a prepared transaction has"
+            if pid is None
+            else f"process {pid} of the server{f' ({client})' if client else ''} has"
+        )
+        for table, pid, client in rows
+    )
+
+
+# Those that conflict with SHARE UPDATE EXCLUSIVE, which a publication takes.
+_ON = """
+SELECT DISTINCT format('%%s.%%s', n.nspname, c.relname), l.pid, a.application_name
+FROM pg_catalog.pg_locks l
+JOIN pg_catalog.pg_class c ON c.oid = l.relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.relation = ANY (%s::oid[]) AND l.granted
+    AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+    AND l.database = (
+        SELECT oid FROM pg_catalog.pg_database
+        WHERE datname = pg_catalog.current_database()
+    )
+    AND l.mode IN (
+        'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock',
+        'ExclusiveLock', 'AccessExclusiveLock'
+    )
+ORDER BY 1, 2
+"""
+# A command that reads waits for ACCESS EXCLUSIVE only: for whoever has it, or for all that he waits
+# for himself.
+_AHEAD = """
+SELECT DISTINCT format('%%s.%%s', n.nspname, c.relname), l.pid, a.application_name
+FROM pg_catalog.pg_locks w
+JOIN pg_catalog.pg_locks l ON l.relation = w.relation AND l.database = w.database
+JOIN pg_catalog.pg_class c ON c.oid = l.relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE w.pid = %s AND w.locktype = 'relation' AND NOT w.granted
+    AND l.granted AND l.pid IS DISTINCT FROM w.pid
+ORDER BY 1, 2
+"""
+_LOCK_SECONDS = 2
+#: Less than that, with the time to connect.
+_LOOK_SECONDS = 1.0
