@@ -22,6 +22,7 @@ from servers import EmbeddedServer, NpmServer, Proxy, create_slot, drop_slot, wa
 from servers.receiving import execute
 from walrow import ConnectionLostError, OptionError, ReplicationError, SettingError
 from walrow.postgres import ReplicationStream, deserves_reconnect
+from walrow.postgres import create_slot as create_logical_slot
 from walrow.postgres.stream_options import stream_options
 
 if TYPE_CHECKING:
@@ -443,6 +444,36 @@ def test_the_settings_are_pinned_and_the_users_kept(
     monkeypatch.setenv("PGOPTIONS", "-c work_mem=7MB")
     with ReplicationStream.connect(server.dsn) as stream:
         assert show(stream, "work_mem") == "7MB"
+
+
+def test_no_timeout_ends_a_stream_that_works_or_waits(
+    server: EmbeddedServer, slot: str
+) -> None:
+    names = ["idle_session", "idle_in_transaction_session", "lock"]
+    if server.major >= 17:
+        names.append("transaction")
+    options = " ".join(f"-c {name}_timeout=200ms" for name in names)
+    second = f"{slot}_2"
+    with (
+        psycopg.connect(server.dsn) as writer,
+        ReplicationStream.connect(server.dsn, options=options) as stream,
+    ):
+        writer.execute(
+            "INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 9000) i"
+        )
+        ends = threading.Timer(1, writer.commit)
+        ends.start()
+        time.sleep(0.5)
+        # It waits for the lock of the transaction, and then keeps the snapshot.
+        create_logical_slot(
+            stream.connection, second, temporary=True, snapshot="export"
+        )
+        ends.join()
+        time.sleep(0.5)
+        stream.start(slot, publications="p", streaming=False)
+        # Decoding the transaction goes on only when its first rows are taken.
+        time.sleep(0.5)
+        assert rows_in(receive_up_to(stream, wal_end(server.dsn))) == 9000
 
 
 @pytest.mark.parametrize(
