@@ -587,6 +587,37 @@ def test_a_login_that_is_refused(
     assert not deserves_reconnect(caught.value)
 
 
+def test_one_host_that_refuses_is_not_the_end_of_the_others(
+    guarded: EmbeddedServer, tmp_path: Path
+) -> None:
+    def deserves(*hosts: object) -> bool:
+        dsn = f"host={','.join(map(str, hosts))} user=postgres dbname=nowhere"
+        with pytest.raises(ReplicationError, match="does not exist") as caught:
+            ReplicationStream.connect(dsn)
+        return deserves_reconnect(caught.value)
+
+    here = guarded.socket_directory
+    assert not deserves(here)
+    assert not deserves(here, here)
+    # Nothing listens there.
+    assert deserves(here, tmp_path)
+    assert deserves(tmp_path, here)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        'connection to server at "certificates-db" (10.0.0.1), port 5432 failed:'
+        " Connection refused",
+        "failed to resolve host 'certificates-db': [Errno -3] Temporary failure",
+        'connection to server at "db" failed: FATAL:  too many connections for role'
+        ' "permission denied"',
+    ],
+)
+def test_names_are_no_refusal(reason: str) -> None:
+    assert deserves_reconnect(ReplicationError(f"connection failed: {reason}"))
+
+
 def test_a_password_is_nowhere(guarded: EmbeddedServer) -> None:
     dsn = f"host={guarded.socket_directory} user=secret dbname=postgres"
     with ReplicationStream.connect(f"{dsn} password=hunter2") as stream:
