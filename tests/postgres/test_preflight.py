@@ -16,6 +16,7 @@ import walrow
 from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
 from walrow import postgres
+from walrow.postgres.preflight import locked
 from walrow.postgres.preflight.server import check_version
 
 if TYPE_CHECKING:
@@ -353,6 +354,39 @@ def test_tables_that_cannot_be_published(database: Database) -> None:
     for table in tables[2:]:
         with pytest.raises(walrow.ReplicationError, match="cannot create publication"):
             postgres.create_publication(database.conn, "never", [table])
+
+
+def test_a_table_that_is_locked_is_an_error_that_says_by_whom(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if database.major < 16:
+        pytest.skip("the server reads publications without locks")
+    monkeypatch.setattr(locked, "_LOCK_SECONDS", 1)
+    database.run(
+        "CREATE TABLE day (id int) PARTITION BY RANGE (id)",
+        "CREATE TABLE day_1 PARTITION OF day FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE unpublished (id int)",
+        "CREATE PUBLICATION days FOR TABLE day",
+    )
+    # Holders are named whatever a connection makes of rows, also to a walsender.
+    options: dict[str, Any] = {"replication": "database", "autocommit": True}
+    options["row_factory"] = psycopg.rows.dict_row
+    with (
+        psycopg.connect(database.dsn, application_name="owner") as holder,
+        psycopg.connect(database.dsn, **options) as conn,
+    ):
+        for name, table in [("shop", "item"), ("days", "day_1")]:
+            holder.execute(f"LOCK TABLE unpublished, {table}".encode())
+            with pytest.raises(walrow.ReplicationError) as caught:
+                postgres.preflight(conn, publications=name)
+            assert caught.value.sqlstate == "55P03"
+            assert str(caught.value) == (
+                "the published tables cannot be checked: the check has waited for a lock"
+                f" on public.{table} that process {holder.info.backend_pid} of the"
+                " server (owner) has. Let that end, and check again"
+            )
+            holder.rollback()
+        assert postgres.preflight(conn, publications="shop").errors == []
 
 
 def test_tables_that_are_not_published(database: Database) -> None:

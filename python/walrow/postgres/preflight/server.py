@@ -163,10 +163,12 @@ SELECT jsonb_build_object(
     ),
     'partition_roots', (
         SELECT coalesce(jsonb_object_agg(tree.root, tree.parts), '{}')
+        -- pg_partition_tree would wait for locks.
         FROM (
-            SELECT p.partrelid::oid AS root, jsonb_agg(t.relid::oid::bigint) AS parts
-            FROM pg_partitioned_table p, pg_partition_tree(p.partrelid) t
-            GROUP BY p.partrelid
+            SELECT a.relid::oid AS root, jsonb_agg(c.oid::bigint) AS parts
+            FROM pg_class c, pg_partition_ancestors(c.oid) a
+            WHERE c.relispartition AND c.relkind NOT IN ('i', 'I')
+            GROUP BY a.relid
         ) tree
     )
 )::text
