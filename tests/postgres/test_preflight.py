@@ -15,6 +15,7 @@ import pytest
 import walrow
 from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
+from servers.receiving import drop_if_there
 from walrow import postgres
 from walrow.postgres.preflight import locked
 from walrow.postgres.preflight.server import check_version
@@ -307,6 +308,35 @@ def test_a_slot_that_will_be_lost_and_then_is(database: Database) -> None:
     assert ("wal_removed" if database.major >= 17 else "removed its WAL") in found.text
     database.fix(found)
     assert database.findings("slot-lost") == []
+
+
+def test_a_failover_slot_waits_for_standbys(database: Database) -> None:
+    name = "synchronized_standby_slots"
+    if database.major < 17:
+        assert database.findings("standby-slot-inactive") == []
+        return
+    for each in ("away", "there"):
+        database.run(f"SELECT pg_create_physical_replication_slot('{each}', true)")
+    postgres.create_slot(database.conn, "kept", failover=True)
+    walreceiver = psycopg.connect(database.server.dsn, replication="true")
+    try:
+        with (
+            contextlib.closing(walreceiver),
+            setting(database, name, 'there, gone,"away"'),
+        ):
+            start = postgres.identify_system(walreceiver).xlogpos
+            command = f"START_REPLICATION SLOT there PHYSICAL {start}"
+            walreceiver.pgconn.exec_(command.encode())
+            # Only changes of failover slots wait.
+            assert database.findings("standby-slot-inactive") == []
+            found = database.one("standby-slot-inactive", "warning", slot="kept")
+            assert f"{name} names gone, away, which no standby uses now" in found.text
+            database.fix(found)
+            wait_for(database, name, "there")
+            assert database.findings("standby-slot-inactive", slot="kept") == []
+    finally:
+        for each in ("away", "there", "kept"):
+            drop_if_there(database.dsn, each)
 
 
 def test_two_phase(database: Database) -> None:

@@ -19,7 +19,7 @@ from walrow.postgres.preflight.server import (
     check_version,
     server_facts,
 )
-from walrow.postgres.preflight.slot import check_slot
+from walrow.postgres.preflight.slot import check_slot, check_standby_slots
 from walrow.postgres.preflight.tables import check_binary, check_tables
 from walrow.postgres.publications import quote, resolve
 from walrow.postgres.running import major_version
@@ -117,3 +117,7 @@ def _findings(
     # After the publications, as a slot must be created after them.
     if slot is not None:
         yield from check_slot(slot, mine, server["database"], two_phase=two_phase)
+        # A standby waits for no others.
+        if not server["standby"]:
+            standbys = server["synchronized_standby_slots"] or ""
+            yield from check_standby_slots(mine, standbys, known)

@@ -141,6 +141,7 @@ SELECT jsonb_build_object(
     'max_slot_wal_keep_size', current_setting('max_slot_wal_keep_size'),
     'wal_sender_timeout', current_setting('wal_sender_timeout'),
     'max_prepared_transactions', current_setting('max_prepared_transactions')::int,
+    'synchronized_standby_slots', current_setting('synchronized_standby_slots', true),
     'hot_standby_feedback', current_setting('hot_standby_feedback')::bool,
     'standby', pg_is_in_recovery(),
     'database', current_database(),
