@@ -22,6 +22,7 @@ import walrow.postgres
 from reference import messages
 from reference.reader import Relation
 from servers import EmbeddedServer, NpmServer, record
+from walrow.postgres.published import PublishedTable, published_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +75,25 @@ class Database:
 def database(server: EmbeddedServer) -> Iterator[Database]:
     with server.database("catalog") as name:
         yield Database(server, name)
+
+
+def test_names_are_quoted_only_if_needed(database: Database) -> None:
+    """Whatever the server's settings are: what is read is compared with what was."""
+    database.run(
+        'CREATE TABLE t (id serial PRIMARY KEY, "odd one" text DEFAULT now()::text)',
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+
+    def read(setting: str) -> tuple[str, list[PublishedTable]]:
+        options = f"-c quote_all_identifiers={setting}"
+        with psycopg.connect(database.dsn, options=options) as conn:
+            catalog = walrow.postgres.catalog(conn, publications="p")
+            return catalog.to_json(), published_tables(conn, ["p"], sized=False)
+
+    catalog, (table,) = read("off")
+    assert "nextval('public.t_id_seq'::regclass)" in catalog
+    assert [it.quoted for it in table.columns] == ["id", '"odd one"']
+    assert read("on") == (catalog, [table])
 
 
 KINDS = r"""

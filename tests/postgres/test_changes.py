@@ -326,6 +326,32 @@ def test_ctrl_c_while_the_slot_waits_for_a_transaction(shop: str) -> None:
         connection.rollback()
 
 
+def test_a_lock_on_the_table_says_who_has_it(
+    shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrow.postgres.temporary_publication._LOCK_SECONDS", 1)
+    with psycopg.connect(shop, application_name="cleaner") as holder:
+        # As a VACUUM does.
+        holder.execute("LOCK TABLE t IN SHARE UPDATE EXCLUSIVE MODE")
+        pid = holder.info.backend_pid
+        text = rf"a lock on public\.t that process {pid} of the server \(cleaner\) has"
+        with pytest.raises(ReplicationError, match=text) as caught:
+            changes(shop, table="t")
+    assert caught.value.sqlstate == "55P03"
+    assert leftovers(shop) == []
+
+
+def test_no_timeout_of_the_server_ends_it(shop: str) -> None:
+    dsn = f"{shop} options='-c idle_session_timeout=300ms -c lock_timeout=300ms'"
+    with psycopg.connect(shop) as writer:
+        writer.execute("INSERT INTO t VALUES (1)")
+        threading.Timer(1, writer.commit).start()
+        with changes(dsn, table="t") as reader:
+            insert(shop, 2)
+            time.sleep(0.7)
+            assert keys(reader) == [2]
+
+
 def test_a_named_slot_keeps_what_is_not_confirmed(shop: str) -> None:
     slot = named_slot(shop)
     insert(shop, 1, 3)

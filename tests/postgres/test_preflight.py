@@ -15,7 +15,9 @@ import pytest
 import walrow
 from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
+from servers.receiving import drop_if_there
 from walrow import postgres
+from walrow.postgres.preflight import locked
 from walrow.postgres.preflight.server import check_version
 
 if TYPE_CHECKING:
@@ -308,6 +310,35 @@ def test_a_slot_that_will_be_lost_and_then_is(database: Database) -> None:
     assert database.findings("slot-lost") == []
 
 
+def test_a_failover_slot_waits_for_standbys(database: Database) -> None:
+    name = "synchronized_standby_slots"
+    if database.major < 17:
+        assert database.findings("standby-slot-inactive") == []
+        return
+    for each in ("away", "there"):
+        database.run(f"SELECT pg_create_physical_replication_slot('{each}', true)")
+    postgres.create_slot(database.conn, "kept", failover=True)
+    walreceiver = psycopg.connect(database.server.dsn, replication="true")
+    try:
+        with (
+            contextlib.closing(walreceiver),
+            setting(database, name, 'there, gone,"away"'),
+        ):
+            start = postgres.identify_system(walreceiver).xlogpos
+            command = f"START_REPLICATION SLOT there PHYSICAL {start}"
+            walreceiver.pgconn.exec_(command.encode())
+            # Only changes of failover slots wait.
+            assert database.findings("standby-slot-inactive") == []
+            found = database.one("standby-slot-inactive", "warning", slot="kept")
+            assert f"{name} names gone, away, which no standby uses now" in found.text
+            database.fix(found)
+            wait_for(database, name, "there")
+            assert database.findings("standby-slot-inactive", slot="kept") == []
+    finally:
+        for each in ("away", "there", "kept"):
+            drop_if_there(database.dsn, each)
+
+
 def test_two_phase(database: Database) -> None:
     if database.major < 15:
         found = database.one("two-phase-version", "error", two_phase=True)
@@ -353,6 +384,39 @@ def test_tables_that_cannot_be_published(database: Database) -> None:
     for table in tables[2:]:
         with pytest.raises(walrow.ReplicationError, match="cannot create publication"):
             postgres.create_publication(database.conn, "never", [table])
+
+
+def test_a_table_that_is_locked_is_an_error_that_says_by_whom(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if database.major < 16:
+        pytest.skip("the server reads publications without locks")
+    monkeypatch.setattr(locked, "_LOCK_SECONDS", 1)
+    database.run(
+        "CREATE TABLE day (id int) PARTITION BY RANGE (id)",
+        "CREATE TABLE day_1 PARTITION OF day FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE unpublished (id int)",
+        "CREATE PUBLICATION days FOR TABLE day",
+    )
+    # Holders are named whatever a connection makes of rows, also to a walsender.
+    options: dict[str, Any] = {"replication": "database", "autocommit": True}
+    options["row_factory"] = psycopg.rows.dict_row
+    with (
+        psycopg.connect(database.dsn, application_name="owner") as holder,
+        psycopg.connect(database.dsn, **options) as conn,
+    ):
+        for name, table in [("shop", "item"), ("days", "day_1")]:
+            holder.execute(f"LOCK TABLE unpublished, {table}".encode())
+            with pytest.raises(walrow.ReplicationError) as caught:
+                postgres.preflight(conn, publications=name)
+            assert caught.value.sqlstate == "55P03"
+            assert str(caught.value) == (
+                "the published tables cannot be checked: the check has waited for a lock"
+                f" on public.{table} that process {holder.info.backend_pid} of the"
+                " server (owner) has. Let that end, and check again"
+            )
+            holder.rollback()
+        assert postgres.preflight(conn, publications="shop").errors == []
 
 
 def test_tables_that_are_not_published(database: Database) -> None:

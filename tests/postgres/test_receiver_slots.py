@@ -133,6 +133,23 @@ def test_slot_that_lost_its_wal(own: EmbeddedServer, slot: str, tmp_path: Path) 
         receive(own, log, slot)
 
 
+def test_slot_that_was_idle_for_too_long(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    if own.major < 18:
+        pytest.skip("the server keeps idle slots")
+    reload = "SELECT pg_reload_conf()"
+    timeout = "idle_replication_slot_timeout"
+    execute(own.dsn, f"ALTER SYSTEM SET {timeout} = '1s'", reload)
+    try:
+        time.sleep(1.5)
+        execute(own.dsn, "CHECKPOINT")
+    finally:
+        execute(own.dsn, f"ALTER SYSTEM RESET {timeout}", reload)
+    with pytest.raises(ReplicationError, match=r"invalidated it \(idle_timeout\): c"):
+        receive(own, tmp_path / "log", slot)
+
+
 def test_slot_that_is_lost_while_it_is_read(
     own: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from servers import EmbeddedServer, NpmServer, Proxy, create_slot, drop_slot, wa
 from servers.receiving import execute
 from walrow import ConnectionLostError, OptionError, ReplicationError, SettingError
 from walrow.postgres import ReplicationStream, deserves_reconnect
+from walrow.postgres import create_slot as create_logical_slot
 from walrow.postgres.stream_options import stream_options
 
 if TYPE_CHECKING:
@@ -445,6 +446,36 @@ def test_the_settings_are_pinned_and_the_users_kept(
         assert show(stream, "work_mem") == "7MB"
 
 
+def test_no_timeout_ends_a_stream_that_works_or_waits(
+    server: EmbeddedServer, slot: str
+) -> None:
+    names = ["idle_session", "idle_in_transaction_session", "lock"]
+    if server.major >= 17:
+        names.append("transaction")
+    options = " ".join(f"-c {name}_timeout=200ms" for name in names)
+    second = f"{slot}_2"
+    with (
+        psycopg.connect(server.dsn) as writer,
+        ReplicationStream.connect(server.dsn, options=options) as stream,
+    ):
+        writer.execute(
+            "INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 9000) i"
+        )
+        ends = threading.Timer(1, writer.commit)
+        ends.start()
+        time.sleep(0.5)
+        # It waits for the lock of the transaction, and then keeps the snapshot.
+        create_logical_slot(
+            stream.connection, second, temporary=True, snapshot="export"
+        )
+        ends.join()
+        time.sleep(0.5)
+        stream.start(slot, publications="p", streaming=False)
+        # Decoding the transaction goes on only when its first rows are taken.
+        time.sleep(0.5)
+        assert rows_in(receive_up_to(stream, wal_end(server.dsn))) == 9000
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "setting"),
     [
@@ -554,6 +585,37 @@ def test_a_login_that_is_refused(
         ReplicationStream.connect(f"{dsn} password=hunter3")
     assert_has_no(caught.value, "hunter3")
     assert not deserves_reconnect(caught.value)
+
+
+def test_one_host_that_refuses_is_not_the_end_of_the_others(
+    guarded: EmbeddedServer, tmp_path: Path
+) -> None:
+    def deserves(*hosts: object) -> bool:
+        dsn = f"host={','.join(map(str, hosts))} user=postgres dbname=nowhere"
+        with pytest.raises(ReplicationError, match="does not exist") as caught:
+            ReplicationStream.connect(dsn)
+        return deserves_reconnect(caught.value)
+
+    here = guarded.socket_directory
+    assert not deserves(here)
+    assert not deserves(here, here)
+    # Nothing listens there.
+    assert deserves(here, tmp_path)
+    assert deserves(tmp_path, here)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        'connection to server at "certificates-db" (10.0.0.1), port 5432 failed:'
+        " Connection refused",
+        "failed to resolve host 'certificates-db': [Errno -3] Temporary failure",
+        'connection to server at "db" failed: FATAL:  too many connections for role'
+        ' "permission denied"',
+    ],
+)
+def test_names_are_no_refusal(reason: str) -> None:
+    assert deserves_reconnect(ReplicationError(f"connection failed: {reason}"))
 
 
 def test_a_password_is_nowhere(guarded: EmbeddedServer) -> None:

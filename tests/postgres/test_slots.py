@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -282,6 +283,19 @@ def command(*arguments: object, **options: Any) -> subprocess.CompletedProcess[s
         text=True,
         **options,
     )
+
+
+def test_command_line_waits_longer_than_the_lock_timeout(
+    server: EmbeddedServer, sql: Connection, name: str
+) -> None:
+    dsn = f"{server.dsn} options='-c lock_timeout=200ms'"
+    with writing(server) as writer:
+        ends = threading.Timer(2, writer.rollback)
+        ends.start()
+        done = command("create", name, "--dsn", dsn)
+        ends.join()
+    assert (done.returncode, done.stderr) == (0, "")
+    postgres.drop_slot(sql, name)
 
 
 def test_command_line_creates_lists_and_drops(

@@ -12,6 +12,7 @@ from walrow.cli import grid
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import connected, dsn
 from walrow.cli.terminal import printable_json, say
+from walrow.postgres.connecting import without_timeouts
 
 if TYPE_CHECKING:
     from walrow.postgres import Slot
@@ -78,6 +79,7 @@ def create(
     a few seconds. Ctrl-C cancels, and leaves no slot.
     """
     with connected(dsn, replication="database") as conn:
+        without_timeouts(conn)
         created = postgres.create_slot(
             conn,
             name,

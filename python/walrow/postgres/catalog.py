@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._core import Catalog
 from walrow.errors import OptionError
-from walrow.postgres.session import no_text, texts, transaction
+from walrow.postgres.session import SAME_NAMES, no_text, texts, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,8 +52,7 @@ def catalog(
     names = [publications] if isinstance(publications, str) else publications
     parameters = {"publications": None if names is None else list(names)}
     with transaction(conn) as cursor:
-        # Call only the server's own functions, whatever the user's schemas contain.
-        cursor.execute("SET LOCAL search_path TO pg_catalog")
+        cursor.execute(SAME_NAMES)
         if missing := texts(conn, cursor.execute(_MISSING, parameters)):
             text = f"no publication {', '.join(missing)} in this database"
             raise OptionError(text)

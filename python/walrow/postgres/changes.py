@@ -20,7 +20,7 @@ from walrow.postgres.live_blocks import LiveBlocks
 from walrow.postgres.replication import ReplicationStream
 from walrow.postgres.session import settings
 from walrow.postgres.slot_positions import advance, position_of_now
-from walrow.postgres.temporary_publication import create_publication_for
+from walrow.postgres.temporary_publication import create_if_missing
 from walrow.signatures import with_options
 from walrow.typing import ChangesOptions, SchemaOptions
 
@@ -89,7 +89,8 @@ def changes(
         OptionError: The options are invalid or contradict each other.
         SchemaError: The database has no such table, or several of that name.
         SettingError: Something overrides a setting of the session, such as PGTZ.
-        ReplicationError: The connection failed, or the server refused a command.
+        ReplicationError: The connection failed, the server refused a command, or somebody
+            has had a table locked for too long for its publication.
     """
     if isinstance(conninfo, str):
         given = parameters_of(conninfo)
@@ -141,19 +142,20 @@ class Changes:
         self._finalizer = weakref.finalize(self, self._left.remove)
         try:
             stream = self._left.stream = ReplicationStream.connect(**given)
-            with connect_for_sql(given) as conn:
-                if publications is None:
-                    self._left.publication = f"walrow_{secrets.token_hex(4)}"
-                    publications = [self._left.publication]
-                    create_publication_for(conn, publications[0], _tables_of(options))
-                if slot is None:
-                    slot = f"walrow_{secrets.token_hex(4)}"
-                    created = create_slot(
-                        stream.connection, slot, temporary=True, waiting=_say
-                    )
-                    _note_the_start(created.consistent_point)
-                self.slot, self.publications = slot, tuple(publications)
-                if options.get("catalog") is None:
+            if publications is None:
+                self._left.publication = f"walrow_{secrets.token_hex(4)}"
+                publications = [self._left.publication]
+                create_if_missing(given, publications[0], _tables_of(options))
+            if slot is None:
+                slot = f"walrow_{secrets.token_hex(4)}"
+                created = create_slot(
+                    stream.connection, slot, temporary=True, waiting=_say
+                )
+                _note_the_start(created.consistent_point)
+            self.slot, self.publications = slot, tuple(publications)
+            if options.get("catalog") is None:
+                # Not before the slot, whose creation may take longer than idle_session_timeout.
+                with connect_for_sql(given) as conn:
                     _add_catalog(options, conn, self.publications)
             self._blocks = LiveBlocks(
                 stream,

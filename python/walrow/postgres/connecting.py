@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
     import psycopg
 
-__all__ = ["closed_after_error", "connect", "connect_for_sql", "parameters_of"]
+__all__ = [
+    "closed_after_error",
+    "connect",
+    "connect_for_sql",
+    "parameters_of",
+    "without_timeouts",
+]
 
 
 def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
@@ -54,7 +60,8 @@ def connect(
 ) -> psycopg.Connection[Any]:
     """Opens a connection whose values are those of a stream, and checks its settings.
 
-    The pinned settings follow the user's own `options`, so they win.
+    The pinned settings follow the user's own `options`, so they win. A replication
+    connection has no timeout of the server's settings.
 
     Args:
         parameters: Those of `parameters_of`.
@@ -77,7 +84,18 @@ def connect(
             check_settings(conn)
         except SettingError as error:
             raise _overridden(error) from None
+        if replication:
+            without_timeouts(conn)
     return conn
+
+
+def without_timeouts(conn: psycopg.Connection[Any]) -> None:
+    """Turns off the timeouts that would end a replication connection which works or waits.
+
+    A walsender decodes inside a transaction, waits for the locks of transactions while it
+    creates a slot, and is idle in a transaction while a load uses its snapshot.
+    """
+    conn.execute(_WITHOUT_TIMEOUTS)
 
 
 @contextlib.contextmanager
@@ -184,6 +202,15 @@ _VARIABLES = {
     "DateStyle": "PGDATESTYLE",
     "client_encoding": "PGCLIENTENCODING",
 }
+#: Not in `options`: a server refuses a connection with the name of a setting that it lacks.
+_WITHOUT_TIMEOUTS = """
+SELECT pg_catalog.set_config(name, '0', false)
+FROM pg_catalog.pg_settings
+WHERE name IN (
+    'idle_in_transaction_session_timeout', 'idle_session_timeout', 'lock_timeout',
+    'transaction_timeout'
+)
+"""
 #: The kernel then notices a peer that is gone, below the stream's own ping.
 _NOTICES_DEAD_PEERS = {
     "keepalives_idle": "30",

@@ -28,7 +28,8 @@ def deserves_reconnect(error: BaseException) -> bool:
     a login that was refused, a row that the server cannot send, wrong options.
 
     A server's refusal to connect has no SQLSTATE. Its text decides, and it may be
-    translated: an unknown one deserves another attempt.
+    translated: an unknown one deserves another attempt. Of several hosts, all must have
+    refused.
 
     >>> from walrow import ReplicationError
     >>> deserves_reconnect(ReplicationError(sqlstate="57P01"))
@@ -41,10 +42,17 @@ def deserves_reconnect(error: BaseException) -> bool:
     if not isinstance(error, ReplicationError):
         return False
     if error.sqlstate is None:
-        return not _REFUSED.search(error.reason)
+        return not _is_refused(error.reason)
     return error.sqlstate in _TEMPORARY or (
         error.sqlstate[:2] in _TEMPORARY_CLASSES and error.sqlstate not in _PERMANENT
     )
+
+
+def _is_refused(reason: str) -> bool:
+    """Whether every host has refused a login for good."""
+    # The first part repeats the last host's.
+    whole, *hosts = _HOST.split(reason)
+    return all(_REFUSED.search(_NAMES.sub("", each)) for each in hosts or [whole])
 
 
 def stream_error(
@@ -85,10 +93,16 @@ _TEMPORARY = {
 }
 _PERMANENT = {"08P01"}  # protocol_violation
 
+#: How psycopg begins what happened with one of several hosts.
+_HOST = re.compile(
+    r"^- host: .*?, hostaddr: (?:None|'[^']*'): ", re.DOTALL | re.MULTILINE
+)
+#: Names of hosts, roles and databases: they may have any words.
+_NAMES = re.compile(r"\"[^\"]*\"|(?<=failed to resolve host )'[^']*'")
 #: What libpq says if the server or libpq itself refuses a login for good.
 _REFUSED = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry"
-    r"|pg_hba\.conf rejects|role \".*\" does not exist|database \".*\" does not exist"
+    r"|pg_hba\.conf rejects|(?:role|database) .*does not exist"
     r"|permission denied|is not permitted to log in|must be superuser or replication"
     r"|certificate|does not support SSL|server name indication"
     r"|definition of service|invalid (?:connection option|port|value for parameter)"

@@ -118,17 +118,14 @@ def check_slot(
         if create and not durable:
             return None
         raise _missing(slot, durable)
-    plugin, database, confirmed, wal_status = row
+    plugin, database, confirmed, wal_status, invalidation = row
     refusal = None
     if plugin != "pgoutput":
         refusal = f"its plugin is {plugin or 'none'}, not pgoutput: create another slot"
     elif database != system.database:
         refusal = f"it belongs to database {database}: connect to that"
     elif wal_status == "lost":
-        refusal = (
-            "the server has removed WAL that it needs: changes are lost. Drop the slot, "
-            "and begin with a new slot, a new log, and a new copy of the tables"
-        )
+        refusal = _lost(invalidation)
     elif durable and confirmed is not None and confirmed > durable:
         refusal = (
             f"it was confirmed up to {Lsn(int(confirmed))}, but the log ends at "
@@ -175,6 +172,17 @@ def in_use(given: dict[str, Any], slot: str) -> str:
     )
 
 
+def _lost(invalidation: str | None) -> str:
+    if invalidation in {None, "wal_removed"}:
+        reason = "removed WAL that it needs"
+    else:
+        reason = f"invalidated it ({invalidation})"
+    return (
+        f"the server has {reason}: changes are lost. Drop the slot, and begin with a new "
+        "slot, a new log, and a new copy of the tables"
+    )
+
+
 def _missing(slot: str, durable: Lsn) -> ReplicationError:
     text = f'slot "{slot}" does not exist'
     if not durable:
@@ -192,8 +200,10 @@ def _missing(slot: str, durable: Lsn) -> ReplicationError:
     return ReplicationError(text, sqlstate=UNDEFINED_OBJECT, slot=slot)
 
 
+# Servers before 17 do not know the reason of an invalidation.
 _SLOT = """
-SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status
-FROM pg_catalog.pg_replication_slots
+SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status,
+    pg_catalog.to_jsonb(s) ->> 'invalidation_reason'
+FROM pg_catalog.pg_replication_slots s
 WHERE slot_name = {}
 """

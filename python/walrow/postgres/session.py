@@ -140,10 +140,11 @@ def records(
     """The JSON values in the first column of a query's result.
 
     The query finds only the server's own functions and tables, whatever the user's
-    schemas contain, and its result ignores the user's adapters.
+    schemas contain, and its result ignores the user's adapters and quotes only names that
+    need it.
     """
     with transaction(conn) as cursor:
-        cursor.execute("SET LOCAL search_path TO pg_catalog")
+        cursor.execute(SAME_NAMES)
         # With parameters, even none of them, psycopg reads %% as %.
         found = texts(conn, cursor.execute(query.encode(), parameters or {}))
     return [json.loads(text) for text in found]
@@ -205,5 +206,11 @@ def no_text(*, encoding: str) -> SchemaError:
     return SchemaError(text)
 
 
+#: In a transaction, queries then find only the server's own functions and tables, and quote
+#: only names that need it.
+SAME_NAMES = """
+SELECT pg_catalog.set_config('search_path', 'pg_catalog', true),
+    pg_catalog.set_config('quote_all_identifiers', 'off', true)
+"""
 # SHOW appends the order of date parts to a style, and shows an empty path as quotes.
 _SAME = {"DateStyle": ("ISO, MDY", "ISO, DMY", "ISO, YMD"), "search_path": ('""',)}

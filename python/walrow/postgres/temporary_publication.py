@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from walrow.typing import TableName
 
-__all__ = ["create_if_missing", "create_publication_for", "drop_if_exists", "named"]
+__all__ = ["create_if_missing", "drop_if_exists", "named"]
 
 
 def create_if_missing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walrow.postgres.preflight.finding import Finding, Preflight
+from walrow.postgres.preflight.locked import reading_tables
 from walrow.postgres.preflight.publications import (
     check_leftovers,
     check_publications,
@@ -18,7 +19,7 @@ from walrow.postgres.preflight.server import (
     check_version,
     server_facts,
 )
-from walrow.postgres.preflight.slot import check_slot
+from walrow.postgres.preflight.slot import check_slot, check_standby_slots
 from walrow.postgres.preflight.tables import check_binary, check_tables
 from walrow.postgres.publications import quote, resolve
 from walrow.postgres.running import major_version
@@ -65,6 +66,8 @@ def preflight(
 
     Raises:
         OptionError: The connection cannot be used.
+        ReplicationError: Somebody has a published table locked for more than a few
+            seconds. It says who.
         psycopg.Error: A query failed.
     """
     names = [publications] if isinstance(publications, str) else list(publications)
@@ -98,7 +101,9 @@ def _findings(
         yield from check_two_phase(server, major)
 
     there = [name for name in publications if name in server["publications"]]
-    published = published_tables(conn, there)
+    with reading_tables(conn, there):
+        published = published_tables(conn, there)
+        without_send = types_without_send(conn, there) if binary else []
     wanted = [] if tables is None else resolve(conn, tables)
     exist = {sql: name in there for name, sql in quoted.items()}
     yield from check_publications(
@@ -108,8 +113,11 @@ def _findings(
     targets = [quoted[name] for name in there]
     yield from check_wanted(wanted, published, targets, server["partition_roots"])
     yield from check_tables(published, server["role"], major)
-    if binary:
-        yield from check_binary(types_without_send(conn, there))
+    yield from check_binary(without_send)
     # After the publications, as a slot must be created after them.
     if slot is not None:
         yield from check_slot(slot, mine, server["database"], two_phase=two_phase)
+        # A standby waits for no others.
+        if not server["standby"]:
+            standbys = server["synchronized_standby_slots"] or ""
+            yield from check_standby_slots(mine, standbys, known)

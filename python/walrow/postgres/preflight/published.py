@@ -110,10 +110,11 @@ published (oid, publication, needs_identity, columns) AS (
 _TABLES = f"""
 WITH {_PUBLISHED},
 leaf (root, oid) AS (
-    SELECT c.oid, t.relid::oid
-    FROM pg_class c, pg_partition_tree(c.oid) t
-    WHERE c.relkind = 'p' AND t.isleaf AND t.relid <> c.oid
-        AND c.oid IN (SELECT oid FROM published)
+    -- pg_partition_tree would wait for locks.
+    SELECT a.relid::oid, c.oid
+    FROM pg_class c, pg_partition_ancestors(c.oid) a
+    WHERE c.relispartition AND c.relkind <> 'p' AND a.relid <> c.oid
+        AND a.relid IN (SELECT oid FROM published)
 ),
 identity (oid, value) AS (
     SELECT c.oid, jsonb_build_object(

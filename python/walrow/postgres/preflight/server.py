@@ -141,6 +141,7 @@ SELECT jsonb_build_object(
     'max_slot_wal_keep_size', current_setting('max_slot_wal_keep_size'),
     'wal_sender_timeout', current_setting('wal_sender_timeout'),
     'max_prepared_transactions', current_setting('max_prepared_transactions')::int,
+    'synchronized_standby_slots', current_setting('synchronized_standby_slots', true),
     'hot_standby_feedback', current_setting('hot_standby_feedback')::bool,
     'standby', pg_is_in_recovery(),
     'database', current_database(),
@@ -163,10 +164,12 @@ SELECT jsonb_build_object(
     ),
     'partition_roots', (
         SELECT coalesce(jsonb_object_agg(tree.root, tree.parts), '{}')
+        -- pg_partition_tree would wait for locks.
         FROM (
-            SELECT p.partrelid::oid AS root, jsonb_agg(t.relid::oid::bigint) AS parts
-            FROM pg_partitioned_table p, pg_partition_tree(p.partrelid) t
-            GROUP BY p.partrelid
+            SELECT a.relid::oid AS root, jsonb_agg(c.oid::bigint) AS parts
+            FROM pg_class c, pg_partition_ancestors(c.oid) a
+            WHERE c.relispartition AND c.relkind NOT IN ('i', 'I')
+            GROUP BY a.relid
         ) tree
     )
 )::text

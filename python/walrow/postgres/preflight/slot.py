@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walrow.postgres.preflight.finding import Finding
+from walrow.postgres.preflight.finding import Finding, listed
 from walrow.postgres.running import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from walrow.postgres.slots import Slot
 
@@ -74,3 +74,38 @@ def check_slot(
             " they are received at COMMIT PREPARED"
         )
         yield Finding("slot-two-phase", "note", text)
+
+
+def check_standby_slots(
+    slot: Slot | None, setting: str, slots: Sequence[Slot]
+) -> Iterator[Finding]:
+    """Checks whether standbys hold back what a failover slot sends.
+
+    Args:
+        slot: The slot to be read.
+        setting: `synchronized_standby_slots`.
+        slots: All slots of the server.
+    """
+    if slot is None or not slot.failover:
+        return
+    named = [each.strip(' "') for each in setting.split(",") if each.strip()]
+    followed = {
+        each.name
+        for each in slots
+        if each.kind == "physical" and each.active_pid and not each.invalidation_reason
+    }
+    left = [name for name in named if name in followed]
+    absent = [name for name in named if name not in followed]
+    if absent:
+        text = (
+            f"synchronized_standby_slots names {listed(absent)}, which no standby uses now:"
+            f" until one does, the server sends no changes from slot {slot.name}; start the"
+            " standby, or take its slot out: then the log may have transactions that this"
+            " standby lacks"
+        )
+        value = literal(", ".join(left))
+        sql = (
+            f"ALTER SYSTEM SET synchronized_standby_slots = {value};\n"
+            "SELECT pg_reload_conf();"
+        )
+        yield Finding("standby-slot-inactive", "warning", text, sql)
