@@ -8,7 +8,7 @@
 
 mod loads;
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Passing};
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{Directory, Error, ErrorKind, Foot, Log, Store, Writer, WriterOptions};
@@ -522,6 +522,47 @@ fn a_table_that_changed_between_connections_is_described_again() {
         .map(|it| (&*it.name, it.columns.len(), it.rows))
         .collect();
     assert_eq!(tables, [("t", 1, 1), ("t", 2, 2), ("u", 1, 1)]);
+}
+
+/// It is as large as the spool allows it to be, and never in memory as a whole.
+#[test]
+fn a_prepared_transaction_is_saved_and_restored_in_pieces() {
+    let columns = [("a", 23, -1, true), ("b", 25, -1, false)];
+    let mut stream = Stream::new().session().begin_prepare(0x2000, 701, "g");
+    stream = stream.relation(1, "public", "t", ReplicaIdentity::Default, &columns);
+    for number in 0..200_u32 {
+        stream = stream.insert(1, &[text(number.to_string()), text(vec![b'x'; 100_000])]);
+    }
+    let stream = stream.prepare().frames().to_vec();
+    let passing = Passing::default();
+    let open = || {
+        let mut writer = Writer::open(Arc::new(passing.clone()), WriterOptions::default()).unwrap();
+        let assembler = Assembler::default()
+            .with_spool_memory(1 << 20)
+            .with_spool(Arc::new(passing.clone()));
+        let assembler = writer.resume(assembler).unwrap();
+        (writer, assembler)
+    };
+    let (mut writer, mut assembler) = open();
+    for frame in &stream {
+        writer.append(&mut assembler, &mut &**frame).unwrap();
+    }
+    writer.advance(Lsn(0x2800));
+    passing.most();
+    writer.sync(&mut assembler).unwrap();
+    let saved = passing.most();
+    assert!((1..6 << 20).contains(&saved), "{saved} bytes were held");
+    drop((writer, assembler));
+    let (mut writer, mut assembler) = open();
+    let restored = passing.most();
+    assert!(
+        (1..6 << 20).contains(&restored),
+        "{restored} bytes were held"
+    );
+    let decision = Stream::new().session();
+    let decision = decision.commit_prepared(0x3000, 701, "g").bytes();
+    writer.append(&mut assembler, &mut &*decision).unwrap();
+    assert_eq!(writer.counts().rows, 200);
 }
 
 /// The last part of a prepared transaction is refused. The server does not send its rows again, so they

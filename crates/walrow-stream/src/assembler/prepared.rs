@@ -79,7 +79,7 @@ impl Assembler {
     /// The bytes are not such a state, or are cut short. Then nothing is restored.
     pub fn restore_prepared(&mut self, state: &mut dyn Read) -> Result<(), Error> {
         let mut inner = Self::default();
-        inner.core.session.undecided.spools = self.core.session.undecided.spools.like();
+        inner.core.session.undecided.spools = self.core.session.undecided.spools.beside();
         inner.core.session.relations.encoding = self.core.session.relations.encoding;
         // A late stream may have saved transactions without their begin.
         inner.core.session.undecided.late_start = true;
