@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from walrow._core import Catalog, LogLoad, LogWriter
+    from walrow.postgres.resuming import SlotStart
 
 __all__ = ["Counts", "Landing", "is_refusal"]
 
@@ -54,7 +55,7 @@ class _Session(NamedTuple):
     """Marks in the queue that a session of the server begins."""
 
     timeline: int
-    slot_start: Lsn | None
+    slot_start: SlotStart | None
 
 
 class _Mark(NamedTuple):
@@ -169,7 +170,7 @@ class Landing:
         """Whether the queue has no room."""
         return self._queued >= _QUEUE_BYTES
 
-    def begin_session(self, timeline: int, slot_start: Lsn | None) -> None:
+    def begin_session(self, timeline: int, slot_start: SlotStart | None) -> None:
         """Begins a session of the server, at what is durable by then.
 
         Args:
@@ -363,7 +364,11 @@ class Landing:
         self._writer.new_session()
         self._writer.set_timeline(session.timeline)
         if session.slot_start is not None:
-            self._writer.set_slot_start(session.slot_start)
+            self._writer.set_slot_start(
+                session.slot_start.lsn,
+                prepared_until=session.slot_start.prepared_until,
+                prepared=session.slot_start.prepared,
+            )
 
     def _land(self) -> None:
         synced = published = time.monotonic()

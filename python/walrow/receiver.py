@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog
     from walrow.postgres import Finding, IdentifySystem, ReplicationStream
+    from walrow.postgres.resuming import SlotStart
     from walrow.postgres.waiting import Waiting
     from walrow.receiver_state import State
     from walrow.typing import TableName
@@ -490,14 +491,19 @@ class Receiver:
         system: IdentifySystem,
         landing: Landing,
         step: Step[Any],
-    ) -> Lsn | None:
+    ) -> SlotStart | None:
         """Checks that the slot continues where the log ends. Creates it on request.
 
         Returns:
             Where the slot is, if the log is empty and does not begin with a load.
         """
         from walrow.postgres import create_slot, drop_slot, timeline_history
-        from walrow.postgres.resuming import check_slot, check_timeline
+        from walrow.postgres.resuming import (
+            SlotStart,
+            check_slot,
+            check_timeline,
+            slot_start,
+        )
 
         conn = stream.connection
         before, now = self._timeline, system.timeline
@@ -508,6 +514,7 @@ class Receiver:
                 check_timeline(before, now, history, landing.settle(), self._slot)
         self._timeline = now
         durable = landing.durable
+        warn = None if self._knows_beginning else self._warn_of_beginning
         with self._finally_refusing():
             is_broken = landing.lacks_first_load and not self._loads.is_first
             if is_broken and not self._snapshot:
@@ -524,7 +531,7 @@ class Receiver:
                 system,
                 durable,
                 create=self._create,
-                warn=None if self._knows_beginning else self._warn_of_beginning,
+                warn=warn,
             )
             self._has_useless_slot = False
             if confirmed is not None and is_broken:
@@ -535,7 +542,11 @@ class Receiver:
             if self._snapshot and not durable and not self._loads.is_pending:
                 # Somebody else has created the slot: its snapshot is gone.
                 self._loads.request_all()
-            return None if durable else confirmed
+            if durable:
+                return None
+            if self._snapshot:
+                return SlotStart(confirmed)
+            return slot_start(conn, self._slot, confirmed, warn=warn)
 
         def waiting(waits: Waiting) -> None:
             with step.unless_left():
@@ -559,7 +570,7 @@ class Receiver:
         else:
             created = create_slot(conn, self._slot, waiting=waiting, **slot_options)
         self._knows_beginning = True
-        return created and created.consistent_point
+        return created and SlotStart(created.consistent_point)
 
     def _warn_of_beginning(self, text: str) -> None:
         self._knows_beginning = True

@@ -12,6 +12,7 @@ use crate::memory::{Memory, Passing};
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{Directory, Error, ErrorKind, Foot, Log, Store, Writer, WriterOptions};
+use walrow_stream::fact::PreparedBefore;
 use walrow_stream::{Assembler, Event, Relation};
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{History, Stream, captures, in_chunks, text};
@@ -382,6 +383,53 @@ fn where_the_slot_was_is_durable_with_what_comes_first() {
             assert_eq!(writer.source().slot_start, Some(Lsn(0x30)));
             let log = Log::open(Arc::new(store)).unwrap();
             assert_eq!(log.source().slot_start, Some(Lsn(0x30)));
+        }
+    }
+}
+
+/// The commit is sent again until somebody begins a new log.
+#[test]
+fn what_may_have_been_prepared_before_is_durable_with_what_comes_first() {
+    let open = |store: &Memory| {
+        let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+        let assembler = writer.resume(Assembler::default()).unwrap();
+        (writer, assembler)
+    };
+    let decision = |lsn, xid| {
+        let stream = Stream::new().session().commit_prepared(lsn, xid, "g");
+        stream.bytes()
+    };
+    for is_published in [false, true] {
+        let store = Memory::default();
+        for xid in [600, 700] {
+            let (mut writer, mut assembler) = open(&store);
+            writer.set_slot_start(Lsn(0x10));
+            let before = PreparedBefore::new(Lsn(0x20), vec![xid]);
+            writer.set_prepared_before(before, &mut assembler);
+            writer.sync(&mut assembler).unwrap();
+            store.reboot();
+        }
+        let (mut writer, mut assembler) = open(&store);
+        // It was prepared before for the log of the last session only.
+        let bytes = decision(0x1000, 600);
+        writer.append(&mut assembler, &mut &*bytes).unwrap();
+        writer.sync(&mut assembler).unwrap();
+        if is_published {
+            writer.publish(&mut assembler).unwrap();
+        }
+        for _ in 0..2 {
+            store.reboot();
+            let (mut writer, mut assembler) = open(&store);
+            writer.set_prepared_before(PreparedBefore::default(), &mut assembler);
+            let bytes = [decision(0x1000, 600), decision(0x2000, 700)].concat();
+            let error = writer.append(&mut assembler, &mut &*bytes).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("the rows of transaction 700"), "{text}");
+            assert!(
+                text.contains("new slot") && !text.contains("\"g\""),
+                "{text}"
+            );
+            writer.sync(&mut assembler).unwrap();
         }
     }
 }

@@ -9,6 +9,7 @@ use super::session::Session;
 use crate::encode::put_relation;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
+use crate::fact::PreparedBefore;
 use crate::spool::SpoolReader;
 use crate::transaction::{Event, Prepared};
 use crate::undecided::{Earlier, Open, Undecided};
@@ -71,6 +72,12 @@ impl Assembler {
     /// Assumes that all transactions that the server prepared before the stream were restored.
     pub fn assume_prepared_restored(&mut self) {
         self.set_complete(true);
+    }
+
+    /// Sets which transactions may have been prepared before the slot was where a log begins: a commit
+    /// of one of them is an error, unless its Prepare comes, or it ends at `received` or before.
+    pub fn set_prepared_before(&mut self, before: PreparedBefore, received: Lsn) {
+        self.core.session.undecided.prepared_before = (before, received);
     }
 
     /// Restores the transactions that [`Assembler::save_prepared`] wrote.
