@@ -974,8 +974,18 @@ class LogWriter:
     def set_timeline(self, timeline: int) -> None:
         """Sets the timeline of the WAL that comes next."""
 
-    def set_slot_start(self, lsn: Lsn | int | str) -> None:
-        """Sets where the slot begins, for a log that is empty."""
+    def set_slot_start(
+        self,
+        lsn: Lsn | int | str,
+        *,
+        prepared_until: Lsn | int | str | None = None,
+        prepared: Sequence[int] = (),
+    ) -> None:
+        """Sets where the slot begins, for a log that is empty.
+
+        Transactions that were committed up to `prepared_until`, and those with an ID in
+        `prepared`, may have been prepared before.
+        """
 
     def advance(self, lsn: Lsn | int | str) -> None:
         """Records that the server has decoded everything up to this LSN."""

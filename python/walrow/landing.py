@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog, LogLoad, LogWriter
     from walrow.errors import Error
+    from walrow.postgres.resuming import SlotStart
 
 __all__ = ["Counts", "Landing", "is_refusal"]
 
@@ -56,7 +57,7 @@ class _Session(NamedTuple):
     """Marks in the queue that a session of the server begins."""
 
     timeline: int
-    slot_start: Lsn | None
+    slot_start: SlotStart | None
 
 
 class _Mark(NamedTuple):
@@ -172,7 +173,7 @@ class Landing:
         """Whether the queue has no room."""
         return self._queued >= _QUEUE_BYTES
 
-    def begin_session(self, timeline: int, slot_start: Lsn | None) -> None:
+    def begin_session(self, timeline: int, slot_start: SlotStart | None) -> None:
         """Begins a session of the server, at what is durable by then.
 
         Args:
@@ -370,7 +371,11 @@ class Landing:
         self._writer.new_session()
         self._writer.set_timeline(session.timeline)
         if session.slot_start is not None:
-            self._writer.set_slot_start(session.slot_start)
+            self._writer.set_slot_start(
+                session.slot_start.lsn,
+                prepared_until=session.slot_start.prepared_until,
+                prepared=session.slot_start.prepared,
+            )
 
     def _land(self) -> None:
         synced = published = time.monotonic()

@@ -30,8 +30,11 @@ from walrow.reconnecting import Attempts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import psycopg
+
     from walrow._core import Catalog
     from walrow.postgres import Finding, IdentifySystem, ReplicationStream
+    from walrow.postgres.resuming import SlotStart
     from walrow.postgres.waiting import Waiting
     from walrow.receiver_state import State
     from walrow.typing import TableName
@@ -323,6 +326,7 @@ class Receiver:
             landing = self._landing or self._open(system, step)
             with step.unless_left():
                 self._system = system
+            self._check_history(stream.connection, system, landing)
             slot_start = self._check_slot(stream, system, landing, step)
             self._preflight()
             if self._until == "now" and self._target is None:
@@ -508,27 +512,13 @@ class Receiver:
                 hint = "the server's log says more"
                 raise describe(error, failed, hint=hint) from error
 
-    def _check_slot(
-        self,
-        stream: ReplicationStream,
-        system: IdentifySystem,
-        landing: Landing,
-        step: Step[Any],
-    ) -> Lsn | None:
-        """Checks that the slot continues where the log ends. Creates it on request.
+    def _check_history(
+        self, conn: psycopg.Connection[Any], system: IdentifySystem, landing: Landing
+    ) -> None:
+        """Checks that the server has the WAL that was received."""
+        from walrow.postgres import timeline_history
+        from walrow.postgres.resuming import check_not_older, check_timeline
 
-        Returns:
-            Where the slot is, if the log is empty and does not begin with a load.
-        """
-        from walrow.postgres import create_slot, drop_slot, timeline_history
-        from walrow.postgres.resuming import (
-            check_not_older,
-            check_slot,
-            check_timeline,
-            copy_to_standbys,
-        )
-
-        conn = stream.connection
         before, now = self._timeline, system.timeline
         if before is not None and before != now:
             history = timeline_history(conn, now)
@@ -540,7 +530,29 @@ class Receiver:
         with self._finally_refusing():
             known = max(landing.durable, self._server_lsn)
             check_not_older(conn, system, known, self._slot)
-        durable = landing.durable
+
+    def _check_slot(
+        self,
+        stream: ReplicationStream,
+        system: IdentifySystem,
+        landing: Landing,
+        step: Step[Any],
+    ) -> SlotStart | None:
+        """Checks that the slot continues where the log ends. Creates it on request.
+
+        Returns:
+            Where the slot is, if the log is empty and does not begin with a load.
+        """
+        from walrow.postgres import drop_slot
+        from walrow.postgres.resuming import (
+            SlotStart,
+            check_slot,
+            copy_to_standbys,
+            slot_start,
+        )
+
+        conn, durable = stream.connection, landing.durable
+        warn = None if self._knows_beginning else self._warn_of_beginning
         with self._finally_refusing():
             is_broken = landing.lacks_first_load and not self._loads.is_first
             if is_broken and not self._snapshot:
@@ -557,7 +569,7 @@ class Receiver:
                 system,
                 durable,
                 create=self._create,
-                warn=None if self._knows_beginning else self._warn_of_beginning,
+                warn=warn,
             )
             self._has_useless_slot = False
             if confirmed is not None and is_broken:
@@ -570,7 +582,18 @@ class Receiver:
                 self._loads.request_all()
             if self._failover and copy_to_standbys(conn, self._slot):
                 self._notes.append(f'slot "{self._slot}" is copied to standbys now')
-            return None if durable else confirmed
+            if durable:
+                return None
+            if self._snapshot:
+                return SlotStart(confirmed)
+            return slot_start(conn, self._slot, confirmed, warn=warn)
+        return self._create_slot(conn, landing, step)
+
+    def _create_slot(
+        self, conn: psycopg.Connection[Any], landing: Landing, step: Step[Any]
+    ) -> SlotStart | None:
+        from walrow.postgres import create_slot
+        from walrow.postgres.resuming import SlotStart
 
         def waiting(waits: Waiting) -> None:
             with step.unless_left():
@@ -590,15 +613,15 @@ class Receiver:
             self._loads.begin_first(
                 conn, self._slot, landing, step=step, waiting=waiting, **slot_options
             )
-            created = None
-        else:
-            created = create_slot(
-                conn, self._slot, snapshot="export", waiting=waiting, **slot_options
-            )
-            if created.snapshot is not None:
-                self._completeness.begin(created.snapshot, created.consistent_point)
+            self._knows_beginning = True
+            return None
+        created = create_slot(
+            conn, self._slot, snapshot="export", waiting=waiting, **slot_options
+        )
         self._knows_beginning = True
-        return created and created.consistent_point
+        if created.snapshot is not None:
+            self._completeness.begin(created.snapshot, created.consistent_point)
+        return SlotStart(created.consistent_point)
 
     def _warn_of_beginning(self, text: str) -> None:
         self._knows_beginning = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -111,3 +112,42 @@ def test_prepared_transaction_that_outlives_its_receiver(
     receive_all(own.dsn, log, *QUICK, slot=slot)
     check_log(own.dsn, log, TABLES)
     assert not list(log.glob("_prepared-*"))
+
+
+def test_prepared_before_a_new_log_of_the_same_slot(
+    own: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """Another log has the rows. They do not come again, and are not taken for nothing."""
+    one, other, third = (tmp_path / name for name in ("one", "other", "third"))
+    prepare(own, "before", "INSERT INTO item VALUES (1, 1)")
+    prepare(own, "early", "INSERT INTO item VALUES (2, 2)")
+    execute(own.dsn, "INSERT INTO audit (what) VALUES ('one')")
+    with ReceiverProcess(own.dsn, one, "--until-now", *QUICK, slot=slot) as receiver:
+        assert receiver.wait()[0] == 0
+        if own.major >= 18:
+            # It is where the slot was created.
+            assert "prepared transactions:" not in repr(receiver.states)
+    execute(own.dsn, "COMMIT PREPARED 'early'")
+    failed = "the rows of transaction .* may have been prepared before the slot"
+    with ReceiverProcess(own.dsn, third, "--until-now", *QUICK, slot=slot) as receiver:
+        code, text = receiver.wait()
+    assert code == 1
+    assert re.search(failed, text)
+    assert "early" not in text
+    # The first log goes on.
+    receive_all(own.dsn, one, *QUICK, slot=slot)
+    with ReceiverProcess(own.dsn, other, "--until-now", *QUICK, slot=slot) as receiver:
+        assert receiver.wait()[0] == 0
+        assert "prepared transactions: 1. The rows" in repr(receiver.states)
+    # What is prepared later comes, and may be empty.
+    prepare(own, "later", "INSERT INTO item VALUES (3, 3)")
+    prepare(own, "empty", "SELECT FROM item WHERE id = 0 FOR UPDATE", *EMPTY)
+    execute(own.dsn, "COMMIT PREPARED 'later'", "COMMIT PREPARED 'empty'")
+    receive_all(own.dsn, other, *QUICK, slot=slot)
+    assert [table.rows for table in walrow.Log(other).tables()] == [1]
+    execute(own.dsn, "COMMIT PREPARED 'before'")
+    with ReceiverProcess(own.dsn, other, "--until-now", *QUICK, slot=slot) as receiver:
+        code, text = receiver.wait()
+    assert code == 1
+    assert re.search(failed, text)
+    assert [table.rows for table in walrow.Log(other).tables()] == [1]

@@ -16,6 +16,7 @@ use walrow::FileSpool;
 use walrow::Framing;
 use walrow::log::{Directory, Error, Writer, WriterOptions};
 use walrow::stream::Assembler;
+use walrow::stream::fact::PreparedBefore;
 use walrow::wire::Timestamp;
 
 /// The one writer of a log. It is for one thread at a time.
@@ -190,9 +191,23 @@ impl LogWriter {
     }
 
     /// Sets where the slot begins, for a log that is empty.
-    fn set_slot_start(&self, lsn: &Bound<'_, PyAny>) -> PyResult<()> {
+    ///
+    /// Transactions that were committed up to `prepared_until`, and those with an ID in
+    /// `prepared`, may have been prepared before.
+    #[pyo3(signature = (lsn, *, prepared_until=None, prepared=Vec::new()))]
+    fn set_slot_start(
+        &self,
+        lsn: &Bound<'_, PyAny>,
+        prepared_until: Option<&Bound<'_, PyAny>>,
+        prepared: Vec<u32>,
+    ) -> PyResult<()> {
         let lsn = read_lsn(lsn, "lsn")?;
-        lock(&self.0)?.parts()?.0.set_slot_start(lsn);
+        let until = prepared_until.map(|until| read_lsn(until, "prepared_until"));
+        let until = until.transpose()?.unwrap_or_default();
+        let mut state = lock(&self.0)?;
+        let (writer, assembler) = state.parts()?;
+        writer.set_slot_start(lsn);
+        writer.set_prepared_before(PreparedBefore::new(until, prepared), assembler);
         Ok(())
     }
 

@@ -109,6 +109,12 @@ pub enum ErrorKind {
         /// The transaction.
         xid: Xid,
     },
+    /// A Commit Prepared of a transaction that may have been prepared before the slot was where the
+    /// log begins.
+    PreparedBefore {
+        /// The transaction.
+        xid: Xid,
+    },
     /// A message larger than the limit that was set.
     TooLarge {
         /// Its bytes. If it has no length, as in a file of `pg_recvlogical`, those that are known.
@@ -248,7 +254,9 @@ impl Error {
             ErrorKind::CommitMismatch { begin: _ } => "Commit",
             ErrorKind::StreamRestarted { xid: _ } => "Stream Start",
             ErrorKind::PrepareMismatch { xid: _ } => "Prepare",
-            ErrorKind::MissingPrepared { xid: _ } => "Commit Prepared",
+            ErrorKind::MissingPrepared { xid: _ } | ErrorKind::PreparedBefore { xid: _ } => {
+                "Commit Prepared"
+            }
             ErrorKind::TooLarge { size: _, limit: _ } => "frame",
             ErrorKind::Spool {
                 kind: _,
@@ -275,7 +283,8 @@ impl Error {
             ErrorKind::TooLarge { size: _, limit: _ } => Some("length"),
             ErrorKind::MissingBegin { message: _, xid: _ }
             | ErrorKind::StreamRestarted { xid: _ }
-            | ErrorKind::MissingPrepared { xid: _ } => Some("transaction ID"),
+            | ErrorKind::MissingPrepared { xid: _ }
+            | ErrorKind::PreparedBefore { xid: _ } => Some("transaction ID"),
             ErrorKind::PrepareMismatch { xid: _ } => Some("prepare LSN"),
             ErrorKind::UnexpectedMessage {
                 message: _,
@@ -477,6 +486,12 @@ impl fmt::Display for Words<'_> {
                 f,
                 "Commit Prepared: the rows of transaction {xid} are not in the stream, it was \
                  prepared before"
+            ),
+            ErrorKind::PreparedBefore { xid } => write!(
+                f,
+                "Commit Prepared: the rows of transaction {xid} are not in the stream. It may have \
+                 been prepared before the slot was where the log begins. Begin with a new slot, a \
+                 new log, and a new copy of the tables"
             ),
             ErrorKind::TooLarge { size, limit } => write!(
                 f,

@@ -7,7 +7,7 @@
 use crate::catalog::Catalog;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use walrow_wire::{LogicalMessage, Lsn, Message, PgString, Timestamp};
+use walrow_wire::{LogicalMessage, Lsn, Message, PgString, Timestamp, Xid};
 
 /// The prefix of the logical messages.
 pub(crate) const PREFIX: &str = "walrow";
@@ -88,6 +88,8 @@ pub enum Fact {
         #[serde(with = "lsn")]
         lsn: Lsn,
     },
+    /// The transactions that may have been prepared before the slot was there.
+    PreparedBefore(PreparedBefore),
     /// A fact of a later version of walrow.
     #[serde(other)]
     Unknown,
@@ -146,9 +148,41 @@ pub struct Source {
         skip_serializing_if = "Option::is_none"
     )]
     pub slot_start: Option<Lsn>,
+    /// The transactions that may have been prepared before the slot was there.
+    #[serde(default, skip_serializing_if = "PreparedBefore::is_empty")]
+    pub prepared_before: PreparedBefore,
     /// The settings that text values depend on, if they are not walrow's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub session: BTreeMap<String, String>,
+}
+
+/// Transactions that may have been prepared before the slot was where a log begins: the server has
+/// sent their rows to somebody else, and sends only their commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PreparedBefore {
+    /// They were committed up to this LSN, before anybody asked what is prepared.
+    #[serde(with = "lsn")]
+    pub until: Lsn,
+    /// Or they have these IDs: they were prepared then.
+    pub xids: Vec<Xid>,
+}
+
+impl PreparedBefore {
+    /// Those that were committed up to this LSN, and those with these IDs.
+    pub const fn new(until: Lsn, xids: Vec<Xid>) -> Self {
+        Self { until, xids }
+    }
+
+    /// Whether there are no such transactions.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether this transaction, whose Prepare did not come, may be one of them.
+    pub(crate) fn may_have(&self, xid: Xid, commit_end: Lsn) -> bool {
+        commit_end <= self.until || self.xids.contains(&xid)
+    }
 }
 
 impl Fact {

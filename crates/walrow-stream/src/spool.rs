@@ -90,11 +90,11 @@ impl Spools {
         self.limit = bytes;
     }
 
-    /// Empty spools with the same limits.
-    pub(crate) fn like(&self) -> Self {
+    /// Empty spools with the same files, and the memory that is left.
+    pub(crate) fn beside(&self) -> Self {
         Self {
             spool: self.spool.clone(),
-            limit: self.limit,
+            limit: self.limit.saturating_sub(self.used),
             ..Self::default()
         }
     }

@@ -2,6 +2,7 @@
 //! They are stored as their messages, in the spool.
 
 use crate::error::{ErrorKind, Fault};
+use crate::fact::PreparedBefore;
 use crate::relation::{Promotions, Relation, Relations, bounded};
 use crate::spool::{SpoolId, Spools};
 use crate::transaction::{Origin, Prepared, Transaction};
@@ -76,6 +77,8 @@ pub(crate) struct Undecided {
     /// Whether the server sends a Prepare for empty transactions too. Then a lone Commit Prepared
     /// is not an empty transaction.
     pub(crate) prepares_empty: bool,
+    /// What may have been prepared before, and up to where its commits came before.
+    pub(crate) prepared_before: (PreparedBefore, Lsn),
     /// How many Commit Prepared messages came for transactions that the stream did not prepare.
     pub(crate) unprepared: u64,
     /// Counts commits, in a stream that does not mark where sessions begin.
@@ -145,6 +148,13 @@ impl Undecided {
     /// Whether a Commit Prepared of an unknown transaction means that it is empty.
     fn knows_empty(&self) -> bool {
         self.earlier == Earlier::Restored || (self.knows_prepared() && !self.prepares_empty)
+    }
+
+    /// Whether an unknown transaction may have been prepared before the slot was where the log
+    /// begins.
+    fn may_have_rows(&self, commit: &CommitPrepared<'_>) -> bool {
+        let (before, received) = &self.prepared_before;
+        commit.end_lsn > *received && before.may_have(commit.xid, commit.end_lsn)
     }
 
     /// Moves the prepared transactions to `other`.
@@ -316,6 +326,10 @@ impl Undecided {
             // the commit comes again without its rows.
             None if delivered || self.finished.contains(&(commit.xid, commit.end_lsn)) => {
                 return Ok(None);
+            }
+            None if self.may_have_rows(commit) => {
+                let xid = commit.xid;
+                return Err(Fault::from(ErrorKind::PreparedBefore { xid }).near(commit.commit_lsn));
             }
             // Up to PostgreSQL 17, this is the only message of an empty transaction.
             None if self.knows_empty() => {

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import Remedy, ReplicationError
 from walrow.lsn import Lsn
 from walrow.postgres.failures import UNDEFINED_OBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import psycopg
 
     from walrow.postgres import IdentifySystem
 
 __all__ = [
+    "SlotStart",
     "check_not_older",
     "check_slot",
     "check_timeline",
     "copy_to_standbys",
     "in_use",
+    "slot_start",
 ]
+
+
+class SlotStart(NamedTuple):
+    """Where a slot is when a log is begun, and what may have been prepared before.
+
+    Attributes:
+        lsn: Up to where it was confirmed.
+        prepared_until: Transactions that were committed up to here may have been prepared before.
+        prepared: So may transactions with these IDs.
+    """
+
+    lsn: Lsn
+    prepared_until: Lsn = Lsn(0)
+    prepared: Sequence[int] = ()
 
 
 def check_timeline(
@@ -156,6 +172,45 @@ def copy_to_standbys(conn: psycopg.Connection[Any], slot: str) -> bool:
     return True
 
 
+def slot_start(
+    conn: psycopg.Connection[Any],
+    slot: str,
+    confirmed: Lsn,
+    *,
+    warn: Callable[[str], None] | None,
+) -> SlotStart:
+    """Finds what may have been prepared before the position of a slot that exists.
+
+    The server does not send the rows of such a transaction again, only its commit. Up to
+    PostgreSQL 17, it sends the same for one without changes.
+
+    Args:
+        conn: The replication connection.
+        slot: The slot.
+        confirmed: Up to where it was confirmed.
+        warn: Learns what is prepared.
+    """
+    from psycopg import sql
+
+    row = conn.execute(sql.SQL(_PREPARED).format(slot)).fetchone()
+    has_two_phase, enabled, is_standby, prepared = row or (False, None, False, [])
+    if not has_two_phase or (enabled is not None and enabled >= confirmed):
+        return SlotStart(confirmed)
+    if is_standby:
+        # It does not show what is prepared.
+        return SlotStart(confirmed, _LAST)
+    # After the question: what was decided by then was committed up to here.
+    row = conn.execute(_END_OF_WAL).fetchone()
+    if prepared and warn is not None:
+        warn(
+            f"the database has prepared transactions: {len(prepared)}. The rows of those that "
+            f'were prepared before slot "{slot}" was at {confirmed} do not come any more, and the '
+            "receiver stops at their COMMIT PREPARED. If there may be such, commit or roll them "
+            "back, and then begin with a new slot, a new log, and a new copy of the tables"
+        )
+    return SlotStart(confirmed, _LAST if row is None else Lsn(int(row[0])), prepared)
+
+
 def in_use(given: dict[str, Any], slot: str) -> str:
     """Says who uses a slot."""
     from walrow.postgres.connecting import connect_for_sql
@@ -201,6 +256,20 @@ def _missing(slot: str, durable: Lsn) -> ReplicationError:
 
 
 # Servers before 17 do not know the reason of an invalidation.
+_LAST = Lsn(2**64 - 1)
+# The columns depend on the version.
+_PREPARED = """
+SELECT (to_jsonb(slot) ->> 'two_phase')::boolean,
+    (to_jsonb(slot) ->> 'two_phase_at')::pg_lsn - '0/0',
+    pg_catalog.pg_is_in_recovery(),
+    ARRAY(
+        SELECT transaction::text::bigint FROM pg_catalog.pg_prepared_xacts
+        WHERE database = pg_catalog.current_database()
+    )
+FROM pg_catalog.pg_replication_slots AS slot
+WHERE slot_name = {}
+"""
+_END_OF_WAL = "SELECT pg_catalog.pg_current_wal_insert_lsn() - '0/0'"
 _SLOT = """
 SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status,
     pg_catalog.to_jsonb(s) ->> 'invalidation_reason'

@@ -377,6 +377,13 @@ impl<'a, R: ReadAt + ?Sized> Blocks<'a, R> {
         )))
     }
 
+    /// The last bytes of the block that was read last.
+    fn last(&self, count: usize) -> &[u8] {
+        let end = usize::try_from(self.at.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        let start = end.saturating_sub(count);
+        self.buffer.get(start..end).unwrap_or_default()
+    }
+
     /// Whether the next block has this checksum. It is read in pieces.
     fn has_checksum(&mut self, size: u64, expected: u32) -> io::Result<bool> {
         let (mut crc, mut piece) = (0, Vec::new());
@@ -437,6 +444,53 @@ pub(crate) fn write_object_as(
         .map_err(|error| Error::store(name, &error))
 }
 
+/// The bytes of all blocks, of which one is in memory at a time.
+#[derive(Debug)]
+pub(crate) struct BlockReader<'a> {
+    blocks: Blocks<'a, dyn ReadAt>,
+    /// How many bytes of the current block were not read.
+    left: usize,
+    /// Why the store failed.
+    pub(crate) failure: Option<io::Error>,
+}
+
+impl<'a> BlockReader<'a> {
+    pub(crate) fn new(file: &'a mut (dyn ReadAt + 'static)) -> io::Result<Self> {
+        Ok(Self {
+            blocks: Blocks::new(file)?,
+            left: 0,
+            failure: None,
+        })
+    }
+}
+
+impl io::Read for BlockReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            let next = self.blocks.next();
+            let size = next.map(|block| block.map_or(0, |(bytes, _)| bytes.len()));
+            self.left = size.map_err(|error| {
+                let kind = error.kind();
+                self.failure = Some(error);
+                kind
+            })?;
+        }
+        let mut rest = self.blocks.last(self.left);
+        let read = rest.read(buffer)?;
+        self.left = self.left.saturating_sub(read);
+        Ok(read)
+    }
+}
+
+/// Opens an object for reading. `None` if there is none of this name.
+pub(crate) fn open_object(store: &dyn Store, name: &str) -> Result<Option<Box<dyn ReadAt>>, Error> {
+    match store.open(name) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::store(name, &error)),
+    }
+}
+
 /// Reads an object of blocks. `None` if there is none of this name.
 pub(crate) fn read_object(
     store: &dyn Store,
@@ -444,10 +498,8 @@ pub(crate) fn read_object(
     mut read: impl FnMut(&[u8]) -> Result<(), Error>,
 ) -> Result<Option<()>, Error> {
     let io = |error| Error::store(name, &error);
-    let mut file = match store.open(name) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io(error)),
+    let Some(mut file) = open_object(store, name)? else {
+        return Ok(None);
     };
     let mut blocks = Blocks::new(&mut *file).map_err(io)?;
     while let Some((block, _)) = blocks.next().map_err(io)? {

@@ -167,6 +167,9 @@ impl Writer {
         let source = &mut self.options.source;
         source.timeline = found.timeline.or(source.timeline);
         source.slot_start = found.slot_start.or(source.slot_start);
+        if let Some(before) = found.prepared_before {
+            source.prepared_before = before;
+        }
         if found.has_changes {
             self.contents = found.contents;
             self.publish_whole()?;

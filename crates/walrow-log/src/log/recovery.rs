@@ -8,7 +8,7 @@ use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::{PreparedName, Pruned};
 use crate::log::store::{Store, remove_if_there};
 use std::collections::BTreeSet;
-use walrow_stream::fact::{Fact, Source};
+use walrow_stream::fact::{Fact, PreparedBefore, Source};
 use walrow_stream::{Assembler, Encoder, Event};
 use walrow_wire::Lsn;
 
@@ -26,6 +26,8 @@ pub(crate) struct Recovered {
     pub(crate) timeline: Option<u32>,
     /// Where the slot begins, if the log was empty.
     pub(crate) slot_start: Option<Lsn>,
+    /// What may have been prepared before.
+    pub(crate) prepared_before: Option<PreparedBefore>,
 }
 
 impl Recovered {
@@ -72,6 +74,10 @@ impl Recovered {
                     }
                     Fact::SlotStart { lsn } => {
                         found.slot_start = Some(lsn);
+                        continue;
+                    }
+                    Fact::PreparedBefore(before) => {
+                        found.prepared_before = Some(before);
                         continue;
                     }
                     Fact::Decided {

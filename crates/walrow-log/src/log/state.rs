@@ -1,6 +1,6 @@
 //! Objects beside the segments: the catalog, prepared transactions, and what was removed.
 
-use crate::log::block_file::{read_object, write_object};
+use crate::log::block_file::{BlockReader, open_object, read_object, write_object};
 use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::store::{Store, remove_if_there};
 use serde::{Deserialize, Serialize};
@@ -55,15 +55,19 @@ impl PreparedName {
     /// Gives the transaction to an assembler.
     pub(crate) fn restore(self, store: &dyn Store, assembler: &mut Assembler) -> Result<(), Error> {
         let object = self.object();
-        let mut state = Vec::new();
-        read_object(store, &object, |block| {
-            state.extend_from_slice(block);
-            Ok(())
-        })?;
-        let what = DamagedPart::Prepared;
-        assembler
-            .restore_prepared(&mut &*state)
-            .map_err(|_| Error::new(&object, ErrorKind::Damaged { what }))
+        let damaged = || {
+            let what = DamagedPart::Prepared;
+            Error::new(&object, ErrorKind::Damaged { what })
+        };
+        let mut file = open_object(store, &object)?.ok_or_else(damaged)?;
+        let state = BlockReader::new(&mut *file);
+        let mut state = state.map_err(|error| Error::store(&object, &error))?;
+        let restored = assembler.restore_prepared(&mut state);
+        restored.map_err(|error| match (state.failure, &error.kind) {
+            (Some(failure), _) => Error::store(&object, &failure),
+            (None, walrow_stream::ErrorKind::Spool { .. }) => error.into(),
+            (None, _) => damaged(),
+        })
     }
 
     pub(crate) fn remove(self, store: &dyn Store) -> Result<(), Error> {

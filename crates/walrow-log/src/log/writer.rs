@@ -25,7 +25,7 @@ use crate::log::store::{OPEN, Store};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use walrow_stream::fact::{Fact, Source};
+use walrow_stream::fact::{Fact, PreparedBefore, Source};
 use walrow_stream::{Assembler, Catalog, Encoder, Event, Transaction};
 use walrow_wire::{Lsn, Timestamp};
 
@@ -225,6 +225,8 @@ impl Writer {
     pub fn resume(&mut self, mut assembler: Assembler) -> Result<Assembler, Error> {
         self.encoder.restart();
         self.contents.begin_session();
+        let before = self.options.source.prepared_before.clone();
+        assembler.set_prepared_before(before, self.end);
         if !self.durable.is_valid() {
             return Ok(assembler);
         }
@@ -267,17 +269,31 @@ impl Writer {
         }
     }
 
+    /// Sets which transactions may have been prepared before the slot begins, for a log that is empty:
+    /// a commit of one of them is an error. It is as durable as what comes.
+    pub fn set_prepared_before(&mut self, before: PreparedBefore, assembler: &mut Assembler) {
+        if !self.end.is_valid() && self.options.source.prepared_before != before {
+            self.options.source.prepared_before = before.clone();
+            assembler.set_prepared_before(before.clone(), self.end);
+            self.note(&Fact::PreparedBefore(before));
+        }
+    }
+
     /// Writes what is known of the source to the open file: segments have it in their feet.
     pub(super) fn note_source(&mut self) {
         let Source {
             timeline,
             slot_start,
+            prepared_before,
             ..
-        } = self.options.source;
-        let timeline = timeline.map(|timeline| Fact::Timeline { timeline });
-        let slot_start = slot_start.map(|lsn| Fact::SlotStart { lsn });
-        for fact in timeline.into_iter().chain(slot_start) {
-            self.note(&fact);
+        } = &self.options.source;
+        let facts = [
+            timeline.map(|timeline| Fact::Timeline { timeline }),
+            slot_start.map(|lsn| Fact::SlotStart { lsn }),
+            (!prepared_before.is_empty()).then(|| Fact::PreparedBefore(prepared_before.clone())),
+        ];
+        for fact in facts.iter().flatten() {
+            self.note(fact);
         }
     }
 
@@ -670,6 +686,7 @@ fn complete(source: &mut Source, log: &Source) {
     source.slot = source.slot.take().or(log.slot);
     source.timeline = source.timeline.or(log.timeline);
     source.slot_start = log.slot_start;
+    source.prepared_before = log.prepared_before;
     if source.session.is_empty() {
         source.session = log.session;
     }

@@ -8,10 +8,11 @@
 
 mod loads;
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Passing};
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{Directory, Error, ErrorKind, Foot, Log, Store, Writer, WriterOptions};
+use walrow_stream::fact::PreparedBefore;
 use walrow_stream::{Assembler, Event, Relation};
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{History, Stream, captures, in_chunks, text};
@@ -386,6 +387,53 @@ fn where_the_slot_was_is_durable_with_what_comes_first() {
     }
 }
 
+/// The commit is sent again until somebody begins a new log.
+#[test]
+fn what_may_have_been_prepared_before_is_durable_with_what_comes_first() {
+    let open = |store: &Memory| {
+        let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+        let assembler = writer.resume(Assembler::default()).unwrap();
+        (writer, assembler)
+    };
+    let decision = |lsn, xid| {
+        let stream = Stream::new().session().commit_prepared(lsn, xid, "g");
+        stream.bytes()
+    };
+    for is_published in [false, true] {
+        let store = Memory::default();
+        for xid in [600, 700] {
+            let (mut writer, mut assembler) = open(&store);
+            writer.set_slot_start(Lsn(0x10));
+            let before = PreparedBefore::new(Lsn(0x20), vec![xid]);
+            writer.set_prepared_before(before, &mut assembler);
+            writer.sync(&mut assembler).unwrap();
+            store.reboot();
+        }
+        let (mut writer, mut assembler) = open(&store);
+        // It was prepared before for the log of the last session only.
+        let bytes = decision(0x1000, 600);
+        writer.append(&mut assembler, &mut &*bytes).unwrap();
+        writer.sync(&mut assembler).unwrap();
+        if is_published {
+            writer.publish(&mut assembler).unwrap();
+        }
+        for _ in 0..2 {
+            store.reboot();
+            let (mut writer, mut assembler) = open(&store);
+            writer.set_prepared_before(PreparedBefore::default(), &mut assembler);
+            let bytes = [decision(0x1000, 600), decision(0x2000, 700)].concat();
+            let error = writer.append(&mut assembler, &mut &*bytes).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("the rows of transaction 700"), "{text}");
+            assert!(
+                text.contains("new slot") && !text.contains("\"g\""),
+                "{text}"
+            );
+            writer.sync(&mut assembler).unwrap();
+        }
+    }
+}
+
 #[test]
 fn what_is_recovered_is_of_the_timeline_before_the_one_that_comes() {
     let store = Memory::default();
@@ -522,6 +570,47 @@ fn a_table_that_changed_between_connections_is_described_again() {
         .map(|it| (&*it.name, it.columns.len(), it.rows))
         .collect();
     assert_eq!(tables, [("t", 1, 1), ("t", 2, 2), ("u", 1, 1)]);
+}
+
+/// It is as large as the spool allows it to be, and never in memory as a whole.
+#[test]
+fn a_prepared_transaction_is_saved_and_restored_in_pieces() {
+    let columns = [("a", 23, -1, true), ("b", 25, -1, false)];
+    let mut stream = Stream::new().session().begin_prepare(0x2000, 701, "g");
+    stream = stream.relation(1, "public", "t", ReplicaIdentity::Default, &columns);
+    for number in 0..200_u32 {
+        stream = stream.insert(1, &[text(number.to_string()), text(vec![b'x'; 100_000])]);
+    }
+    let stream = stream.prepare().frames().to_vec();
+    let passing = Passing::default();
+    let open = || {
+        let mut writer = Writer::open(Arc::new(passing.clone()), WriterOptions::default()).unwrap();
+        let assembler = Assembler::default()
+            .with_spool_memory(1 << 20)
+            .with_spool(Arc::new(passing.clone()));
+        let assembler = writer.resume(assembler).unwrap();
+        (writer, assembler)
+    };
+    let (mut writer, mut assembler) = open();
+    for frame in &stream {
+        writer.append(&mut assembler, &mut &**frame).unwrap();
+    }
+    writer.advance(Lsn(0x2800));
+    passing.most();
+    writer.sync(&mut assembler).unwrap();
+    let saved = passing.most();
+    assert!((1..6 << 20).contains(&saved), "{saved} bytes were held");
+    drop((writer, assembler));
+    let (mut writer, mut assembler) = open();
+    let restored = passing.most();
+    assert!(
+        (1..6 << 20).contains(&restored),
+        "{restored} bytes were held"
+    );
+    let decision = Stream::new().session();
+    let decision = decision.commit_prepared(0x3000, 701, "g").bytes();
+    writer.append(&mut assembler, &mut &*decision).unwrap();
+    assert_eq!(writer.counts().rows, 200);
 }
 
 /// The last part of a prepared transaction is refused. The server does not send its rows again, so they

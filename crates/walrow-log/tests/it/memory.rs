@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 use walrow_log::{ReadAt, SegmentName, Store, WriteAt};
+use walrow_stream::{Spool, SpoolFile};
 
 /// Objects in memory, which crash at an operation and then lose what was not synced.
 #[derive(Clone, Debug, Default)]
@@ -241,5 +242,117 @@ impl WriteAt for Handle {
             object.dirty.fill(false);
         }
         synced
+    }
+}
+
+/// A store and a spool that count the bytes which were read from one of them, and not written to the
+/// other one yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Passing {
+    pub(crate) store: Memory,
+    counts: Arc<Mutex<Counts>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    read: u64,
+    written: u64,
+    most: u64,
+}
+
+impl Passing {
+    /// The most bytes that were between them since the last call.
+    pub(crate) fn most(&self) -> u64 {
+        std::mem::take(&mut *self.counts.lock().unwrap()).most
+    }
+
+    fn read_to(&self, end: u64) {
+        let mut counts = self.counts.lock().unwrap();
+        counts.read = counts.read.max(end);
+        counts.most = counts.most.max(counts.read.saturating_sub(counts.written));
+    }
+
+    fn written(&self, bytes: usize) {
+        self.counts.lock().unwrap().written += bytes as u64;
+    }
+}
+
+#[derive(Debug)]
+struct Passed<T: ?Sized>(Passing, Box<T>);
+
+impl Store for Passing {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.store.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
+        Ok(Box::new(Passed(self.clone(), self.store.open(name)?)))
+    }
+
+    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
+        Ok(Box::new(Passed(self.clone(), self.store.write(name)?)))
+    }
+
+    fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
+        self.store.publish(temporary, name)
+    }
+
+    fn replace(&self, temporary: &str, name: &str) -> io::Result<()> {
+        self.store.replace(temporary, name)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.store.remove(name)
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for Passed<T> {
+    fn size(&mut self) -> io::Result<u64> {
+        self.1.size()
+    }
+
+    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_to(at + buffer.len() as u64);
+        self.1.read_at(at, buffer)
+    }
+}
+
+impl WriteAt for Passed<dyn WriteAt> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.written(bytes.len());
+        self.1.append(bytes)
+    }
+
+    fn rewrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.1.rewrite(at, bytes)
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.1.truncate(size)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.1.sync()
+    }
+}
+
+impl Spool for Passing {
+    fn create(&self) -> io::Result<Box<dyn SpoolFile>> {
+        Ok(Box::new(Passed(self.clone(), Box::new(Vec::new()))))
+    }
+}
+
+impl SpoolFile for Passed<Vec<u8>> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.written(bytes.len());
+        self.1.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_to(at + buffer.len() as u64);
+        let at = usize::try_from(at).unwrap();
+        buffer.copy_from_slice(&self.1[at..at + buffer.len()]);
+        Ok(())
     }
 }

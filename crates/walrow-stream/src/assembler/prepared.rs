@@ -9,6 +9,7 @@ use super::session::Session;
 use crate::encode::put_relation;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
+use crate::fact::PreparedBefore;
 use crate::spool::SpoolReader;
 use crate::transaction::{Event, Prepared};
 use crate::undecided::{Earlier, Open, Undecided};
@@ -73,13 +74,19 @@ impl Assembler {
         self.set_complete(true);
     }
 
+    /// Sets which transactions may have been prepared before the slot was where a log begins: a commit
+    /// of one of them is an error, unless its Prepare comes, or it ends at `received` or before.
+    pub fn set_prepared_before(&mut self, before: PreparedBefore, received: Lsn) {
+        self.core.session.undecided.prepared_before = (before, received);
+    }
+
     /// Restores the transactions that [`Assembler::save_prepared`] wrote.
     ///
     /// # Errors
     /// The bytes are not such a state, or are cut short. Then nothing is restored.
     pub fn restore_prepared(&mut self, state: &mut dyn Read) -> Result<(), Error> {
         let mut inner = Self::default();
-        inner.core.session.undecided.spools = self.core.session.undecided.spools.like();
+        inner.core.session.undecided.spools = self.core.session.undecided.spools.beside();
         inner.core.session.relations.encoding = self.core.session.relations.encoding;
         // A late stream may have saved transactions without their begin.
         inner.core.session.undecided.late_start = true;

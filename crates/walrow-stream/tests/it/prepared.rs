@@ -5,6 +5,7 @@
 use crate::lines;
 
 use lines::rows_of;
+use walrow_stream::fact::PreparedBefore;
 use walrow_stream::{Assembler, Encoding, ErrorKind, Event};
 use walrow_testkit::{
     OwnedCell, OwnedColumn, OwnedMessage, PgText, Stream, captures, for_every_cut, in_chunks, null,
@@ -386,6 +387,51 @@ fn a_commit_belongs_to_the_last_prepare_of_its_gid() {
     let expected = ["700 0/3000 a", "  0 +2 t/2", "700 0/4000 a"];
     assert_eq!((found, error), (expected.map(str::to_owned).to_vec(), None));
     assert_eq!(assembler.prepared().count(), 0);
+}
+
+/// Others are empty, as far as one message says.
+#[test]
+fn a_commit_of_what_may_have_been_prepared_before_the_log_is_an_error() {
+    let before = PreparedBefore::new(Lsn(0x2000), vec![710]);
+    let commit = |lsn, xid| {
+        let stream = Stream::new().session().commit_prepared(lsn, xid, "secret");
+        let end = Lsn(lsn + 0x30);
+        (stream.bytes(), end)
+    };
+    for (lsn, xid, is_missing) in [
+        (0x1000, 700, true),
+        (0x1fd0, 700, true),
+        (0x1fd1, 700, false),
+        (0x3000, 710, true),
+    ] {
+        let (bytes, end) = commit(lsn, xid);
+        for restored in [false, true] {
+            let assembler = || {
+                let mut assembler = Assembler::default();
+                if restored {
+                    assembler.assume_prepared_restored();
+                }
+                assembler
+            };
+            let mut first = assembler();
+            first.set_prepared_before(before.clone(), Lsn::INVALID);
+            let (found, error) = rows_of(&mut first, [&*bytes]);
+            let expected = is_missing.then_some(ErrorKind::PreparedBefore { xid });
+            assert_eq!((found.is_empty(), error), (is_missing, expected), "{lsn}");
+            // It was received before, and is sent again.
+            let mut next = assembler();
+            next.set_prepared_before(before.clone(), end);
+            assert_eq!(rows_of(&mut next, [&*bytes]).1, None, "{lsn}");
+        }
+    }
+    // Its Prepare comes.
+    let stream = Stream::new().session().begin_prepare(0x1000, 710, "a");
+    let stream = t2(stream).insert(T, &two("1")).prepare();
+    let bytes = stream.commit_prepared(0x1100, 710, "a").bytes();
+    let mut assembler = Assembler::default();
+    assembler.set_prepared_before(before, Lsn::INVALID);
+    let expected = vec!["710 0/1100 a".to_owned(), "  0 +1 t/2".to_owned()];
+    assert_eq!(rows_of(&mut assembler, [&*bytes]), (expected, None));
 }
 
 #[test]
