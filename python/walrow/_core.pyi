@@ -772,6 +772,9 @@ class LogDirectory:
     def end(self) -> Lsn:
         """Where the log ends."""
 
+    def erased(self) -> dict[int, Lsn]:
+        """Where the last transaction ends of which rows were erased by now, by OID."""
+
     def __len__(self) -> int: ...
     def segment(self, place: int) -> dict[str, Any] | None:
         """A segment, as a dictionary."""
@@ -852,11 +855,12 @@ class LogEraser:
         tables: Sequence[int],
         columns: Sequence[str],
         rows: Sequence[tuple[int, int, bool, bool]],
+        force: bool,
     ) -> tuple[int, int]:
         """Rewrites segments without these columns and rows of tables.
 
         A row is its commit LSN, seq, and whether the old and the new image go. Returns how many
-        segments were read, and how many rewritten.
+        segments were read, and how many rewritten. `force` erases what readers have not taken, too.
         """
 
     def close(self) -> None:

@@ -63,6 +63,7 @@ class CatalogReader:
         self._began: float | None = None
         self._is_urgent = self._is_outdated = False
         self._answer: Catalog | BaseException | None = None
+        self._thread: threading.Thread | None = None
         if failure is not None:
             self._fail(failure)
 
@@ -115,9 +116,15 @@ class CatalogReader:
             self._began, self._is_urgent = now, self._is_wanted
             self._is_asked, self._doubt_due = False, math.inf
             self._unknown.clear()
-            threading.Thread(
+            self._thread = threading.Thread(
                 target=self._run, name="walrow-catalog", daemon=True
-            ).start()
+            )
+            self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Waits for the end of what is being read, at most so long."""
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     def outdate(self) -> None:
         """What is being read is older than what the log gets now."""

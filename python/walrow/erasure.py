@@ -37,6 +37,8 @@ def erase(
     table: TableName,
     columns: Sequence[str],
     keys: Sequence[Mapping[str, str | int | bool]],
+    *,
+    force: bool,
 ) -> Erased:
     """Erases columns and rows. See `Log.erase`."""
     if isinstance(columns, str):
@@ -55,7 +57,7 @@ def erase(
                 text = f"the log has no column {name!r} of {table}"
                 raise SchemaError(text)
         rows = _merged(_matches(log, oids, [key for key in wanted if key]))
-        segments, rewritten = eraser.erase(oids, [*columns], rows)
+        segments, rewritten = eraser.erase(oids, [*columns], rows, force)
     return Erased(len(rows), segments, rewritten)
 
 

@@ -345,7 +345,7 @@ class LogError(Error):
             there), `"version"` (a later version of walrow wrote it), `"damaged"`,
             `"missing"` (a segment), `"pruned"` (changes were removed),
             `"not_received"` (a query continues before the log begins), `"held"` (a reader
-            or a load needs what would be removed), `"no_reader"`, `"reader_name"`,
+            or a load needs what would be removed or erased), `"no_reader"`, `"reader_name"`,
             `"backwards"` (a reader is past a position), `"past_end"` (the log does not reach
             a position), `"busy"` (another process changes segments or readers),
             `"read_only"` (the log is at a URL), `"locked"` (by another writer), `"published"` (another writer's segment),
@@ -395,6 +395,7 @@ class ApplyError(Error):
             changes they have), `"other_source"`, `"other_table"` (a table that was dropped
             and created again), `"other_keys"`, `"other_options"` (they need other rows),
             `"older_log"` (it ends before the record), `"not_received"` (it begins after it),
+            `"erased"` (changes after the record were erased from the log),
             `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,
             `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target) or `"conflict"`
             (other writers were always first).

@@ -443,12 +443,14 @@ class Log(OpenedLog):
         *,
         columns: Sequence[str] = (),
         keys: Sequence[Mapping[str, str | int | bool]] = (),
+        force: bool = False,
     ) -> Erased:
         """Erases columns of a table, or all rows with a key, from all segments.
 
         Nobody may write to the log meanwhile: stop its receiver first. The LSNs and seqs of
         all other changes stay as they are. Call it again if it is interrupted: it goes on.
-        See docs/security.md.
+        Let all targets take the delete of the row first: `apply_changes` refuses one that has
+        not. See docs/security.md.
 
         Args:
             table: The table, also under its earlier names.
@@ -456,6 +458,7 @@ class Log(OpenedLog):
             keys: Keys: columns and their values, in PostgreSQL's text. A row is erased if
                 it has all values of one of them. An update to another key becomes an
                 insert, and one from another key a delete of that. Needs pyarrow.
+            force: Whether to erase rows of changes that registered readers have not taken.
 
         Returns:
             What was erased.
@@ -464,10 +467,11 @@ class Log(OpenedLog):
             SchemaError: The log has no such table or column.
             OptionError: There is nothing to erase, or a value is not a text.
             LogError: Another process writes to the log (`locked`), a transaction is
-                prepared and not decided (`prepared`), or a column is part of the replica
-                identity (`key_column`).
+                prepared and not decided (`prepared`), a column is part of the replica
+                identity (`key_column`), or a registered reader has not taken the change of a
+                row (`held`): nothing is erased.
         """
-        done = erase(self.path, table, columns, keys)
+        done = erase(self.path, table, columns, keys, force=force)
         self._log = self._opened()
         return done
 

@@ -712,6 +712,7 @@ class Receiver:
     def _close(self, landing: Landing) -> None:
         if not landing.finish(self._allowed(_FINISH_SECONDS)):
             self._unended = landing
+        landing.catalog.wait(self._allowed(_LEAST_SECONDS))
         self._position = landing.durable
         self._has_given_up = landing.has_given_up
         self._earlier = landing.counts

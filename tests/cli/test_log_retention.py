@@ -108,11 +108,15 @@ def test_small_segments_are_merged(tmp_path: Path, invoke: Callable[..., str]) -
 def test_rows_and_columns_are_erased(
     tmp_path: Path, run: Callable[..., Any], invoke: Callable[..., str]
 ) -> None:
-    path = published(tmp_path / "log", transactions()).path
+    log = published(tmp_path / "log", transactions())
+    path = log.path
+    log.register("slow")
     rewrite = ["log", "rewrite", path, "--table", "public.t"]
-    shown = invoke(
-        *rewrite, "--delete-key", '{"id": 301}', "--delete-key", '{"id": "1"}'
-    )
+    keys = ["--delete-key", '{"id": 301}', "--delete-key", '{"id": "1"}']
+    refused = run(*rewrite, *keys, text=True)
+    assert refused.returncode == 1
+    assert "the reader slow is at 0/0" in refused.stderr
+    shown = invoke(*rewrite, *keys, "--force")
     assert shown == "1 change erased, 1 segment of 1 rewritten\n"
     assert invoke(*rewrite, "--drop-column", "v") == "6 segments of 6 rewritten\n"
     lines = invoke("decode", "--table", "t", "--to", "-", path).splitlines()

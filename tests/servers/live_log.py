@@ -59,6 +59,13 @@ class History:
         self.writer = self._writer()
         self.writer.set_slot_start(found[0])
 
+    def erase(self, table: str, **key: int) -> None:
+        """Erases rows from the log, while nobody writes to it."""
+        self.writer.close()
+        done = walrow.Log(self.path).erase(f"public.{table}", keys=[key])
+        assert done.changes
+        self.writer = self._writer()
+
     def close(self) -> None:
         self.writer.close()
         if self.conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:

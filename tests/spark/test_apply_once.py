@@ -20,6 +20,7 @@ pytest.importorskip("psycopg")
 
 import walrow
 from spark.lakes import Lake
+from walrow.spark.apply_net import Net
 from walrow.spark.apply_tables import keys_of
 from walrow.spark.targets import delta
 from walrow.spark.targets.delta import DeltaTarget
@@ -440,6 +441,64 @@ def test_options_that_do_not_fit_the_targets_rows(
     assert other.rows("id", "n", "big", "later", "gone") == Counter(
         (*row, None) for row in source.rows(table)
     )
+
+
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
+def test_a_target_that_lacks_erased_changes(
+    source: History, lake: Lake, table: str
+) -> None:
+    targets = {f"public.{table}": lake.name}
+    known = walrow.spark.apply_all(lake.spark, source.path, targets)
+    (applied,) = known.applied.values()
+    source.sql(f"DELETE FROM {table} WHERE id = 5")
+    source.take().erase(table, id=5)
+    # The log has nothing new, as the delete was erased, too.
+    with pytest.raises(walrow.ApplyError, match="walrow load --log") as raised:
+        lake.apply(source)
+    assert raised.value.code == "erased"
+    (remedy,) = raised.value.remedies
+    assert remedy.options() == {"resume_from": str(applied.end)}
+    failed = walrow.spark.apply_all(lake.spark, source.path, targets, previous=known)
+    (error,) = failed.failed.values()
+    assert isinstance(error, walrow.ApplyError)
+    assert error.code == "erased"
+    lake.sql("DELETE FROM {t} WHERE id = 5")
+    with pytest.raises(walrow.ApplyError):
+        lake.apply(source, resume_from=applied.end - 1)
+    assert lake.apply(source, **remedy.options()).committed
+    assert not lake.apply(source).committed
+    assert lake.rows() == source.rows(table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lake", ["iceberg", "delta"], indirect=True)
+def test_changes_that_are_erased_before_a_load_or_while_they_are_read(
+    source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The update of an erased row became an insert that lacks a value.
+    source.sql(f"UPDATE {table} SET id = 60 WHERE id = 6")
+    source.take().erase(table, id=6)
+    with pytest.raises(walrow.ApplyError) as raised:
+        lake.apply(source)
+    assert raised.value.code == "erased"
+    source.load(table)
+    assert lake.apply(source).overwritten
+    assert lake.rows() == source.rows(table)
+    # One part of the changes is read before, and another after.
+    view = Net.view
+
+    def erases(self: Net, name: str) -> None:
+        view(self, name)
+        source.erase(table, id=4)
+
+    monkeypatch.setattr(Net, "view", erases)
+    source.sql(f"DELETE FROM {table} WHERE id = 4")
+    with pytest.raises(walrow.ApplyError, match="while they were read") as raised:
+        lake.apply(source.take())
+    assert raised.value.code == "conflict"
+    assert lake.rows() != source.rows(table)
 
 
 @pytest.mark.slow

@@ -63,6 +63,16 @@ impl LogDirectory {
         lsn::new(py, lock(&self.0)?.end())
     }
 
+    /// Where the last transaction ends of which rows were erased by now, by OID.
+    fn erased<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let erased = self.changed(py, |log| log.erased())?;
+        let dict = PyDict::new(py);
+        for (oid, end) in erased {
+            dict.set_item(oid, lsn::new(py, end)?)?;
+        }
+        Ok(dict)
+    }
+
     /// The number of segments.
     fn __len__(&self) -> PyResult<usize> {
         Ok(lock(&self.0)?.segments().len())

@@ -30,13 +30,14 @@ impl LogEraser {
     /// Rewrites segments without these columns and rows of tables.
     ///
     /// A row is its commit LSN, seq, and whether the old and the new image go. Returns how many
-    /// segments were read, and how many rewritten.
+    /// segments were read, and how many rewritten. `force` erases what readers have not taken, too.
     fn erase(
         &self,
         py: Python<'_>,
         tables: Vec<u32>,
         columns: Vec<String>,
         rows: Vec<(u64, u64, bool, bool)>,
+        force: bool,
     ) -> PyResult<(usize, usize)> {
         let mut erase = Erase::default();
         erase.tables = tables.into_iter().collect();
@@ -45,6 +46,7 @@ impl LogEraser {
             .into_iter()
             .map(|(lsn, seq, old, new)| ((Lsn(lsn), seq), Images { old, new }));
         erase.rows = rows.collect();
+        erase.force = force;
         let mut eraser = lock(&self.0)?;
         let Some(eraser) = &mut *eraser else {
             return Err(PyValueError::new_err("the log is closed"));

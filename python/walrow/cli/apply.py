@@ -117,8 +117,8 @@ _LSN = _Lsn()
     "--resume-from",
     type=_LSN,
     metavar="LSN",
-    help="The LSN up to which the target has all changes. Used only if the target does not "
-    "record one, and once with --every.",
+    help="The LSN up to which the target has all changes. Used only if the target is refused "
+    "otherwise, and once with --every.",
 )
 @click.option(
     "--every",

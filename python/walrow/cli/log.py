@@ -161,18 +161,22 @@ def retain(
     metavar="JSON",
     help="Erase all rows with these values, such as '{\"id\": 5}'. Repeatable.",
 )
+@_force
 def rewrite(
     *,
     directory: str,
     table: str,
     columns: tuple[str, ...],
     keys: tuple[dict[str, Any], ...],
+    force: bool,
 ) -> None:
     """Erases columns or rows of a table from all segments.
 
-    Stop the receiver first. Repeat the command if it is interrupted.
+    Let all targets and readers take the delete of a row, and stop the receiver, first.
+    Nothing is erased if a registered reader has not taken the change of a row. Repeat the
+    command if it is interrupted.
     """
-    done = Log(directory).erase(table, columns=columns, keys=keys)
+    done = Log(directory).erase(table, columns=columns, keys=keys, force=force)
     changes = f"{count(done.changes, 'change')} erased, " if keys else ""
     click.echo(
         f"{changes}{count(done.rewritten, 'segment')} of {done.segments:,} rewritten"

@@ -68,7 +68,9 @@ class Record(NamedTuple):
             )
             problem = ("older_log", text)
         if problem is None and token is not None:
-            return token.end, token.line
+            is_resumed = self._lacks_erased(token.end) and self.resume_from == token.end
+            # A new line is recorded, even if there is nothing else to do.
+            return token.end, None if is_resumed else token.line
         if self.resume_from is not None:
             if self.resume_from > self.contents.log.end:
                 text = (
@@ -109,6 +111,49 @@ class Record(NamedTuple):
         raise ApplyError(
             text, code="not_received", table=self.table.name, target=self.target
         )
+
+    def refuse_erased(self, start: Lsn, batch: Batch) -> None:
+        """Refuses a target that lacks changes which were erased, unless its rows are replaced.
+
+        A delete may be among them. The caller has removed the rows if it says where to go on.
+        """
+        if (
+            not self._lacks_erased(start)
+            or batch.barrier is not None
+            or self.resume_from == start
+        ):
+            return
+        text = (
+            f"{self.target}: it has the changes up to {start}, and later ones, up to "
+            f"{self.contents.erased[self.table.oid]}, were erased from the log: it may keep "
+            f"rows that were deleted. Load the table: walrow load --log "
+            f"{self.contents.log.location} {self.table.name}. Or delete the erased rows in "
+            "the target, too, and go on once"
+        )
+        raise ApplyError(
+            text,
+            code="erased",
+            table=self.table.name,
+            target=self.target,
+            advice=" with ",
+            remedies=(Remedy("resume_from", None, str(start)),),
+        )
+
+    def refuse_erased_meanwhile(self) -> None:
+        """Refuses changes of which some were erased while they were read."""
+        oid = self.table.oid
+        if self.contents.log._log.erased().get(oid) == self.contents.erased.get(oid):
+            return
+        text = (
+            f"{self.target}: changes of {self.table.name} were erased from the log while "
+            "they were read: call it again"
+        )
+        raise ApplyError(
+            text, code="conflict", table=self.table.name, target=self.target
+        )
+
+    def _lacks_erased(self, start: Lsn) -> bool:
+        return 0 < start < self.contents.erased.get(self.table.oid, 0)
 
     def refuse_another(self, found: Found | None, batch: Batch) -> None:
         """Refuses a table that was created again, unless its rows are replaced anyway."""

@@ -70,11 +70,14 @@ class LogContents:
         log: The log.
         tables: Its tables.
         marks: When tables were not whole, by OID.
+        erased: Where the last transaction ends of which rows were erased, by OID.
     """
 
     def __init__(self, log: walrow.Log) -> None:
         """Reads it."""
         self.log = log
+        # First: what is erased later is noticed before it is written.
+        self.erased = log._log.erased()
         self.tables = log.tables()
         self.marks = incomplete_tables(log.read_object)
         self._stretches: dict[int, list[Stretch]] = {}

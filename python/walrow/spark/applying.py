@@ -100,7 +100,8 @@ def apply_changes(
         unrepresentable: As in `walrow.read`.
         end: Up to where changes are applied, an LSN. Default: all of the log.
         resume_from: Up to where the rows of the target have all changes, an LSN. It counts only if
-            the target does not say so, or no longer: otherwise its own record is right.
+            the target does not say so, or no longer: otherwise its own record is right. It also
+            says that the target has no rows that were erased from the log since.
         unit_bytes: The bytes of changes that one task decodes, about.
 
     Returns:
@@ -252,6 +253,7 @@ class Call:
             or known.target != self.target
             or known.end > self.log.end
             or known.end < (self.log.slot_start or 0)
+            or known.end < self.contents.erased.get(self.table.oid, 0)
             or any(
                 it.end > known.end and it.start < self.end
                 for it in self.contents.stretches(self.table.oid)
@@ -290,6 +292,7 @@ class Call:
         )
         self.record.refuse_gap(start, batch)
         self.record.refuse_another(found, batch)
+        self.record.refuse_erased(start, batch)
         self.record.refuse_other_rows(found, applied, batch)
         # What comes before a barrier is not needed.
         self._refuse_pruned(start if batch.barrier is None else Lsn(batch.barrier.lsn))
@@ -374,6 +377,8 @@ class Call:
         view = f"walrow_net_{token.run}"
         try:
             net.view(view)
+            # By now, they were read.
+            self.record.refuse_erased_meanwhile()
             changes = NetChanges(
                 applied.columns,
                 applied.keys,

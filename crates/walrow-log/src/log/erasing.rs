@@ -5,7 +5,7 @@
 
 use crate::log::error::{DamagedPart, Error, ErrorKind};
 use crate::log::segment::{Foot, TableFoot};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use walrow_stream::{Catalog, Fact};
 use walrow_wire::{
     Cell, Columns, Delete, Frame, Kind, Lsn, Message, Oid, OldTuple, Peek, Relation,
@@ -22,6 +22,8 @@ pub struct Erase {
     pub columns: HashSet<String>,
     /// The changes that are left out, by commit LSN and seq.
     pub rows: BTreeMap<(Lsn, u64), Images>,
+    /// Whether changes go that registered readers have not taken.
+    pub force: bool,
 }
 
 /// Which images of a change are erased.
@@ -51,6 +53,10 @@ pub(crate) struct Erasing<'a> {
     /// What the tables have in the new stream.
     counts: Vec<TableFoot>,
     has_changed: bool,
+    /// The tables of which the current transaction has lost rows.
+    losing: BTreeSet<Oid>,
+    /// Where the last transaction ends of which a table has lost rows.
+    lost: BTreeMap<Oid, Lsn>,
 }
 
 /// A relation of the stream.
@@ -83,12 +89,19 @@ impl<'a> Erasing<'a> {
             is_inside: false,
             counts: Vec::new(),
             has_changed: false,
+            losing: BTreeSet::new(),
+            lost: BTreeMap::new(),
         }
     }
 
     /// Whether something was left out.
     pub(crate) const fn has_changed(&self) -> bool {
         self.has_changed
+    }
+
+    /// Where the last transaction ends of which rows were left out, by table.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = (Oid, Lsn)> + use<'_> {
+        self.lost.iter().map(|(oid, end)| (*oid, *end))
     }
 
     /// Whether the stream so far ends between transactions.
@@ -156,6 +169,11 @@ impl<'a> Erasing<'a> {
             Kind::Commit => {
                 self.close_gap(self.seq, out);
                 self.is_inside = false;
+                if let Message::Commit(commit) = peek.message(false).map_err(fault)? {
+                    let losing = std::mem::take(&mut self.losing);
+                    self.lost
+                        .extend(losing.into_iter().map(|oid| (oid, commit.end_lsn)));
+                }
                 out.extend_from_slice(peek.frame());
             }
             Kind::Relation => match peek.message(false).map_err(fault)? {
@@ -301,11 +319,14 @@ impl<'a> Erasing<'a> {
         let keeps_new = new.is_some() && !erased.new;
         // Without an old image, an update's key is that of the new one.
         let keeps_old = old.is_some() && !erased.old;
+        let is_whole = keeps_new == new.is_some() && keeps_old == old.is_some();
+        if !is_whole {
+            self.losing.insert(oid);
+        }
         if !keeps_new && !keeps_old {
             return false;
         }
-        let is_unchanged = keeps_new == new.is_some() && keeps_old == old.is_some();
-        let is_unchanged = is_unchanged && table.left_out.is_empty();
+        let is_unchanged = is_whole && table.left_out.is_empty();
         let (mut old_cells, mut new_cells) = (Vec::new(), Vec::new());
         let mut frame = Vec::new();
         if is_unchanged {

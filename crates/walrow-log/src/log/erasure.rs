@@ -3,10 +3,15 @@
 //! Nobody may write to the log meanwhile. A segment is replaced as a whole, so readers get one version or the
 //! other, and a crash leaves segments of both. The same call again goes on: what was rewritten has nothing
 //! more to erase.
+//!
+//! A reader that is further back than an erased change never gets it, and may keep the row that the change
+//! was to delete. So a registered one holds the erasure back, and where the last erased change of each table
+//! ends is recorded before it goes.
 
 use crate::log::compaction;
 use crate::log::erasing::{Erase, Erasing, erase_columns};
 use crate::log::error::{DamagedPart, Error, ErrorKind};
+use crate::log::hold::Hold;
 use crate::log::index::{Index, Segment, rewrite_beside};
 use crate::log::listing::{INDEX, Listing};
 use crate::log::locking::{Lock, lock};
@@ -63,11 +68,15 @@ impl Eraser {
     /// Rewrites the segments that have what is erased, and the catalog.
     ///
     /// # Errors
-    /// A column is part of a replica identity. A segment is damaged, or the store failed. Another
+    /// A registered reader has not taken a row's change, and `force` is not set: then nothing is
+    /// rewritten. A column is part of a replica identity. A segment is damaged, or the store failed. Another
     /// call goes on.
     pub fn erase(&mut self, erase: &Erase) -> Result<Erased, Error> {
         let mut erased = Erased::default();
-        self.sweep()?;
+        {
+            let _lock = self.sweep()?;
+            self.refuse_held(erase)?;
+        }
         // Merged or removed by others meanwhile: then the merged ones are looked at, too.
         loop {
             let log = Log::open(Arc::clone(&self.store))?;
@@ -96,6 +105,22 @@ impl Eraser {
         names.retain(|name| name.start >= until);
         rewrite_beside(&*self.store, &Index::read(&*self.store, &names)?)?;
         Ok(erased)
+    }
+
+    /// Refuses to erase rows of changes that a registered reader has not taken.
+    fn refuse_held(&self, erase: &Erase) -> Result<(), Error> {
+        let Some(((last, _), _)) = erase.rows.last_key_value().filter(|_| !erase.force) else {
+            return Ok(());
+        };
+        let holds = Log::open(Arc::clone(&self.store))?.holds()?;
+        let mut readers = holds
+            .into_iter()
+            .filter(|hold| matches!(hold, Hold::Reader { .. }));
+        // No position is inside of a commit: one after its beginning is at its end.
+        match readers.find(|hold| hold.position() <= *last) {
+            Some(hold) => Err(Error::new("", ErrorKind::Held { hold })),
+            None => Ok(()),
+        }
     }
 
     /// Removes segments that readers do not see: those that were removed or merged by a process that
@@ -130,6 +155,7 @@ impl Eraser {
             remove_if_there(store, &temporary)?;
             return Ok(false);
         }
+        let lost: Vec<_> = erasing.lost().collect();
         let mut new = Foot {
             tables: erasing.tables(&foot),
             members: Vec::new(),
@@ -147,6 +173,8 @@ impl Eraser {
         if !foot.members.is_empty() {
             new.members = members;
         }
+        // First, so that nothing is erased without it.
+        Pruned::note_erased(store, lost)?;
         let io = |error| Error::store(&temporary, &error);
         frames.file.append(&new.encode()).map_err(io)?;
         frames.file.sync().map_err(io)?;

@@ -69,7 +69,7 @@ pub enum ErrorKind {
         /// Where the log begins.
         until: Lsn,
     },
-    /// A registered reader or a load needs the segments that would be removed.
+    /// A registered reader or a load needs what would be removed or erased.
     Held {
         /// Which.
         hold: Hold,
@@ -433,7 +433,7 @@ impl fmt::Display for ErrorKind {
                 f,
                 "the log begins at {until}, and changes between {start} and there were removed"
             ),
-            Self::Held { hold } => write!(f, "{hold}, and needs segments that would be removed"),
+            Self::Held { hold } => write!(f, "{hold}, and needs what would be removed"),
             Self::NoReader { name } => write!(f, "no reader {} is registered", Printable(name)),
             Self::ReaderName => f.write_str(
                 "the name of a reader has 1 to 64 bytes of UTF-8, and no control characters",
@@ -519,8 +519,8 @@ mod tests {
         let held = Error::new("", ErrorKind::Held { hold });
         assert_eq!(
             held.to_string(),
-            "the reader r\\u202e is at 0/1, and needs segments that would be removed; advance \
-             the reader, forget it, or set force"
+            "the reader r\\u202e is at 0/1, and needs what would be removed; advance the reader, \
+             forget it, or set force"
         );
         let what = DamagedPart::Foot;
         let damaged = Error::new("a", ErrorKind::Damaged { what });

@@ -42,7 +42,7 @@ pub enum Remedy {
         reader: String,
     },
     /// Remove what readers and loads need, too: the option `force` of
-    /// [`Log::prune`](crate::Log::prune).
+    /// [`Log::prune`](crate::Log::prune) or [`Erase`](crate::Erase).
     Force,
     /// Load the table again.
     Load {

@@ -244,6 +244,16 @@ impl Log {
         Ok(removed)
     }
 
+    /// Where the last transaction ends of which rows were erased by now, by OID. Readers that are
+    /// further back never get those changes. Empty if none were.
+    ///
+    /// # Errors
+    /// The record is damaged, or the store failed.
+    pub fn erased(&self) -> Result<BTreeMap<Oid, Lsn>, Error> {
+        let erased = Pruned::read(&*self.store)?.erased.into_iter();
+        Ok(erased.map(|(oid, it)| (oid, it.end)).collect())
+    }
+
     /// Where the last removed changes of a table end, by OID and name. Empty if nothing was removed.
     pub fn removed(&self) -> impl Iterator<Item = (Oid, &str, &str, Lsn)> {
         let Pruned { tables, .. } = &self.pruned;

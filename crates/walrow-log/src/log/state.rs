@@ -116,7 +116,7 @@ pub(crate) fn read_catalog(store: &dyn Store) -> Result<Catalog, Error> {
     Ok(read_json(store, CATALOG, DamagedPart::Catalog)?.unwrap_or_default())
 }
 
-/// What [`Log::prune`](crate::Log::prune) has removed.
+/// What [`Log::prune`](crate::Log::prune) has removed, and [`Eraser`](crate::Eraser) erased.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pruned {
     /// The end of the last segment that was removed.
@@ -127,6 +127,16 @@ pub(crate) struct Pruned {
     pub(crate) merged: Lsn,
     /// The last removed changes of each table, by OID.
     pub(crate) tables: BTreeMap<Oid, LastRemoved>,
+    /// The last transaction of each table of which rows were erased, by OID.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) erased: BTreeMap<Oid, LastErased>,
+}
+
+/// The last transaction of which rows of a table were erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastErased {
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub(crate) end: Lsn,
 }
 
 /// The last removed changes of a table.
@@ -179,6 +189,23 @@ impl Pruned {
 
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         write_json(store, PRUNED, self)
+    }
+
+    /// Makes durable where the transactions end of which rows of tables are erased.
+    pub(crate) fn note_erased(
+        store: &dyn Store,
+        ends: impl IntoIterator<Item = (Oid, Lsn)>,
+    ) -> Result<(), Error> {
+        let mut pruned = Self::read(store)?;
+        let before = pruned.erased.clone();
+        for (oid, end) in ends {
+            let known = pruned.erased.entry(oid).or_insert(LastErased { end });
+            known.end = known.end.max(end);
+        }
+        if pruned.erased == before {
+            return Ok(());
+        }
+        pruned.write(store)
     }
 
     /// Notes removed changes of a table.

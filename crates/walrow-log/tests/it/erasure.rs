@@ -10,11 +10,11 @@
 use crate::memory::Memory;
 use std::sync::Arc;
 use walrow_log::{
-    Erase, Erased, Eraser, Error, ErrorKind, Images, Log, Plan, Writer, WriterOptions,
+    Erase, Erased, Eraser, Error, ErrorKind, Hold, Images, Log, Plan, Writer, WriterOptions,
 };
 use walrow_stream::{Assembler, Catalog, Event, RowChange};
 use walrow_testkit::{Stream, text};
-use walrow_wire::{Cell, Lsn, OldTuple, ReplicaIdentity, Tuple};
+use walrow_wire::{Cell, Lsn, Oid, OldTuple, ReplicaIdentity, Timestamp, Tuple};
 
 const T: u32 = 1;
 const U: u32 = 2;
@@ -122,6 +122,16 @@ fn log_of(transactions: &[Vec<u8>]) -> Memory {
 
 fn open(store: &Memory) -> Log {
     Log::open(Arc::new(store.clone())).unwrap()
+}
+
+/// Where the transactions end of which rows were erased.
+fn last_erased(store: &Memory) -> Vec<(Oid, Lsn)> {
+    open(store).erased().unwrap().into_iter().collect()
+}
+
+/// Where a transaction of the history ends.
+const fn end(number: u64) -> Lsn {
+    Lsn(0x1000 * number + Stream::RECORD)
 }
 
 fn stream_of(store: &Memory) -> Vec<u8> {
@@ -320,6 +330,67 @@ fn nothing_stays_that_readers_do_not_see() {
 }
 
 #[test]
+fn where_the_last_erased_change_ends_is_kept() {
+    let store = log_of(&history(ReplicaIdentity::Default));
+    let whole = found(&lines(&stream_of(&store)));
+    // A column takes no change away.
+    let mut erase = Erase::default();
+    erase.tables.insert(T);
+    erase.columns.insert("secret".to_owned());
+    erased(&store, &erase).unwrap();
+    assert_eq!(last_erased(&store), []);
+    erase.rows = whole.rows.clone();
+    erase.rows.retain(|(lsn, _), _| *lsn == Lsn(0x5000));
+    erased(&store, &erase).unwrap();
+    assert_eq!(last_erased(&store), [(T, end(5))]);
+    // An earlier one changes nothing, and a later one does.
+    erase.rows = whole.rows.clone();
+    erase.rows.retain(|(lsn, _), _| *lsn < Lsn(0x5000));
+    assert!(erased(&store, &erase).unwrap().rewritten > 0);
+    assert_eq!(last_erased(&store), [(T, end(5))]);
+    assert!(erased(&store, &whole).unwrap().rewritten > 0);
+    assert_eq!(last_erased(&store), [(T, end(6))]);
+    let mut log = open(&store);
+    log.compact(1 << 20).unwrap();
+    assert_eq!(last_erased(&store), [(T, end(6))]);
+    assert!(log.prune(end(7), true).unwrap() > 0);
+    assert_eq!(last_erased(&store), [(T, end(6))]);
+}
+
+#[test]
+fn rows_of_changes_that_a_reader_has_not_taken_stay() {
+    let store = log_of(&history(ReplicaIdentity::Default));
+    let before = stream_of(&store);
+    let mut erase = found(&lines(&before));
+    let mut log = open(&store);
+    let now = Timestamp(0);
+    log.register("slow", Some(Lsn(0x6000)), now).unwrap();
+    log.register("fast", Some(end(6)), now).unwrap();
+    let hold = Hold::Reader {
+        name: "slow".to_owned(),
+        position: Lsn(0x6000),
+        used: 0,
+    };
+    let error = erased(&store, &erase).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Held { hold });
+    assert!(stream_of(&store) == before);
+    assert_eq!(last_erased(&store), []);
+    // A column takes no change away, and a change that was taken is not needed.
+    let mut other = Erase::default();
+    other.tables.insert(T);
+    other.columns.insert("secret".to_owned());
+    other.rows = erase.rows.clone();
+    other.rows.retain(|(lsn, _), _| *lsn < Lsn(0x6000));
+    assert!(erased(&store, &other).unwrap().rewritten > 0);
+    erase.force = true;
+    erased(&store, &erase).unwrap();
+    assert_eq!(last_erased(&store), [(T, end(6))]);
+    erase.force = false;
+    log.advance("slow", end(6), now).unwrap();
+    erased(&store, &erase).unwrap();
+}
+
+#[test]
 fn a_column_is_erased_everywhere() {
     for identity in [ReplicaIdentity::Default, ReplicaIdentity::Full] {
         let store = log_of(&history(identity));
@@ -435,8 +506,12 @@ fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
             }
             let failed = erased(&store, &erase).is_err();
             store.reboot();
-            // All transactions, some of them erased already.
+            // All transactions, some of them erased already, and none without a record.
             let between = lines(&stream_of(&store));
+            let left = found(&between).rows;
+            let gone = erase.rows.keys().filter(|it| !left.contains_key(it));
+            let recorded = last_erased(&store).first().map(|(_, end)| *end);
+            assert!(gone.map(|it| it.0).max() < recorded.or(Some(Lsn(0))));
             let commits = |lines: &[Line]| {
                 let commits = lines.iter().filter(|it| it.2 == "commit");
                 commits.map(|it| (it.0, it.1)).collect::<Vec<_>>()
@@ -450,6 +525,7 @@ fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
                 erased(&store, &erase).unwrap();
             }
             assert!(stream_of(&store) == expected, "operation {operation}");
+            assert_eq!(last_erased(&store), [(T, end(6))]);
             assert!(!has_bytes(&store, b"hidden"));
             // A reader that has planned before reads one version or the other.
             let mut chunk = Vec::new();
