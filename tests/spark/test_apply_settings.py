@@ -1,0 +1,96 @@
+"""`walrow.spark.apply_changes` with other settings of sessions, calls and targets than before."""
+
+# ruff: noqa: S608  (statements are put together here, from parts of its own)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
+pytest.importorskip("psycopg")
+
+import walrow.spark
+
+if TYPE_CHECKING:
+    from servers.live_log import History
+    from spark.lakes import Lake
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.live,
+    pytest.mark.timeout(300),
+]
+
+ZONE = {"spark.sql.session.timeZone": "America/New_York"}
+LARGE = {"spark.sql.execution.arrow.useLargeVarTypes": "true"}
+
+
+def set_in(lake: Lake, settings: dict[str, str]) -> None:
+    """Gives a target a session of its own, with settings."""
+    spark = lake.spark
+    lake.spark = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for name, value in settings.items():
+        lake.spark.conf.set(name, value)
+
+
+def check(source: History, lake: Lake) -> None:
+    """Compares rows, whatever the session takes for a time without a zone."""
+    micros = "(extract(epoch FROM {0}) * 1000000)::bigint"
+    theirs = f"{micros.format('at')}, {micros.format('ats[1]')}, ts, left(big, 1)"
+    ours = ("unix_micros(at)", "unix_micros(ats[0])", "ts", "left(big, 1)")
+    assert lake.rows("id", *ours) == source.rows("t", f"id, {theirs}")
+
+
+@pytest.mark.parametrize(
+    ("lake", "settings"),
+    [
+        ("iceberg", ZONE | LARGE),
+        pytest.param("delta", ZONE, marks=pytest.mark.slow),
+        pytest.param(
+            "delta",
+            {"spark.sql.session.timeZone": "Etc/UTC"},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("delta", LARGE, marks=pytest.mark.slow),
+    ],
+    indirect=["lake"],
+)
+def test_sessions_with_settings_of_their_own(
+    source: History, lake: Lake, settings: dict[str, str]
+) -> None:
+    set_in(lake, settings)
+    # Both are half past one in New York.
+    first, second = "'2024-11-03 05:30Z'::timestamptz", "'2024-11-03 06:30Z'"
+    source.sql(
+        "CREATE TABLE t (id int, at timestamptz, ats timestamptz[], ts timestamp, "
+        "big text, PRIMARY KEY (id, at))",
+        "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
+        f"INSERT INTO t SELECT g, {first}, ARRAY[{first}, {second}], {first}, "
+        "repeat(g::text, 3000) FROM generate_series(1, 3) g",
+    )
+    # The net changes come from the driver.
+    done = walrow.spark.apply_all(
+        lake.spark, source.take().path, {"public.t": lake.name}
+    )
+    assert not (done.failed | done.unshared)
+    source.sql(
+        f"UPDATE t SET at = {second} WHERE id = 1",
+        "UPDATE t SET id = 12, ats = NULL WHERE id = 2",
+        "UPDATE t SET ts = ts + interval '1 hour' WHERE id = 3",
+        "ALTER TABLE t ADD COLUMN later timestamptz",
+        f"UPDATE t SET later = {second} WHERE id = 3",
+    )
+    lake.apply(source.take())
+    check(source, lake)
+    kinds = {
+        field.name: field.dataType for field in lake.spark.table(lake.table).schema
+    }
+    assert [kinds[it].simpleString() for it in ("at", "ats", "ts", "later")] == [
+        "timestamp",
+        "array<timestamp>",
+        "timestamp_ntz",
+        "timestamp",
+    ]
