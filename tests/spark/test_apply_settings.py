@@ -26,6 +26,7 @@ pytestmark = [
 
 ZONE = {"spark.sql.session.timeZone": "America/New_York"}
 LARGE = {"spark.sql.execution.arrow.useLargeVarTypes": "true"}
+NTZ = {"spark.sql.timestampType": "TIMESTAMP_NTZ"}
 
 
 def set_in(lake: Lake, settings: dict[str, str]) -> None:
@@ -55,6 +56,8 @@ def check(source: History, lake: Lake) -> None:
             marks=pytest.mark.slow,
         ),
         pytest.param("delta", LARGE, marks=pytest.mark.slow),
+        pytest.param("delta", NTZ | ZONE, marks=pytest.mark.slow),
+        pytest.param("iceberg", NTZ | ZONE, marks=pytest.mark.slow),
     ],
     indirect=["lake"],
 )

@@ -167,8 +167,22 @@ def filter_by_keys(session: Any, rows: int) -> None:
 def defined(fields: Sequence[Any]) -> str:
     """Columns and their types, as in CREATE TABLE."""
     return ", ".join(
-        f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
+        f"{quoted(field.name)} {_type_of(field.dataType)}" for field in fields
     )
+
+
+def _type_of(kind: Any) -> str:
+    """A type in SQL. What `timestamp` means there is a setting of the session."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.TimestampType):
+        return "timestamp_ltz"
+    if isinstance(kind, types.ArrayType):
+        return f"array<{_type_of(kind.elementType)}>"
+    if isinstance(kind, types.StructType):
+        parts = (f"{quoted(it.name)}: {_type_of(it.dataType)}" for it in kind.fields)
+        return f"struct<{', '.join(parts)}>"
+    return str(kind.simpleString())
 
 
 def quoted(name: str) -> str:
