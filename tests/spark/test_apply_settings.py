@@ -97,3 +97,44 @@ def test_sessions_with_settings_of_their_own(
         "timestamp_ntz",
         "timestamp",
     ]
+
+
+@pytest.mark.slow
+def test_a_column_that_was_dropped_in_the_target(source: History, lake: Lake) -> None:
+    source.sql("CREATE TABLE t (id int PRIMARY KEY, v text, w text, x int)")
+    source.sql("INSERT INTO t VALUES (1, 'a', 'b', 1)")
+    lake.apply(source.take())
+    end = walrow.Log(source.path).end
+    source.sql("ALTER TABLE t ADD COLUMN later int")
+    for n in range(2, 6):
+        source.sql(f"INSERT INTO t VALUES ({n}, 'c', 'd', {n}, {n})")
+        source.take()
+    # The target's rows end inside a segment that has the column that is new to them.
+    log = walrow.Log(source.path)
+    assert log.compact().merged
+    assert any(it.start < end < it.end for it in log.segments())
+    lake.apply(source)
+    assert lake.rows() == source.rows("t")
+    if lake.kind == "delta":
+        mapping = "('delta.columnMapping.mode' = 'name')"
+        lake.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES {mapping}")
+    lake.sql("ALTER TABLE {t} DROP COLUMN w")
+    lake.refresh()
+    source.sql("INSERT INTO t VALUES (7, 'e', 'f', 7, 7)")
+    source.take()
+    with pytest.raises(walrow.ApplyError, match=r"columns=\[\.\.\.\]") as raised:
+        lake.apply(source)
+    assert (raised.value.code, raised.value.column) == ("other_options", "w")
+    assert lake.apply(source, columns=["id", "v", "x", "later"]).committed
+    assert lake.rows() == source.rows("t", "id, v, x, later")
+    source.load("t")
+    assert lake.apply(source).overwritten
+    every = "id, v, w, x, later"
+    assert lake.rows(every) == source.rows("t", every)
+    # The server has no values of it either.
+    lake.sql("ALTER TABLE {t} DROP COLUMN w")
+    lake.refresh()
+    source.sql("ALTER TABLE t DROP COLUMN w", "INSERT INTO t VALUES (8, 'g', 8, 8)")
+    assert lake.apply(source.take()).committed
+    every = "id, v, x, later"
+    assert lake.rows(every) == source.rows("t", every)

@@ -305,7 +305,7 @@ class Call:
         is_recorded = found is None or line is not None
         if is_recorded and (self.end <= start or not (batch.units or batch.barrier)):
             if found is None:
-                evolve(target, applied, self.rules, self.layout, is_new=True)
+                evolve(target, applied, self.rules, self.layout)
             return nothing
         return Work(applied, batch, found, line, nothing)
 
@@ -333,8 +333,13 @@ class Call:
     def _write(self, target: Target, work: Work, staged: pa.Table | None) -> Applied:
         applied, before = work.applied, work.found
         record = None if before is None else (before.token, before.refusal)
-        is_new = before is None
-        has_changed = evolve(target, applied, self.rules, self.layout, is_new=is_new)
+        known = None
+        if before is not None:
+            known = target.columns()
+            names = {field.name.lower() for field in known}
+            token = None if work.line is None else before.token
+            self.record.refuse_dropped(names, token, applied, work.batch)
+        has_changed = evolve(target, applied, self.rules, self.layout, known)
         if before is None or has_changed:
             # The version before the batch is a new one.
             before = target.find()

@@ -25,10 +25,16 @@ def evolve(
     applied: AppliedTable,
     rules: Rules,
     layout: tuple[Sequence[str], Sequence[str]],
-    *,
-    is_new: bool,
+    columns: Sequence[Any] | None = None,
 ) -> bool:
     """Creates the target, or gives it the columns that it lacks. None is ever dropped.
+
+    Args:
+        target: The target.
+        applied: The table.
+        rules: What the caller wants to happen to the target.
+        layout: How a new target is partitioned and clustered.
+        columns: The columns that it has. None if it does not exist.
 
     Returns:
         Whether it has changed anything.
@@ -52,7 +58,7 @@ def evolve(
             )
         fields.append(StructField(rules.deleted_column, BooleanType()))
     _refuse_reserved(target, applied, rules)
-    if is_new:
+    if columns is None:
         _check_layout(name, fields, layout)
         text = f"{name}: {target.name} cannot be created with its columns, see the cause above"
         refusal = SchemaError(
@@ -64,7 +70,7 @@ def evolve(
         with _refusing(target, (), refusal):
             target.create(fields, *layout)
         return True
-    known = {field.name.lower(): field for field in target.columns()}
+    known = {field.name.lower(): field for field in columns}
     added = [field for field in fields if field.name.lower() not in known]
     if added:
         names = ", ".join(field.name for field in added)
