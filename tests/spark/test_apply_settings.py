@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("psycopg")
 
 import walrow.spark
+from walrow.spark.targets import target_of
 
 if TYPE_CHECKING:
     from servers.live_log import History
@@ -27,6 +28,10 @@ pytestmark = [
 ZONE = {"spark.sql.session.timeZone": "America/New_York"}
 LARGE = {"spark.sql.execution.arrow.useLargeVarTypes": "true"}
 NTZ = {"spark.sql.timestampType": "TIMESTAMP_NTZ"}
+
+
+class CrashError(Exception):
+    """The driver dies."""
 
 
 def set_in(lake: Lake, settings: dict[str, str]) -> None:
@@ -138,3 +143,62 @@ def test_a_column_that_was_dropped_in_the_target(source: History, lake: Lake) ->
     assert lake.apply(source.take()).committed
     every = "id, v, x, later"
     assert lake.rows(every) == source.rows("t", every)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["crash", "resume"])
+def test_rows_that_are_there_when_deletes_begin_to_mark_them(
+    source: History, lake: Lake, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    source.sql("INSERT INTO t SELECT g, g FROM generate_series(1, 5) g")
+    lake.apply(source.take())
+    if way == "resume":
+        # Without a record.
+        name = lake.table
+        lake = type(lake)(lake.spark, lake.kind, source.path.parent)
+        lake.sql(f"CREATE TABLE {{t}} USING {lake.kind} AS SELECT * FROM {name}")
+    source.sql(
+        "UPDATE t SET n = 20 WHERE id = 2",
+        "DELETE FROM t WHERE id = 3",
+        "INSERT INTO t VALUES (6, 6)",
+        "UPDATE t SET id = 14 WHERE id = 4",
+    )
+    options: dict[str, Any] = {"deletes": "soft", "deleted_column": "gone"}
+    if way == "resume":
+        options["resume_from"] = walrow.Log(source.path).end
+    source.take()
+    if way == "crash":
+        kind = type(target_of(lake.spark, lake.name))
+
+        def dies(*_: Any) -> Any:
+            raise CrashError
+
+        # After it has added the column.
+        monkeypatch.setattr(kind, "commit", dies)
+        with pytest.raises(CrashError):
+            lake.apply(source, **options)
+        monkeypatch.undo()
+        lake.refresh()
+        assert set(lake.rows("gone")) == {(None,)}
+    assert lake.apply(source, **options).committed
+    gone = {row: row in {(3, 3), (4, 4)} for row in lake.rows("id", "n")}
+    assert set(gone) == set(source.rows("t")) | {(3, 3), (4, 4)}
+    assert sorted(lake.rows("id", "n", "gone")) == sorted(
+        (*row, is_gone) for row, is_gone in gone.items()
+    )
+    source.sql("DELETE FROM t WHERE id = 1")
+    lake.apply(source.take(), **options)
+    live = "SELECT id, n FROM {t} WHERE NOT gone"
+    assert sorted(map(tuple, lake.sql(live))) == sorted(source.rows("t"))
+    # Whoever drops the column does not get it back without its values.
+    if lake.kind == "delta":
+        mapping = "('delta.columnMapping.mode' = 'name')"
+        lake.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES {mapping}")
+    lake.sql("ALTER TABLE {t} DROP COLUMN gone")
+    lake.refresh()
+    source.sql("INSERT INTO t VALUES (7, 7)")
+    source.take()
+    with pytest.raises(walrow.ApplyError, match="lacks column gone") as raised:
+        lake.apply(source, **options)
+    assert raised.value.code == "other_options"

@@ -385,6 +385,7 @@ class Call:
                 net.kept,
                 applied.nullable,
                 overwrites=net.overwrites,
+                lacks_marks=self._lacks_marks(work, before),
             )
             commit = target.commit(view, changes, token, before, self.rules)
         except Conflict:
@@ -422,6 +423,16 @@ class Call:
         )
         _observe(target.session, done)
         return done
+
+    def _lacks_marks(self, work: Work, before: Found) -> bool:
+        """Whether the column for deleted rows is new to rows that the target has.
+
+        The record says so, and not the target: a call may die after it has added the column.
+        """
+        if self.rules.deletes != "soft" or before.is_empty:
+            return False
+        token = None if work.line is None else before.token
+        return token is None or token.deleted_column is None
 
     def _refuse_incomplete(self) -> None:
         marks = self.contents.marks.get(self.table.oid, [])

@@ -257,6 +257,12 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
         clauses.append(
             f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.{quoted(rules.deleted_column)} = true"
         )
+    elif changes.lacks_marks:
+        marker = quoted(rules.deleted_column)
+        clauses.append(
+            f"WHEN NOT MATCHED BY SOURCE AND t.{marker} IS NULL "
+            f"THEN UPDATE SET t.{marker} = false"
+        )
     return "\n".join(clauses)
 
 
