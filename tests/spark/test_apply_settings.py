@@ -202,3 +202,28 @@ def test_rows_that_are_there_when_deletes_begin_to_mark_them(
     with pytest.raises(walrow.ApplyError, match="lacks column gone") as raised:
         lake.apply(source, **options)
     assert raised.value.code == "other_options"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lake", ["delta"], indirect=True)
+@pytest.mark.parametrize("moment", ["new", "later"])
+def test_names_that_a_change_data_feed_reserves(
+    source: History, lake: Lake, moment: str
+) -> None:
+    source.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    source.sql("INSERT INTO t VALUES (1, 1)")
+    if moment == "new":
+        feed = "spark.databricks.delta.properties.defaults.enableChangeDataFeed"
+        set_in(lake, {feed: "true"})
+    else:
+        lake.apply(source.take())
+        feed = "('delta.enableChangeDataFeed' = 'true')"
+        lake.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES {feed}")
+    source.sql("ALTER TABLE t ADD COLUMN _change_type int")
+    source.sql("INSERT INTO t VALUES (2, 2, 2)")
+    source.take()
+    with pytest.raises(walrow.SchemaError, match="its change data feed reserves") as it:
+        lake.apply(source)
+    assert it.value.column == "_change_type"
+    assert lake.apply(source, columns=["id", "n"]).committed
+    assert sorted(lake.rows("id", "n")) == [(1, 1), (2, 2)]

@@ -83,11 +83,13 @@ class Target(ABC):
         name: The target, as it was given.
         table: Its name in SQL.
         reserved: Names that its columns cannot have, in lower case.
+        fed: Those that they cannot have if it has a change data feed.
         conflicts: What the errors have after which another writer was first: a pattern.
     """
 
     conflicts: str
     reserved: frozenset[str] = frozenset()
+    fed: frozenset[str] = frozenset()
     session: Any
     name: str
     table: str
