@@ -47,7 +47,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
+        # Spark does not take it for its own UTC: what depends on the zone's name is seen.
+        .config("spark.sql.session.timeZone", "Etc/UTC")
         .config("spark.python.daemon.module", "worker_daemon")
     )
     if _has_table_formats():

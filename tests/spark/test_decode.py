@@ -454,4 +454,4 @@ def test_naive_timestamps_are_timestamp_ntz(spark: SparkSession) -> None:
         schema = walrow.spark.schema(capture, table, unrepresentable="null")
         seen |= {field.dataType.simpleString() for field in schema}
     assert {"timestamp_ntz", "timestamp", "date", "string"} <= seen
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.session.timeZone") == "Etc/UTC"

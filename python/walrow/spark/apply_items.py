@@ -187,6 +187,7 @@ class NetChanges(NamedTuple):
         nullable: Columns that may be NULL without having been sent: those that some
             versions of the table lack.
         overwrites: Whether the rows replace all others.
+        lacks_marks: Whether rows may not say yet whether they were deleted.
     """
 
     columns: Sequence[str]
@@ -194,3 +195,4 @@ class NetChanges(NamedTuple):
     kept: Sequence[str]
     nullable: Sequence[str]
     overwrites: bool
+    lacks_marks: bool

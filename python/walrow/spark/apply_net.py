@@ -9,6 +9,7 @@ from walrow.spark.change_rows import EVENT_COLUMNS, PREFIX, Kind, event_fields
 from walrow.spark.folding import RAW
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components, identity_of
 from walrow.spark.packing import PACKED, FoldHere, Pack, Tally, Unpack
+from walrow.spark.schemas import arrow_schema
 from walrow.spark.targets.sql import GONE, OP, UNSENT, filter_by_keys, never_sent
 
 if TYPE_CHECKING:
@@ -300,12 +301,19 @@ class Net:
                 for label, field in zip(labels, self._schema.fields, strict=True)
             ]
         )
+        # Spark gives groups in the session's time zone, and with large texts if that is set. It
+        # takes neither back.
+        declared = arrow_schema(schema)
         resolved = (
             events.toDF(*plain)
             .groupBy(group)
             # Spark counts the parameters, and would count that of a method, too.
             .applyInArrow(
-                lambda table: fold(table.rename_columns(names)).rename_columns(labels),
+                lambda table: (
+                    fold(table.rename_columns(names))
+                    .rename_columns(labels)
+                    .cast(declared)
+                ),
                 schema,
             )
         )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import ApplyError, OptionError, Remedy
 from walrow.lsn import Lsn
+from walrow.spark.apply_items import COLUMNS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import walrow
     from walrow.log_items import LogTable
-    from walrow.spark.apply_items import Rules
+    from walrow.spark.apply_items import Rules, Token
     from walrow.spark.apply_tables import AppliedTable
     from walrow.spark.apply_units import Batch, LogContents
     from walrow.spark.targets.sql import Found
@@ -186,31 +189,79 @@ class Record(NamedTuple):
         ):
             # They are replaced.
             return
-        text = column = None
+        text, column = "", None
         if token.deleted_column not in {None, self.rules.deleted_column} or (
             token.deleted_column is not None and self.rules.deletes != "soft"
         ):
             column = token.deleted_column
-            text = f"column {column} marks the rows that were deleted so far: keep that"
+            text = f"column {column} marks the rows that were deleted so far: keep that. Or"
         elif token.columns is not None and batch.barrier is None:
             added = [it for it in applied.columns if it not in token.columns]
             earlier = (
                 self.contents.columns_until(self.table.oid, token.end) if added else ()
             )
             column = next((name for name in added if name in earlier), None)
-            text = f"column {column} was left out so far, and its values are not known"
+            text = (
+                f"column {column} was left out so far, and its values are not known. Or"
+            )
+        if column is not None:
+            raise self._other_rows(text, column)
+
+    def refuse_dropped(
+        self,
+        known: Collection[str],
+        token: Token | None,
+        applied: AppliedTable,
+        batch: Batch,
+    ) -> None:
+        """Refuses a target that lacks a column for which its rows had values.
+
+        Args:
+            known: The target's columns, in lower case.
+            token: What it records, if that is right.
+            applied: The table.
+            batch: What is read of the log.
+        """
+        if batch.barrier is not None:
+            # The values come from there.
+            return
+        # What the server has dropped has no values that could be missed.
+        current = {it.name for it in self.table.versions[-1].columns}
+        lacking = [it for it in applied.columns if it.lower() not in known]
+        lacking = [name for name in lacking if name in current]
+        earlier: set[str] = set()
+        if lacking:
+            earlier |= self.contents.columns_until(self.table.oid, batch.start)
+        marker = token.deleted_column if token is not None else None
+        if marker is not None and marker.lower() not in known:
+            lacking.append(marker)
+            earlier.add(marker)
+        column = next((name for name in lacking if name in earlier), None)
         if column is None:
             return
         text = (
-            f"{self.target}: {text}. Or use a new target, or load the table: walrow load "
+            f"it lacks column {column}, which was dropped there, and the values of its "
+            "rows are not known:"
+        )
+        if column == marker:
+            raise self._other_rows(text, column)
+        raise self._other_rows(
+            text, column, advice="; or leave it out with ", remedies=(COLUMNS,)
+        )
+
+    def _other_rows(self, text: str, column: str, **advice: Any) -> ApplyError:
+        """The error of a target whose rows lack what a column would need."""
+        text = (
+            f"{self.target}: {text} use a new target, or load the table: walrow load "
             f"--log {self.contents.log.location} {self.table.name}"
         )
-        raise ApplyError(
+        return ApplyError(
             text,
             code="other_options",
             table=self.table.name,
             target=self.target,
             column=column,
+            **advice,
         )
 
 

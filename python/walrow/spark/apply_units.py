@@ -90,17 +90,35 @@ class LogContents:
         return self._stretches.get(oid, [])
 
     def columns_until(self, oid: int, end: Lsn) -> set[str]:
-        """The columns that a table had in segments that begin before an LSN."""
+        """The columns that a table had in transactions up to an LSN."""
         log = self.log._log
         versions = log.versions()
         found: set[str] = set()
         for place, segment in enumerate(self.log.segments()):
-            if segment.start < end:
-                for number, *_ in (log.segment(place) or {"tables": []})["tables"]:
-                    of, _, _, columns, _ = versions[number]
-                    if of == oid:
-                        found.update(it[0] for it in columns)
+            if segment.end > end:
+                # It was merged, or is only read in part: it may have later versions, too.
+                if segment.start < end:
+                    found |= self._columns_between(oid, segment.start, end)
+                continue
+            for number, *_ in (log.segment(place) or {"tables": []})["tables"]:
+                of, _, _, columns, _ = versions[number]
+                if of == oid:
+                    found.update(it[0] for it in columns)
         return found
+
+    def _columns_between(self, oid: int, start: Lsn, end: Lsn) -> set[str]:
+        import pyarrow as pa
+
+        reader = self.log.read(
+            table="walrow.relations", start=start, end=end, missing_table="ignore"
+        )
+        return {
+            column["name"]
+            for batch in reader
+            for row in pa.record_batch(batch).to_pylist()
+            if row["relation_oid"] == oid
+            for column in row["columns"]
+        }
 
 
 def stretches(log: walrow.Log) -> list[Stretch]:

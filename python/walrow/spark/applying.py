@@ -308,7 +308,7 @@ class Call:
         is_recorded = found is None or line is not None
         if is_recorded and (self.end <= start or not (batch.units or batch.barrier)):
             if found is None:
-                evolve(target, applied, self.rules, self.layout, is_new=True)
+                evolve(target, applied, self.rules, self.layout)
             return nothing
         return Work(applied, batch, found, line, nothing)
 
@@ -336,8 +336,13 @@ class Call:
     def _write(self, target: Target, work: Work, staged: pa.Table | None) -> Applied:
         applied, before = work.applied, work.found
         record = None if before is None else (before.token, before.refusal)
-        is_new = before is None
-        has_changed = evolve(target, applied, self.rules, self.layout, is_new=is_new)
+        known = None
+        if before is not None:
+            known = target.columns()
+            names = {field.name.lower() for field in known}
+            token = None if work.line is None else before.token
+            self.record.refuse_dropped(names, token, applied, work.batch)
+        has_changed = evolve(target, applied, self.rules, self.layout, known)
         if before is None or has_changed:
             # The version before the batch is a new one.
             before = target.find()
@@ -385,6 +390,7 @@ class Call:
                 net.kept,
                 applied.nullable,
                 overwrites=net.overwrites,
+                lacks_marks=self._lacks_marks(work, before),
             )
             commit = target.commit(view, changes, token, before, self.rules)
         except Conflict:
@@ -422,6 +428,16 @@ class Call:
         )
         _observe(target.session, done)
         return done
+
+    def _lacks_marks(self, work: Work, before: Found) -> bool:
+        """Whether the column for deleted rows is new to rows that the target has.
+
+        The record says so, and not the target: a call may die after it has added the column.
+        """
+        if self.rules.deletes != "soft" or before.is_empty:
+            return False
+        token = None if work.line is None else before.token
+        return token is None or token.deleted_column is None
 
     def _refuse_incomplete(self, start: Lsn) -> None:
         marks = self.contents.marks.get(self.table.oid, [])

@@ -38,6 +38,7 @@ class DeltaTarget(Target):
         "DELTA_CONCURRENT|DELTA_(METADATA|PROTOCOL)_CHANGED"
         "|Concurrent(Transaction|Append|Delete|Write)|(Metadata|Protocol)Changed"
     )
+    fed = frozenset({"_change_type", "_commit_timestamp", "_commit_version"})
 
     def __init__(self, session: Any, name: str, place: str) -> None:
         """Stores the arguments."""

@@ -11,7 +11,7 @@ from walrow.spark.apply_items import COLUMNS
 from walrow.spark.targets.sql import Conflict, condition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_tables import AppliedTable
@@ -25,10 +25,16 @@ def evolve(
     applied: AppliedTable,
     rules: Rules,
     layout: tuple[Sequence[str], Sequence[str]],
-    *,
-    is_new: bool,
+    columns: Sequence[Any] | None = None,
 ) -> bool:
     """Creates the target, or gives it the columns that it lacks. None is ever dropped.
+
+    Args:
+        target: The target.
+        applied: The table.
+        rules: What the caller wants to happen to the target.
+        layout: How a new target is partitioned and clustered.
+        columns: The columns that it has. None if it does not exist.
 
     Returns:
         Whether it has changed anything.
@@ -51,8 +57,11 @@ def evolve(
                 remedies=(Remedy("deleted_column"),),
             )
         fields.append(StructField(rules.deleted_column, BooleanType()))
-    _refuse_reserved(target, applied, rules)
-    if is_new:
+    reserved = _reserved(target, applied, rules, target.reserved, "its format")
+    if reserved is not None:
+        raise reserved
+    fed = _reserved(target, applied, rules, target.fed, "its change data feed")
+    if columns is None:
         _check_layout(name, fields, layout)
         text = f"{name}: {target.name} cannot be created with its columns, see the cause above"
         refusal = SchemaError(
@@ -61,10 +70,10 @@ def evolve(
             advice="; give a column another type, or leave it out, with ",
             remedies=(Remedy("types", code="{...}"), COLUMNS),
         )
-        with _refusing(target, (), refusal):
+        with _refusing(target, (), refusal, fed):
             target.create(fields, *layout)
         return True
-    known = {field.name.lower(): field for field in target.columns()}
+    known = {field.name.lower(): field for field in columns}
     added = [field for field in fields if field.name.lower() not in known]
     if added:
         names = ", ".join(field.name for field in added)
@@ -78,7 +87,7 @@ def evolve(
             advice="; leave them out with ",
             remedies=(COLUMNS,),
         )
-        with _refusing(target, added, refusal):
+        with _refusing(target, added, refusal, fed):
             target.add_columns(added)
     has_changed = bool(added)
     for field in fields:
@@ -105,25 +114,32 @@ def evolve(
     return has_changed
 
 
-def _refuse_reserved(target: Target, applied: AppliedTable, rules: Rules) -> None:
-    """Refuses names of columns that the target's format has for its own."""
+def _reserved(
+    target: Target,
+    applied: AppliedTable,
+    rules: Rules,
+    names: Collection[str],
+    owner: str,
+) -> SchemaError | None:
+    """The error for a column with one of the names that the target's format has for its own."""
     chosen = [(name, COLUMNS) for name in applied.columns]
     if rules.deletes == "soft":
         chosen.append((rules.deleted_column, Remedy("deleted_column")))
     for name, remedy in chosen:
-        if name.lower() in target.reserved:
+        if name.lower() in names:
             table = applied.table.name
             text = (
-                f"{table}: {target.name} cannot have a column {name}: its format reserves "
+                f"{table}: {target.name} cannot have a column {name}: {owner} reserves "
                 "the name"
             )
-            raise SchemaError(
+            return SchemaError(
                 text,
                 table=table,
                 column=name,
                 advice="; choose another name or other columns with ",
                 remedies=(remedy,),
             )
+    return None
 
 
 def _check_layout(
@@ -141,7 +157,10 @@ def _check_layout(
 
 @contextlib.contextmanager
 def _refusing(
-    target: Target, fields: Sequence[Any], refusal: SchemaError
+    target: Target,
+    fields: Sequence[Any],
+    refusal: SchemaError,
+    fed: SchemaError | None = None,
 ) -> Iterator[None]:
     """Raises an error about columns if it is they that a change is refused for.
 
@@ -149,12 +168,15 @@ def _refusing(
         target: The target.
         fields: What it has after the change.
         refusal: That error.
+        fed: The error if it is a change data feed that refuses.
     """
     try:
         yield
     except Exception as error:
         if target.is_conflict(error) or (fields and _has(target, fields)):
             raise Conflict from error
+        if fed is not None and _FED in condition_of(error):
+            raise fed from None
         if not _is_about_columns(error):
             raise
         raise refusal from error
@@ -223,6 +245,8 @@ def _digits(kind: Any) -> tuple[int, int] | None:
     return None if size is None else (size, 0)
 
 
+#: Of Delta: whether a table has a feed is known to nobody before.
+_FED = "RESERVED_CDC_COLUMNS"
 #: Of Iceberg, whose own exceptions PySpark does not know.
 _REFUSES = "ValidationException|Invalid schema|Cannot change column type"
 _ELSEWHERE = (

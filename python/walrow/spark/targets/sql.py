@@ -83,11 +83,13 @@ class Target(ABC):
         name: The target, as it was given.
         table: Its name in SQL.
         reserved: Names that its columns cannot have, in lower case.
+        fed: Those that they cannot have if it has a change data feed.
         conflicts: What the errors have after which another writer was first: a pattern.
     """
 
     conflicts: str
     reserved: frozenset[str] = frozenset()
+    fed: frozenset[str] = frozenset()
     session: Any
     name: str
     table: str
@@ -167,8 +169,22 @@ def filter_by_keys(session: Any, rows: int) -> None:
 def defined(fields: Sequence[Any]) -> str:
     """Columns and their types, as in CREATE TABLE."""
     return ", ".join(
-        f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields
+        f"{quoted(field.name)} {_type_of(field.dataType)}" for field in fields
     )
+
+
+def _type_of(kind: Any) -> str:
+    """A type in SQL. What `timestamp` means there is a setting of the session."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.TimestampType):
+        return "timestamp_ltz"
+    if isinstance(kind, types.ArrayType):
+        return f"array<{_type_of(kind.elementType)}>"
+    if isinstance(kind, types.StructType):
+        parts = (f"{quoted(it.name)}: {_type_of(it.dataType)}" for it in kind.fields)
+        return f"struct<{', '.join(parts)}>"
+    return str(kind.simpleString())
 
 
 def quoted(name: str) -> str:
@@ -242,6 +258,12 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
     if soft and changes.overwrites:
         clauses.append(
             f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.{quoted(rules.deleted_column)} = true"
+        )
+    elif changes.lacks_marks:
+        marker = quoted(rules.deleted_column)
+        clauses.append(
+            f"WHEN NOT MATCHED BY SOURCE AND t.{marker} IS NULL "
+            f"THEN UPDATE SET t.{marker} = false"
         )
     return "\n".join(clauses)
 
