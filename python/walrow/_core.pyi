@@ -983,7 +983,7 @@ class LogWriter:
         lsn: Lsn | int | str,
         *,
         prepared_until: Lsn | int | str | None = None,
-        prepared: Sequence[int] = (),
+        prepared: Sequence[int] = ...,
     ) -> None:
         """Sets where the slot begins, for a log that is empty.
 

@@ -8,14 +8,59 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.errors import Error
+from walrow.errors import Error, OptionError, ReplicationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from walrow._core import Catalog
 
-__all__ = ["CatalogReader"]
+__all__ = ["CatalogReader", "first_catalog", "read_catalog"]
+
+
+def read_catalog(given: dict[str, Any], publications: Sequence[str]) -> Catalog:
+    """Reads the catalog for publications, and waits for locks only shortly.
+
+    Raises:
+        ReplicationError: It cannot be read. If somebody has a lock, it says who.
+    """
+    import psycopg
+
+    from walrow.postgres import catalog
+    from walrow.postgres.connecting import connect_for_sql
+    from walrow.postgres.locks import waiting_shortly
+    from walrow.postgres.server_errors import copy_error, replication_error
+
+    failed = "the catalog cannot be read"
+    given = {**given, "connect_timeout": 5}
+    with connect_for_sql(given) as conn:
+        conn.execute("SET statement_timeout = '30s'")
+        try:
+            with waiting_shortly(conn, given, failed):
+                try:
+                    return catalog(conn, publications=publications)
+                except OptionError:
+                    # A publication that does not exist is named by the preflight.
+                    return catalog(conn, publications=())
+        except psycopg.Error as error:
+            # The server's message may have a part of a name or a default.
+            describe = replication_error if error.sqlstate is None else copy_error
+            hint = "the server's log says more"
+            raise describe(error, failed, hint=hint) from error
+
+
+def first_catalog(
+    read: Callable[[], Catalog],
+) -> tuple[Catalog | None, ReplicationError | None]:
+    """The catalog, or why a stream begins without it: a lock may last for long."""
+    from walrow.postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
+
+    try:
+        return read(), None
+    except ReplicationError as error:
+        if error.sqlstate not in {LOCK_NOT_AVAILABLE, QUERY_CANCELED}:
+            raise
+        return None, error
 
 
 class _Relation(NamedTuple):

@@ -83,10 +83,16 @@ class Completeness:
         Args:
             snapshot: That of the slot's start, as another connection has exported it.
             start: The slot's start.
-
-        Raises:
-            ReplicationError: The server cannot be asked.
         """
+        try:
+            self._begin(snapshot, start)
+        except (Error, OSError) as error:
+            self._note(
+                "warning: it is not known which tables had rows before the slot was "
+                f"created, and need a load: {error}"
+            )
+
+    def _begin(self, snapshot: str, start: Lsn) -> None:
         from walrow.postgres.connecting import connect_for_sql
         from walrow.postgres.published import last_oid, published_tables, with_rows
         from walrow.postgres.running import literal
@@ -94,6 +100,8 @@ class Completeness:
         with connect_for_sql(self._given) as conn, conn.transaction():
             conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
+            conn.execute("SET LOCAL lock_timeout = '2s'")
+            conn.execute("SET LOCAL statement_timeout = '10s'")
             last = last_oid(conn)
             tables = published_tables(conn, self._publications, sized=False)
             lacking = with_rows(conn, tables)

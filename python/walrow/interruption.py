@@ -26,13 +26,14 @@ class Wakeup:
     def __init__(self) -> None:
         """Opens a pipe."""
         self.descriptor, self._end = os.pipe()
+        self._lock = threading.Lock()
         for end in (self.descriptor, self._end):
             os.set_blocking(end, False)
 
     def wake(self) -> None:
         """Makes the descriptor readable."""
         # Without room, it is readable already. After the end, nobody waits.
-        with contextlib.suppress(BlockingIOError, OSError):
+        with self._lock, contextlib.suppress(OSError):
             os.write(self._end, b"\0")
 
     def drain(self) -> None:
@@ -47,8 +48,10 @@ class Wakeup:
 
     def close(self) -> None:
         """Closes the pipe."""
-        end, self._end = self._end, -1
-        os.close(end)
+        # A step that was left may still wake: not another file with its number.
+        with self._lock:
+            end, self._end = self._end, -1
+            os.close(end)
         os.close(self.descriptor)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from walrow._core import LogWriter
+from walrow.catalog_reader import first_catalog, read_catalog
 from walrow.completeness import Completeness
 from walrow.errors import (
     ConnectionLostError,
@@ -23,19 +24,16 @@ from walrow.errors import (
 from walrow.interruption import Step, Wakeup
 from walrow.landing import Counts, Landing, is_refusal
 from walrow.lsn import Lsn
+from walrow.receiver_beginning import Beginning
 from walrow.receiver_loads import Loads
 from walrow.receiver_state import Received, Status, lag_seconds
 from walrow.reconnecting import Attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import psycopg
+    from collections.abc import Callable, Sequence
 
     from walrow._core import Catalog
-    from walrow.postgres import Finding, IdentifySystem, ReplicationStream
-    from walrow.postgres.resuming import SlotStart
-    from walrow.postgres.waiting import Waiting
+    from walrow.postgres import IdentifySystem, ReplicationStream
     from walrow.receiver_state import State
     from walrow.typing import TableName
 
@@ -86,13 +84,8 @@ class Receiver:
         self._log = os.fspath(log)
         self._slot = slot
         self._publications = tuple(publications)
-        self._create = create
-        self._tables = tables
         self._until = until
         self._target: Lsn | None = None
-        self._failover = failover
-        # A load has all rows, wherever the slot is.
-        self._snapshot = self._knows_beginning = snapshot
         self._stream_options = stream_options
         self._writer_options = writer_options
         self._age = age
@@ -101,16 +94,11 @@ class Receiver:
         self._status = status
         self._stop = stop
         self._must_end, self.was_stopped = math.inf, False
-        self._system: IdentifySystem | None = None
-        self._is_checked = False
         self._landing: Landing | None = None
         #: Was left before its end: its disk stalls, and it still has the log.
         self._unended: Landing | None = None
         self._earlier = Counts()
-        self._timeline: int | None = None
         self._position = Lsn(0)
-        #: Up to where the server has sent WAL, on this timeline.
-        self._server_lsn = Lsn(0)
         self._wakeup = Wakeup()
         self._watch = Watch(self._given, slot)
         self._timeline_watch = TimelineWatch(self._given, slot)
@@ -118,8 +106,7 @@ class Receiver:
         self._notes: deque[str] = deque()
         self._has_given_up = False
         self._answered = 0.0
-        self._asked, self._has_useless_slot = 0.0, False
-        self._final: Error | None = None
+        self._asked = 0.0
         self._completeness = Completeness(
             self._given,
             log=Path(self._log),
@@ -136,6 +123,21 @@ class Receiver:
             wake=self._wakeup.wake,
             note=self._notes.append,
             completeness=self._completeness,
+        )
+        self._beginning = Beginning(
+            self._given,
+            slot,
+            publications=self._publications,
+            tables=tables,
+            create=create,
+            failover=failover,
+            snapshot=snapshot,
+            two_phase=bool(stream_options["two_phase"]),
+            binary=bool(stream_options["binary"]),
+            loads=self._loads,
+            completeness=self._completeness,
+            answered=self._answer,
+            note=self._notes.append,
         )
 
     def run(self) -> Received:
@@ -176,8 +178,8 @@ class Receiver:
                         error,
                         lasted=time.monotonic() - began,
                         has_advanced=self._durable > durable,
-                        is_known=self._system is not None,
-                        is_final=error is self._final,
+                        is_known=self._beginning.system is not None,
+                        is_final=error is self._beginning.refusal,
                         has_given_up=self._has_given_up,
                     )
                     if attempt is None:
@@ -211,7 +213,7 @@ class Receiver:
         """Publishes what there is, after an error that another attempt does not fix."""
         with contextlib.suppress(Error):
             self._finish(None)
-        if self._has_useless_slot:
+        if self._beginning.has_useless_slot:
             self._drop_slot()
 
     def _drop_slot(self) -> None:
@@ -321,14 +323,12 @@ class Receiver:
             )
             stack.callback(stream.close)
             system = identify_system(stream.connection)
-            with self._finally_refusing():
-                self._check_system(system)
+            self._beginning.check_system(system)
             landing = self._landing or self._open(system, step)
             with step.unless_left():
-                self._system = system
-            self._check_history(stream.connection, system, landing)
-            slot_start = self._check_slot(stream, system, landing, step)
-            self._preflight()
+                self._beginning.system = system
+            slot_start = self._beginning.check(stream.connection, system, landing, step)
+            self._beginning.preflight()
             if self._until == "now" and self._target is None:
                 from walrow.postgres.slot_positions import position_of_now
 
@@ -361,7 +361,7 @@ class Receiver:
             self._tend_loads(stream, landing)
             if self._has_new_timeline(self._timeline_watch.look(), landing):
                 text = (
-                    f"the server is on timeline {self._timeline} now: it was promoted, or "
+                    f"the server is on timeline {self._beginning.timeline} now: it was promoted, or "
                     "follows a server that was"
                 )
                 raise ConnectionLostError(text)
@@ -384,19 +384,13 @@ class Receiver:
                 raise ConnectionLostError(text)
             if block:
                 landing.put(block, stream.server_lsn)
-                self._server_lsn = max(self._server_lsn, stream.server_lsn)
+                self._beginning.sent(stream.server_lsn)
             if landing.confirmable > stream.flushed:
                 stream.confirm(landing.confirmable)
 
     def _has_new_timeline(self, now: int | None, landing: Landing) -> bool:
-        """Whether the server of the stream goes on with a later timeline.
-
-        What has come over the connection is in this server's history, before and after that.
-        So it is the new timeline's, although it may be past the old one's end.
-        """
-        if now is None or self._timeline is None or now <= self._timeline:
+        if now is None or not self._beginning.is_promoted(now):
             return False
-        self._timeline, self._server_lsn = now, Lsn(0)
         # At once: the next connection may take long.
         landing.begin_session(now, None)
         return True
@@ -412,7 +406,7 @@ class Receiver:
         except BaseException:
             # Opening the log again empties it.
             self._abandon()
-            self._has_useless_slot = is_first
+            self._beginning.has_useless_slot = is_first
             raise
         now = time.monotonic()
         if self._loads.waits_for_position and now >= self._asked + _REPORT_SECONDS:
@@ -420,31 +414,13 @@ class Receiver:
             self._asked = now
             stream.confirm(landing.confirmable, reply=True)
 
-    @contextlib.contextmanager
-    def _finally_refusing(self) -> Iterator[None]:
-        """Marks errors of walrow's own checks, so that no other attempt is made."""
-        try:
-            yield
-        except ReplicationError as error:
-            self._final = error
-            raise
-
-    def _check_system(self, system: IdentifySystem) -> None:
-        known = self._system
-        if known is not None and known.system_identifier != system.system_identifier:
-            text = (
-                f"the server is another one: system identifier {system.system_identifier}, "
-                f"not {known.system_identifier}; use another log for it"
-            )
-            raise ReplicationError(text, slot=self._slot)
-
     def _open(
         self,
         system: IdentifySystem,
         step: Step[tuple[ReplicationStream, Landing]],
     ) -> Landing:
         """Opens the log, the first time and after a failure of the file system."""
-        found, failure = self._first_catalog()
+        found, failure = first_catalog(self._read_catalog)
         with step.unless_left():
             # A large log takes long, and the server is not asked meanwhile.
             self._answered = math.inf
@@ -469,206 +445,18 @@ class Receiver:
                     wake=self._wakeup.wake,
                     earlier=self._earlier,
                 )
-                self._timeline = timeline
+                self._beginning.timeline = timeline
                 self._answered = time.monotonic()
         except BaseException:
             writer.close()
             raise
         return landing
 
-    def _first_catalog(self) -> tuple[Catalog | None, ReplicationError | None]:
-        """The catalog, or why the stream begins without it: a lock may last for long."""
-        from walrow.postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
-
-        try:
-            return self._read_catalog(), None
-        except ReplicationError as error:
-            if error.sqlstate not in {LOCK_NOT_AVAILABLE, QUERY_CANCELED}:
-                raise
-            return None, error
-
     def _read_catalog(self) -> Catalog:
-        import psycopg
+        return read_catalog(self._given, self._publications)
 
-        from walrow.postgres import catalog
-        from walrow.postgres.connecting import connect_for_sql
-        from walrow.postgres.locks import waiting_shortly
-        from walrow.postgres.server_errors import copy_error, replication_error
-
-        failed = "the catalog cannot be read"
-        given = {**self._given, "connect_timeout": 5}
-        with connect_for_sql(given) as conn:
-            conn.execute("SET statement_timeout = '30s'")
-            try:
-                with waiting_shortly(conn, given, failed):
-                    try:
-                        return catalog(conn, publications=self._publications)
-                    except OptionError:
-                        # A publication that does not exist is named by the preflight.
-                        return catalog(conn, publications=())
-            except psycopg.Error as error:
-                # The server's message may have a part of a name or a default.
-                describe = replication_error if error.sqlstate is None else copy_error
-                hint = "the server's log says more"
-                raise describe(error, failed, hint=hint) from error
-
-    def _check_history(
-        self, conn: psycopg.Connection[Any], system: IdentifySystem, landing: Landing
-    ) -> None:
-        """Checks that the server has the WAL that was received."""
-        from walrow.postgres import timeline_history
-        from walrow.postgres.resuming import check_not_older, check_timeline
-
-        before, now = self._timeline, system.timeline
-        if before is not None and before != now:
-            history = timeline_history(conn, now)
-            with self._finally_refusing():
-                # What is still queued has come from the old timeline, too.
-                check_timeline(before, now, history, landing.settle(), self._slot)
-            self._server_lsn = Lsn(0)
-        self._timeline = now
-        with self._finally_refusing():
-            known = max(landing.durable, self._server_lsn)
-            check_not_older(conn, system, known, self._slot)
-
-    def _check_slot(
-        self,
-        stream: ReplicationStream,
-        system: IdentifySystem,
-        landing: Landing,
-        step: Step[Any],
-    ) -> SlotStart | None:
-        """Checks that the slot continues where the log ends. Creates it on request.
-
-        Returns:
-            Where the slot is, if the log is empty and does not begin with a load.
-        """
-        from walrow.postgres import drop_slot
-        from walrow.postgres.resuming import (
-            SlotStart,
-            check_slot,
-            copy_to_standbys,
-            slot_start,
-        )
-
-        conn, durable = stream.connection, landing.durable
-        warn = None if self._knows_beginning else self._warn_of_beginning
-        with self._finally_refusing():
-            is_broken = landing.lacks_first_load and not self._loads.is_first
-            if is_broken and not self._snapshot:
-                text = "the first load of the log was broken off: remove the log and its slot"
-                raise ReplicationError(
-                    text,
-                    slot=self._slot,
-                    advice=", or continue with ",
-                    remedies=(Remedy("snapshot", None, value=True),),
-                )
-            confirmed = check_slot(
-                conn,
-                self._slot,
-                system,
-                durable,
-                create=self._create,
-                warn=warn,
-            )
-            self._has_useless_slot = False
-            if confirmed is not None and is_broken:
-                # What it has kept is useless without the rows from before.
-                drop_slot(conn, self._slot, wait=True)
-                confirmed = None
-        if confirmed is not None:
-            if self._snapshot and not durable and not self._loads.is_pending:
-                # Somebody else has created the slot: its snapshot is gone.
-                self._loads.request_all()
-            if self._failover and copy_to_standbys(conn, self._slot):
-                self._notes.append(f'slot "{self._slot}" is copied to standbys now')
-            if durable:
-                return None
-            if self._snapshot:
-                return SlotStart(confirmed)
-            return slot_start(conn, self._slot, confirmed, warn=warn)
-        return self._create_slot(conn, landing, step)
-
-    def _create_slot(
-        self, conn: psycopg.Connection[Any], landing: Landing, step: Step[Any]
-    ) -> SlotStart | None:
-        from walrow.postgres import create_slot
-        from walrow.postgres.resuming import SlotStart
-
-        def waiting(waits: Waiting) -> None:
-            with step.unless_left():
-                self._answered = time.monotonic()
-                self._notes.append(str(waits))
-
-        if self._tables is not None:
-            with step.unless_left():
-                self._answered = time.monotonic()
-            self._create_publication(self._tables)
-        step.check()
-        slot_options: dict[str, Any] = {
-            "two_phase": bool(self._stream_options["two_phase"]),
-            "failover": self._failover,
-        }
-        if self._snapshot:
-            self._loads.begin_first(
-                conn, self._slot, landing, step=step, waiting=waiting, **slot_options
-            )
-            self._knows_beginning = True
-            return None
-        created = create_slot(
-            conn, self._slot, snapshot="export", waiting=waiting, **slot_options
-        )
-        self._knows_beginning = True
-        if created.snapshot is not None:
-            self._completeness.begin(created.snapshot, created.consistent_point)
-        return SlotStart(created.consistent_point)
-
-    def _warn_of_beginning(self, text: str) -> None:
-        self._knows_beginning = True
-        self._notes.append(f"warning: {text}")
-
-    def _preflight(self) -> None:
-        """Refuses what would fail later. Warns once."""
-        from walrow.postgres import preflight
-        from walrow.postgres.connecting import connect_for_sql
-        from walrow.postgres.failures import LOCK_NOT_AVAILABLE
-        from walrow.postgres.temporary_publication import named
-
-        if self._is_checked:
-            return
-        try:
-            with connect_for_sql({**self._given, "connect_timeout": 5}) as conn:
-                tables = [named(conn, each) for each in self._tables or ()]
-                found = preflight(
-                    conn,
-                    slot=self._slot,
-                    publications=self._publications,
-                    tables=tables or None,
-                    two_phase=self._stream_options["two_phase"],
-                    binary=self._stream_options["binary"],
-                )
-        except ReplicationError as error:
-            if error.sqlstate != LOCK_NOT_AVAILABLE:
-                raise
-            # The server refuses itself what it cannot send.
-            self._notes.append(f"warning: {error}")
-            return
-        # Its last client may be gone without the server's knowledge: that is tried again.
-        errors = [each for each in found.errors if each.code != "slot-active"]
-        if errors:
-            with self._finally_refusing():
-                raise ReplicationError("; ".join(map(_line, errors)), slot=self._slot)
-        warnings = (each for each in found if each.severity == "warning")
-        self._notes.extend(f"warning: {_line(each)}" for each in warnings)
-        self._is_checked = True
-
-    def _create_publication(self, tables: Sequence[TableName]) -> None:
-        from walrow.postgres.temporary_publication import create_if_missing
-
-        if len(self._publications) != 1:
-            text = "tables creates one publication: name one"
-            raise OptionError(text)
-        create_if_missing(self._given, self._publications[0], tables)
+    def _answer(self) -> None:
+        self._answered = time.monotonic()
 
     def _finish(self, stream: ReplicationStream | None) -> None:
         """Publishes and confirms what is durable, and closes the log."""
@@ -785,12 +573,6 @@ def _check_without_create(
     if snapshot:
         text = "the first load begins with a slot that is created"
         raise OptionError(text, remedies=_CREATE)
-
-
-def _line(finding: Finding) -> str:
-    sql = " ".join((finding.sql or "").splitlines())
-    text = f"{finding.text} [{finding.code}]"
-    return f"{text}: {sql}" if sql else text
 
 
 #: Connecting, questions and the stream's start take less than this together.

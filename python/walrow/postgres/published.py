@@ -126,13 +126,12 @@ def with_rows(
 ) -> set[int]:
     """The OIDs of the tables that have rows, for the connection's transaction.
 
-    A table that cannot be looked at, as it is locked or must not be read, counts as one.
+    A table that cannot be looked at, as it is locked or must not be read, counts as one. The
+    transaction's `lock_timeout` should be short.
     """
     import psycopg
 
     found = set()
-    conn.execute("SET LOCAL lock_timeout = '2s'")
-    conn.execute("SET LOCAL statement_timeout = '10s'")
     for table in tables:
         for part in table.parts:
             # The server has quoted the name.
