@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-__all__ = ["locks_on", "waiting_shortly"]
+__all__ = ["locks_on", "spoken", "waiting_shortly"]
 
 
 def locks_on(conn: psycopg.Connection[Any], tables: Sequence[int]) -> str:
@@ -26,7 +26,7 @@ def locks_on(conn: psycopg.Connection[Any], tables: Sequence[int]) -> str:
         conn: The connection that has waited.
         tables: The OIDs of the tables.
     """
-    return _spoken(conn.execute(_ON, [tables]).fetchall())
+    return spoken(conn.execute(_ON, [tables]).fetchall())
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def _asking(
         # The wait is reported without the answer, too.
         with contextlib.suppress(Error), connect_for_sql(parameters) as conn:
             conn.execute("SET statement_timeout = '1s'")
-            if text := _spoken(conn.execute(_AHEAD, [waiting]).fetchall()):
+            if text := spoken(conn.execute(_AHEAD, [waiting]).fetchall()):
                 found.append(text)
 
     timer = threading.Timer(_LOOK_SECONDS, ask)
@@ -81,7 +81,8 @@ def _asking(
         timer.join()
 
 
-def _spoken(rows: Iterable[tuple[Any, ...]]) -> str:
+def spoken(rows: Iterable[tuple[Any, ...]]) -> str:
+    """Says who has locks: for each one its table, its process and the name of its application."""
     return "; ".join(
         f"a lock on {table} that "
         + (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.errors import ReplicationError
 from walrow.postgres.failures import LOCK_NOT_AVAILABLE
+from walrow.postgres.locks import spoken
 from walrow.postgres.session import records, transaction
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def reading_tables(
             yield
     except LockNotAvailable as error:
         found = records(conn, _HOLDERS, {"publications": list(publications)})
-        who = "; ".join(map(_spoken, found)) or "a lock on one of them"
+        who = spoken(map(tuple, found)) or "a lock on one of them"
         text = (
             f"the published tables cannot be checked: the check has waited for {who}."
             " Let that end, and check again"
@@ -40,23 +41,12 @@ def reading_tables(
         raise ReplicationError(text, sqlstate=LOCK_NOT_AVAILABLE) from error
 
 
-def _spoken(holder: dict[str, Any]) -> str:
-    if holder["pid"] is None:
-        who = "a prepared transaction"
-    else:
-        client = f" ({holder['client']})" if holder["client"] else ""
-        who = f"process {holder['pid']} of the server{client}"
-    return f"a lock on {holder['name']} that {who} has"
-
-
 _LOCK_SECONDS = 5
 # Reading waits for ACCESS EXCLUSIVE only, and for all that it waits for itself. No server that
 # reads publications under locks is older than pg_publication_namespace.
 _HOLDERS = """
-SELECT DISTINCT jsonb_build_object(
-    'name', n.nspname || '.' || c.relname,
-    'pid', held.pid,
-    'client', nullif(a.application_name, '')
+SELECT DISTINCT jsonb_build_array(
+    n.nspname || '.' || c.relname, held.pid, a.application_name
 )::text
 FROM pg_locks l
 JOIN pg_locks held ON held.relation = l.relation AND held.database = l.database
