@@ -82,4 +82,8 @@ _LONG = (
     "test_completeness",
     "test_type",
     "test_changes",
+    "test_preflight",
+    "test_recvlogical",
+    "test_replication",
+    "test_state",
 )

@@ -136,7 +136,7 @@ def has_reached(log: Path, end: walrow.Lsn) -> bool:
     return walrow.Log(log).end >= end
 
 
-@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("binary", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_type_that_is_altered_is_noticed(
     server: EmbeddedServer,
     slot: str,
@@ -456,17 +456,24 @@ RETURNED = "column label was dropped and added again"
             [GONE, CHANGE, BACK, CHANGE], marks=pytest.mark.slow, id="two transactions"
         ),
         pytest.param([GONE, None, BACK], id="look between"),
-        pytest.param([GONE, CHANGE, None, BACK, CHANGE], id="look and change between"),
+        pytest.param(
+            [GONE, CHANGE, None, BACK, CHANGE],
+            marks=pytest.mark.slow,
+            id="look and change between",
+        ),
         pytest.param(
             [f"{GONE}; {BACK} DEFAULT 'new'"],
             marks=pytest.mark.slow,
             id="with a default",
         ),
         pytest.param(
-            [GONE, "ALTER TABLE item ADD COLUMN label int", CHANGE], id="another type"
+            [GONE, "ALTER TABLE item ADD COLUMN label int", CHANGE],
+            marks=pytest.mark.slow,
+            id="another type",
         ),
         pytest.param(
             [GONE, None, "ALTER TABLE item ADD COLUMN label int"],
+            marks=pytest.mark.slow,
             id="look between, another type",
         ),
     ],

@@ -211,7 +211,9 @@ def test_disk_that_is_full_for_too_long(
     check_log(own.dsn, log, Load.TABLES)
 
 
-@pytest.mark.parametrize("give_up_after", ["60", "2"])
+@pytest.mark.parametrize(
+    "give_up_after", ["60", pytest.param("2", marks=pytest.mark.slow)]
+)
 def test_fsync_that_fails(
     own: EmbeddedServer, slot: str, tmp_path: Path, give_up_after: str
 ) -> None:
@@ -249,7 +251,9 @@ def test_stop_while_the_disk_is_full(
     check_log(own.dsn, log, Load.TABLES)
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize(
+    "is_stopped", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "cause", ["connection", pytest.param("max_hold", marks=pytest.mark.slow)]
 )

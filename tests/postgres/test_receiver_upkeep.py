@@ -35,6 +35,7 @@ def slot(server: EmbeddedServer) -> Iterator[str]:
         yield name
 
 
+@pytest.mark.slow
 def test_a_log_is_merged_while_it_is_received(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:

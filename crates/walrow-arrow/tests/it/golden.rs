@@ -409,12 +409,18 @@ fn cut_captures_end_as_they_are_cut() {
 #[test]
 fn changed_bytes_never_panic() {
     let mut changes = 0;
+    // All bytes with the slow tests.
+    let step = if std::env::var_os("WALROW_SLOW").is_some() {
+        1
+    } else {
+        5
+    };
     for capture in captures() {
         if capture.bytes.len() > 4 << 10 || !capture.name.starts_with("18/") {
             continue;
         }
         let mut bytes = capture.bytes.clone();
-        for place in 0..bytes.len() {
+        for place in (0..bytes.len()).step_by(step) {
             let original = bytes[place];
             for changed in [original ^ 1, original ^ 0x80, 0, 0xFF] {
                 bytes[place] = changed;
@@ -424,7 +430,7 @@ fn changed_bytes_never_panic() {
             bytes[place] = original;
         }
     }
-    assert!(changes > 10_000, "{changes} changes");
+    assert!(changes * step > 10_000, "{changes} changes");
 }
 
 #[test]

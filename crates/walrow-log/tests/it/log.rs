@@ -498,7 +498,7 @@ fn segments_are_filled_while_the_stream_is_read() {
             write(&whole, &bytes, plan, &mut Lsn::default()).unwrap();
             let operations = whole.operations();
             assert_eq!(read(&whole), contents([&*bytes]));
-            for operation in 1..=operations {
+            for operation in (1..=operations).step_by(crate::step()) {
                 let store = Memory::default();
                 store.crash_at(operation, 1_000);
                 let mut confirmed = Lsn::default();
@@ -513,7 +513,7 @@ fn segments_are_filled_while_the_stream_is_read() {
                     "a crash at operation {operation}"
                 );
             }
-            for operation in 1..=operations {
+            for operation in (1..=operations).step_by(crate::step()) {
                 let store = Memory::default();
                 store.refuse(operation, 1_000);
                 if insist(&store, &bytes, plan).is_err() {
@@ -829,7 +829,7 @@ fn every_changed_byte_of_a_foot_is_an_error() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases(32)))]
 
     /// A crash at each operation of the store, then the whole stream again.
     #[test]

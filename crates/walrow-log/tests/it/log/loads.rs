@@ -216,7 +216,7 @@ fn check_rows(load: &[String], count: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases(8)))]
 
     /// A load runs beside any stream, and the store crashes at each operation.
     #[test]
