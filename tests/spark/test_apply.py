@@ -56,6 +56,9 @@ class Heard:
         pass
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
 def test_listeners_of_spark_are_told(source: History, lake: Lake) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -126,6 +129,9 @@ def test_changes_of_every_kind(source: History, lake: Lake) -> None:
     assert not lake.apply(source).committed
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
 def test_changes_that_were_removed_from_the_log(source: History, lake: Lake) -> None:
     source.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
     source.sql("INSERT INTO t VALUES (1, 1)")

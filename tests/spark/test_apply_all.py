@@ -189,6 +189,7 @@ def test_a_table_that_fails_or_waits_does_not_stop_the_others(
     assert lakes["bad"].rows() == source.rows("bad", "id, nullif(d, 'infinity')")
 
 
+@pytest.mark.slow
 def test_the_next_call_finds_what_another_driver_did_meanwhile(
     source: History,
     lakehouse: SparkSession,

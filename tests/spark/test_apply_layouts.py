@@ -97,6 +97,9 @@ def test_columns_that_iceberg_reserves(source: History, lake: Lake) -> None:
     assert lake.apply(source, columns=["id"], deletes="soft").committed
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
 def test_keys_that_are_null(source: History, lake: Lake) -> None:
     source.sql(
         "CREATE TABLE t (id int PRIMARY KEY, code text UNIQUE)",
@@ -114,6 +117,9 @@ def test_keys_that_are_null(source: History, lake: Lake) -> None:
     assert lake.rows() == source.rows("t")
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
 def test_keys_that_are_not_unique(source: History, lake: Lake) -> None:
     source.sql(
         "CREATE TABLE t (id int PRIMARY KEY, code text NOT NULL)",
@@ -129,6 +135,7 @@ def test_keys_that_are_not_unique(source: History, lake: Lake) -> None:
     assert lake.rows("id") == {(1,): 1, (2,): 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lake", ["delta"], indirect=True)
 def test_a_check_of_delta_that_is_not_made_for_bloom_filters(
     source: History, lake: Lake

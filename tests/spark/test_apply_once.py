@@ -243,10 +243,9 @@ def test_a_log_of_another_source(
     assert "slot other of database other" in str(it.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lake", ["delta"], indirect=True)
-@pytest.mark.parametrize(
-    "moment", [pytest.param("before", marks=pytest.mark.slow), "during"]
-)
+@pytest.mark.parametrize("moment", ["before", "during"])
 def test_a_target_that_is_set_back_meanwhile(
     source: History,
     lake: Lake,
