@@ -56,11 +56,11 @@ lint: build ## formatting, ruff, mypy, stubs and clippy
 	python -m mypy.stubtest walrow._core; \
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings )
 
-test-rust: build ## tests and docs of all crates; fuzz targets are checked
+test-rust: build ## tests of all crates; fuzz targets are checked
 	$(TIMED) ( set -x; \
 	cargo test --workspace --locked $(if $(WALROW_SLOW),-- --include-ignored); \
 	$(if $(WALROW_SLOW),cargo test -p walrow --no-default-features --tests --locked;) \
-	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked; \
+	$(if $(WALROW_SLOW),RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked;) \
 	$(if $(WALROW_SLOW),cargo bench --workspace --benches --profile test --locked -- --test;) \
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target} --locked )
 
