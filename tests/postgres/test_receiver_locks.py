@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import walrow
+from servers.loads import until
 from servers.receiving import (
     ReceiverProcess,
     end_of_wal,
@@ -22,7 +22,7 @@ from servers.receiving import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from servers import EmbeddedServer
@@ -34,6 +34,8 @@ QUICK = ("--age", "0.5")
 
 @pytest.fixture
 def slot(server: EmbeddedServer) -> Iterator[str]:
+    if server.major < 15:
+        pytest.skip("the catalog of 14 is read without a lock")
     execute(server.dsn, "DROP TABLE IF EXISTS moods", "DROP DOMAIN IF EXISTS positive")
     with slot_for_load(server) as name:
         yield name
@@ -45,14 +47,6 @@ def locked(server: EmbeddedServer, table: str) -> Iterator[int]:
     with psycopg.connect(server.dsn, application_name="holder") as connection:
         connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
         yield connection.info.backend_pid
-
-
-def until(is_so: Callable[[], object], timeout: float = 20) -> None:
-    """Waits until something is so."""
-    deadline = time.monotonic() + timeout
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def rows_of(log: Path, table: str) -> int:
@@ -88,8 +82,6 @@ def has_note(state: dict[str, Any], text: str) -> bool:
 def test_a_lock_on_a_table_does_not_stop_the_stream(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
-    if server.major < 15:
-        pytest.skip("the catalog of 14 is read without a lock")
     log = tmp_path / "log"
     insert = "INSERT INTO moods SELECT count(*), 7 FROM moods"
     with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
@@ -110,7 +102,7 @@ def test_a_lock_on_a_table_does_not_stop_the_stream(
             holder = f"a lock on public.item that process {process} of the server (holder) has"
             state = receiver.until(lambda state: has_note(state, "the catalog"))
             assert holder in state["note"]
-        until(lambda: "moods" in described(log))
+        until(lambda: "moods" in described(log), 20)
         execute(server.dsn, insert)
         receiver.until(lambda state: state["note"] is None)
         until_visible(log, "public.moods", 3)
@@ -126,8 +118,6 @@ def test_a_command_that_waits_behind_a_transaction_does_not_stop_the_stream(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
     """Nothing has the lock then: the note names what it waits for."""
-    if server.major < 15:
-        pytest.skip("the catalog of 14 is read without a lock")
     log = tmp_path / "log"
     dsn = server.dsn
     with ReceiverProcess(dsn, log, *QUICK, slot=slot) as receiver:
@@ -143,21 +133,21 @@ def test_a_command_that_waits_behind_a_transaction_does_not_stop_the_stream(
                 target=execute, args=(dsn, "ALTER TABLE item ADD z int")
             )
             alter.start()
-            until(lambda: execute(dsn, "SELECT pid FROM pg_locks WHERE NOT granted"))
+            until(
+                lambda: execute(dsn, "SELECT pid FROM pg_locks WHERE NOT granted"), 20
+            )
             execute(dsn, "INSERT INTO moods VALUES (1)")
             until_visible(log, "public.moods", 1, 2.5)
             name = f"process {idle.info.backend_pid} of the server (idle) has"
             receiver.until(lambda state: has_note(state, name))
         alter.join()
-        until(lambda: "moods" in described(log))
+        until(lambda: "moods" in described(log), 20)
 
 
 @pytest.mark.slow
 def test_receiver_starts_and_stops_while_a_table_is_locked(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
-    if server.major < 15:
-        pytest.skip("the catalog of 14 is read without a lock")
     log = tmp_path / "log"
     with locked(server, "item") as process:
         execute(server.dsn, "INSERT INTO audit (item) VALUES (1)")
@@ -167,7 +157,10 @@ def test_receiver_starts_and_stops_while_a_table_is_locked(
             state = receiver.until(lambda state: has_note(state, name))
             assert "the catalog cannot be read" in state["note"]
             notes = [state["note"] or "" for state in receiver.states]
-            assert any("publications cannot be checked" in note for note in notes)
+            checked = (
+                "published tables cannot be checked: the check has waited for a lock"
+            )
+            assert any(f"{checked} on {name}" in note for note in notes)
             execute(server.dsn, "INSERT INTO audit (item) VALUES (2)")
             receiver.until_streaming(after=end_of_wal(server.dsn))
             assert receiver.stop() < 2

@@ -101,9 +101,9 @@ def receiving(
         assert not failures, failures
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def until(is_so: Callable[[], object], timeout: float = 30) -> None:
     """Waits until something is so."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + timeout
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.05)
