@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from walrow._core import Decoder
-from walrow.errors import OptionError
+from walrow.errors import LogError, OptionError
 from walrow.log_places import part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     from walrow._core import Batch, LogDirectory
     from walrow.lsn import Lsn
@@ -28,24 +28,28 @@ class Follower:
 
     def __init__(
         self,
-        log: LogDirectory,
+        opened: Callable[[], LogDirectory],
         poll_interval: float,
         reader: str | None,
         options: Mapping[str, Any],
     ) -> None:
-        """Registers the reader. Nobody else may follow with this object of the log."""
+        """Opens the log, and registers the reader."""
         if options.get("end") is not None:
             text = "follow() has no end: use read(end=...)"
             raise OptionError(text)
-        self._log = log
+        if not 0 <= poll_interval <= _LONGEST_POLL_SECONDS:
+            text = "poll_interval must be a number of seconds from 0 to 86,400"
+            raise OptionError(text)
+        self._opened = opened
+        self._log = opened()
         self._interval = poll_interval
         self._options = {key: value for key, value in options.items() if key != "end"}
         self._reader = reader
         self._recorded: Lsn | None = None
+        self._used = time.monotonic()
         if reader is not None:
             _, self._recorded, _ = self._log.register(reader, options.get("start"))
             self._options["start"] = self._recorded
-        self._due = time.monotonic() + _USED_SECONDS
         self._decoder = Decoder(**self._options)
         self.position = self._decoder.position
         self._batches = self._read()
@@ -69,17 +73,31 @@ class Follower:
             self._record(self._reader)
 
     def _record(self, reader: str) -> None:
-        self._log.advance(reader, self.position, rewind=False)
-        self._recorded = self.position
-        self._due = time.monotonic() + _USED_SECONDS
+        try:
+            self._log.advance(reader, self.position, rewind=False)
+        except LogError as error:
+            if error.code == "no_reader":
+                self._refuse_forgotten(reader)
+            if error.code != "busy":
+                raise
+            # Somebody has the log locked: the next record has the position, too.
+        else:
+            self._recorded = self.position
+        self._used = time.monotonic()
 
-    def _note(self) -> None:
-        """Records the position if it is time to."""
-        if self._reader is None:
-            return
-        left = self._due - time.monotonic()
-        has_moved = self.position != self._recorded
-        if left <= (_USED_SECONDS - _RECORD_SECONDS if has_moved else 0):
+    def _refuse_forgotten(self, reader: str) -> None:
+        """Raises an error if a reader that was forgotten has lost what it did not take."""
+        start = self._opened().start
+        if start > self.position:
+            text = (
+                f"reader {reader!r} was not used for long and was forgotten: what comes after "
+                f"{self.position}, up to {start}, was removed. Load what it keeps again"
+            )
+            raise LogError(text, code="pruned")
+
+    def _note(self, seconds: float) -> None:
+        """Records the position, or that the reader is used, at most once in so many seconds."""
+        if self._reader is not None and time.monotonic() >= self._used + seconds:
             self._record(self._reader)
 
     def _read(self) -> Generator[Batch]:
@@ -87,17 +105,33 @@ class Follower:
         start = part["start"]
         while True:
             end = self._log.end
+            # Before it is read: a log of which the beginning was removed can be read from 0/0, too.
+            self._note(_RECORD_SECONDS)
             with self._log.open(**part | {"start": start}) as file:
                 while chunk := file.read():
-                    yield from self._decoder.feed(chunk)
-            yield from self._decoder.flush()
+                    yield from self._hand_out(self._decoder.feed(chunk))
+            yield from self._hand_out(self._decoder.flush())
             self.position = start = max(self.position, end)
-            self._note()
+            self._note(_RECORD_SECONDS)
             while not self._log.follow():
-                self._note()
+                self._note(_WAITING_SECONDS)
                 time.sleep(self._interval)
 
+    def _hand_out(self, batches: Iterable[Batch]) -> Generator[Batch]:
+        """Hands out batches. Whoever asks for the next one has used those before."""
+        for batch in batches:
+            delivered = self._decoder.position
+            yield batch
+            self._move(delivered)
+        # Transactions without rows that are read, too.
+        self._move(self._decoder.position)
 
-#: The shortest time between two records of a reader's position, and the longest.
+    def _move(self, position: Lsn) -> None:
+        self.position = max(self.position, position)
+        self._note(_RECORD_SECONDS)
+
+
+#: The shortest time between two records of a reader, while it takes batches and while it waits.
 _RECORD_SECONDS = 1.0
-_USED_SECONDS = 60.0
+_WAITING_SECONDS = 2.0
+_LONGEST_POLL_SECONDS = 86_400.0

@@ -277,9 +277,10 @@ class Log(OpenedLog):
 
         Raises:
             OptionError: The options are invalid or contradict each other.
-            LogError: What comes after the position was removed.
+            LogError: What comes after the position was removed (`pruned`), or the reader
+                was forgotten (`no_reader`).
         """
-        return Follower(self._opened(), poll_interval, reader, options)
+        return Follower(self._opened, poll_interval, reader, options)
 
     @with_options(StateOptions)
     def state(

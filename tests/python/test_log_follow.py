@@ -100,6 +100,9 @@ def test_the_options_of_follow(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(2))
     with pytest.raises(walrow.OptionError, match="end"):
         log.follow(end=0x1000)
+    for interval in (-1, float("nan"), float("inf")):
+        with pytest.raises(walrow.OptionError, match="poll_interval"):
+            log.follow(poll_interval=interval)
     with pytest.raises(walrow.OptionError):
         log.follow(profile="none")  # type: ignore[arg-type]
     with pytest.raises(TypeError):

@@ -26,6 +26,14 @@ def log(tmp_path: Path) -> walrow.Log:
     return published(tmp_path / "log", transactions())
 
 
+def places_of(batch: Any) -> list[tuple[int, int]]:
+    """The positions of its rows: LSN and ordinal."""
+    found = pa.record_batch(batch)
+    return list(
+        zip(*(found[it].to_pylist() for it in ("_commit_lsn", "_seq")), strict=True)
+    )
+
+
 def names(log: walrow.Log) -> list[str]:
     return [it.name for it in walrow.Log(log.path).readers()]
 
@@ -145,7 +153,7 @@ def test_following_under_a_name_continues_there(
 def test_a_quiet_reader_counts_as_used(
     log: walrow.Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "_USED_SECONDS", 0.05)
+    monkeypatch.setattr(following, "_WAITING_SECONDS", 0.05)
     with log.follow(reader="f", start=log.end, poll_interval=0.01) as batches:
         (before,) = log.readers()
         waiting = threading.Thread(target=lambda: next(batches, None), daemon=True)
@@ -157,6 +165,53 @@ def test_a_quiet_reader_counts_as_used(
         with Publisher(log.path) as publisher:
             publisher.publish(*transactions(7)[6:])
         waiting.join(10)
+
+
+def test_position_and_reader_move_with_the_batches(
+    log: walrow.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_RECORD_SECONDS", 0.0)
+    batches = log.follow(reader="f", batch_rows=1, poll_interval=0.01)
+    taken = [next(batches) for _ in range(9)]
+    # Each transaction has three rows. Whoever has asked for the ninth row has used eight.
+    assert batches.position == 0x2000
+    assert [it.position for it in log.readers()] == [0x2000]
+    # A process that is killed now begins there again.
+    again = walrow.Log(log.path).read(start=batches.position)
+    places = {place for it in (*taken, *again) for place in places_of(it)}
+    assert places == {place for it in log.read() for place in places_of(it)}
+    assert len(places) == 18
+    batches.close()
+    log.forget("f")
+
+
+def test_a_reader_that_takes_batches_is_not_forgotten(
+    log: walrow.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_RECORD_SECONDS", 0.05)
+    beside = walrow.Log(log.path)
+    taken = 0
+    with log.follow(reader="f", batch_rows=1) as batches:
+        while taken < 18:
+            taken += next(batches).num_rows
+            time.sleep(0.1)
+            assert beside.retain(bytes=0, forget_after=0.5).forgotten == ()
+    assert len(beside.segments()) < 6
+
+
+def test_a_forgotten_reader_is_refused_and_has_no_gap(log: walrow.Log) -> None:
+    batches = log.follow(reader="f", batch_rows=1)
+    beside = walrow.Log(log.path)
+    # It has taken nothing, so its position is the beginning, which any log has.
+    beside.forget("f")
+    assert beside.prune(0x2000) == 2
+    time.sleep(1.1)
+    assert fault(lambda: next(batches)) == ("pruned", None)
+    # Nothing was removed behind the position of this one.
+    batches = walrow.Log(log.path).follow(reader="g", start=0x2000, batch_rows=1)
+    beside.forget("g")
+    time.sleep(1.1)
+    assert fault(lambda: next(batches)) == ("no_reader", None)
 
 
 def test_a_retainer_applies_a_retention_beside_a_writer(

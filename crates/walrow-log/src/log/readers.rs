@@ -182,6 +182,22 @@ impl Log {
             .map_err(|error| Error::store(&object, &error))
     }
 
+    /// Forgets a reader that was not used since a time, and returns whether it did. It may have been
+    /// used after somebody has looked at it.
+    pub(super) fn forget_unused(&self, name: &str, since: i64) -> Result<bool, Error> {
+        let store = self.store();
+        let _lock = lock(&*store)?;
+        match RegisteredReader::read(&*store, name)? {
+            Some(reader) if reader.used < since => {
+                let object = object(name)?;
+                let removed = store.remove(&object);
+                removed.map_err(|error| Error::store(&object, &error))?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// The position, if the log has what comes after it.
     fn reachable(&mut self, position: Lsn) -> Result<Lsn, Error> {
         let (start, until) = (position, Pruned::read(&*self.store())?.until);

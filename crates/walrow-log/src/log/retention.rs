@@ -85,9 +85,9 @@ impl Log {
         }
         let mut retained = Retained::default();
         if let Some(age) = retention.forget_after {
+            let since = now.0.saturating_sub(age);
             for reader in self.readers()? {
-                if reader.used < now.0.saturating_sub(age) {
-                    self.forget(&reader.name)?;
+                if reader.used < since && self.forget_unused(&reader.name, since)? {
                     retained.forgotten.push(reader.name);
                 }
             }
