@@ -37,6 +37,12 @@ class Follower:
         if options.get("end") is not None:
             text = "follow() has no end: use read(end=...)"
             raise OptionError(text)
+        if not 0 <= poll_interval <= _LONGEST_INTERVAL:
+            text = (
+                f"poll_interval is {poll_interval}: it must be from 0 to "
+                f"{_LONGEST_INTERVAL}"
+            )
+            raise OptionError(text)
         self._log = log
         self._interval = poll_interval
         self._options = {key: value for key, value in options.items() if key != "end"}
@@ -98,6 +104,8 @@ class Follower:
                 time.sleep(self._interval)
 
 
+#: 30 years. What is longer, or infinite, is more than a thread can wait.
+_LONGEST_INTERVAL = 1_000_000_000
 #: The shortest time between two records of a reader's position, and the longest.
 _RECORD_SECONDS = 1.0
 _USED_SECONDS = 60.0
