@@ -92,6 +92,8 @@ class TableLoad:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._connections: list[psycopg.Connection[Any]] = []
+        #: What creates the slot, until it exists.
+        self._creating: psycopg.Connection[Any] | None = None
         self._pieces: deque[Piece] = deque()
         self._threads: list[threading.Thread] = []
         self._waiters: list[Waiter] = []
@@ -189,6 +191,7 @@ class TableLoad:
                 blocking.append(waits)
                 raise _WaitsForLong
 
+        self._creating = conn
         try:
             with landing.paused():
                 created = create_slot(
@@ -202,6 +205,8 @@ class TableLoad:
         except _WaitsForLong:
             self._wait_for(blocking[-1])
             return False
+        finally:
+            self._creating = None
         return True
 
     def _wait_for(self, waits: Waiting) -> None:
@@ -224,7 +229,7 @@ class TableLoad:
         self._stopped.set()
         for waiter in self._waiters:
             waiter.wake()
-        for conn in self._connections:
+        for conn in filter(None, [*self._connections, self._creating]):
             if not conn.closed:
                 cancel(conn)
         end = time.monotonic() + _STOP_SECONDS
