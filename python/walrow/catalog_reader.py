@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow.askers import is_answered
 from walrow.errors import Error, OptionError, ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
+
+    import psycopg
 
     from walrow._core import Catalog
 
 __all__ = ["CatalogReader", "first_catalog", "read_catalog"]
 
 
-def read_catalog(given: dict[str, Any], publications: Sequence[str]) -> Catalog:
+def read_catalog(
+    conn: psycopg.Connection[Any],
+    *,
+    given: dict[str, Any],
+    publications: Sequence[str],
+) -> Catalog:
     """Reads the catalog for publications, and waits for locks only shortly.
+
+    Args:
+        conn: A connection with autocommit.
+        given: The parameters of another one, which asks who has a lock.
+        publications: The publications.
 
     Raises:
         ReplicationError: It cannot be read. If somebody has a lock, it says who.
@@ -27,36 +40,32 @@ def read_catalog(given: dict[str, Any], publications: Sequence[str]) -> Catalog:
     import psycopg
 
     from walrow.postgres import catalog
-    from walrow.postgres.connecting import connect_for_sql
     from walrow.postgres.locks import waiting_shortly
     from walrow.postgres.server_errors import copy_error, replication_error
 
     failed = "the catalog cannot be read"
-    given = {**given, "connect_timeout": 5}
-    with connect_for_sql(given) as conn:
-        conn.execute("SET statement_timeout = '30s'")
-        try:
-            with waiting_shortly(conn, given, failed):
-                try:
-                    return catalog(conn, publications=publications)
-                except OptionError:
-                    # A publication that does not exist is named by the preflight.
-                    return catalog(conn, publications=())
-        except psycopg.Error as error:
-            # The server's message may have a part of a name or a default.
-            describe = replication_error if error.sqlstate is None else copy_error
-            hint = "the server's log says more"
-            raise describe(error, failed, hint=hint) from error
+    try:
+        with waiting_shortly(conn, {**given, "connect_timeout": 5}, failed):
+            try:
+                return catalog(conn, publications=publications)
+            except OptionError:
+                # A publication that does not exist is named by the preflight.
+                return catalog(conn, publications=())
+    except psycopg.Error as error:
+        # The server's message may have a part of a name or a default.
+        describe = replication_error if error.sqlstate is None else copy_error
+        hint = "the server's log says more"
+        raise describe(error, failed, hint=hint) from error
 
 
 def first_catalog(
-    read: Callable[[], Catalog],
+    read: Callable[[], Future[Catalog]],
 ) -> tuple[Catalog | None, ReplicationError | None]:
     """The catalog, or why a stream begins without it: a lock may last for long."""
     from walrow.postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
 
     try:
-        return read(), None
+        return read().result(), None
     except ReplicationError as error:
         if error.sqlstate not in {LOCK_NOT_AVAILABLE, QUERY_CANCELED}:
             raise
@@ -70,9 +79,9 @@ class _Relation(NamedTuple):
 
 
 class CatalogReader:
-    """Reads the catalog in a thread of its own: a lock on a table may delay it for long.
+    """Has the catalog read beside the stream: a lock on a table may delay it for long.
 
-    Another thread begins it, takes what was read, and does the rest.
+    One thread begins it, takes what was read, and does the rest.
 
     Attributes:
         trouble: Why it cannot be read, until it can.
@@ -81,7 +90,7 @@ class CatalogReader:
 
     def __init__(
         self,
-        read: Callable[[], Catalog],
+        read: Callable[[], Future[Catalog]],
         known: Catalog,
         *,
         failure: Error | None,
@@ -90,7 +99,7 @@ class CatalogReader:
         """Stores the arguments.
 
         Args:
-            read: Reads the catalog.
+            read: Begins to read the catalog.
             known: What the log knows of it.
             failure: Why it could not be read before. It is tried again then.
             answered: Is called when there is something to take.
@@ -107,18 +116,15 @@ class CatalogReader:
         self._doubt_due = math.inf
         self._began: float | None = None
         self._is_urgent = self._is_outdated = False
-        self._answer: Catalog | BaseException | None = None
-        self._thread: threading.Thread | None = None
+        self._answer: Future[Catalog] | None = None
         if failure is not None:
             self._fail(failure)
 
     @property
     def due(self) -> float:
         """When there is something to do, if nothing happens before."""
-        if self._answer is not None:
-            return 0.0
         if self._began is not None:
-            return math.inf
+            return 0.0 if self._has_answer else math.inf
         return self._due if self._is_wanted else max(self._due, self._doubt_due)
 
     @property
@@ -128,7 +134,7 @@ class CatalogReader:
 
     def awaited_until(self, seconds: float) -> float:
         """Until when a segment waits for it, if a reading may take these seconds."""
-        if self._began is None or self._answer is not None or not self.is_awaited:
+        if self._began is None or self._has_answer or not self.is_awaited:
             return 0.0
         return self._began + seconds
 
@@ -161,15 +167,13 @@ class CatalogReader:
             self._began, self._is_urgent = now, self._is_wanted
             self._is_asked, self._doubt_due = False, math.inf
             self._unknown.clear()
-            self._thread = threading.Thread(
-                target=self._run, name="walrow-catalog", daemon=True
-            )
-            self._thread.start()
+            self._answer = self._read()
+            self._answer.add_done_callback(lambda _: self._answered())
 
     def wait(self, seconds: float) -> None:
         """Waits for the end of what is being read, at most so long."""
-        if self._thread is not None:
-            self._thread.join(seconds)
+        if self._answer is not None:
+            is_answered(self._answer, seconds)
 
     def outdate(self) -> None:
         """What is being read is older than what the log gets now."""
@@ -178,22 +182,22 @@ class CatalogReader:
     def take(self) -> Catalog | None:
         """What was read, once. Raises what no other attempt mends."""
         answer = self._answer
-        if answer is None:
+        if answer is None or not answer.done():
             return None
         self._answer = self._began = None
         self._is_urgent = False
         is_outdated, self._is_outdated = self._is_outdated, False
-        if isinstance(answer, Error):
-            self._fail(answer)
+        try:
+            found = answer.result()
+        except Error as error:
+            self._fail(error)
             return None
-        if isinstance(answer, BaseException):
-            raise answer
         self.trouble = None
         if is_outdated:
             self.ask()
             return None
         self._due = time.monotonic() + _CATALOG_SECONDS
-        return answer
+        return found
 
     def know(self, catalog: Catalog) -> None:
         """The log has what was read."""
@@ -215,12 +219,9 @@ class CatalogReader:
         self.ask()
         self._due = time.monotonic() + _RETRY_SECONDS
 
-    def _run(self) -> None:
-        try:
-            self._answer = self._read()
-        except BaseException as error:
-            self._answer = error
-        self._answered()
+    @property
+    def _has_answer(self) -> bool:
+        return self._answer is not None and self._answer.done()
 
 
 def _relations_of(catalog: Catalog) -> dict[int, _Relation]:

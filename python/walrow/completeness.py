@@ -6,10 +6,13 @@ that. A load makes a table whole again.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from walrow.askers import Asker, is_answered
 from walrow.errors import Error, LogError
 from walrow.load_needed import Incomplete, Published, read_published, write_published
 from walrow.log import Log
@@ -17,7 +20,10 @@ from walrow.young_tables import TYPE_ALTERED, YoungTable, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
+
+    import psycopg
 
     from walrow.lsn import Lsn
     from walrow.postgres.published import PublishedTable
@@ -26,7 +32,7 @@ __all__ = ["Completeness"]
 
 
 class Completeness:
-    """Compares, in a thread of its own, what is published with what was published before.
+    """Compares, beside the stream, what is published with what was published before.
 
     Attributes:
         is_catalog_old: Whether a type was altered, so that the log needs the catalog again.
@@ -36,6 +42,7 @@ class Completeness:
         self,
         given: dict[str, Any],
         *,
+        asker: Asker,
         log: Path,
         publications: Sequence[str],
         note: Callable[[str], None],
@@ -44,11 +51,13 @@ class Completeness:
 
         Args:
             given: The connection parameters.
+            asker: Asks the server.
             log: The log's directory.
             publications: The publications.
             note: Is called with messages for the user.
         """
         self._given = {**given, "connect_timeout": 5}
+        self._asker = asker
         self._log = log
         self._publications = publications
         self._note = note
@@ -56,7 +65,7 @@ class Completeness:
         self._due = 0.0
         self._seen = -1
         self._is_damaged = False
-        self._thread: threading.Thread | None = None
+        self._answer: Future[None] | None = None
         self._generation = 0
         self.is_catalog_old = False
 
@@ -70,12 +79,9 @@ class Completeness:
         now = time.monotonic()
         if now < self._due and catalogs == self._seen:
             return
-        if self._thread is None or not self._thread.is_alive():
+        if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            self._thread = threading.Thread(
-                target=self._compare, args=(durable,), daemon=True
-            )
-            self._thread.start()
+            self._answer = self._asker.ask(partial(self._compare, durable))
 
     def begin(self, snapshot: str, start: Lsn) -> None:
         """Records what a log lacks that begins with a slot, and not with a load.
@@ -120,17 +126,8 @@ class Completeness:
             durable: Where the log ends.
             stop: Ends the wait for it.
         """
-        before = self._thread
-
-        def compare() -> None:
-            if before is not None:
-                before.join()
-            self._compare(durable)
-
-        thread = self._thread = threading.Thread(target=compare, daemon=True)
-        thread.start()
-        while thread.is_alive() and not stop.is_set():
-            thread.join(_STOP_SECONDS)
+        answer = self._answer = self._asker.ask(partial(self._compare, durable))
+        is_answered(answer, math.inf, stop)
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -155,8 +152,7 @@ class Completeness:
     def _object(self, name: str) -> bytes:
         return (self._log / name).read_bytes()
 
-    def _compare(self, durable: Lsn) -> None:
-        from walrow.postgres.connecting import connect_for_sql
+    def _compare(self, durable: Lsn, conn: psycopg.Connection[Any]) -> None:
         from walrow.postgres.published import (
             end_of_wal,
             last_oid,
@@ -165,15 +161,13 @@ class Completeness:
 
         generation = self._generation
         try:
-            with connect_for_sql(self._given) as conn:
-                conn.execute("SET statement_timeout = '30s'")
-                # First: a relation that is created between them is looked at again.
-                last = last_oid(conn)
-                tables = published_tables(conn, self._publications, sized=False)
-                seen = end_of_wal(conn)
-                with self._lock:
-                    if generation == self._generation:
-                        self._note_changes(tables, durable, last, seen)
+            # First: a relation that is created between them is looked at again.
+            last = last_oid(conn)
+            tables = published_tables(conn, self._publications, sized=False)
+            seen = end_of_wal(conn)
+            with self._lock:
+                if generation == self._generation:
+                    self._note_changes(tables, durable, last, seen)
         except LogError as error:
             if not self._is_damaged:
                 self._is_damaged = True
@@ -350,4 +344,3 @@ def _differences(
 
 
 _LOOK_SECONDS = 30.0
-_STOP_SECONDS = 0.1

@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import select
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from walrow.open_connections import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Left", "Step", "Wakeup"]
+__all__ = ["Left", "Step"]
 
 T = TypeVar("T")
-
-
-class Wakeup:
-    """Wakes the thread that waits for the server.
-
-    Attributes:
-        descriptor: Is readable after `wake`.
-    """
-
-    def __init__(self) -> None:
-        """Opens a pipe."""
-        self.descriptor, self._end = os.pipe()
-        self._lock = threading.Lock()
-        for end in (self.descriptor, self._end):
-            os.set_blocking(end, False)
-
-    def wake(self) -> None:
-        """Makes the descriptor readable."""
-        # Without room, it is readable already. After the end, nobody waits.
-        with self._lock, contextlib.suppress(OSError):
-            os.write(self._end, b"\0")
-
-    def drain(self) -> None:
-        """Makes the descriptor unreadable."""
-        if self.wait(0):
-            with contextlib.suppress(BlockingIOError):
-                os.read(self.descriptor, 4096)
-
-    def wait(self, seconds: float) -> bool:
-        """Waits until it is readable. Returns whether it is."""
-        return bool(select.select([self.descriptor], [], [], seconds)[0])
-
-    def close(self) -> None:
-        """Closes the pipe."""
-        # A step that was left may still wake: not another file with its number.
-        with self._lock:
-            end, self._end = self._end, -1
-            os.close(end)
-        os.close(self.descriptor)
 
 
 class Step(Generic[T]):
@@ -79,10 +40,11 @@ class Step(Generic[T]):
         self._wake = wake
         self._lock = threading.Lock()
         self._is_left = False
+        self._leaving = threading.Event()
         self._is_done = False
         self._results: list[T] = []
         self._error: BaseException | None = None
-        threading.Thread(target=self._run, name="walrow-connect", daemon=True).start()
+        start_thread(self._run, name="walrow-connect")
 
     @property
     def is_done(self) -> bool:
@@ -100,6 +62,7 @@ class Step(Generic[T]):
         with self._lock:
             self._is_left = True
             results, self._results = self._results, []
+        self._leaving.set()
         for each in results:
             self._undo(each)
 
@@ -126,6 +89,15 @@ class Step(Generic[T]):
         """
         with self.unless_left():
             pass
+
+    def pause(self, seconds: float) -> None:
+        """Waits, but only as long as somebody waits for the step.
+
+        Raises:
+            Left: Nobody waits any more.
+        """
+        self._leaving.wait(seconds)
+        self.check()
 
     def _run(self) -> None:
         try:

@@ -24,6 +24,7 @@ from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from walrow._core import Catalog, LogLoad, LogWriter
     from walrow.errors import Error
@@ -116,7 +117,7 @@ class Landing:
         *,
         age: float,
         give_up_after: float,
-        read_catalog: Callable[[], Catalog],
+        read_catalog: Callable[[], Future[Catalog]],
         catalog_failure: Error | None,
         wake: Callable[[], None],
         earlier: Counts,
@@ -127,7 +128,7 @@ class Landing:
             writer: The log. The thread closes it at its end.
             age: Seconds after which transactions are published.
             give_up_after: Seconds after which the refusal of the file system is final.
-            read_catalog: Reads the definitions of types and tables.
+            read_catalog: Begins to read the definitions of types and tables.
             catalog_failure: Why they could not be read at the start.
             wake: Is called when something has changed.
             earlier: What landed before, by another thread.

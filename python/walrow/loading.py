@@ -14,7 +14,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._waiting import Waiter
 from walrow.errors import ReplicationError
+from walrow.open_connections import cancel, start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,9 +56,11 @@ class TableLoad:
     """A load of tables in the snapshot of a slot.
 
     Attributes:
+        names: The tables that were asked for, as `schema.name`. None for all.
         tables: What it loads. Empty before it has begun.
         load: Its place in the log. None before it has begun.
         failure: What has broken it.
+        waits_for: What its slot waits for, while the stream goes on without it.
     """
 
     def __init__(
@@ -81,19 +85,23 @@ class TableLoad:
         """
         self._given = given
         self._publications = tuple(publications)
-        self._names = names
+        self.names = names
         self._binary = binary
         self._jobs = jobs
         self._wake = wake
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._connections: list[psycopg.Connection[Any]] = []
+        #: What creates the slot, until it exists.
+        self._creating: psycopg.Connection[Any] | None = None
         self._pieces: deque[Piece] = deque()
         self._threads: list[threading.Thread] = []
+        self._waiters: list[Waiter] = []
         self._rows = self._bytes = self._done = self._all = 0
         self.tables: list[PublishedTable] = []
         self.load: LogLoad | None = None
         self.failure: BaseException | None = None
+        self.waits_for: Waiting | None = None
 
     @property
     def is_copied(self) -> bool:
@@ -144,17 +152,18 @@ class TableLoad:
             ):
                 pass
         except BaseException as error:
-            self.stop()
+            self._stopped.set()
+            for each in self._connections:
+                each.close()
             if isinstance(error, psycopg.Error):
                 failed = "a load cannot begin"
                 raise replication_error(error, failed) from None
             raise
         for each in self._connections[: self._all]:
-            thread = threading.Thread(
-                target=self._work, args=(each,), name="walrow-load", daemon=True
-            )
+            waiter = Waiter()
+            self._waiters.append(waiter)
+            thread = start_thread(self._work, each, waiter, name="walrow-load")
             self._threads.append(thread)
-            thread.start()
         if not self._threads:
             self._wake()
 
@@ -182,6 +191,7 @@ class TableLoad:
                 blocking.append(waits)
                 raise _WaitsForLong
 
+        self._creating = conn
         try:
             with landing.paused():
                 created = create_slot(
@@ -195,6 +205,8 @@ class TableLoad:
         except _WaitsForLong:
             self._wait_for(blocking[-1])
             return False
+        finally:
+            self._creating = None
         return True
 
     def _wait_for(self, waits: Waiting) -> None:
@@ -203,21 +215,26 @@ class TableLoad:
 
         now = self._connections[-1]
         xids = [each.xid for each in waits.transactions or ()]
+        self.waits_for = waits
+        self._wake()
         while not self._stopped.wait(_WAIT_SECONDS):
             found = now.execute(_OPEN, (xids,)).fetchone()
             if found is None or not found[0]:
+                self.waits_for = None
                 return
         raise Stopped
 
     def stop(self) -> None:
-        """Stops it, and closes its connections. Does not wait for a disk that stalls."""
+        """Stops it. Its threads close their connections. Does not wait for a disk that stalls."""
         self._stopped.set()
+        for waiter in self._waiters:
+            waiter.wake()
+        for conn in filter(None, [*self._connections, self._creating]):
+            if not conn.closed:
+                cancel(conn)
         end = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
-        for conn in self._connections:
-            with contextlib.suppress(Exception):
-                conn.close()
 
     def _open(self) -> None:
         """Opens the connections that copy, and one that sees what is there now."""
@@ -235,9 +252,9 @@ class TableLoad:
             if conn.info.server_version >= _TRANSACTION_TIMEOUT:
                 conn.execute("SET transaction_timeout = 0")
             conn.execute(_LOCK_TIMEOUT)
-        if self._names is not None:
+        if self.names is not None:
             tables = self._published(self._connections[-1], sized=False)
-            check_named(tables, self._names)
+            check_named(tables, self.names)
 
     def _published(
         self, conn: psycopg.Connection[Any], *, sized: bool
@@ -245,7 +262,7 @@ class TableLoad:
         from walrow.postgres.published import published_tables
 
         tables = published_tables(conn, self._publications, sized=sized)
-        names = self._names
+        names = self.names
         return [it for it in tables if names is None or it.name in names]
 
     def _share(self, snapshot: str) -> tuple[int, Catalog]:
@@ -276,12 +293,12 @@ class TableLoad:
             conn.close()
         return micros, definitions
 
-    def _work(self, conn: psycopg.Connection[Any]) -> None:
+    def _work(self, conn: psycopg.Connection[Any], waiter: Waiter) -> None:
         from walrow.postgres.copying import Stopped
 
         try:
             while (piece := self._next()) is not None:
-                self._copy(conn, piece)
+                self._copy(conn, piece, waiter)
         except Stopped:
             pass
         except BaseException as error:
@@ -291,6 +308,7 @@ class TableLoad:
         finally:
             with contextlib.suppress(Exception):
                 conn.close()
+            waiter.close()
             self._wake()
 
     def _next(self) -> Piece | None:
@@ -298,7 +316,9 @@ class TableLoad:
             is_over = self._stopped.is_set() or not self._pieces
             return None if is_over else self._pieces.popleft()
 
-    def _copy(self, conn: psycopg.Connection[Any], piece: Piece) -> None:
+    def _copy(
+        self, conn: psycopg.Connection[Any], piece: Piece, waiter: Waiter
+    ) -> None:
         from walrow.postgres.copying import copy
 
         load = self.load
@@ -313,7 +333,12 @@ class TableLoad:
                 self._bytes += len(block)
 
         copy(
-            conn, piece, binary=self._binary, take=take, is_stopped=self._stopped.is_set
+            conn,
+            piece,
+            binary=self._binary,
+            take=take,
+            waiter=waiter,
+            is_stopped=self._stopped.is_set,
         )
         with self._lock:
             self._done += 1

@@ -8,10 +8,13 @@ import os
 import threading
 import time
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from walrow._core import LogWriter
+from walrow._waiting import Waiter
+from walrow.askers import Asker, is_answered
 from walrow.catalog_reader import first_catalog, read_catalog
 from walrow.completeness import Completeness
 from walrow.errors import (
@@ -21,9 +24,10 @@ from walrow.errors import (
     Remedy,
     ReplicationError,
 )
-from walrow.interruption import Step, Wakeup
+from walrow.interruption import Step
 from walrow.landing import Counts, Landing, is_refusal
 from walrow.lsn import Lsn
+from walrow.open_connections import OpenConnections
 from walrow.receiver_beginning import Beginning
 from walrow.receiver_loads import Loads
 from walrow.receiver_state import Received, Status, lag_seconds
@@ -31,10 +35,13 @@ from walrow.reconnecting import Attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+
+    import psycopg
 
     from walrow._core import Catalog
-    from walrow.postgres import IdentifySystem, ReplicationStream
-    from walrow.receiver_state import State
+    from walrow.postgres import IdentifySystem, OpenTransaction, ReplicationStream
+    from walrow.receiver_state import PendingLoad, State
     from walrow.typing import TableName
 
 __all__ = ["Receiver"]
@@ -86,29 +93,37 @@ class Receiver:
         self._publications = tuple(publications)
         self._until = until
         self._target: Lsn | None = None
+        #: The transactions that are prepared at the start.
+        self._prepared: set[int] = set()
         self._stream_options = stream_options
         self._writer_options = writer_options
         self._age = age
         self._give_up_after = give_up_after
         self._attempts = Attempts(give_up_after)
         self._status = status
-        self._stop = stop
+        # Not the caller's own, which is never set here: he may have given it to others, too.
+        self._stop, self._callers_stop = threading.Event(), stop
+        self._has_ended = threading.Event()
         self._must_end, self.was_stopped = math.inf, False
         self._landing: Landing | None = None
         #: Was left before its end: its disk stalls, and it still has the log.
         self._unended: Landing | None = None
         self._earlier = Counts()
         self._position = Lsn(0)
-        self._wakeup = Wakeup()
-        self._watch = Watch(self._given, slot)
+        self._connections = OpenConnections()
+        self._waiter = Waiter()
+        self._asker = Asker(self._connect_to_ask, "walrow-asker")
+        self._watch = Watch(self._asker, slot)
         self._timeline_watch = TimelineWatch(self._given, slot)
         self._reported = 0.0
         self._notes: deque[str] = deque()
+        self._left: list[PendingLoad | OpenTransaction] = []
         self._has_given_up = False
         self._answered = 0.0
         self._asked = 0.0
         self._completeness = Completeness(
             self._given,
+            asker=self._asker,
             log=Path(self._log),
             publications=self._publications,
             note=self._notes.append,
@@ -120,7 +135,7 @@ class Receiver:
             binary=bool(stream_options["binary"]),
             jobs=jobs,
             max_hold=max_hold,
-            wake=self._wakeup.wake,
+            wake=self._waiter.wake,
             note=self._notes.append,
             completeness=self._completeness,
         )
@@ -141,24 +156,36 @@ class Receiver:
         )
 
     def run(self) -> Received:
-        """Receives until it is stopped."""
-        watcher = threading.Thread(target=self._watch_stop, daemon=True)
-        watcher.start()
-        try:
-            return self._run()
-        finally:
-            self.was_stopped = self._stop.is_set()
-            self._stop.set()
-            # Only after an interruption: otherwise it is closed.
-            self._abandon()
-            watcher.join()
-            self._wakeup.close()
-            self._watch.close()
+        """Receives until it is stopped. Leaves no thread and no connection."""
+        with self._connections.collecting():
+            watcher = threading.Thread(
+                target=self._watch_stop, name="walrow-stop", daemon=True
+            )
+            watcher.start()
+            try:
+                return self._run()
+            finally:
+                self.was_stopped = self._stop.is_set()
+                self._has_ended.set()
+                try:
+                    # Only after an interruption: otherwise it is closed.
+                    self._abandon()
+                finally:
+                    self._asker.close()
+                    self._timeline_watch.close()
+                    self._connections.end(self._allowed(_END_SECONDS))
+                    watcher.join()
+                    self._waiter.close()
 
     def _watch_stop(self) -> None:
-        self._stop.wait()
-        self._must_end = time.monotonic() + _STOP_SECONDS
-        self._wakeup.wake()
+        # Nothing else says that the receiver has ended by itself.
+        while not self._callers_stop.wait(_STOP_LOOK_SECONDS):
+            if self._has_ended.is_set() or self._stop.is_set():
+                break
+        if not self._has_ended.is_set():
+            self._must_end = time.monotonic() + _STOP_SECONDS
+            self._stop.set()
+            self._waiter.wake()
 
     def _allowed(self, seconds: float) -> float:
         """What is left of these seconds after a stop."""
@@ -226,11 +253,10 @@ class Receiver:
             with connect({**self._given, "connect_timeout": 5}) as conn:
                 drop_slot(conn, self._slot, wait=True)
 
-        step = Step(drop, lambda _: None, self._wakeup.wake)
+        step = Step(drop, lambda _: None, self._waiter.wake)
         end = time.monotonic() + _DROP_SECONDS
         while not step.is_done and not self._stop.is_set() and time.monotonic() < end:
-            self._wakeup.wait(_REPORT_SECONDS)
-            self._wakeup.drain()
+            self._waiter.wait(min(end, time.monotonic() + _REPORT_SECONDS))
         try:
             if step.is_done:
                 step.result()
@@ -262,6 +288,7 @@ class Receiver:
             stream.close(self._allowed(_CLOSE_SECONDS))
         if self._target is not None and not self._stop.is_set():
             # Whoever waits for a position asks the log for states then.
+            self._note_prepared()
             self._completeness.compare_now(self._position, self._stop)
             self._report("stopping", force=True)
 
@@ -271,7 +298,7 @@ class Receiver:
         step = Step(
             self._start,
             lambda started: started[0].close(self._allowed(_CLOSE_SECONDS)),
-            self._wakeup.wake,
+            self._waiter.wake,
         )
         try:
             while not step.is_done:
@@ -289,8 +316,7 @@ class Receiver:
                 is_opening = self._answered == math.inf
                 note = "the log is being opened" if is_opening else None
                 self._report("connecting", note=note)
-                self._wakeup.wait(_REPORT_SECONDS)
-                self._wakeup.drain()
+                self._waiter.wait(time.monotonic() + _REPORT_SECONDS)
             return step.result()
         finally:
             if not step.is_done:
@@ -319,9 +345,11 @@ class Receiver:
 
         with contextlib.ExitStack() as stack:
             stream = ReplicationStream.connect(
-                **self._given, wakeup_fd=self._wakeup.descriptor
+                **self._given, wakeup_fd=self._waiter.descriptor
             )
             stack.callback(stream.close)
+            # Of several hosts, another one may be right now.
+            self._asker.renew()
             system = identify_system(stream.connection)
             self._beginning.check_system(system)
             landing = self._landing or self._open(system, step)
@@ -332,6 +360,8 @@ class Receiver:
             if self._until == "now" and self._target is None:
                 from walrow.postgres.slot_positions import position_of_now
 
+                # In this order: what is prepared after the end is not left by it.
+                self._prepared = self._prepared_now()
                 self._target = position_of_now(self._given)
             with step.unless_left():
                 landing.begin_session(system.timeline, slot_start)
@@ -368,7 +398,7 @@ class Receiver:
             if (
                 self._target is not None
                 and landing.durable >= self._target
-                and not self._loads.is_pending
+                and self._may_end()
             ):
                 return
             self._report("streaming" if landing.trouble is None else "degraded")
@@ -378,7 +408,7 @@ class Receiver:
                 landing.wait_for_room(_ANSWER_SECONDS)
                 continue
             block = stream.receive(_REPORT_SECONDS)
-            self._wakeup.drain()
+            self._waiter.drain()
             if block is None:
                 text = "the server has ended the stream"
                 raise ConnectionLostError(text)
@@ -387,6 +417,32 @@ class Receiver:
                 self._beginning.sent(stream.server_lsn)
             if landing.confirmable > stream.flushed:
                 stream.confirm(landing.confirmable)
+
+    def _may_end(self) -> bool:
+        """Whether no load goes on. One that waits for others may do so for ever: it is left."""
+        load = self._loads.left
+        if load is not None:
+            self._left = [load]
+        return load is not None or not self._loads.is_pending
+
+    def _note_prepared(self) -> None:
+        """Finds what is prepared since before the end, and not decided."""
+        from walrow.postgres.slot_positions import prepared_transactions
+
+        def ask(conn: psycopg.Connection[Any]) -> list[OpenTransaction]:
+            found = prepared_transactions(conn, self._publications)
+            return [each for each in found if each.xid in self._prepared]
+
+        if not self._prepared:
+            return
+        answer = self._asker.ask(ask)
+        if is_answered(answer, math.inf, self._stop):
+            try:
+                self._left += answer.result()
+            except Error as error:
+                self._notes.append(
+                    f"it is not known which prepared transactions are left: {error}"
+                )
 
     def _has_new_timeline(self, now: int | None, landing: Landing) -> bool:
         if now is None or not self._beginning.is_promoted(now):
@@ -442,7 +498,7 @@ class Receiver:
                     give_up_after=self._give_up_after,
                     read_catalog=self._read_catalog,
                     catalog_failure=failure,
-                    wake=self._wakeup.wake,
+                    wake=self._waiter.wake,
                     earlier=self._earlier,
                 )
                 self._beginning.timeline = timeline
@@ -452,8 +508,24 @@ class Receiver:
             raise
         return landing
 
-    def _read_catalog(self) -> Catalog:
-        return read_catalog(self._given, self._publications)
+    def _read_catalog(self) -> Future[Catalog]:
+        return self._asker.ask(
+            partial(read_catalog, given=self._given, publications=self._publications)
+        )
+
+    def _connect_to_ask(self) -> psycopg.Connection[Any]:
+        from walrow.postgres.connecting import connect_to_ask
+
+        given = {**self._given, "connect_timeout": 5}
+        return connect_to_ask(given, f"(questions for slot {self._slot})")
+
+    def _prepared_now(self) -> set[int]:
+        from walrow.postgres.slot_positions import prepared_transactions
+
+        found = self._asker.ask(
+            partial(prepared_transactions, publications=self._publications)
+        )
+        return {each.xid for each in found.result()}
 
     def _answer(self) -> None:
         self._answered = time.monotonic()
@@ -513,6 +585,7 @@ class Receiver:
             counts.rows,
             counts.bytes,
             counts.segments,
+            tuple(self._left),
         )
 
     def _report(
@@ -579,6 +652,9 @@ def _check_without_create(
 _CONNECT_SECONDS = 90.0
 #: A stop takes less than two seconds: this long, and then the process has to end.
 _STOP_SECONDS = 1.3
+_STOP_LOOK_SECONDS = 0.1
+#: What still asks the server at the end is cancelled, and gets this time to close its connections.
+_END_SECONDS = 1.0
 _LEAST_SECONDS = 0.2
 _FINISH_SECONDS = 0.9
 _CLOSE_SECONDS = 1.0

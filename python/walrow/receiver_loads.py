@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,11 @@ from walrow.errors import Error, LogError
 from walrow.interruption import Left
 from walrow.landing import is_refusal
 from walrow.loading import TableLoad, was_busy
+from walrow.open_connections import start_thread
+from walrow.receiver_state import PendingLoad
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
@@ -94,6 +96,16 @@ class Loads:
         is_over = self._load is None or self._outcome is not None
         return self._is_ending and not is_over
 
+    @property
+    def left(self) -> PendingLoad | None:
+        """The load that waits for transactions of others, and may do so for ever."""
+        load = self._load
+        waits = None if load is None else load.waits_for
+        if waits is None or load is None:
+            return None
+        tables = None if load.names is None else tuple(load.names)
+        return PendingLoad(tables, tuple(waits.transactions or ()))
+
     def progress(self, held: int) -> LoadProgress | None:
         """How far the current load is, and how many bytes of the stream are held."""
         return None if self._load is None else self._load.progress(held)
@@ -131,7 +143,7 @@ class Loads:
                 if attempt == _ATTEMPTS or not was_busy(error):
                     raise
                 self._note(f"the first load begins again: {error}")
-                time.sleep(_RETRY_SECONDS * attempt)
+                step.pause(_RETRY_SECONDS * attempt)
         try:
             with step.unless_left():
                 self._load, self.is_first = load, True
@@ -176,10 +188,13 @@ class Loads:
             self._is_ending = True
 
     def stop(self) -> None:
-        """Stops the current load. A request stays."""
+        """Stops the current load, also while it begins. A request stays."""
         load, self._load = self._load, None
         if load is not None:
             load.stop()
+        beginning, self._beginning = self._beginning, None
+        if beginning is not None:
+            beginning.join(_STOP_SECONDS)
         self._is_ending, self.is_first = False, False
 
     def _new(self, names: Sequence[str] | None) -> TableLoad:
@@ -206,13 +221,9 @@ class Loads:
         if self._request is not None:
             load = self._load = self._new(self._request.tables)
             self._is_ending = False
-            self._beginning = threading.Thread(
-                target=self._begin,
-                args=(load, landing),
-                name="walrow-load",
-                daemon=True,
+            self._beginning = start_thread(
+                self._begin, load, landing, name="walrow-load"
             )
-            self._beginning.start()
 
     def _begin(self, load: TableLoad, landing: Landing) -> None:
         """Begins a load on a slot of its own, which ends with its connection."""
@@ -274,12 +285,7 @@ class Loads:
         elif now >= outcome.due and not outcome.is_being_recorded:
             outcome.due = now + _LOOK_SECONDS
             outcome.is_being_recorded = True
-            threading.Thread(
-                target=self._record,
-                args=(outcome, self._request),
-                name="walrow-outcome",
-                daemon=True,
-            ).start()
+            start_thread(self._record, outcome, self._request, name="walrow-outcome")
 
     def _record(self, outcome: _Outcome, request: LoadRequest | None) -> None:
         try:
@@ -330,3 +336,4 @@ _ATTEMPTS = 5
 _LOOK_SECONDS = 1.0
 _PAUSE_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
+_STOP_SECONDS = 0.4

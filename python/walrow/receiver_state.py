@@ -8,10 +8,29 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from walrow.loading import LoadProgress
     from walrow.lsn import Lsn
+    from walrow.postgres import OpenTransaction
 
-__all__ = ["Received", "State", "Status", "lag_seconds"]
+__all__ = ["PendingLoad", "Received", "State", "Status", "lag_seconds"]
 
 State = Literal["connecting", "streaming", "degraded", "stopping"]
+
+
+class PendingLoad(NamedTuple):
+    """A load that was asked for, and waits for transactions that others have begun.
+
+    Attributes:
+        tables: The tables, as `schema.name`. None for all that are published.
+        transactions: What its slot waits for.
+    """
+
+    tables: tuple[str, ...] | None
+    transactions: tuple[OpenTransaction, ...]
+
+    def __str__(self) -> str:
+        """Describes it in words: one line."""
+        what = "all tables" if self.tables is None else ", ".join(self.tables)
+        waits = "; ".join(map(str, self.transactions)) or "transactions of others"
+        return f"the load of {what}, which waits for {waits}"
 
 
 class Received(NamedTuple):
@@ -23,6 +42,9 @@ class Received(NamedTuple):
         rows: Rows that were inserted, updated or deleted in them.
         bytes: Bytes of the stream.
         segments: Published segments.
+        left: With `until`, what the log lacks because it waits for somebody: a load that was
+            asked for, and transactions that were prepared before the end, and neither committed
+            nor rolled back. The next receiver takes them as soon as it can.
     """
 
     position: Lsn
@@ -30,6 +52,7 @@ class Received(NamedTuple):
     rows: int
     bytes: int
     segments: int
+    left: tuple[PendingLoad | OpenTransaction, ...] = ()
 
 
 class Status(NamedTuple):

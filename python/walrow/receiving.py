@@ -74,8 +74,8 @@ def receive(
             are lost with the slot that had them.
         tables: With `create`, the tables of a new publication. One that exists must have
             them.
-        until: `"now"` ends when everything that is committed by now is in the log. Default:
-            it never ends.
+        until: `"now"` ends when everything that is committed by now is in the log. What waits
+            for somebody does not hold it: `Received.left` has that. Default: it never ends.
         streaming: Whether large transactions come before their commit. Default: yes, but
             not with `messages`, because in a streamed transaction, messages of rolled-back
             savepoints look like others. If you ask for both, `walrow.messages`
@@ -107,7 +107,7 @@ def receive(
             applied about once a minute, beside the writer, and at the end. See
             `Log.retain`. Default: everything.
         status: Is called about once a second.
-        stop: Ends it within two seconds when set, as Ctrl-C does.
+        stop: Ends it within two seconds when set, as Ctrl-C does. Several receivers may share it.
 
     Returns:
         What was received. Only with `until` or `stop`.
@@ -119,6 +119,9 @@ def receive(
             cannot be written.
         SettingError: Something overrides a setting of the session, such as PGTZ.
     """
+    if until not in {None, "now"}:
+        text = f"until is {until!r}: it must be 'now', or None for no end"
+        raise OptionError(text)
     for name, value, least, most in (
         ("age", age, _LEAST_AGE, _LONGEST_AGE),
         ("segment_bytes", segment_bytes, 1, _MOST_BYTES),

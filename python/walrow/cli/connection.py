@@ -9,6 +9,7 @@ import click
 
 from walrow.cli.arguments import TEXT
 from walrow.errors import OptionError
+from walrow.postgres.connecting import options_with_jit_off
 from walrow.postgres.server_errors import replication_error
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def connected(conninfo: str, **parameters: Any) -> Iterator[psycopg.Connection[A
         )
         raise OptionError(text) from None
     parameters = {"fallback_application_name": "walrow", **parameters}
+    given = conninfo_to_dict(conninfo, **parameters)
+    parameters["options"] = options_with_jit_off(given)
     try:
         conn = psycopg.connect(conninfo, autocommit=True, **parameters)
     except psycopg.Error as error:

@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 @click.option(
     "--until-now",
     is_flag=True,
-    help="End when everything that is committed by now is in the log.",
+    help="End when everything that is committed by now is in the log. The exit code is 5 if "
+    "something else waits for somebody: a load, or a prepared transaction.",
 )
 @click.option(
     "--streaming/--no-streaming",
@@ -183,12 +184,15 @@ def receive(
             stop=stop,
             **options,
         )
-    if as_json or is_quiet():
-        return
-    say(
-        f"walrow: {count(received.transactions, 'transaction')}, "
-        f"{count(received.rows, 'row')}; the log ends at {received.position}"
-    )
+    if not (as_json or is_quiet()):
+        say(
+            f"walrow: {count(received.transactions, 'transaction')}, "
+            f"{count(received.rows, 'row')}; the log ends at {received.position}"
+        )
+    for each in received.left:
+        say(f"walrow: the log lacks {printable(str(each))}")
+    if received.left:
+        raise click.exceptions.Exit(_LEFT)
 
 
 @contextlib.contextmanager
@@ -307,6 +311,8 @@ def _print_json(status: Status) -> None:
     sys.stdout.flush()
 
 
+#: The exit code of --until-now if something is left.
+_LEFT = 5
 _SIGNALS = [
     each
     for name in ("SIGINT", "SIGTERM", "SIGHUP")

@@ -6,20 +6,31 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import OptionError, ReplicationError, SettingError
+from walrow import open_connections
+from walrow.errors import (
+    ConnectionLostError,
+    OptionError,
+    ReplicationError,
+    SettingError,
+)
 from walrow.postgres.server_errors import replication_error
 from walrow.postgres.session import check_settings, options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     import psycopg
+
+    from walrow.open_connections import OpenConnections
 
 __all__ = [
     "closed_after_error",
     "connect",
     "connect_for_sql",
+    "connect_to_ask",
+    "options_with_jit_off",
     "parameters_of",
+    "with_jit_off",
     "without_timeouts",
 ]
 
@@ -123,29 +134,101 @@ def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[A
     conn.close()
 
 
+def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connection[Any]:
+    """Opens an ordinary connection with autocommit, which is to be kept for questions.
+
+    They wait neither long nor for locks. No timeout of the server ends it while it is idle.
+
+    Args:
+        parameters: Those of `parameters_of`.
+        purpose: What it is for: a part of its `application_name`.
+
+    Raises:
+        ReplicationError: The connection failed.
+    """
+    name = _resolved(parameters).get("application_name") or "walrow"
+    named = {**parameters, "application_name": f"{name} {purpose}"}
+    conn = _open(named, "UTF8", replication=False)
+    with closed_after_error(conn, "a query beside the stream failed"):
+        # Its plan would be that of a table before it was altered.
+        conn.prepare_threshold = None
+        conn.execute(_SHORT)
+    return conn
+
+
+def with_jit_off(given: str | None) -> str:
+    """A connection's `options`, so that the server compiles no query of walrow's.
+
+    They are about the catalog, whose sizes the planner misjudges: compiling takes seconds.
+    """
+    return " ".join(filter(None, [given, _JIT_OFF]))
+
+
+def options_with_jit_off(parameters: dict[str, Any]) -> str:
+    """The `options` of a connection as libpq finds them, with those of `with_jit_off`."""
+    return with_jit_off(_resolved(parameters).get("options"))
+
+
 def _open(
     given: dict[str, Any], encoding: str, *, replication: bool = True
 ) -> psycopg.Connection[Any]:
     library = _psycopg()
     resolved = _resolved(given)
-    own = [resolved.get("options"), options(server_encoding=encoding)]
+    pinned = " ".join(
+        filter(None, [resolved.get("options"), options(server_encoding=encoding)])
+    )
     chosen = {
         **{k: v for k, v in _NOTICES_DEAD_PEERS.items() if resolved.get(k) is None},
         "fallback_application_name": "walrow",
         **given,
         "replication": "database" if replication else None,
-        "options": " ".join(filter(None, own)),
+        "options": with_jit_off(pinned),
     }
+    owner = open_connections.current()
     try:
-        conn: psycopg.Connection[Any] = library.Connection.connect(
+        conn: psycopg.Connection[Any] = _connection_class(owner).connect(
             **chosen, autocommit=True
         )
     except library.Error as error:
         # The error itself holds the password, in the connection that failed.
         reason, sqlstate = str(error).strip(), error.sqlstate
     else:
+        if owner is not None:
+            owner.opened(conn)
         return conn
+    if owner is not None and owner.has_ended:
+        raise ConnectionLostError(_ENDED)
     raise ReplicationError(reason, sqlstate=sqlstate)
+
+
+def _connection_class(owner: OpenConnections | None) -> type[psycopg.Connection[Any]]:
+    """The class of psycopg, which gives up connecting when its owner has ended."""
+    library = _psycopg()
+    if owner is None:
+        found: type[psycopg.Connection[Any]] = library.Connection
+        return found
+    of = owner
+
+    class Connection(library.Connection):  # type: ignore[misc, name-defined]
+        @classmethod
+        def _connect_gen(
+            cls, *arguments: Any, **options: Any
+        ) -> Generator[Any, Any, Any]:
+            # psycopg goes on with this at least ten times a second. If it gets another name, a
+            # receiver that ends leaves a thread behind that still connects, and nothing else.
+            steps = super()._connect_gen(*arguments, **options)
+            ready = None
+            while True:
+                if of.has_ended:
+                    steps.close()
+                    raise library.OperationalError(_ENDED)
+                try:
+                    wanted = steps.send(ready)
+                except StopIteration as end:
+                    return end.value
+                ready = yield wanted
+
+    return Connection
 
 
 def _resolved(given: dict[str, Any]) -> dict[str, str]:
@@ -211,6 +294,10 @@ WHERE name IN (
     'transaction_timeout'
 )
 """
+#: The servers from 14 on have all of them.
+_SHORT = "SET statement_timeout = '30s'; SET lock_timeout = '2s'; SET idle_session_timeout = 0"
+_JIT_OFF = "-c jit=off"
+_ENDED = "the receiver has ended, and connects no more"
 #: The kernel then notices a peer that is gone, below the stream's own ping.
 _NOTICES_DEAD_PEERS = {
     "keepalives_idle": "30",

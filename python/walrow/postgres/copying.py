@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import select
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._waiting import READ, Waiter
 from walrow.errors import ConnectionLostError
 from walrow.postgres.failures import INSUFFICIENT_PRIVILEGE
 from walrow.postgres.server_errors import copy_error, replication_error
@@ -66,7 +67,10 @@ def lock(
     except psycopg.Error as error:
         raise replication_error(error, failed) from error
     for conn in conns:
-        if (refusal := _finish(conn.pgconn, failed, lambda: False)) is not None:
+        with Waiter() as waiter:
+            wait = _waits(conn.pgconn, waiter, lambda: False)
+            refusal = _finish(conn.pgconn, failed, wait)
+        if refusal is not None:
             raise replication_error(refusal, failed, hint=_hint(refusal)) from None
 
 
@@ -117,6 +121,7 @@ def copy(
     *,
     binary: bool,
     take: Callable[[bytes], None],
+    waiter: Waiter,
     is_stopped: Callable[[], bool],
 ) -> None:
     """Copies a piece.
@@ -126,6 +131,7 @@ def copy(
         piece: The piece.
         binary: Whether values come in binary.
         take: Gets whole rows, about 1 MiB at once.
+        waiter: What this thread waits with. Whoever stops it wakes that.
         is_stopped: Whether to give up.
 
     Raises:
@@ -136,33 +142,34 @@ def copy(
     from psycopg import pq
 
     pgconn = conn.pgconn
+    wait = _waits(pgconn, waiter, is_stopped)
     form = "BINARY" if binary else "TEXT"
     failed = "cannot copy a table"
     try:
         pgconn.send_query(f"COPY ({piece.query}) TO STDOUT (FORMAT {form})".encode())
         while pgconn.flush():
-            _wait(pgconn, is_stopped)
-        result = _result(pgconn, is_stopped)
+            wait()
+        result = _result(pgconn, wait)
         if result is not None and result.status == pq.ExecStatus.COPY_OUT:
             pgconn.nonblocking = 1
-            _drain(pgconn, take, is_stopped)
+            _drain(pgconn, take, wait)
             result = None
     except psycopg.Error as error:
         text = f"{failed}: the connection broke"
         raise ConnectionLostError(text) from error
-    if (refusal := _finish(pgconn, failed, is_stopped, result)) is not None:
+    if (refusal := _finish(pgconn, failed, wait, result)) is not None:
         raise copy_error(refusal, failed, hint=_hint(refusal)) from None
 
 
 def _finish(
-    pgconn: Any, failed: str, is_stopped: Callable[[], bool], last: Any = None
+    pgconn: Any, failed: str, wait: Callable[[], None], last: Any = None
 ) -> psycopg.Error | None:
     """Takes the results of a command. Returns the server's error if it failed."""
     import psycopg
     from psycopg import errors, pq
 
     try:
-        while (result := _result(pgconn, is_stopped)) is not None:
+        while (result := _result(pgconn, wait)) is not None:
             last = result
     except psycopg.Error as error:
         text = f"{failed}: the connection broke"
@@ -183,21 +190,29 @@ class Stopped(Exception):  # noqa: N818
     """A load was given up."""
 
 
-def _result(pgconn: Any, is_stopped: Callable[[], bool]) -> Any:
+def _result(pgconn: Any, wait: Callable[[], None]) -> Any:
     while pgconn.is_busy():
-        _wait(pgconn, is_stopped)
+        wait()
     return pgconn.get_result()
 
 
-def _wait(pgconn: Any, is_stopped: Callable[[], bool]) -> None:
-    if is_stopped():
-        raise Stopped
-    select.select([pgconn.socket], [], [], _POLL_SECONDS)
-    pgconn.consume_input()
+def _waits(
+    pgconn: Any, waiter: Waiter, is_stopped: Callable[[], bool]
+) -> Callable[[], None]:
+    """What waits for the socket and reads from it, unless the load is stopped."""
+
+    def wait() -> None:
+        if is_stopped():
+            raise Stopped
+        waiter.watch(pgconn.socket, READ)
+        waiter.wait(time.monotonic() + _POLL_SECONDS)
+        pgconn.consume_input()
+
+    return wait
 
 
 def _drain(
-    pgconn: Any, take: Callable[[bytes], None], is_stopped: Callable[[], bool]
+    pgconn: Any, take: Callable[[bytes], None], wait: Callable[[], None]
 ) -> None:
     block = bytearray()
     while True:
@@ -211,7 +226,7 @@ def _drain(
                 block.clear()
         if size < 0:
             break
-        _wait(pgconn, is_stopped)
+        wait()
     if block:
         take(bytes(block))
 

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import Error, ReplicationError
+from walrow.open_connections import start_thread
 from walrow.postgres.connecting import connect_for_sql
 from walrow.postgres.failures import LOCK_NOT_AVAILABLE
 from walrow.postgres.session import transaction
@@ -45,40 +46,53 @@ def waiting_shortly(
     """
     from psycopg.errors import LockNotAvailable
 
-    found: list[str] = []
+    asking = _Asking(conn.info.backend_pid, parameters)
     try:
-        with (
-            _asking(conn.info.backend_pid, parameters, found),
-            transaction(conn) as cursor,
-        ):
+        with asking, transaction(conn) as cursor:
             cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'".encode())
             yield
     except LockNotAvailable as error:
-        text = f"{failed}: it has waited for {found[0] if found else 'a lock'}"
+        text = f"{failed}: it has waited for {asking.found() or 'a lock'}"
         raise ReplicationError(text, sqlstate=LOCK_NOT_AVAILABLE) from error
 
 
-@contextlib.contextmanager
-def _asking(
-    waiting: int, parameters: dict[str, Any], found: list[str]
-) -> Iterator[None]:
-    """Asks who has the lock that a process waits for, while it does: later, nobody knows."""
+class _Asking:
+    """Asks who has the lock that a process waits for, while it does: later, nobody knows.
 
-    def ask() -> None:
-        # The wait is reported without the answer, too.
-        with contextlib.suppress(Error), connect_for_sql(parameters) as conn:
-            conn.execute("SET statement_timeout = '1s'")
-            if text := spoken(conn.execute(_AHEAD, [waiting]).fetchall()):
-                found.append(text)
+    It never waits for a server that does not answer: the wait is reported without that, too.
+    """
 
-    timer = threading.Timer(_LOOK_SECONDS, ask)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
+    def __init__(self, waiting: int, parameters: dict[str, Any]) -> None:
+        self._waiting = waiting
+        self._parameters = parameters
+        self._is_over = threading.Event()
+        self._has_asked = threading.Event()
+        self._found = ""
+
+    def __enter__(self) -> None:
+        start_thread(self._ask, name="walrow-lock")
+
+    def __exit__(self, *_exception: object) -> None:
+        self._is_over.set()
+
+    def found(self) -> str:
+        """Who has it. Empty if that is not known."""
+        self._has_asked.wait(_ANSWER_SECONDS)
+        return self._found
+
+    def _ask(self) -> None:
+        try:
+            if self._is_over.wait(_LOOK_SECONDS):
+                return
+            with (
+                contextlib.suppress(Error),
+                connect_for_sql(self._parameters) as conn,
+            ):
+                conn.execute("SET statement_timeout = '1s'")
+                rows = conn.execute(_AHEAD, [self._waiting]).fetchall()
+                self._found = spoken(rows)
+        finally:
+            self._has_asked.set()
 
 
 def spoken(rows: Iterable[tuple[Any, ...]]) -> str:
@@ -127,5 +141,7 @@ WHERE w.pid = %s AND w.locktype = 'relation' AND NOT w.granted
 ORDER BY 1, 2
 """
 _LOCK_SECONDS = 2
+#: Beside a busy machine. It has had a second before.
+_ANSWER_SECONDS = 1.0
 #: Less than that, with the time to connect.
 _LOOK_SECONDS = 1.0

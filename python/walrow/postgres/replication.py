@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
-import select
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +24,7 @@ from walrow._core import (
     end_of_wal,
     status_update,
 )
+from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import ConnectionLostError, Error, OptionError
 from walrow.lsn import Lsn
 from walrow.postgres.commands import start_replication_command
@@ -149,9 +148,9 @@ class ReplicationStream:
         self._is_flush_due = False
         self._status_due = 0.0
         self._pinged: float | None = None
-        self._poll = select.poll()
+        self._waiter = Waiter()
         # libpq reads at least so much at once: after less, the socket is empty. With TLS,
-        # bytes may be decrypted already, which poll does not see.
+        # bytes may be decrypted already, and the socket looks empty.
         secured = connection.pgconn.ssl_in_use or connection.pgconn.used_gssapi
         self._full_read, self._empty_reads = (1, 3) if secured else (8192, 1)
         self._is_socket_empty = False
@@ -251,7 +250,7 @@ class ReplicationStream:
         now = self.last_received = time.monotonic()
         self._status_due = now + self._status_interval
         if self._wakeup_fd is not None:
-            self._poll.register(self._wakeup_fd, select.POLLIN)
+            self._waiter.watch(self._wakeup_fd, READ)
 
     def receive(self, timeout: float) -> bytes | None:
         """Returns what arrived, and waits for it if there is nothing yet.
@@ -281,7 +280,7 @@ class ReplicationStream:
         deadline = time.monotonic() + timeout
         if self._is_socket_empty:
             # Most likely, there is nothing to read yet.
-            self._wait(min(deadline, self._due()) - time.monotonic())
+            self._wait(min(deadline, self._due()))
             if timeout and time.monotonic() < self.last_received + _BUSY_SECONDS:
                 # A walsender sends each message by itself: a block of many costs less.
                 time.sleep(_GATHER_SECONDS)
@@ -300,7 +299,7 @@ class ReplicationStream:
                 raise self._failure
             if self._has_ended:
                 return None
-            if now >= deadline or not self._wait(min(deadline, self._due()) - now):
+            if now >= deadline or not self._wait(min(deadline, self._due())):
                 return b""
 
     def confirm(self, flushed: int | str, *, reply: bool = False) -> None:
@@ -333,6 +332,7 @@ class ReplicationStream:
                 self._end_copy(timeout)
         finally:
             self._is_closed = self._has_ended = True
+            self._waiter.close()
             self.connection.close()
 
     def _read(self) -> None:
@@ -455,14 +455,14 @@ class ReplicationStream:
         with contextlib.suppress(self._error):
             self._is_flush_due = self._pgconn.flush() == 1
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait(self, until: float) -> bool:
         """Waits for the socket. Returns False if the wake-up descriptor is readable."""
-        socket = self._pgconn.socket
-        wanted = select.POLLIN | (select.POLLOUT if self._is_flush_due else 0)
-        self._poll.register(socket, wanted)
-        # Rounded up: a shorter wait would only be repeated.
-        ready = self._poll.poll(math.ceil(max(seconds, 0.0) * 1000))
-        return all(descriptor == socket for descriptor, _ in ready)
+        self._watch_socket()
+        return self._wakeup_fd not in self._waiter.wait(until)
+
+    def _watch_socket(self) -> None:
+        wanted = READ | WRITE if self._is_flush_due else READ
+        self._waiter.watch(self._pgconn.socket, wanted)
 
     def _end_copy(self, timeout: float) -> None:
         """Ends the copy and waits until the server has ended it too."""
@@ -470,8 +470,9 @@ class ReplicationStream:
         self._send_status(time.monotonic())
         with contextlib.suppress(self._error):
             has_said_end = False
-            poll = select.poll()
-            while (left := deadline - time.monotonic()) > 0:
+            if self._wakeup_fd is not None:
+                self._waiter.watch(self._wakeup_fd, 0)
+            while time.monotonic() < deadline:
                 if not has_said_end:
                     has_said_end = self._pgconn.put_copy_end() != 0
                 self._flush()
@@ -480,9 +481,8 @@ class ReplicationStream:
                     size, _ = self._pgconn.get_copy_data(1)
                 if size < 0:
                     return
-                wanted = select.POLLIN | (select.POLLOUT if self._is_flush_due else 0)
-                poll.register(self._pgconn.socket, wanted)
-                poll.poll(math.ceil(left * 1000))
+                self._watch_socket()
+                self._waiter.wait(deadline)
                 self._pgconn.consume_input()
 
 

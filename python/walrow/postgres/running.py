@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import selectors
 import time
 from typing import TYPE_CHECKING, Any
 
+from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import OptionError, ReplicationError
 from walrow.postgres.server_errors import replication_error
 from walrow.postgres.session import check_usable
@@ -110,21 +110,22 @@ def _wait(
 ) -> PGresult:
     """Waits for the result of the command that was sent, interruptibly."""
     start = time.monotonic()
-    try:
-        while conn.pgconn.flush():
-            _poll(conn, selectors.EVENT_READ | selectors.EVENT_WRITE)
-            conn.pgconn.consume_input()
-        while conn.pgconn.is_busy():
-            if not _poll(conn, selectors.EVENT_READ) and tick is not None:
-                tick(time.monotonic() - start)
-            conn.pgconn.consume_input()
-    except BaseException:
-        _cancel(conn, undo)
-        raise
+    with Waiter() as waiter:
+        try:
+            while conn.pgconn.flush():
+                _poll(waiter, conn, READ | WRITE)
+                conn.pgconn.consume_input()
+            while conn.pgconn.is_busy():
+                if not _poll(waiter, conn, READ) and tick is not None:
+                    tick(time.monotonic() - start)
+                conn.pgconn.consume_input()
+        except BaseException:
+            _cancel(waiter, conn, undo)
+            raise
     return _last_result(conn)
 
 
-def _cancel(conn: psycopg.Connection[Any], undo: str | None) -> None:
+def _cancel(waiter: Waiter, conn: psycopg.Connection[Any], undo: str | None) -> None:
     """Cancels the running command, or undoes it if it was faster."""
     import psycopg
     from psycopg import pq
@@ -135,7 +136,7 @@ def _cancel(conn: psycopg.Connection[Any], undo: str | None) -> None:
         while conn.pgconn.is_busy():
             if time.monotonic() > deadline:
                 break
-            _poll(conn, selectors.EVENT_READ)
+            _poll(waiter, conn, READ)
             conn.pgconn.consume_input()
         else:
             done = _last_result(conn).status == pq.ExecStatus.TUPLES_OK
@@ -159,11 +160,10 @@ def _last_result(conn: psycopg.Connection[Any]) -> PGresult:
     return last
 
 
-def _poll(conn: psycopg.Connection[Any], events: int) -> bool:
+def _poll(waiter: Waiter, conn: psycopg.Connection[Any], events: int) -> bool:
     """Waits for the socket. Signals are handled at least as often as this returns."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(conn.pgconn.socket, events)
-        return bool(selector.select(_POLL_SECONDS))
+    waiter.watch(conn.pgconn.socket, events)
+    return bool(waiter.wait(time.monotonic() + _POLL_SECONDS))
 
 
 def literal(text: str) -> str:

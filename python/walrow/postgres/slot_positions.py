@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from walrow.errors import ReplicationError
 from walrow.lsn import Lsn
 from walrow.postgres.connecting import connect_for_sql
 from walrow.postgres.failures import OBJECT_IN_USE
+from walrow.postgres.session import records
+from walrow.postgres.waiting import OpenTransaction, time_of
 
-__all__ = ["advance", "position_of_now"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import psycopg
+
+__all__ = ["advance", "position_of_now", "prepared_transactions"]
 
 
 def position_of_now(given: dict[str, Any]) -> Lsn:
@@ -35,6 +42,19 @@ def position_of_now(given: dict[str, Any]) -> Lsn:
             time.sleep(0.02)
 
 
+def prepared_transactions(
+    conn: psycopg.Connection[Any], publications: Sequence[str]
+) -> list[OpenTransaction]:
+    """Transactions that were prepared, are not decided, and have written to published tables.
+
+    None on a standby, which does not know them.
+    """
+    return [
+        OpenTransaction(**found | {"since": time_of(found["since"])})
+        for found in records(conn, _PREPARED, {"publications": list(publications)})
+    ]
+
+
 def advance(given: dict[str, Any], slot: str, position: Lsn) -> None:
     """Confirms a position when the stream has ended."""
     ends = time.monotonic() + _RELEASE_SECONDS
@@ -51,6 +71,32 @@ def advance(given: dict[str, Any], slot: str, position: Lsn) -> None:
             return
 
 
+# A prepared transaction keeps the locks of what it has written to, and they are all it shows.
+_PREPARED = """
+SELECT jsonb_build_object(
+    'xid', p.transaction, 'pid', NULL, 'gid', p.gid, 'application', NULL,
+    'user', p.owner, 'database', p.database, 'state', NULL, 'since', p.prepared
+)::text
+FROM pg_prepared_xacts p
+WHERE p.database = current_database() AND EXISTS (
+    SELECT FROM pg_locks own
+    JOIN pg_locks held ON held.virtualtransaction = own.virtualtransaction
+    CROSS JOIN LATERAL (
+        SELECT held.relation AS oid
+        UNION SELECT relid FROM pg_partition_ancestors(held.relation)
+    ) written
+    JOIN pg_class c ON c.oid = written.oid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_publication_tables t ON t.schemaname = n.nspname AND t.tablename = c.relname
+    WHERE own.locktype = 'transactionid' AND own.transactionid = p.transaction
+        AND held.locktype = 'relation' AND held.database = (
+            SELECT oid FROM pg_database WHERE datname = current_database()
+        )
+        AND held.mode NOT IN ('AccessShareLock', 'RowShareLock')
+        AND t.pubname = ANY (%(publications)s)
+)
+ORDER BY p.prepared, p.gid
+"""
 _ENDS_OF_WAL = """
 SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
         ELSE pg_current_wal_insert_lsn() END - '0/0',

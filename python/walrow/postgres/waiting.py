@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow import open_connections
+from walrow.postgres.connecting import with_jit_off
 from walrow.postgres.session import records
 
 if TYPE_CHECKING:
@@ -90,8 +92,10 @@ class Observer:
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         """Remembers where the connection goes. Connects at the first question."""
         info = conn.info
+        given = info.get_parameters()
         self._parameters: dict[str, Any] = {
-            **info.get_parameters(),
+            **given,
+            "options": with_jit_off(given.get("options")),
             # Of several hosts, the one that is connected.
             "host": info.host,
             "hostaddr": info.hostaddr or None,
@@ -111,6 +115,8 @@ class Observer:
                 self._conn = psycopg.connect(
                     **self._parameters, autocommit=True, connect_timeout=_TIMEOUT
                 )
+                if (owner := open_connections.current()) is not None:
+                    owner.opened(self._conn)
             (found,) = records(self._conn, _TRANSACTIONS, {"waiting": self._pid})
         except psycopg.Error:
             # There may be no connection left for it. The first one goes on waiting.

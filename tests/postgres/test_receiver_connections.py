@@ -1,0 +1,393 @@
+"""`walrow receive`: its connections and threads, and that none of them is left."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+import psycopg
+import pytest
+
+import walrow
+from servers.loads import until
+from servers.receiving import drop_if_there, execute, slot_for_load
+from walrow.load_requests import request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from servers import EmbeddedServer
+    from walrow.receiver_state import Received, Status
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+
+@pytest.fixture
+def slot(server: EmbeddedServer) -> Iterator[str]:
+    with slot_for_load(server) as name:
+        yield name
+
+
+class Receiving:
+    """A receiver in a thread, as a context manager that stops it."""
+
+    def __init__(self, dsn: str, log: Path, slot: str, **options: Any) -> None:
+        self.stop = threading.Event()
+        self.states: list[Status] = []
+        self.failure: BaseException | None = None
+        self.received: Received | None = None
+        self._thread = threading.Thread(
+            target=self._run, args=(dsn, log, slot, options)
+        )
+
+    def _run(self, dsn: str, log: Path, slot: str, options: dict[str, Any]) -> None:
+        try:
+            self.received = walrow.receive(
+                dsn,
+                log=log,
+                slot=slot,
+                publications="p",
+                age=0.2,
+                status=self.states.append,
+                stop=self.stop,
+                **options,
+            )
+        except BaseException as error:
+            self.failure = error
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.end()
+
+    def end(self) -> float:
+        """Stops it. Returns how long that took."""
+        begin = time.monotonic()
+        self.stop.set()
+        self._thread.join(30)
+        return time.monotonic() - begin
+
+    def until_streaming(self) -> None:
+        until(
+            lambda: self.failure or any(it.state == "streaming" for it in self.states)
+        )
+        assert self.failure is None
+
+    @property
+    def notes(self) -> list[str]:
+        return [it.note for it in self.states if it.note is not None]
+
+
+def threads() -> list[str]:
+    """What walrow has begun, and has not ended."""
+    return [
+        each.name for each in threading.enumerate() if each.name.startswith("walrow")
+    ]
+
+
+OWN = (
+    "SELECT application_name, query FROM pg_stat_activity"
+    " WHERE application_name LIKE 'walrow%'"
+)
+
+
+def check_nothing_is_left(dsn: str) -> None:
+    assert threads() == []
+    # A process of the server needs a moment to end after its client.
+    deadline = time.monotonic() + 0.5
+    while (left := execute(dsn, OWN)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert left == []
+    slots = (
+        "SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'walrow_load%'"
+    )
+    assert execute(dsn, slots) == []
+
+
+@contextlib.contextmanager
+def configured(server: EmbeddedServer, **settings: str) -> Iterator[None]:
+    """The server has other settings meanwhile."""
+    change = [f"ALTER SYSTEM SET {name} = '{it}'" for name, it in settings.items()]
+    execute(server.dsn, *change, "SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        reset = [f"ALTER SYSTEM RESET {name}" for name in settings]
+        execute(server.dsn, *reset, "SELECT pg_reload_conf()")
+
+
+def test_an_idle_receiver_keeps_one_connection_for_questions(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("walrow.completeness._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("walrow.postgres.watch._WATCH_SECONDS", 0.05)
+    monkeypatch.setattr("walrow.receiver._REPORT_SECONDS", 0.05)
+    own = (
+        "SELECT pid, application_name, state, query_start FROM pg_stat_activity"
+        " WHERE application_name LIKE 'walrow (questions%'"
+    )
+    with (
+        psycopg.connect(server.dsn, autocommit=True) as connection,
+        configured(server, log_connections="on"),
+        Receiving(server.dsn, tmp_path / "log", slot) as receiver,
+    ):
+
+        def opened() -> int:
+            return server.log.read_text(errors="replace").count("connection received")
+
+        def asker() -> tuple[Any, ...]:
+            found = connection.execute(own.encode()).fetchall()
+            assert len(found) == 1
+            return found[0]
+
+        connection.execute("SET idle_session_timeout = 0")
+        receiver.until_streaming()
+        until(lambda: connection.execute(own.encode()).fetchone())
+        time.sleep(0.3)
+        begin = len(receiver.states)
+        before, (first, name, *_, asked) = opened(), asker()
+        assert name == f"walrow (questions for slot {slot})"[:63]
+        time.sleep(1)
+        pid, _, state, asked_again = asker()
+        assert (opened(), pid) == (before, first)
+        assert asked_again > asked
+        assert state in {"idle", "active"}
+
+        # A timeout of the server does not end it.
+        connection.execute("ALTER SYSTEM SET idle_session_timeout = '20ms'")
+        connection.execute("SELECT pg_reload_conf()")
+        time.sleep(0.7)
+        connection.execute("ALTER SYSTEM RESET idle_session_timeout")
+        connection.execute("SELECT pg_reload_conf()")
+        assert (opened(), asker()[0]) == (before, first)
+
+        # An administrator does.
+        connection.execute("SELECT pg_terminate_backend(%s)", [first])
+        until(lambda: opened() > before)
+        time.sleep(0.5)
+        assert opened() == before + 1
+        second = asker()[0]
+        assert second != first
+
+        # An hour is over.
+        monkeypatch.setattr("walrow.askers._RENEWED_SECONDS", 0)
+        until(lambda: opened() > before + 1)
+        monkeypatch.undo()
+        assert [it.note for it in receiver.states[begin:] if it.note] == []
+        assert receiver.end() < 2
+        assert receiver.failure is None
+    check_nothing_is_left(server.dsn)
+
+
+def test_stop_while_a_look_waits_for_a_lock(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("walrow.completeness._LOOK_SECONDS", 0.05)
+    waits = (
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND application_name LIKE 'walrow%'"
+    )
+    with (
+        psycopg.connect(server.dsn) as connection,
+        Receiving(server.dsn, tmp_path / "log", slot) as receiver,
+    ):
+        receiver.until_streaming()
+        connection.execute("LOCK TABLE pg_publication_rel IN ACCESS EXCLUSIVE MODE")
+        until(lambda: connection.execute(waits.encode()).fetchall())
+        assert receiver.end() < 2
+        check_nothing_is_left(server.dsn)
+    assert receiver.failure is None
+
+
+@pytest.mark.parametrize("held", ["a transaction", "a table"])
+def test_stop_while_a_load_begins(
+    server: EmbeddedServer, slot: str, tmp_path: Path, held: str
+) -> None:
+    """Its connections, its temporary slot and its threads end with the receiver."""
+    statement = {
+        "a transaction": "INSERT INTO item VALUES (1, 1)",
+        "a table": "LOCK TABLE item IN ACCESS EXCLUSIVE MODE",
+    }[held]
+    waits = (
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND application_name = 'walrow'"
+    )
+    log = tmp_path / "log"
+    with (
+        psycopg.connect(server.dsn) as connection,
+        Receiving(server.dsn, log, slot) as receiver,
+    ):
+        receiver.until_streaming()
+        connection.execute(statement.encode())
+        request(log, ["public.item"])
+        until(lambda: execute(server.dsn, waits))
+        assert receiver.end() < 2
+        check_nothing_is_left(server.dsn)
+    assert receiver.failure is None
+
+
+def test_stop_while_the_first_load_waits_for_a_transaction(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    name = f"{slot}_2"
+    options = {"create": True, "snapshot": True}
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("INSERT INTO item VALUES (1, 1)")
+        with Receiving(server.dsn, tmp_path / "log", name, **options) as receiver:
+            until(lambda: any("waiting for" in it for it in receiver.notes))
+            assert receiver.end() < 2
+        check_nothing_is_left(server.dsn)
+    assert execute(server.dsn, "SELECT slot_name FROM pg_replication_slots") == [
+        (slot,)
+    ]
+
+
+def test_stop_while_it_connects_to_a_black_hole(tmp_path: Path) -> None:
+    """A host that takes connections, and never answers."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / ".s.PGSQL.5432"))
+        listener.listen()
+        dsn = f"host={tmp_path} dbname=postgres user=postgres"
+        with Receiving(dsn, tmp_path / "log", "s") as receiver:
+            connection, _ = listener.accept()
+            with connection:
+                assert receiver.end() < 2
+                assert threads() == []
+
+
+def test_a_stop_that_receivers_share(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    """One that ends by itself does not stop the others."""
+    stop = threading.Event()
+    walrow.receive(
+        server.dsn,
+        log=tmp_path / "log",
+        slot=slot,
+        publications="p",
+        until="now",
+        stop=stop,
+    )
+    assert not stop.is_set()
+    assert threads() == []
+
+
+def test_no_query_is_compiled(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the server's default is: that of the catalog takes seconds with jit."""
+    found: list[tuple[str, str]] = []
+    connect = psycopg.Connection.connect.__func__  # type: ignore[attr-defined]
+
+    def connected(cls: Any, *arguments: Any, **options: Any) -> Any:
+        conn = connect(cls, *arguments, **options)
+        with conn.cursor() as cursor:
+            # Without parameters: a walsender takes it too.
+            (jit,) = cursor.execute("SHOW jit").fetchone()
+        if not conn.autocommit:
+            conn.rollback()
+        parameters = conn.info.get_parameters()
+        kind = parameters.get("replication") or parameters.get("application_name", "")
+        found.append((kind, jit))
+        return conn
+
+    log = tmp_path / "log"
+    monkeypatch.setattr("walrow.loading._WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("walrow.receiver_loads._PAUSE_SECONDS", 0.5)
+    with configured(server, jit="on"):
+        assert execute(server.dsn, "SHOW jit") == [("on",)]
+        with monkeypatch.context() as patched:
+            patched.setattr(psycopg.Connection, "connect", classmethod(connected))
+            patched.setattr(psycopg, "connect", psycopg.Connection.connect)
+            execute(server.dsn, "SELECT 1")
+            assert found.pop() == ("", "on")
+            with Receiving(
+                server.dsn, log, f"{slot}_2", create=True, snapshot=True
+            ) as receiver:
+                receiver.until_streaming()
+                with psycopg.connect(server.dsn) as connection:
+                    found.pop()
+                    # What the slot waits for, an observer asks over a connection of its own.
+                    connection.execute("INSERT INTO item VALUES (1, 1)")
+                    request(log, ["public.item"])
+                    until(lambda: any("a load: waiting" in it for it in receiver.notes))
+            with walrow.postgres.changes(server.dsn, table="item", until=0.1) as reader:
+                list(reader)
+            from walrow.cli.connection import connected as of_the_command_line
+
+            with of_the_command_line(server.dsn, options="-c work_mem=1MB") as conn:
+                assert conn.execute("SHOW work_mem").fetchone() == ("1MB",)
+    drop_if_there(server.dsn, f"{slot}_2")
+    assert receiver.failure is None
+    assert len(found) > 8
+    assert {jit for _, jit in found} == {"off"}
+    kinds = {kind.partition(" for slot")[0] for kind, _ in found}
+    assert {"database", "walrow (questions"} <= kinds
+
+
+MANY = """
+import os, resource, sys, threading
+import walrow
+from walrow.load_requests import request, result_of
+
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, most))
+kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+dsn, log, slot = sys.argv[1:]
+stop = threading.Event()
+options = {"log": log, "slot": slot, "publications": "p", "age": 0.2}
+
+def receive():
+    try:
+        walrow.receive(dsn, **options, create=True, snapshot=True, stop=stop)
+    except BaseException as error:
+        print("receive", repr(error))
+        os._exit(1)
+
+thread = threading.Thread(target=receive)
+thread.start()
+while not (os.path.exists(log + "/_open") and walrow.Log(log).tables()):
+    stop.wait(0.05)
+walrow.load(["public.item"], log=log, timeout=60)
+with walrow.Log(log).follow(table="public.item", poll_interval=0.01) as batches:
+    print("follow", next(batches).table)
+stop.set()
+thread.join()
+walrow.receive(dsn, **options, until="now")
+with walrow.postgres.changes(dsn, table="item", until=0.2) as reader:
+    print("changes", sum(batch.num_rows for batch in reader))
+"""
+
+
+def test_descriptors_above_1024(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    name = f"{slot}_2"
+    execute(server.dsn, "INSERT INTO item SELECT g, 1 FROM generate_series(1, 3) g")
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", MANY, server.dsn, str(tmp_path / "log"), name],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["follow public.item", "changes 0"]
+    drop_if_there(server.dsn, name)
