@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import Error, LogError
-from walrow.load_needed import Incomplete, Published, read_published, write_published
+from walrow.load_needed import Published, read_published, write_published
 from walrow.log import Log
 from walrow.young_tables import TYPE_ALTERED, YoungTable, plain_name
 
@@ -105,7 +105,7 @@ class Completeness:
             last = last_oid(conn)
             tables = published_tables(conn, self._publications, sized=False)
             lacking = with_rows(conn, tables)
-        marks: dict[int, list[Incomplete]] = {}
+        marks: dict[int, list[Mark]] = {}
         for table in tables:
             if table.oid in lacking:
                 reason = "it had rows before the slot was created"
@@ -221,7 +221,7 @@ class Completeness:
     def _compare_young(
         self,
         young: Mapping[int, YoungTable],
-        marks: dict[int, list[Incomplete]],
+        marks: dict[int, list[Mark]],
         pictures: Mapping[int, dict[str, Any]],
         durable: Lsn,
     ) -> dict[int, YoungTable]:
@@ -256,7 +256,7 @@ class Completeness:
 
     def _mark(
         self,
-        marks: dict[int, list[Incomplete]],
+        marks: dict[int, list[Mark]],
         oid: int,
         name: str,
         reason: str,
@@ -264,7 +264,7 @@ class Completeness:
     ) -> None:
         earlier = marks.get(oid, [])
         if all(it.until is not None for it in earlier):
-            marks[oid] = [*earlier, Incomplete(reason, since, None)]
+            marks[oid] = [*earlier, Mark(Why.NEW, reason, since)]
             self._note(
                 f"{name} needs a load, because {reason}: walrow load --log DIR {name}"
             )
