@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.askers import Asker, is_answered
 from walrow.errors import Error, LogError
-from walrow.load_needed import Incomplete, Published, read_published, write_published
+from walrow.load_needed import Published, read_published, write_published
 from walrow.log import Log
 from walrow.young_tables import TYPE_ALTERED, YoungTable, plain_name
 
@@ -111,7 +111,7 @@ class Completeness:
             last = last_oid(conn)
             tables = published_tables(conn, self._publications, sized=False)
             lacking = with_rows(conn, tables)
-        marks: dict[int, list[Incomplete]] = {}
+        marks: dict[int, list[Mark]] = {}
         for table in tables:
             if table.oid in lacking:
                 reason = "it had rows before the slot was created"
@@ -215,7 +215,7 @@ class Completeness:
     def _compare_young(
         self,
         young: Mapping[int, YoungTable],
-        marks: dict[int, list[Incomplete]],
+        marks: dict[int, list[Mark]],
         pictures: Mapping[int, dict[str, Any]],
         durable: Lsn,
     ) -> dict[int, YoungTable]:
@@ -250,7 +250,7 @@ class Completeness:
 
     def _mark(
         self,
-        marks: dict[int, list[Incomplete]],
+        marks: dict[int, list[Mark]],
         oid: int,
         name: str,
         reason: str,
@@ -258,7 +258,7 @@ class Completeness:
     ) -> None:
         earlier = marks.get(oid, [])
         if all(it.until is not None for it in earlier):
-            marks[oid] = [*earlier, Incomplete(reason, since, None)]
+            marks[oid] = [*earlier, Mark(Why.NEW, reason, since)]
             self._note(
                 f"{name} needs a load, because {reason}: walrow load --log DIR {name}"
             )

@@ -6,12 +6,14 @@ it looked last.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import LogError
 from walrow.log_files import write_json
 from walrow.lsn import Lsn
+from walrow.marks import Mark, Why
 from walrow.young_tables import YoungTable
 
 if TYPE_CHECKING:
@@ -19,26 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "Incomplete",
     "Published",
     "incomplete_tables",
     "read_published",
     "write_published",
 ]
-
-
-class Incomplete(NamedTuple):
-    """Why a table is not whole.
-
-    Attributes:
-        reason: What happened to it, in words.
-        since: Where the log ended when the receiver looked last before. It happened later.
-        until: The end of the load that made the table whole again. None before.
-    """
-
-    reason: str
-    since: Lsn
-    until: Lsn | None
 
 
 class Published(NamedTuple):
@@ -55,11 +42,11 @@ class Published(NamedTuple):
     tables: dict[int, dict[str, Any]] | None
     position: Lsn
     last_oid: int
-    marks: dict[int, list[Incomplete]]
+    marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
 
 
-def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Incomplete]]:
+def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:
     """When the tables of a log were not whole, by OID.
 
     Args:
@@ -82,10 +69,14 @@ def read_published(read: Callable[[str], bytes]) -> Published:
             int(found["last_oid"]),
             {
                 int(oid): [
-                    Incomplete(
+                    Mark(
+                        Why(mark["code"]),
                         str(mark["reason"]),
                         Lsn(mark["since"]),
                         None if mark["until"] is None else Lsn(mark["until"]),
+                        None
+                        if mark["accepted"] is None
+                        else dt.datetime.fromisoformat(mark["accepted"]),
                     )
                     for mark in marks
                 ]
@@ -116,9 +107,13 @@ def write_published(log: Path, value: Published) -> None:
         "incomplete": {
             oid: [
                 {
+                    "code": mark.code,
                     "reason": mark.reason,
                     "since": str(mark.since),
                     "until": None if mark.until is None else str(mark.until),
+                    "accepted": None
+                    if mark.accepted is None
+                    else mark.accepted.isoformat(),
                 }
                 for mark in marks
             ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow.load_needed import Incomplete
+    from walrow.marks import Mark
     from walrow.log_items import LogTable, LogVersion
     from walrow.lsn import Lsn
     from walrow.spark.apply_items import Rules
@@ -212,7 +212,7 @@ def _without_key(text: str, table: LogTable) -> SchemaError:
 def refuse_incomplete(
     log: walrow.Log,
     table: LogTable,
-    marks: Sequence[Incomplete],
+    marks: Sequence[Mark],
     start: Lsn,
     end: Lsn,
 ) -> None:
