@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.askers import Asker, is_answered
 from walrow.errors import Error, LogError
-from walrow.load_needed import Published, read_published, write_published
+from walrow.load_needed import read_published, write_published
 from walrow.log import Log
-from walrow.young_tables import TYPE_ALTERED, YoungTable, plain_name
+from walrow.log_questions import first_xid, is_truncated
+from walrow.looks import Look, Questions, after_load, after_look, at_beginning, settled
+from walrow.marks import Why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
     import psycopg
 
+    from walrow.looks import Published
     from walrow.lsn import Lsn
     from walrow.postgres.published import PublishedTable
 
@@ -67,6 +70,8 @@ class Completeness:
         self._is_damaged = False
         self._answer: Future[None] | None = None
         self._generation = 0
+        #: Of the last look. A new process looks at everything.
+        self._stamp = ""
         self.is_catalog_old = False
 
     def look(self, durable: Lsn, catalogs: int) -> None:
@@ -111,13 +116,8 @@ class Completeness:
             last = last_oid(conn)
             tables = published_tables(conn, self._publications, sized=False)
             lacking = with_rows(conn, tables)
-        marks: dict[int, list[Mark]] = {}
-        for table in tables:
-            if table.oid in lacking:
-                reason = "it had rows before the slot was created"
-                self._mark(marks, table.oid, table.name, reason, start)
-        pictures = {table.oid: _picture(table, None) for table in tables}
-        write_published(self._log, Published(pictures, start, last, marks, {}))
+        record = at_beginning(tables, lacking, last, start)
+        self._store(record._replace(marks={}), record)
 
     def compare_now(self, durable: Lsn, stop: threading.Event) -> None:
         """Compares once more. All that is durable is published.
@@ -133,41 +133,37 @@ class Completeness:
         """Tables are whole again, as they were at this LSN."""
         with self._lock:
             before = read_published(self._object)
-            pictures = dict(before.tables or {})
-            marks = dict(before.marks)
-            young = dict(before.young)
-            for table in tables:
-                young.pop(table.oid, None)
-                pictures[table.oid] = _picture(table, pictures.get(table.oid))
-                marks[table.oid] = [
-                    mark if mark.until is not None else mark._replace(until=point)
-                    for mark in marks.get(table.oid, ())
-                ]
-            found = before._replace(tables=pictures, marks=marks, young=young)
-            write_published(self._log, found)
+            write_published(self._log, after_load(before, tables, point))
             # What was read before the load is not compared with what it has.
             self._generation += 1
-            self._due = 0.0
+            self._due, self._stamp = 0.0, ""
 
     def _object(self, name: str) -> bytes:
         return (self._log / name).read_bytes()
 
     def _compare(self, durable: Lsn, conn: psycopg.Connection[Any]) -> None:
-        from walrow.postgres.published import (
-            end_of_wal,
-            last_oid,
-            published_tables,
-        )
+        from walrow.postgres import published
 
         generation = self._generation
         try:
-            # First: a relation that is created between them is looked at again.
-            last = last_oid(conn)
-            tables = published_tables(conn, self._publications, sized=False)
-            seen = end_of_wal(conn)
+            # Before the tables: what changes meanwhile moves the next one.
+            stamp = published.stamp(conn, self._publications)
+            look = None
+            if stamp != self._stamp:
+                # First: a relation that is created between them is looked at again.
+                last = published.last_oid(conn)
+                tables = published.published_tables(
+                    conn, self._publications, sized=False
+                )
+                look = Look(tables, last, durable, published.end_of_wal(conn))
             with self._lock:
                 if generation == self._generation:
-                    self._note_changes(tables, durable, last, seen)
+                    before = read_published(self._object)
+                    after = before._replace(position=durable)
+                    if look is not None:
+                        after = after_look(before, look)
+                    self._store(before, self._tables_in_log(after, durable))
+                    self._stamp = stamp
         except LogError as error:
             if not self._is_damaged:
                 self._is_damaged = True
@@ -177,170 +173,33 @@ class Completeness:
             # The next look tries again.
             pass
 
-    def _note_changes(
-        self, tables: Sequence[PublishedTable], durable: Lsn, last: int, seen: Lsn
-    ) -> None:
-        before = read_published(self._object)
-        marks = dict(before.marks)
-        young = dict(before.young)
-        for table in tables:
-            reason = None
-            if before.tables is not None:
-                known = before.tables.get(table.oid)
-                reason = (
-                    _newness(table, before.last_oid)
-                    if known is None
-                    else "; ".join(_differences(known, table, before.last_oid)) or None
-                )
-                if known is None and reason is None:
-                    young[table.oid] = YoungTable(
-                        [list(column) for column in table.columns],
-                        before.position,
-                        seen,
-                        table.has_altered_types,
-                        table.dropped,
-                    )
-            if reason is not None and TYPE_ALTERED in reason:
-                self.is_catalog_old = True
-            if reason is not None:
-                young.pop(table.oid, None)
-                self._mark(marks, table.oid, table.name, reason, before.position)
-        known_tables = before.tables or {}
-        pictures = {
-            table.oid: _picture(table, known_tables.get(table.oid)) for table in tables
-        }
-        left = self._compare_young(young, marks, pictures, durable)
-        write_published(self._log, Published(pictures, durable, last, marks, left))
-
-    def _compare_young(
-        self,
-        young: Mapping[int, YoungTable],
-        marks: dict[int, list[Mark]],
-        pictures: Mapping[int, dict[str, Any]],
-        durable: Lsn,
-    ) -> dict[int, YoungTable]:
-        """Compares young tables with the log. Returns those to compare once more.
-
-        Names that rows in the log have, and the table has no longer, come into its picture.
-        """
-        if not young:
-            return {}
+    def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
+        """Compares what waits for the log with the log."""
+        if not record.young and not record.new_files:
+            return record
         try:
             log = Log(self._log)
-            known = {table.oid: table for table in log.tables()}
-        except (Error, OSError):
-            return dict(young)
-        left = {}
-        for oid, table in young.items():
-            found = known.get(oid)
-            picture = pictures.get(oid)
-            columns = table.columns if picture is None else picture["columns"]
-            reason = None
-            if found is not None:
-                reason = table.alteration(found.versions, columns)
-                if picture is not None:
-                    names = {name.lower() for name in table.names(found.versions)}
-                    now = {_folded(column[1]) for column in columns}
-                    picture["gone"] = sorted((names | set(picture["gone"])) - now)
-            if found is not None and reason is not None:
-                self._mark(marks, oid, found.name, reason, table.since)
-            elif (later := table.later(log.end, durable)) is not None:
-                left[oid] = later
-        return left
-
-    def _mark(
-        self,
-        marks: dict[int, list[Mark]],
-        oid: int,
-        name: str,
-        reason: str,
-        since: Lsn,
-    ) -> None:
-        earlier = marks.get(oid, [])
-        if all(it.until is not None for it in earlier):
-            marks[oid] = [*earlier, Mark(Why.NEW, reason, since)]
-            self._note(
-                f"{name} needs a load, because {reason}: walrow load --log DIR {name}"
+            tables = {table.oid: table for table in log.tables()}
+            questions = Questions(
+                partial(is_truncated, log._log), partial(first_xid, log._log)
             )
+            return settled(record, tables, log.end, durable, questions)
+        except (Error, OSError):
+            # The next look tries again.
+            return record
 
-
-def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    # A load ends no name: a target with `deletes="soft"` keeps values under it.
-    now = {_folded(column.quoted) for column in table.columns}
-    return {
-        "columns": [list(column) for column in table.columns],
-        "gone": sorted(_earlier_names(before or {}, table) - now),
-        "last_column": table.last_column,
-        "filters": list(table.filters),
-        "parts": [part.oid for part in table.parts],
-        "memberships": list(table.memberships),
-        "definitions": dict(table.definitions),
-    }
-
-
-def _earlier_names(before: Mapping[str, Any], table: PublishedTable) -> set[str]:
-    """The names of columns that it does not have now, or has under another number."""
-    kept = {column.number: column.quoted for column in table.columns}
-    names = {
-        _folded(name)
-        for number, name, *_ in before.get("columns", ())
-        if kept.get(number) != name
-    }
-    return names | set(before.get("gone", ()))
-
-
-def _folded(quoted: str) -> str:
-    """A name as Spark's tables know it: not by case."""
-    return plain_name(quoted).lower()
-
-
-def _newness(table: PublishedTable, last_oid: int) -> str | None:
-    """Why a table that was not published before is not whole."""
-    is_born = table.oid > last_oid and (not table.is_chosen or table.is_partition)
-    return None if is_born else "it is new in the publication"
-
-
-def _differences(
-    before: Mapping[str, Any], table: PublishedTable, last_oid: int
-) -> Iterator[str]:
-    """What has happened to a table that its stream does not contain."""
-    if before["filters"] != table.filters:
-        yield "its row filter has changed"
-    memberships = set(before["memberships"])
-    if memberships and not memberships & set(table.memberships):
-        yield "it was not in the publication for a while"
-    parts = {part.oid: part for part in table.parts}
-    attached = [
-        part.quoted
-        for oid, part in parts.items()
-        if oid not in before["parts"] and not (oid > last_oid and part.is_born)
-    ]
-    if attached or set(before["parts"]) - set(parts):
-        words = f": {', '.join(attached)}" if attached else ""
-        yield f"partitions were attached or detached{words}"
-    # A new label of an enum changes no row.
-    if before["definitions"] != {
-        key: text
-        for key, text in table.definitions.items()
-        if key in before["definitions"] or not key.startswith("label ")
-    }:
-        yield TYPE_ALTERED
-    known = {column[0]: column for column in before["columns"]}
-    earlier = _earlier_names(before, table)
-    for number, name, *type_, has_default in table.columns:
-        if number in known:
-            _, old_name, *old_type, _ = known[number]
-            if old_name != name:
-                yield f"column {old_name} was renamed to {name}"
-            if old_type != type_:
-                yield f"column {name} has another type"
-        elif number <= before["last_column"]:
-            yield f"column {name} was added to the publication"
-        elif _folded(name) in earlier:
-            # Its Relation messages are those of the one before: readers keep the old values.
-            yield f"column {name} was dropped and added again"
-        elif has_default:
-            yield f"column {name} was added with a value for existing rows"
+    def _store(self, before: Published, after: Published) -> None:
+        """Stores a record, and says what is new in it."""
+        write_published(self._log, after)
+        for oid, marks in after.marks.items():
+            known = before.marks.get(oid, [])
+            if new := [mark for mark in marks if mark not in known and mark.is_open]:
+                name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
+                reasons = "; ".join(mark.reason for mark in new)
+                text = f"{name} needs a load, because {reasons}: walrow load --log DIR {name}"
+                self._note(text)
+                if any(mark.code == Why.TYPE for mark in new):
+                    self.is_catalog_old = True
 
 
 _LOOK_SECONDS = 30.0

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from walrow.errors import LogError
 from walrow.log_files import write_json
+from walrow.looks import NewFiles, Published
 from walrow.lsn import Lsn
 from walrow.marks import Mark, Why
 from walrow.young_tables import YoungTable
@@ -21,29 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "Published",
     "incomplete_tables",
     "read_published",
     "write_published",
 ]
-
-
-class Published(NamedTuple):
-    """What was published when the receiver looked last.
-
-    Attributes:
-        tables: The tables, by OID. None if it never looked.
-        position: Where the log ended.
-        last_oid: The greatest OID of a relation.
-        marks: When tables were not whole.
-        young: Tables that may have been altered before they were first looked at.
-    """
-
-    tables: dict[int, dict[str, Any]] | None
-    position: Lsn
-    last_oid: int
-    marks: dict[int, list[Mark]]
-    young: dict[int, YoungTable]
 
 
 def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:
@@ -82,13 +64,14 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 ]
                 for oid, marks in found["incomplete"].items()
             },
+            {int(oid): YoungTable.of(table) for oid, table in found["young"].items()},
             {
-                int(oid): YoungTable.of(table)
-                for oid, table in found.get("young", {}).items()
+                int(oid): NewFiles(Lsn(each["since"]), Lsn(each["seen"]), each["looks"])
+                for oid, each in found["new_files"].items()
             },
         )
     except FileNotFoundError:
-        return Published(None, Lsn(0), 0, {}, {})
+        return Published(None, Lsn(0), 0, {}, {}, {})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
@@ -121,6 +104,10 @@ def write_published(log: Path, value: Published) -> None:
             if marks
         },
         "young": {oid: table.record() for oid, table in value.young.items()},
+        "new_files": {
+            oid: each._asdict() | {"since": str(each.since), "seen": str(each.seen)}
+            for oid, each in value.new_files.items()
+        },
     }
     write_json(temporary, record)
     temporary.replace(log / _NEEDED)

@@ -213,10 +213,8 @@ class Log(OpenedLog):
                 version = LogVersion(f"{schema}.{name}", columns_, identity, *count)
                 tables.setdefault(oid, []).append(version)
         needs = {
-            oid: mark.reason
+            oid: "; ".join(mark.reason for mark in marks if mark.is_open) or None
             for oid, marks in incomplete_tables(self.read_object).items()
-            for mark in marks
-            if mark.until is None
         }
         return [
             LogTable(

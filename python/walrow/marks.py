@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from walrow.lsn import Lsn
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable
 
-__all__ = ["Mark", "Why"]
+    from walrow.lsn import Lsn
+
+__all__ = ["Mark", "Reason", "Why", "ended", "marked"]
 
 
 class Why(StrEnum):
@@ -25,6 +28,21 @@ class Why(StrEnum):
     COLUMN = "column_added"
     RETURNED = "column_returned"
     DEFAULT = "column_default"
+    EXPRESSION = "generated_column"
+    REWRITTEN = "rewritten"
+    PUBLISHES = "publication_changed"
+
+
+class Reason(NamedTuple):
+    """What a look has found.
+
+    Attributes:
+        code: As a code.
+        text: In words.
+    """
+
+    code: Why
+    text: str
 
 
 class Mark(NamedTuple):
@@ -48,3 +66,29 @@ class Mark(NamedTuple):
     def is_open(self) -> bool:
         """Whether the table still needs a load because of it."""
         return self.until is None and self.accepted is None
+
+
+def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list[Mark]:
+    """Adds a mark for each reason, unless one for the same reason is open.
+
+    >>> first = marked([], [Reason(Why.NEW, "it is new")], Lsn(8))
+    >>> both = marked(
+    ...     first, [Reason(Why.NEW, "it is new"), Reason(Why.FILTER, "x")], Lsn(16)
+    ... )
+    >>> [(mark.code.value, str(mark.since)) for mark in both]
+    [('new_in_publication', '0/8'), ('row_filter', '0/10')]
+    """
+    found = list(marks)
+    open_ = {(mark.code, mark.reason) for mark in found if mark.is_open}
+    new = (reason for reason in dict.fromkeys(reasons) if reason not in open_)
+    return [*found, *(Mark(reason.code, reason.text, since) for reason in new)]
+
+
+def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
+    """Ends all marks at a load that begins after them."""
+    return [
+        mark._replace(until=point)
+        if mark.until is None and mark.since <= point
+        else mark
+        for mark in marks
+    ]

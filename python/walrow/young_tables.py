@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from walrow.lsn import Lsn
+from walrow.marks import Reason, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from walrow.log_items import LogColumn, LogVersion
 
@@ -28,7 +29,10 @@ class YoungTable(NamedTuple):
         since: Where the log ended when the receiver looked last before.
         seen: The server's position at the first look. The log may reach it later.
         has_altered_types: Whether a type of its columns was altered after the table was created.
-        dropped: The attribute numbers of columns that it had before the first look.
+        is_rewritten: Whether ALTER TABLE has rewritten it.
+        needs_truncate: Whether it has new files, by a rewrite or a TRUNCATE.
+        dropped: Columns that it had before the first look: the attribute number, and the
+            transaction that dropped it.
         looks: The number of looks since the log reached `seen`.
     """
 
@@ -36,7 +40,9 @@ class YoungTable(NamedTuple):
     since: Lsn
     seen: Lsn
     has_altered_types: bool
-    dropped: list[int]
+    is_rewritten: bool
+    needs_truncate: bool
+    dropped: list[list[int]]
     looks: int = 0
 
     @classmethod
@@ -49,7 +55,9 @@ class YoungTable(NamedTuple):
             since,
             seen,
             bool(found["has_altered_types"]),
-            list(found.get("dropped", ())),
+            bool(found["is_rewritten"]),
+            bool(found["needs_truncate"]),
+            list(found["dropped"]),
             int(found["looks"]),
         )
 
@@ -70,13 +78,17 @@ class YoungTable(NamedTuple):
                 yield from (column.name for column in version.columns)
 
     def alteration(
-        self, versions: Iterable[LogVersion], columns: Iterable[Sequence[Any]]
-    ) -> str | None:
+        self,
+        versions: Iterable[LogVersion],
+        columns: Iterable[Sequence[Any]],
+        first_xid: Callable[[], int | None],
+    ) -> Reason | None:
         """How rows in the log were changed without a message. None if they were not.
 
         Args:
             versions: The table's versions in the log.
             columns: Its columns now. Some may be newer than the first look.
+            first_xid: Finds the first transaction in the log that has a row of it.
         """
         numbers = {
             plain_name(column[1]): column[0] for column in (*columns, *self.columns)
@@ -86,15 +98,21 @@ class YoungTable(NamedTuple):
                 continue
             if self.has_altered_types:
                 return TYPE_ALTERED
+            if self.is_rewritten:
+                text = "it was rewritten, as by ALTER TABLE: existing rows may have other values"
+                return Reason(Why.REWRITTEN, text)
             if reason := self._difference(version.columns):
                 return reason
-            if reason := self._return(version.columns, numbers):
+            if reason := self._return(version.columns, numbers, first_xid):
                 return reason
         return None
 
     def _return(
-        self, columns: Sequence[LogColumn], numbers: Mapping[str, int]
-    ) -> str | None:
+        self,
+        columns: Sequence[LogColumn],
+        numbers: Mapping[str, int],
+        first_xid: Callable[[], int | None],
+    ) -> Reason | None:
         """Whether a column may have been dropped and added again since a version.
 
         A version has its columns in the order of their numbers, but not the numbers. A column that
@@ -106,30 +124,43 @@ class YoungTable(NamedTuple):
             number = numbers.get(column.name)
             if number is None:
                 continue
-            if number > len(columns) and any(
-                least <= dropped < number for dropped in self.dropped
+            dropped = [xid for it, xid in self.dropped if least <= it < number]
+            # Rows that came after the column was dropped never had it.
+            if (
+                number > len(columns)
+                and dropped
+                and (first := first_xid()) is not None
+                and any(_is_before(first, xid) for xid in dropped)
             ):
-                return f"column {column.name} may have been dropped and added again"
+                text = f"column {column.name} may have been dropped and added again"
+                return Reason(Why.RETURNED, text)
             least = number
         return None
 
-    def _difference(self, columns: Iterable[LogColumn]) -> str | None:
+    def _difference(self, columns: Iterable[LogColumn]) -> Reason | None:
         now = {plain_name(column[1]): column for column in self.columns}
         then = {column.name: column for column in columns}
         came = [name for name in now if name not in then]
         gone = [name for name in then if name not in now]
         if came and gone:
-            return f"column {gone[0]} disappeared and {came[0]} appeared"
+            text = f"column {gone[0]} disappeared and {came[0]} appeared"
+            return Reason(Why.RENAMED, text)
         for name in came:
-            if now[name][-1]:
-                return f"column {now[name][1]} was added with a value for existing rows"
+            if now[name][4]:
+                text = f"column {now[name][1]} was added with a value for existing rows"
+                return Reason(Why.DEFAULT, text)
         for name, column in then.items():
             if name in now and now[name][2:4] != [
                 column.type_oid,
                 column.type_modifier,
             ]:
-                return f"column {now[name][1]} has another type"
+                return Reason(Why.RETYPED, f"column {now[name][1]} has another type")
         return None
+
+
+def _is_before(one: int, other: int) -> bool:
+    """Whether a transaction ID is older, although they wrap around."""
+    return 0 < (other - one) % (1 << 32) < 1 << 31
 
 
 def plain_name(quoted: str) -> str:
@@ -138,6 +169,6 @@ def plain_name(quoted: str) -> str:
 
 
 #: Why a table is incomplete whose columns are still the same.
-TYPE_ALTERED = "a type of its columns was altered"
+TYPE_ALTERED = Reason(Why.TYPE, "a type of its columns was altered")
 #: What is durable is published long before this many looks.
 _LOOKS = 2

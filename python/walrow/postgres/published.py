@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import psycopg
 
 __all__ = [
+    "Membership",
     "PublishedColumn",
     "PublishedTable",
     "TablePart",
@@ -22,6 +23,7 @@ __all__ = [
     "end_of_wal",
     "last_oid",
     "published_tables",
+    "stamp",
     "with_rows",
 ]
 
@@ -40,10 +42,10 @@ class PublishedTable(NamedTuple):
         is_chosen: Whether it was chosen for a publication. Otherwise all tables, or those of
             its schema, are published, so that a new one has no earlier rows.
         is_partition: Whether it was created as a partition.
-        memberships: The OIDs of its entries in publications, which are new when it comes
-            back.
+        memberships: Why it is published.
         last_column: The greatest attribute number that it has had.
-        dropped: The attribute numbers of columns that it has no longer.
+        dropped: The columns that it has no longer: the attribute number, and the transaction
+            that dropped it.
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
@@ -57,9 +59,9 @@ class PublishedTable(NamedTuple):
     parts: list[TablePart]
     is_chosen: bool
     is_partition: bool
-    memberships: list[int]
+    memberships: list[Membership]
     last_column: int
-    dropped: list[int]
+    dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
 
@@ -73,6 +75,7 @@ class PublishedColumn(NamedTuple):
         type_oid: The OID of its type.
         type_modifier: Its type modifier, or -1.
         has_default: Whether rows that exist when it is added may get a value.
+        expression: The OID of its expression, if it is generated.
     """
 
     number: int
@@ -80,6 +83,7 @@ class PublishedColumn(NamedTuple):
     type_oid: int
     type_modifier: int
     has_default: bool
+    expression: int | None
 
 
 class TablePart(NamedTuple):
@@ -90,6 +94,10 @@ class TablePart(NamedTuple):
         quoted: Its name as SQL.
         is_born: Whether it was created as a partition.
         file: The number of its file, which changes when it is truncated or rewritten.
+        toast: The OID of its TOAST table, which changes when ALTER TABLE rewrites it. None
+            without one.
+        persistence: `pg_class.relpersistence`.
+        attached: What makes it a part of the table, which is new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
     """
 
@@ -97,7 +105,24 @@ class TablePart(NamedTuple):
     quoted: str
     is_born: bool
     file: int
+    toast: int | None
+    persistence: str
+    attached: str
     pages: int
+
+
+class Membership(NamedTuple):
+    """An entry of a table in a publication, or of one of its schemas or ancestors.
+
+    Attributes:
+        place: The entry, which is new when it comes back.
+        publication: The publication and its options, with a stamp that moves with them.
+        operations: What is published: letters of insert, update, delete, truncate.
+    """
+
+    place: str
+    publication: str
+    operations: str
 
 
 def published_tables(
@@ -108,13 +133,14 @@ def published_tables(
     With `sized`, it waits for whoever has a table locked.
     """
     parameters = {"publications": list(publications), "sized": sized}
-    found = records(conn, _TABLES, parameters)
+    found = records(conn, _for_version(conn, _TABLES), parameters)
     return [
         PublishedTable(
             **it
             | {
                 "parts": [TablePart(**part) for part in it["parts"]],
                 "columns": [PublishedColumn(**column) for column in it["columns"]],
+                "memberships": [Membership(**each) for each in it["memberships"]],
             }
         )
         for it in found
@@ -146,6 +172,23 @@ def with_rows(
     return found
 
 
+def stamp(conn: psycopg.Connection[Any], publications: Sequence[str]) -> str:
+    """What moves with all that `published_tables` reads. It is read much faster.
+
+    Statistics, privileges, indexes and others that change no row do not move it.
+    """
+    sql = _for_version(conn, _STAMP)
+    (found,) = records(conn, sql, {"publications": list(publications)})
+    return str(found)
+
+
+def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
+    """A query with or without schemas of publications, which version 14 does not have."""
+    has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
+    return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
+
+
 def last_oid(conn: psycopg.Connection[Any]) -> int:
     """The greatest OID of a relation. Later ones are greater, until OIDs wrap around."""
     (found,) = records(conn, "SELECT to_jsonb(max(oid)::bigint)::text FROM pg_class")
@@ -169,6 +212,68 @@ def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
         raise OptionError(text)
 
 
+_HAS_SCHEMAS = 150_000
+_SCHEMAS = """
+            UNION ALL
+            SELECT s.pnpubid, concat_ws(' ', 'schema', s.oid, s.xmin, t.path)
+            FROM pg_publication_namespace s
+            JOIN pg_class n ON n.relnamespace = s.pnnspid
+            JOIN place t ON t.oid = n.oid
+"""
+_SCHEMA_STAMP = """
+    UNION ALL
+    SELECT 'schemas', sum(hash_record_extended(
+        ROW(s.oid, s.pnpubid, s.pnnspid, s.xmin::text), 0))
+    FROM pg_publication_namespace s
+"""
+# Temporary tables are never published, and come and go.
+_STAMP = """
+SELECT jsonb_object_agg(found.part, found.sum)::text
+FROM (
+    SELECT 'publications' AS part,
+        sum(hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 0)) AS sum
+    FROM pg_publication b
+    WHERE b.pubname = ANY (%(publications)s::text[])
+    UNION ALL
+    SELECT 'tables of publications', sum(hash_record_extended(
+        ROW(r.oid, r.prpubid, r.prrelid, r.xmin::text), 0))
+    FROM pg_publication_rel r
+    {schema_stamp}
+    UNION ALL
+    SELECT 'partitions', sum(hash_record_extended(
+        ROW(i.inhrelid, i.inhparent, i.xmin::text), 0))
+    FROM pg_inherits i
+    UNION ALL
+    SELECT 'names of schemas', sum(hash_record_extended(ROW(n.oid, n.nspname), 0))
+    FROM pg_namespace n
+    WHERE n.nspname !~ '^pg_(toast_)?temp_'
+    UNION ALL
+    SELECT 'tables', sum(hash_record_extended(ROW(
+        c.oid, c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
+        c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0))
+    FROM pg_class c
+    WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND c.oid >= 16384
+    UNION ALL
+    SELECT 'columns', sum(hash_record_extended(ROW(
+        a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
+        a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 0))
+    FROM pg_attribute a
+    JOIN pg_class c ON c.oid = a.attrelid
+    WHERE c.relkind IN ('r', 'p', 'c') AND c.relpersistence <> 't' AND c.oid >= 16384
+        AND a.attnum > 0
+    UNION ALL
+    SELECT 'expressions', sum(hash_record_extended(ROW(x.oid, x.adrelid, x.adnum), 0))
+    FROM pg_attrdef x
+    UNION ALL
+    SELECT 'types', sum(hash_record_extended(ROW(
+        y.oid, y.typbasetype, y.typdefault IS NULL), 0))
+    FROM pg_type y
+    WHERE y.oid >= 16384 AND y.typtype IN ('d', 'e', 'r', 'm')
+    UNION ALL
+    SELECT 'labels', sum(hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel), 0))
+    FROM pg_enum e
+) found
+"""
 _END_OF_WAL = """
 SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
     ELSE pg_current_wal_flush_lsn() END)::text
@@ -222,7 +327,12 @@ SELECT jsonb_build_object(
             'type_oid', a.atttypid::bigint,
             'type_modifier', a.atttypmod,
             'has_default', a.atthasdef OR a.atthasmissing OR a.attnotnull
-                OR a.attidentity <> '' OR y.typdefault IS NOT NULL
+                OR a.attidentity <> '' OR y.typdefault IS NOT NULL,
+            'expression', (
+                SELECT x.oid::bigint
+                FROM pg_attrdef x
+                WHERE x.adrelid = a.attrelid AND x.adnum = a.attnum AND a.attgenerated <> ''
+            )
         ) ORDER BY a.attnum), '[]')
         FROM pg_attribute a
         JOIN pg_type y ON y.oid = a.atttypid
@@ -243,14 +353,46 @@ SELECT jsonb_build_object(
         SELECT i.xmin = c.xmin FROM pg_inherits i WHERE i.inhrelid = c.oid LIMIT 1
     ), false),
     'memberships', (
-        SELECT coalesce(jsonb_agg(r.oid::bigint ORDER BY r.oid), '[]')
-        FROM pg_publication_rel r
-        JOIN pg_publication b ON b.oid = r.prpubid
-        WHERE b.pubname = ANY (%(publications)s::text[]) AND r.prrelid = c.oid
+        WITH place (oid, number, path) AS (
+            -- An ancestor's entry counts while the table is attached to it.
+            SELECT c.oid, NULL::text, ''
+            UNION ALL
+            SELECT a.relid, NULL, (
+                SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
+                FROM pg_inherits i
+                WHERE i.inhrelid = c.oid
+                    OR i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid))
+            )
+            FROM pg_partition_ancestors(c.oid) a
+            WHERE a.relid <> c.oid
+        ),
+        entry (publication, place) AS (
+            SELECT b.oid, 'all'
+            FROM pg_publication b
+            WHERE b.puballtables
+            UNION ALL
+            SELECT r.prpubid, concat_ws(' ', 'table', r.oid, r.xmin, t.path)
+            FROM pg_publication_rel r
+            JOIN place t ON t.oid = r.prrelid
+            {schemas}
+        )
+        SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object(
+            'place', concat_ws(' ', e.publication, e.place),
+            -- Its name and its owner say nothing of what is published.
+            'publication', concat_ws(' ', b.xmin, to_jsonb(b) - 'pubname' - 'pubowner'),
+            'operations', concat(
+                CASE WHEN b.pubinsert THEN 'i' END, CASE WHEN b.pubupdate THEN 'u' END,
+                CASE WHEN b.pubdelete THEN 'd' END, CASE WHEN b.pubtruncate THEN 't' END
+            )
+        )), '[]')
+        FROM entry e
+        JOIN pg_publication b ON b.oid = e.publication
+        WHERE b.pubname = ANY (%(publications)s::text[])
     ),
     'last_column', c.relnatts,
     'dropped', (
-        SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
+        SELECT coalesce(jsonb_agg(
+            jsonb_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum), '[]')
         FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped
     ),
@@ -264,6 +406,18 @@ SELECT jsonb_build_object(
                 SELECT i.xmin = t.xmin FROM pg_inherits i WHERE i.inhrelid = t.oid LIMIT 1
             ), false),
             'file', t.relfilenode::bigint,
+            'toast', nullif(t.reltoastrelid::bigint, 0),
+            'persistence', t.relpersistence,
+            'attached', coalesce((
+                SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
+                FROM pg_inherits i
+                WHERE (
+                    i.inhrelid = t.oid
+                    OR i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(t.oid))
+                )
+                    AND i.inhrelid <> c.oid
+                    AND i.inhrelid NOT IN (SELECT relid FROM pg_partition_ancestors(c.oid))
+            ), ''),
             -- Other access methods may have other addresses of rows.
             'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
                 THEN pg_relation_size(t.oid) / current_setting('block_size')::int

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow.marks import Mark
     from walrow.log_items import LogTable, LogVersion
     from walrow.lsn import Lsn
+    from walrow.marks import Mark
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_units import Batch
     from walrow.typing import TableName

@@ -1,0 +1,383 @@
+"""What a look at the published tables shows that the stream does not contain.
+
+Pure: from a record and a look comes the next record. `completeness` looks, and stores the record.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow.lsn import Lsn
+from walrow.marks import Mark, Reason, Why, ended, marked
+from walrow.young_tables import TYPE_ALTERED, YoungTable, plain_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from walrow.log_items import LogTable
+    from walrow.postgres.published import PublishedTable
+
+__all__ = [
+    "Look",
+    "NewFiles",
+    "Published",
+    "Questions",
+    "after_load",
+    "after_look",
+    "at_beginning",
+    "settled",
+]
+
+
+class NewFiles(NamedTuple):
+    """A table without TOAST has new files: by a TRUNCATE, which the log has, or by a rewrite.
+
+    Attributes:
+        since: Where the log ended when the receiver looked last before.
+        seen: The server's position at the look. The log may reach it later.
+        looks: The number of looks since the log's writer reached `seen`.
+    """
+
+    since: Lsn
+    seen: Lsn
+    looks: int = 0
+
+
+class Published(NamedTuple):
+    """What was published when the receiver looked last.
+
+    Attributes:
+        tables: The tables, by OID. None if it never looked.
+        position: Where the log ended.
+        last_oid: The greatest OID of a relation.
+        marks: When tables were not whole.
+        young: Tables that may have been altered before they were first looked at.
+        new_files: Tables that were truncated or rewritten.
+    """
+
+    tables: dict[int, dict[str, Any]] | None
+    position: Lsn
+    last_oid: int
+    marks: dict[int, list[Mark]]
+    young: dict[int, YoungTable]
+    new_files: dict[int, NewFiles]
+
+
+class Questions(NamedTuple):
+    """What only the changes in a log answer.
+
+    Attributes:
+        is_truncated: Whether it has a TRUNCATE of a table that was committed after an LSN.
+        first_xid: The first transaction with a row of a table. None without one.
+    """
+
+    is_truncated: Callable[[int, Lsn], bool]
+    first_xid: Callable[[int], int | None]
+
+
+class Look(NamedTuple):
+    """A look at the published tables.
+
+    Attributes:
+        tables: The tables.
+        last_oid: The greatest OID of a relation, read before them.
+        durable: Where the log ended before.
+        seen: The server's position after.
+    """
+
+    tables: Sequence[PublishedTable]
+    last_oid: int
+    durable: Lsn
+    seen: Lsn
+
+
+def at_beginning(
+    tables: Sequence[PublishedTable],
+    lacking: Collection[int],
+    last_oid: int,
+    start: Lsn,
+) -> Published:
+    """The record of a log that begins with a slot, and not with a load.
+
+    Args:
+        tables: The published tables.
+        lacking: The OIDs of those that have rows.
+        last_oid: The greatest OID of a relation.
+        start: The slot's start.
+    """
+    reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
+    marks = {oid: marked([], [reason], start) for oid in lacking}
+    pictures = {table.oid: _picture(table, None) for table in tables}
+    return Published(pictures, start, last_oid, marks, {}, {})
+
+
+def after_look(before: Published, look: Look) -> Published:
+    """The record after a look."""
+    marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
+    known_tables = before.tables or {}
+    for table in look.tables:
+        if before.tables is None:
+            continue
+        oid, known = table.oid, known_tables.get(table.oid)
+        if known is not None:
+            reasons = list(_differences(known, table, before.last_oid))
+            if _has_new_files(known, table) and not _explains(reasons):
+                first = files.get(oid)
+                since = before.position if first is None else first.since
+                files[oid] = NewFiles(since, look.seen)
+        else:
+            reasons = list(_newness(table, before.last_oid))
+            files.pop(oid, None)
+            if not reasons:
+                young[oid] = _young(table, before.position, look.seen)
+        if reasons:
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            if any(reason.code != Why.TYPE for reason in reasons):
+                young.pop(oid, None)
+    pictures = {
+        table.oid: _picture(table, known_tables.get(table.oid)) for table in look.tables
+    }
+    return Published(pictures, look.durable, look.last_oid, marks, young, files)
+
+
+def settled(
+    before: Published,
+    tables: Mapping[int, LogTable],
+    end: Lsn,
+    durable: Lsn,
+    ask: Questions,
+) -> Published:
+    """Compares what waits for the log with what readers see of it.
+
+    Args:
+        before: The record.
+        tables: The tables in the log, by OID.
+        end: Where the log ends for readers.
+        durable: Where it ends for its writer.
+        ask: Asks the log.
+    """
+    marks, pictures = dict(before.marks), dict(before.tables or {})
+    young, files = {}, {}
+    for oid, table in before.young.items():
+        found, picture = tables.get(oid), pictures.get(oid)
+        columns = table.columns if picture is None else picture["columns"]
+        reason = None
+        if found is not None:
+            first = partial(ask.first_xid, oid)
+            reason = table.alteration(found.versions, columns, first)
+            if (
+                (
+                    reason is None
+                    and table.needs_truncate
+                    and any(version.rows for version in found.versions)
+                )
+                and not ask.is_truncated(oid, Lsn(0))
+                and end >= table.seen
+            ):
+                reason = _REWRITTEN
+            if picture is not None:
+                names = {name.lower() for name in table.names(found.versions)}
+                now = {_folded(column[1]) for column in columns}
+                gone = sorted((names | set(picture["gone"])) - now)
+                pictures[oid] = picture | {"gone": gone}
+        if reason is not None:
+            marks[oid] = marked(marks.get(oid, ()), [reason], table.since)
+        elif (later := table.later(end, durable)) is not None:
+            young[oid] = later
+    for oid, each in before.new_files.items():
+        if ask.is_truncated(oid, each.since):
+            continue
+        if end >= each.seen or each.looks == _LOOKS:
+            marks[oid] = marked(marks.get(oid, ()), [_REWRITTEN], each.since)
+        else:
+            files[oid] = each._replace(looks=each.looks + (durable >= each.seen))
+    return before._replace(
+        tables=None if before.tables is None else pictures,
+        marks=marks,
+        young=young,
+        new_files=files,
+    )
+
+
+def after_load(
+    before: Published, tables: Sequence[PublishedTable], point: Lsn
+) -> Published:
+    """The record after a load: these tables are whole, as they were at its LSN."""
+    pictures, marks = dict(before.tables or {}), dict(before.marks)
+    young, files = dict(before.young), dict(before.new_files)
+    for table in tables:
+        young.pop(table.oid, None)
+        files.pop(table.oid, None)
+        pictures[table.oid] = _picture(table, pictures.get(table.oid))
+        if table.oid in marks:
+            marks[table.oid] = ended(marks[table.oid], point)
+    return before._replace(tables=pictures, marks=marks, young=young, new_files=files)
+
+
+def _young(table: PublishedTable, since: Lsn, seen: Lsn) -> YoungTable:
+    files = [part for part in table.parts if part.file != part.oid]
+    return YoungTable(
+        [list(column) for column in table.columns],
+        since,
+        seen,
+        table.has_altered_types,
+        # ALTER TABLE makes the TOAST table after the file. TRUNCATE and VACUUM keep an older one.
+        any(part.toast is not None and part.toast > part.file for part in files),
+        any(part.toast is None for part in files),
+        table.dropped,
+    )
+
+
+def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    # A load ends no name: a target with `deletes="soft"` keeps values under it.
+    now = {_folded(column.quoted) for column in table.columns}
+    return {
+        "name": table.name,
+        "columns": [list(column) for column in table.columns],
+        "gone": sorted(_earlier_names(before or {}, table) - now),
+        "last_column": table.last_column,
+        "filters": list(table.filters),
+        "parts": [
+            [part.oid, part.file, part.toast, part.persistence, part.attached]
+            for part in table.parts
+        ],
+        "memberships": [list(each) for each in table.memberships],
+        "definitions": dict(table.definitions),
+    }
+
+
+def _earlier_names(before: Mapping[str, Any], table: PublishedTable) -> set[str]:
+    """The names of columns that it does not have now, or has under another number."""
+    kept = {column.number: column.quoted for column in table.columns}
+    names = {
+        _folded(name)
+        for number, name, *_ in before.get("columns", ())
+        if kept.get(number) != name
+    }
+    return names | set(before.get("gone", ()))
+
+
+def _folded(quoted: str) -> str:
+    """A name as Spark's tables know it: not by case."""
+    return plain_name(quoted).lower()
+
+
+def _newness(table: PublishedTable, last_oid: int) -> Iterator[Reason]:
+    """Why a table that was not published before is not whole."""
+    if table.oid <= last_oid or (table.is_chosen and not table.is_partition):
+        yield Reason(Why.NEW, "it is new in the publication")
+
+
+def _has_new_files(before: Mapping[str, Any], table: PublishedTable) -> bool:
+    """Whether a table without TOAST was truncated or rewritten."""
+    files = {oid: file for oid, file, toast, *_ in before["parts"] if toast is None}
+    return any(files.get(part.oid, part.file) != part.file for part in table.parts)
+
+
+def _differences(
+    before: Mapping[str, Any], table: PublishedTable, last_oid: int
+) -> Iterator[Reason]:
+    """What has happened to a table that its stream does not contain."""
+    yield from _publication_differences(before, table)
+    yield from _partition_differences(before, table, last_oid)
+    # A new label of an enum changes no row.
+    if before["definitions"] != {
+        key: text
+        for key, text in table.definitions.items()
+        if key in before["definitions"] or not key.startswith("label ")
+    }:
+        yield TYPE_ALTERED
+    columns = list(_column_differences(before, table))
+    yield from columns
+    if _is_rewritten(before, table) and not _explains(columns):
+        yield _REWRITTEN
+
+
+def _explains(reasons: Sequence[Reason]) -> bool:
+    """Whether one of them says already why a table was rewritten."""
+    return any(reason.code in {Why.RETYPED, Why.DEFAULT} for reason in reasons)
+
+
+def _publication_differences(
+    before: Mapping[str, Any], table: PublishedTable
+) -> Iterator[Reason]:
+    if before["filters"] != table.filters:
+        yield Reason(Why.FILTER, "its row filter has changed")
+    then = {tuple(each) for each in before["memberships"]}
+    now = {tuple(each) for each in table.memberships}
+    if then and not {each[0] for each in then} & {each[0] for each in now}:
+        yield Reason(Why.LEFT, "it was not in the publication for a while")
+    elif len({_operations(it) for it in (then, now, then & now)}) > 1:
+        text = "its publication has changed, and may have published less for a while"
+        yield Reason(Why.PUBLISHES, text)
+
+
+def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:
+    return frozenset("".join(operations for _, _, operations in memberships))
+
+
+def _partition_differences(
+    before: Mapping[str, Any], table: PublishedTable, last_oid: int
+) -> Iterator[Reason]:
+    then = {oid: more for oid, *more in before["parts"]}
+    now = {part.oid: part for part in table.parts}
+    attached = [
+        part.quoted
+        for oid, part in now.items()
+        if (oid not in then and not (oid > last_oid and part.is_born))
+        or (oid in then and then[oid][3] != part.attached)
+    ]
+    if attached or then.keys() - now.keys():
+        words = f": {', '.join(attached)}" if attached else ""
+        text = f"partitions were attached or detached{words}"
+        yield Reason(Why.PARTITIONS, text)
+
+
+def _is_rewritten(before: Mapping[str, Any], table: PublishedTable) -> bool:
+    """Whether ALTER TABLE has rewritten a table with TOAST, or has made it unlogged.
+
+    VACUUM FULL, CLUSTER and TRUNCATE keep the TOAST table. A new column may bring the first one.
+    """
+    now = {part.oid: part for part in table.parts}
+    return any(
+        toast not in {None, now[oid].toast} or persistence != now[oid].persistence
+        for oid, _, toast, persistence, _ in before["parts"]
+        if oid in now
+    )
+
+
+def _column_differences(
+    before: Mapping[str, Any], table: PublishedTable
+) -> Iterator[Reason]:
+    known = {column[0]: column for column in before["columns"]}
+    earlier = _earlier_names(before, table)
+    for number, name, *type_, has_default, expression in table.columns:
+        if number in known:
+            _, old_name, *old_type, _, old_expression = known[number]
+            if old_name != name:
+                text = f"column {old_name} was renamed to {name}"
+                yield Reason(Why.RENAMED, text)
+            if old_type != type_:
+                yield Reason(Why.RETYPED, f"column {name} has another type")
+            if old_expression != expression:
+                text = f"the expression of column {name} has changed"
+                yield Reason(Why.EXPRESSION, text)
+        elif number <= before["last_column"]:
+            yield Reason(Why.COLUMN, f"column {name} was added to the publication")
+        elif _folded(name) in earlier:
+            # Its Relation messages are those of the one before: readers keep the old values.
+            text = f"column {name} was dropped and added again"
+            yield Reason(Why.RETURNED, text)
+        elif has_default:
+            text = f"column {name} was added with a value for existing rows"
+            yield Reason(Why.DEFAULT, text)
+
+
+#: Why a table is incomplete whose columns may still be the same.
+_REWRITTEN = Reason(
+    Why.REWRITTEN,
+    "it was rewritten, as by ALTER TABLE: existing rows may have other values",
+)
+#: What is durable is published long before this many looks.
+_LOOKS = 2

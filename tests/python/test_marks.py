@@ -1,0 +1,168 @@
+"""What the looks of a receiver show, as pure functions: marks of tables."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walrow.looks import (
+    Look,
+    Published,
+    Questions,
+    after_load,
+    after_look,
+    at_beginning,
+    settled,
+)
+from walrow.lsn import Lsn
+from walrow.marks import Reason, Why, ended, marked
+from walrow.postgres.published import (
+    Membership,
+    PublishedColumn,
+    PublishedTable,
+    TablePart,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PART = TablePart(20, "public.t", False, 20, 24, "p", "", 0)
+COLUMNS = [
+    PublishedColumn(1, "id", 23, -1, True, None),
+    PublishedColumn(2, "v", 25, -1, False, None),
+]
+ALL = Membership("16384 all", "700 {}", "iudt")
+TABLE = PublishedTable(
+    20, "public.t", "d", COLUMNS, [], [PART], False, False, [ALL], 2, [], {}, False
+)
+ONLY = Questions(lambda _oid, _since: False, lambda _oid: None)
+
+
+def part(**changes: Any) -> PublishedTable:
+    return TABLE._replace(parts=[PART._replace(**changes)])
+
+
+def looked(*tables: PublishedTable, start: int = 8) -> Published:
+    """The record after looks at these definitions of one table."""
+    record = at_beginning([tables[0]], (), 100, Lsn(start))
+    for number, table in enumerate(tables[1:], 1):
+        position = Lsn(start + 8 * number)
+        look = Look([table], 100, position, position)
+        record = settled(after_look(record, look), {}, position, position, ONLY)
+    return record
+
+
+def codes(record: Published) -> list[str]:
+    return [mark.code.value for mark in record.marks.get(TABLE.oid, []) if mark.is_open]
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (TABLE, []),
+        # TRUNCATE and VACUUM FULL have new files, and keep the TOAST table.
+        (part(file=30), []),
+        (part(file=30, toast=33), ["rewritten"]),
+        (part(persistence="u", file=30, toast=33), ["rewritten"]),
+        # An index, or a grant, moves no fact.
+        (TABLE._replace(identity="f"), []),
+        (
+            TABLE._replace(memberships=[ALL._replace(place="16390 all")]),
+            ["left_publication"],
+        ),
+        (
+            TABLE._replace(memberships=[ALL._replace(publication="701 {}")]),
+            ["publication_changed"],
+        ),
+        # Another publication has published everything all the time.
+        (TABLE._replace(memberships=[ALL, ALL._replace(place="9 all")]), []),
+        (TABLE._replace(filters=["(id > 1)"]), ["row_filter"]),
+        (
+            TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(type_oid=1043)]),
+            ["column_type"],
+        ),
+        (
+            TABLE._replace(columns=[COLUMNS[0], COLUMNS[1]._replace(expression=7)]),
+            ["generated_column"],
+        ),
+        (TABLE._replace(columns=COLUMNS[:1]), []),
+    ],
+)
+def test_each_difference_has_its_code(now: PublishedTable, expected: list[str]) -> None:
+    assert codes(looked(TABLE, now)) == expected
+    # What has changed stays changed, whenever the receiver looks again.
+    assert codes(looked(TABLE, now, now)) == expected
+
+
+def test_new_files_without_toast_are_a_rewrite_or_a_truncate() -> None:
+    bare = part(toast=None)
+    position = Lsn(16)
+    look = Look([part(toast=None, file=30)], 100, position, position)
+    record = after_look(at_beginning([bare], (), 100, Lsn(8)), look)
+    assert codes(record) == []
+    asked: list[tuple[int, int]] = []
+
+    def is_truncated(oid: int, since: Lsn) -> bool:
+        asked.append((oid, since))
+        return True
+
+    truncated = settled(
+        record, {}, position, position, ONLY._replace(is_truncated=is_truncated)
+    )
+    assert (codes(truncated), truncated.new_files, asked) == ([], {}, [(20, 8)])
+    # Readers have not seen everything from before the look.
+    waiting = settled(record, {}, Lsn(8), Lsn(8), ONLY)
+    assert (codes(waiting), list(waiting.new_files)) == ([], [20])
+    assert codes(settled(waiting, {}, position, position, ONLY)) == ["rewritten"]
+
+
+def test_no_mark_hides_another() -> None:
+    record = at_beginning([TABLE], {20}, 100, Lsn(8))
+    look = Look([part(file=30, toast=33)], 100, Lsn(16), Lsn(16))
+    record = after_look(record, look)
+    assert codes(record) == ["had_rows", "rewritten"]
+    # A load before the second one ends only the first.
+    assert [mark.until for mark in ended(record.marks[20], Lsn(8))] == [8, 8]
+    loaded = after_load(record, [part(file=30, toast=33)], Lsn(24))
+    assert codes(loaded) == []
+    assert [mark.until for mark in loaded.marks[20]] == [24, 24]
+
+
+CHANGES = [
+    lambda table: table._replace(filters=["(id > 1)"]),
+    lambda table: table._replace(parts=[table.parts[0]._replace(toast=33, file=30)]),
+    lambda table: table._replace(memberships=[ALL._replace(publication="9 {}")]),
+    lambda table: table._replace(
+        columns=[*table.columns, PublishedColumn(3, "w", 23, -1, True, None)]
+    ),
+]
+
+
+@given(st.permutations(range(4)), st.lists(st.booleans(), min_size=4, max_size=4))
+def test_marks_do_not_depend_on_when_the_receiver_looks(
+    order: Sequence[int], looks: Sequence[bool]
+) -> None:
+    table, seen = TABLE, [TABLE]
+    for change, is_seen in itertools.zip_longest(order, looks):
+        table = CHANGES[change](table)
+        if is_seen:
+            seen.append(table)
+    seen.append(table)
+    found = {mark.code for mark in looked(*seen).marks[20]} - {Why.REWRITTEN}
+    assert found == {Why.FILTER, Why.PUBLISHES, Why.DEFAULT}
+
+
+@given(st.lists(st.sampled_from([Why.NEW, Why.FILTER, Why.TYPE]), max_size=8))
+def test_one_mark_is_open_for_each_reason(codes_: list[Why]) -> None:
+    marks = marked([], (), Lsn(8))
+    for number, code in enumerate(codes_):
+        marks = marked(marks, [Reason(code, code.value)], Lsn(8 * number))
+    assert sorted(mark.code for mark in marks) == sorted(set(codes_))
+    first = {code: codes_.index(code) for code in codes_}
+    assert {mark.code: mark.since for mark in marks} == {
+        code: 8 * at for code, at in first.items()
+    }
