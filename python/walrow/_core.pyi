@@ -957,6 +957,35 @@ class LogWriter:
     def new_session(self) -> None:
         """Begins a session of the server, at `position`."""
 
+    def compare(self, confirmed: Lsn | int | str, *, only: bool = False) -> None:
+        """Compares the server of the session with the log's.
+
+        Nothing is taken until it has sent everything up to `position`, and with `only`, nothing is
+        taken then, too. It sends what comes after `confirmed`, or from `resent_from` on if that is later.
+        """
+
+    def assume_compared(self) -> None:
+        """As `compare`, for a server that was compared, and is asked for other things now."""
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the server has sent everything up to `position`."""
+
+    @property
+    def last(self) -> tuple[Lsn, Lsn, int | None, bool] | None:
+        """What the log took last.
+
+        Its LSN, from where it is sent again, the ID of the last transaction, and whether that was
+        prepared only.
+        """
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The options of the stream that the log was received with."""
+
+    def set_asked(self, options: Mapping[str, str]) -> None:
+        """Sets them. They are as durable as what comes."""
+
     def next_session(self) -> None:
         """Begins a session of a capture."""
 
@@ -975,8 +1004,8 @@ class LogWriter:
     def has_changes(self) -> bool:
         """Whether there are transactions or messages that are not published."""
 
-    def set_timeline(self, timeline: int) -> None:
-        """Sets the timeline of the WAL that comes next."""
+    def set_timeline(self, timeline: int, start: Lsn | int | str | None = None) -> None:
+        """Sets the timeline of the WAL that comes next, and where it began, if that is known."""
 
     def set_slot_start(
         self,

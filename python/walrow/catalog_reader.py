@@ -199,9 +199,9 @@ class CatalogReader:
         self._due = time.monotonic() + _CATALOG_SECONDS
         return found
 
-    def know(self, catalog: Catalog) -> None:
-        """The log has what was read."""
-        self.times += 1
+    def know(self, catalog: Catalog, *, is_first: bool = False) -> None:
+        """The log has what was read, or what was there first."""
+        self.times += not is_first
         self._known = _relations_of(catalog)
         # Those that came meanwhile.
         self._unknown = {

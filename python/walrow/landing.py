@@ -19,18 +19,18 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from walrow.catalog_reader import CatalogReader
-from walrow.errors import LogError, SpoolError
+from walrow.errors import Error, LogError, SpoolError
 from walrow.lsn import Lsn
+from walrow.same_server import Comparison, Last
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     from walrow._core import Catalog, LogLoad, LogWriter
-    from walrow.errors import Error
     from walrow.postgres.resuming import SlotStart
 
-__all__ = ["Counts", "Landing", "is_refusal"]
+__all__ = ["Counts", "Landing", "Session", "is_refusal"]
 
 T = TypeVar("T")
 
@@ -54,11 +54,37 @@ class Counts(NamedTuple):
     last_commit_time: int | None = None
 
 
+class Session(NamedTuple):
+    """A session of the server.
+
+    Attributes:
+        timeline: The server's timeline.
+        timeline_start: Where it began, if that is known.
+        slot_start: Where the slot is, if the log is empty.
+        confirmed: Up to where the slot was confirmed.
+        comparison: What the session is for.
+        asked: The options of its stream that matter for what comes.
+    """
+
+    timeline: int
+    timeline_start: Lsn | None
+    slot_start: SlotStart | None
+    confirmed: Lsn
+    comparison: Comparison
+    asked: dict[str, str]
+
+
 class _Session(NamedTuple):
     """Marks in the queue that a session of the server begins."""
 
+    number: int
+    session: Session
+
+
+class _Timeline(NamedTuple):
+    """Marks in the queue that the server was promoted."""
+
     timeline: int
-    slot_start: SlotStart | None
 
 
 class _Mark(NamedTuple):
@@ -100,8 +126,8 @@ class Landing:
 
     Attributes:
         durable: Up to where everything is durable.
-        confirmable: Up to where the server may forget it. After a start, that is nothing until the
-            stream has passed the log's end: transactions that were prepared before may not be saved.
+        last: What the log took last, or something before that.
+        asked: The options with which it was received. Empty if that is not known.
         trouble: What the file system refuses, while it is tried again.
         failure: What ended the thread.
         has_given_up: Whether the file system has refused it for too long.
@@ -118,6 +144,7 @@ class Landing:
         age: float,
         give_up_after: float,
         read_catalog: Callable[[], Future[Catalog]],
+        found: Catalog | None,
         catalog_failure: Error | None,
         wake: Callable[[], None],
         earlier: Counts,
@@ -129,12 +156,19 @@ class Landing:
             age: Seconds after which transactions are published.
             give_up_after: Seconds after which the refusal of the file system is final.
             read_catalog: Begins to read the definitions of types and tables.
+            found: What was read at the start.
             catalog_failure: Why they could not be read at the start.
             wake: Is called when something has changed.
             earlier: What landed before, by another thread.
         """
         self.durable = writer.position
-        self.confirmable = Lsn(0)
+        self._confirmable = Lsn(0)
+        self.last = _last(writer)
+        self.asked = writer.asked
+        #: Sessions that were begun, and the last one whose server was compared with the log's.
+        self._sessions = self._compared = 0
+        self._session: _Session | None = None
+        self._found = found
         self.trouble: str | None = None
         self.failure: BaseException | None = None
         self.has_given_up = False
@@ -143,7 +177,7 @@ class Landing:
         self._age = age
         self._give_up_after = give_up_after
         self._wake = wake
-        self._queue: deque[tuple[bytes | _Session | _Mark, Lsn]] = deque()
+        self._queue: deque[tuple[bytes | _Session | _Timeline | _Mark, Lsn]] = deque()
         self._queued = 0
         self._bytes = 0
         self._changed = threading.Condition()
@@ -174,15 +208,31 @@ class Landing:
         """Whether the queue has no room."""
         return self._queued >= _QUEUE_BYTES
 
-    def begin_session(self, timeline: int, slot_start: SlotStart | None) -> None:
-        """Begins a session of the server, at what is durable by then.
-
-        Args:
-            timeline: The server's timeline.
-            slot_start: Where the slot is, if the log is empty.
-        """
+    def begin_session(self, session: Session) -> None:
+        """Begins a session of the server, at what is durable by then."""
         with self._changed:
-            self._queue.append((_Session(timeline, slot_start), Lsn(0)))
+            self._sessions += 1
+            self._queue.append((_Session(self._sessions, session), Lsn(0)))
+            self._changed.notify()
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the server of the session has sent everything up to the log's end, and is the same."""
+        return self._compared == self._sessions
+
+    @property
+    def confirmable(self) -> Lsn:
+        """Up to where the server may forget what was sent.
+
+        That is nothing until the stream has passed the log's end: the server may be another one, and
+        transactions that were prepared before may not be saved.
+        """
+        return self._confirmable if self.is_compared else Lsn(0)
+
+    def promote(self, timeline: int) -> None:
+        """Notes that the server of the session was promoted. What has come is of this timeline, too."""
+        with self._changed:
+            self._queue.append((_Timeline(timeline), Lsn(0)))
             self._changed.notify()
 
     def settle(self) -> Lsn:
@@ -307,6 +357,10 @@ class Landing:
             self._land()
         except BaseException as error:
             self.failure = error
+            if getattr(error, "code", None) == "other_server":
+                # What came before stays readable: no other start publishes it.
+                with contextlib.suppress(Error):
+                    self._writer.publish()
         finally:
             # Here, as nobody else knows when a disk that stalls has let go of it.
             with contextlib.suppress(RuntimeError):
@@ -367,16 +421,53 @@ class Landing:
         while self._orders:
             self._orders.popleft().follow()
 
-    def _begin(self, session: _Session) -> None:
+    def _begin(self, begun: _Session) -> None:
         self._sync()
         self._writer.new_session()
-        self._writer.set_timeline(session.timeline)
+        session, self._session = begun.session, begun
+        if session.comparison is Comparison.DONE:
+            self._writer.assume_compared()
+        else:
+            only = session.comparison is Comparison.ONLY
+            self._writer.compare(session.confirmed, only=only)
+        # Until the server is compared, these are not the log's.
+        self._writer.set_timeline(session.timeline, session.timeline_start)
+        self._writer.set_asked(session.asked)
+        self._look_at_comparison()
         if session.slot_start is not None:
             self._writer.set_slot_start(
                 session.slot_start.lsn,
                 prepared_until=session.slot_start.prepared_until,
                 prepared=session.slot_start.prepared,
             )
+
+    def _look_at_comparison(self) -> None:
+        session = self._session
+        if (
+            session is None
+            or session.number == self._compared
+            or not self._writer.is_compared
+        ):
+            return
+        self._compared = session.number
+        self._wake()
+
+    def _take(self, block: bytes | _Session | _Timeline | _Mark, end: Lsn) -> int:
+        """Takes what was queued. Returns how many bytes of the stream that is."""
+        if isinstance(block, _Mark):
+            self._sync()
+            block.passed.set()
+        elif isinstance(block, _Session):
+            self._begin(block)
+        elif isinstance(block, _Timeline):
+            self._writer.set_timeline(block.timeline)
+        else:
+            self._append(block)
+            if end > self.durable or not self.is_compared:
+                self._writer.advance(end)
+            self._look_at_comparison()
+            return len(block)
+        return 0
 
     def _land(self) -> None:
         synced = published = time.monotonic()
@@ -387,18 +478,8 @@ class Landing:
             self._follow_orders()
             item = self._next(published, synced if is_dirty else None)
             if item is not None:
-                block, server_lsn = item
-                if isinstance(block, _Mark):
-                    self._sync()
-                    block.passed.set()
-                elif isinstance(block, _Session):
-                    self._begin(block)
-                else:
-                    self._append(block)
-                    if server_lsn > self.durable:
-                        self._writer.advance(server_lsn)
-                    unsynced += len(block)
-                    is_dirty = True
+                unsynced += self._take(*item)
+                is_dirty = is_dirty or not isinstance(item[0], (_Mark, _Session))
             now = time.monotonic()
             is_idle = self._is_paused or not self._queue
             is_due = now - synced >= (_IDLE_SECONDS if is_idle else _SYNC_SECONDS)
@@ -427,7 +508,7 @@ class Landing:
 
     def _next(
         self, published: float, synced: float | None
-    ) -> tuple[bytes | _Session | _Mark, Lsn] | None:
+    ) -> tuple[bytes | _Session | _Timeline | _Mark, Lsn] | None:
         """What is queued, up to a session or a mark. None if it is time for something else.
 
         `synced` is when blocks were synced last, if there are others since.
@@ -476,9 +557,17 @@ class Landing:
     def _sync(self) -> None:
         self._try(self._writer.sync)
         position = self._writer.position
-        if position > self.durable:
-            self.durable = self.confirmable = position
-            self._wake()
+        begun = self._session
+        if (
+            begun is not None
+            and begun.session.comparison is not Comparison.ONLY
+            and self._writer.is_compared
+        ):
+            is_new = position > self._confirmable
+            self.last, self.asked = _last(self._writer), self._writer.asked
+            self.durable = self._confirmable = position
+            if is_new:
+                self._wake()
 
     def _note(self) -> None:
         counts = self._writer.counts
@@ -528,6 +617,13 @@ class Landing:
 
     def _look_at_relations(self) -> None:
         """Has the catalog read again for relations that it may not describe."""
+        if not self._writer.is_compared:
+            # It may be another server's.
+            return
+        if self._session is not None and self._found is not None:
+            first, self._found = self._found, None
+            self._try(lambda: self._writer.extend_catalog(first))
+            self.catalog.know(self._writer.catalog, is_first=True)
         self.catalog.see(self._writer.new_relations())
         found = self.catalog.take()
         if found is not None:
@@ -547,6 +643,11 @@ class Landing:
                     break
                 self._changed.wait(min(left, _STOP_SECONDS))
         self._look_at_relations()
+
+
+def _last(writer: LogWriter) -> Last | None:
+    last = writer.last
+    return None if last is None else Last(*last)
 
 
 def is_refusal(error: BaseException) -> bool:

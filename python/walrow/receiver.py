@@ -32,6 +32,8 @@ from walrow.receiver_beginning import Beginning
 from walrow.receiver_loads import Loads
 from walrow.receiver_state import Received, Status, lag_seconds
 from walrow.reconnecting import Attempts
+from walrow.same_server import Comparison, asked_options, stream_arguments
+from walrow.stopped import refuse_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,7 +120,7 @@ class Receiver:
         self._reported = 0.0
         self._notes: deque[str] = deque()
         self._left: list[PendingLoad | OpenTransaction] = []
-        self._has_given_up = False
+        self._has_given_up = self._only_compares = False
         self._answered = 0.0
         self._asked = 0.0
         self._completeness = Completeness(
@@ -142,6 +144,7 @@ class Receiver:
         self._beginning = Beginning(
             self._given,
             slot,
+            log=Path(self._log),
             publications=self._publications,
             tables=tables,
             create=create,
@@ -193,6 +196,7 @@ class Receiver:
         return min(seconds, max(left, _LEAST_SECONDS))
 
     def _run(self) -> Received:
+        refuse_stopped(self._log, self._slot)
         try:
             while self._may_begin():
                 self._report("connecting", force=True)
@@ -272,13 +276,21 @@ class Receiver:
 
     def _receive(self) -> None:
         """Connects, and receives until the connection ends."""
+        while self._receive_once():
+            # The server was compared, with the options of the log. Now come those that are given.
+            pass
+
+    def _receive_once(self) -> bool:
+        """As `_receive`. Returns whether the connection was only for a comparison, and it is made."""
         started = self._started()
         if started is None:
-            return
+            return False
         stream, landing = started
         try:
             try:
                 self._pump(stream, landing)
+                if self._only_compares and landing.is_compared:
+                    return not self._stop.is_set()
             except KeyboardInterrupt:
                 self._stop.set()
                 self._finish(stream)
@@ -291,6 +303,7 @@ class Receiver:
             self._note_prepared()
             self._completeness.compare_now(self._position, self._stop)
             self._report("stopping", force=True)
+        return False
 
     def _started(self) -> tuple[ReplicationStream, Landing] | None:
         """The stream and where it lands. None if it is stopped before."""
@@ -364,13 +377,14 @@ class Receiver:
                 self._prepared = self._prepared_now()
                 self._target = position_of_now(self._given)
             with step.unless_left():
-                landing.begin_session(system.timeline, slot_start)
+                wanted = asked_options(self._publications, self._stream_options)
+                plan = self._beginning.plan(landing, wanted)
+                self._only_compares = plan.comparison is Comparison.ONLY
+                session = self._beginning.session(system, slot_start, plan)
+                landing.begin_session(session)
+            asked = stream_arguments(plan.asked, self._stream_options)
             try:
-                stream.start(
-                    self._slot,
-                    publications=self._publications,
-                    **self._stream_options,
-                )
+                stream.start(self._slot, plan.start, **asked)
             except ReplicationError as error:
                 if error.sqlstate != OBJECT_IN_USE:
                     raise
@@ -387,7 +401,9 @@ class Receiver:
         while not self._stop.is_set():
             if landing.failure is not None:
                 self._abandon()
-                raise landing.failure
+                raise self._beginning.judged(landing.failure)
+            if self._only_compares and landing.is_compared:
+                return
             self._tend_loads(stream, landing)
             if self._has_new_timeline(self._timeline_watch.look(), landing):
                 text = (
@@ -398,6 +414,8 @@ class Receiver:
             if (
                 self._target is not None
                 and landing.durable >= self._target
+                # A standby that is behind does not show yet that it is the same.
+                and (landing.is_compared or landing.durable > self._target)
                 and self._may_end()
             ):
                 return
@@ -448,11 +466,13 @@ class Receiver:
         if now is None or not self._beginning.is_promoted(now):
             return False
         # At once: the next connection may take long.
-        landing.begin_session(now, None)
+        landing.promote(now)
         return True
 
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
-        self._completeness.look(landing.durable, landing.catalog.times)
+        is_compared = landing.is_compared
+        if is_compared:
+            self._completeness.look(landing.durable, landing.catalog.times)
         if self._completeness.is_catalog_old:
             self._completeness.is_catalog_old = False
             landing.catalog.ask()
@@ -465,7 +485,8 @@ class Receiver:
             self._beginning.has_useless_slot = is_first
             raise
         now = time.monotonic()
-        if self._loads.waits_for_position and now >= self._asked + _REPORT_SECONDS:
+        is_waiting = self._loads.waits_for_position or not is_compared
+        if is_waiting and now >= self._asked + _REPORT_SECONDS:
             # An idle server would be silent for long.
             self._asked = now
             stream.confirm(landing.confirmable, reply=True)
@@ -489,19 +510,23 @@ class Receiver:
         )
         try:
             timeline = writer.source["timeline"]
-            if found is not None:
+            timeline_start = writer.source["timeline_start"]
+            if found is not None and not writer.position:
                 writer.extend_catalog(found)
+                found = None
             with step.unless_left():
                 landing = self._landing = Landing(
                     writer,
                     age=self._age,
                     give_up_after=self._give_up_after,
                     read_catalog=self._read_catalog,
+                    found=found,
                     catalog_failure=failure,
                     wake=self._waiter.wake,
                     earlier=self._earlier,
                 )
                 self._beginning.timeline = timeline
+                self._beginning.timeline_start = timeline_start
                 self._answered = time.monotonic()
         except BaseException:
             writer.close()
@@ -555,7 +580,9 @@ class Receiver:
         failure = landing.failure
         if failure is None:
             return
-        if not (self._stop.is_set() and is_refusal(failure)):
+        if not self._stop.is_set():
+            raise self._beginning.judged(failure)
+        if not is_refusal(failure) and getattr(failure, "code", "") != "other_server":
             raise failure
         # What is durable is published at the next start.
         self._report("stopping", note=str(failure), force=True, landing=landing)

@@ -5,11 +5,22 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import Error, OptionError, Remedy, ReplicationError
+from walrow.errors import (
+    ConnectionLostError,
+    Error,
+    LogError,
+    OptionError,
+    Remedy,
+    ReplicationError,
+)
+from walrow.landing import Session
 from walrow.lsn import Lsn
+from walrow.same_server import Comparison, began_elsewhere, plan_session
+from walrow.stopped import stop, way_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import psycopg
 
@@ -17,9 +28,11 @@ if TYPE_CHECKING:
     from walrow.interruption import Step
     from walrow.landing import Landing
     from walrow.postgres import Finding, IdentifySystem
+    from walrow.postgres.commands import TimelineSwitch
     from walrow.postgres.resuming import SlotStart
     from walrow.postgres.waiting import Waiting
     from walrow.receiver_loads import Loads
+    from walrow.same_server import SessionPlan
     from walrow.typing import TableName
 
 __all__ = ["Beginning"]
@@ -31,6 +44,7 @@ class Beginning:
     Attributes:
         system: The server, once the log is open.
         timeline: The timeline on which it was received last.
+        timeline_start: Where that began, if it is known.
         refusal: The last error of a check: no other attempt is made then.
         has_useless_slot: Whether a first load that failed has left a slot.
     """
@@ -40,6 +54,7 @@ class Beginning:
         given: dict[str, Any],
         slot: str,
         *,
+        log: Path,
         publications: Sequence[str],
         tables: Sequence[TableName] | None,
         create: bool,
@@ -57,6 +72,7 @@ class Beginning:
         Args:
             given: The connection parameters.
             slot: The slot.
+            log: The log's directory.
             publications: The publications.
             tables: What the publication must have, or gets if it is created.
             create: Whether the slot may be created.
@@ -71,6 +87,7 @@ class Beginning:
         """
         self._given = {**given, "connect_timeout": 5}
         self._slot = slot
+        self._log = log
         self._publications = publications
         self._tables = tables
         self._create = create
@@ -88,6 +105,11 @@ class Beginning:
         self._server_lsn = Lsn(0)
         self.system: IdentifySystem | None = None
         self.timeline: int | None = None
+        self.timeline_start: Lsn | None = None
+        #: Up to where the slot was confirmed, at the beginning of the connection.
+        self._confirmed = Lsn(0)
+        #: Whether the connection before has compared the server, with the log's options.
+        self._was_compared = False
         self.refusal: Error | None = None
         self.has_useless_slot = False
 
@@ -104,6 +126,8 @@ class Beginning:
         if self.timeline is None or timeline <= self.timeline:
             return False
         self.timeline, self._server_lsn = timeline, Lsn(0)
+        # The next connection asks for it.
+        self.timeline_start = None
         return True
 
     def check_system(self, system: IdentifySystem) -> None:
@@ -140,6 +164,55 @@ class Beginning:
         """
         self._check_history(conn, system, landing)
         return self._check_slot(conn, system, landing, step)
+
+    def plan(self, landing: Landing, wanted: dict[str, str]) -> SessionPlan:
+        """How the connection begins, if these options are given."""
+        plan = plan_session(
+            durable=landing.durable,
+            last=landing.last,
+            known=landing.asked,
+            wanted=wanted,
+            was_compared=self._was_compared,
+        )
+        self._was_compared = plan.comparison is Comparison.ONLY
+        return plan
+
+    def session(
+        self, system: IdentifySystem, slot_start: SlotStart | None, plan: SessionPlan
+    ) -> Session:
+        """The session of the connection."""
+        return Session(
+            system.timeline,
+            self.timeline_start,
+            slot_start,
+            self._confirmed,
+            plan.comparison,
+            plan.asked,
+        )
+
+    def judged(self, failure: BaseException) -> BaseException:
+        """The error of a receiver whose log was not written any more.
+
+        If the server is another one, that is recorded: the log must not go on.
+        """
+        from walrow.postgres.connecting import connect_for_sql
+        from walrow.postgres.slots import slots
+
+        if not isinstance(failure, LogError) or failure.code != "other_server":
+            return failure
+        try:
+            with connect_for_sql(self._given) as conn:
+                found = [each for each in slots(conn) if each.name == self._slot]
+        except Error as error:
+            return error
+        # Nothing was confirmed over this connection, but maybe by the one before, until it ended.
+        if not found or (found[0].confirmed_flush or 0) > self._confirmed:
+            text = f'slot "{self._slot}" was moved while the connection was made'
+            return ConnectionLostError(text)
+        reason = (
+            f"{failure.reason}: it was restored from an older copy, or is another one"
+        )
+        return self._stopped(ReplicationError(reason, slot=self._slot))
 
     def preflight(self) -> None:
         """Refuses what would fail later. Warns once."""
@@ -186,22 +259,61 @@ class Beginning:
             self.refusal = error
             raise
 
+    @contextlib.contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Records errors that show another server: the log must not go on, now and later."""
+        try:
+            yield
+        except ReplicationError as error:
+            raise self._stopped(error) from error
+
+    def _stopped(self, error: ReplicationError) -> ReplicationError:
+        try:
+            stop(self._log, error.reason)
+        except OSError as failed:
+            self._note(f"that cannot be recorded in the log: {failed.strerror}")
+        text = f"{error.reason}. {way_out(self._log)}"
+        self.refusal = stopped = ReplicationError(text, slot=self._slot)
+        return stopped
+
+    def _history(self, conn: psycopg.Connection[Any], now: int) -> list[TimelineSwitch]:
+        from walrow.postgres import timeline_history
+
+        try:
+            return timeline_history(conn, now)
+        except ReplicationError:
+            if self.timeline is not None and self.timeline != now:
+                raise
+            # Its file may be lost: then it is not known where the timeline began.
+            return []
+
     def _check_history(
         self, conn: psycopg.Connection[Any], system: IdentifySystem, landing: Landing
     ) -> None:
         """Checks that the server has the WAL that was received."""
-        from walrow.postgres import timeline_history
         from walrow.postgres.resuming import check_not_older, check_timeline
 
         before, now = self.timeline, system.timeline
-        if before is not None and before != now:
-            history = timeline_history(conn, now)
-            with self._finally_refusing():
-                # What is still queued has come from the old timeline, too.
-                check_timeline(before, now, history, landing.settle(), self._slot)
-            self._server_lsn = Lsn(0)
+        history = self._history(conn, now) if now > 1 else []
+        if before is not None:
+            differs = began_elsewhere(before, self.timeline_start, now, history)
+            with self._stopping():
+                if differs is not None:
+                    text = (
+                        f"the server's timeline {before} began at {differs[1]}, and that of the "
+                        f"log at {differs[0]}: it is another server, which was promoted, too"
+                    )
+                    raise ReplicationError(text, slot=self._slot)
+                if before != now:
+                    # What is still queued has come from the old timeline, too.
+                    durable = landing.settle()
+                    check_timeline(before, now, history, durable, self._slot)
+        if before != now:
+            self._server_lsn, self.timeline_start = Lsn(0), None
         self.timeline = now
-        with self._finally_refusing():
+        if history:
+            self.timeline_start = Lsn(history[-1][1])
+        with self._stopping():
             known = max(landing.durable, self._server_lsn)
             check_not_older(conn, system, known, self._slot)
 
@@ -215,6 +327,7 @@ class Beginning:
         from walrow.postgres import drop_slot
         from walrow.postgres.resuming import (
             SlotStart,
+            check_last_transaction,
             check_slot,
             copy_to_standbys,
             slot_start,
@@ -240,12 +353,17 @@ class Beginning:
                 create=self._create,
                 warn=warn,
             )
+            self._confirmed = confirmed or Lsn(0)
             self.has_useless_slot = False
             if confirmed is not None and is_broken:
                 # What it has kept is useless without the rows from before.
                 drop_slot(conn, self._slot, wait=True)
                 confirmed = None
         if confirmed is not None:
+            last = landing.last
+            if durable and last is not None and confirmed > last.lsn:
+                with self._stopping():
+                    check_last_transaction(conn, system, last, self._slot)
             if self._snapshot and not durable and not self._loads.is_pending:
                 # Somebody else has created the slot: its snapshot is gone.
                 self._loads.request_all()

@@ -209,7 +209,7 @@ class Loads:
 
     def _look(self, landing: Landing) -> None:
         now = time.monotonic()
-        if now < self._due:
+        if now < self._due or not landing.is_compared:
             return
         self._due = now + _LOOK_SECONDS
         if self._request is None:

@@ -11,8 +11,8 @@ mod spool;
 #[cfg(feature = "segments")]
 pub use log::{
     Compacted, DamagedPart, Directory, Erase, Erased, Eraser, Error, ErrorKind, FORMAT, Foot, Hold,
-    Images, Load, LoadRefusal, Log, MERGED, Member, Plan, ReadAt, RegisteredReader, Remedy,
-    Retained, Retention, Segment, SegmentName, SegmentReader, SourcePart, StateOptions,
+    Images, Load, LoadRefusal, Log, MERGED, Member, OtherServer, Plan, ReadAt, RegisteredReader,
+    Remedy, Retained, Retention, Segment, SegmentName, SegmentReader, SourcePart, StateOptions,
     StateReader, Store, TableChanges, TableCopy, TableFoot, TableVersion, WriteAt, Writer,
     WriterCounts, WriterOptions,
 };

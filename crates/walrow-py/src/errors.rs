@@ -40,6 +40,7 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
             fields.set_item("lsn", lsn::new(py, *lsn)?)?;
         }
         ErrorKind::NotLoaded { table } => fields.set_item("table", table)?,
+        ErrorKind::OtherServer { lsn, .. } => fields.set_item("lsn", lsn::new(py, *lsn)?)?,
         _ => {}
     }
     fields.set_item("file", Some(&error.object).filter(|it| !it.is_empty()))?;

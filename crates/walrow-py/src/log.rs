@@ -482,6 +482,8 @@ pub(crate) fn source<'py>(py: Python<'py>, source: &Source) -> PyResult<Bound<'p
     dict.set_item("database", &source.database)?;
     dict.set_item("slot", &source.slot)?;
     dict.set_item("timeline", source.timeline)?;
+    let start = source.timeline_start.map(|it| lsn::new(py, it));
+    dict.set_item("timeline_start", start.transpose()?)?;
     dict.set_item(
         "slot_start",
         source.slot_start.map(|it| lsn::new(py, it)).transpose()?,

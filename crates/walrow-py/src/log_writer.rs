@@ -16,7 +16,7 @@ use walrow::FileSpool;
 use walrow::Framing;
 use walrow::log::{Directory, Error, Writer, WriterOptions};
 use walrow::stream::Assembler;
-use walrow::stream::fact::PreparedBefore;
+use walrow::stream::fact::{PreparedBefore, Taken};
 use walrow::wire::Timestamp;
 
 /// The one writer of a log. It is for one thread at a time.
@@ -133,6 +133,61 @@ impl LogWriter {
             .map_err(|error| errors::log_error(py, error))
     }
 
+    /// Compares the server of the session with the log's: nothing is taken until it has sent everything
+    /// up to `position`, and with `only`, nothing is taken then, too.
+    ///
+    /// It sends what comes after `confirmed`, or from `resent_from` on if that is later.
+    #[pyo3(signature = (confirmed, *, only=false))]
+    fn compare(&self, confirmed: &Bound<'_, PyAny>, only: bool) -> PyResult<()> {
+        let confirmed = read_lsn(confirmed, "confirmed")?;
+        lock(&self.0)?.parts()?.0.compare(confirmed, only);
+        Ok(())
+    }
+
+    /// As `compare`, for a server that was compared, and is asked for other things now.
+    fn assume_compared(&self) -> PyResult<()> {
+        lock(&self.0)?.parts()?.0.assume_compared();
+        Ok(())
+    }
+
+    /// Whether the server has sent everything up to `position`.
+    #[getter]
+    fn is_compared(&self) -> PyResult<bool> {
+        Ok(lock(&self.0)?.writer()?.is_compared())
+    }
+
+    /// What the log took last: its LSN, from where it is sent again, the ID of the last transaction,
+    /// and whether that was prepared only.
+    #[getter]
+    #[expect(clippy::type_complexity, reason = "plain data for Python")]
+    fn last<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>, Option<u32>, bool)>> {
+        let state = lock(&self.0)?;
+        let Some(last) = &state.writer()?.source().last else {
+            return Ok(None);
+        };
+        Ok(Some((
+            lsn::new(py, last.lsn())?,
+            lsn::new(py, last.resent_from())?,
+            last.xid(),
+            matches!(last, Taken::Prepare { .. }),
+        )))
+    }
+
+    /// The options of the stream that the log was received with.
+    #[getter]
+    fn asked(&self) -> PyResult<BTreeMap<String, String>> {
+        Ok(lock(&self.0)?.writer()?.source().asked.clone())
+    }
+
+    /// Sets them. They are as durable as what comes.
+    fn set_asked(&self, options: BTreeMap<String, String>) -> PyResult<()> {
+        lock(&self.0)?.parts()?.0.set_asked(options);
+        Ok(())
+    }
+
     /// Begins a session of a capture.
     fn next_session(&self) -> PyResult<()> {
         lock(&self.0)?.assembler.new_session();
@@ -184,9 +239,11 @@ impl LogWriter {
         Ok(lock(&self.0)?.writer()?.has_changes())
     }
 
-    /// Sets the timeline of the WAL that comes next.
-    fn set_timeline(&self, timeline: u32) -> PyResult<()> {
-        lock(&self.0)?.parts()?.0.set_timeline(timeline);
+    /// Sets the timeline of the WAL that comes next, and where it began, if that is known.
+    #[pyo3(signature = (timeline, start=None))]
+    fn set_timeline(&self, timeline: u32, start: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let start = start.map(|start| read_lsn(start, "start")).transpose()?;
+        lock(&self.0)?.parts()?.0.set_timeline_from(timeline, start);
         Ok(())
     }
 
@@ -212,12 +269,13 @@ impl LogWriter {
     }
 
     /// Records that the server has decoded everything up to this LSN.
-    fn advance(&self, lsn: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn advance(&self, py: Python<'_>, lsn: &Bound<'_, PyAny>) -> PyResult<()> {
         let lsn = read_lsn(lsn, "lsn")?;
         let mut state = lock(&self.0)?;
         let (writer, assembler) = state.parts()?;
         if !assembler.is_mid_transaction() {
-            writer.advance(lsn);
+            let advanced = py.detach(|| writer.advance(lsn));
+            advanced.map_err(|error| errors::log_error(py, error))?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub(crate) const PREFIX: &str = "walrow";
 #[non_exhaustive]
 pub enum Fact {
     /// A segment of a log begins.
-    Segment(Segment),
+    Segment(Box<Segment>),
     /// Types that the stream does not define.
     Catalog(Catalog),
     /// How the next transaction was prepared.
@@ -81,7 +81,21 @@ pub enum Fact {
     Timeline {
         /// Its number.
         timeline: u32,
+        /// Where it began.
+        #[serde(
+            default,
+            with = "lsn::optional",
+            skip_serializing_if = "Option::is_none"
+        )]
+        start: Option<Lsn>,
     },
+    /// What the server is asked for from here on.
+    Asked {
+        /// The options of the stream.
+        options: BTreeMap<String, String>,
+    },
+    /// A transaction was prepared, and nothing came after it up to the next position.
+    Taken(Taken),
     /// Where the slot was when the log was begun: what was committed before is not in it.
     SlotStart {
         /// The LSN after which the server has sent all transactions.
@@ -141,6 +155,19 @@ pub struct Source {
     /// The timeline of the WAL that was received last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<u32>,
+    /// Where that timeline began. `None` if it is the first one, or that is not known.
+    #[serde(
+        default,
+        with = "lsn::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub timeline_start: Option<Lsn>,
+    /// The last thing that was taken from the server: another one does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Taken>,
+    /// The options of the stream that it depends on what comes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub asked: BTreeMap<String, String>,
     /// Where the slot was when the log was begun. `None` for captures.
     #[serde(
         default,
@@ -166,6 +193,131 @@ pub struct PreparedBefore {
     pub until: Lsn,
     /// Or they have these IDs: they were prepared then.
     pub xids: Vec<Xid>,
+}
+
+/// What was taken from a server: it tells that server from others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "taken", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Taken {
+    /// A committed transaction.
+    #[non_exhaustive]
+    Transaction {
+        /// Where the commit record starts.
+        #[serde(with = "lsn")]
+        lsn: Lsn,
+        /// Its ID.
+        xid: Xid,
+        /// When it was committed, in microseconds since 2000.
+        time: i64,
+    },
+    /// A prepared transaction.
+    #[non_exhaustive]
+    Prepare {
+        /// Where the prepare record starts.
+        #[serde(with = "lsn")]
+        lsn: Lsn,
+        /// Its ID.
+        xid: Xid,
+        /// When it was prepared, in microseconds since 2000.
+        time: i64,
+    },
+    /// A logical message outside transactions.
+    #[non_exhaustive]
+    Message {
+        /// Where its record ends.
+        #[serde(with = "lsn")]
+        lsn: Lsn,
+        /// Its prefix.
+        prefix: String,
+        /// The CRC-32C of its content.
+        crc32c: u32,
+        /// Bytes of its content.
+        bytes: u64,
+        /// The ID of the last transaction before it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        xid: Option<Xid>,
+    },
+}
+
+impl Taken {
+    /// A committed transaction.
+    pub const fn transaction(lsn: Lsn, xid: Xid, time: Timestamp) -> Self {
+        let time = time.0;
+        Self::Transaction { lsn, xid, time }
+    }
+
+    /// A prepared transaction.
+    pub const fn prepare(lsn: Lsn, xid: Xid, time: Timestamp) -> Self {
+        let time = time.0;
+        Self::Prepare { lsn, xid, time }
+    }
+
+    /// A logical message outside transactions, and the ID of the last transaction before it.
+    pub fn message(
+        lsn: Lsn,
+        prefix: &str,
+        crc32c: u32,
+        bytes: usize,
+        before: Option<&Self>,
+    ) -> Self {
+        Self::Message {
+            lsn,
+            prefix: prefix.to_owned(),
+            crc32c,
+            bytes: bytes as u64,
+            xid: before.and_then(Self::xid),
+        }
+    }
+
+    /// Where its record starts; of a message, where it ends.
+    pub const fn lsn(&self) -> Lsn {
+        match self {
+            Self::Transaction { lsn, .. }
+            | Self::Prepare { lsn, .. }
+            | Self::Message { lsn, .. } => *lsn,
+        }
+    }
+
+    /// The ID of the transaction; of a message, that of the last transaction before it.
+    pub const fn xid(&self) -> Option<Xid> {
+        match self {
+            Self::Transaction { xid, .. } | Self::Prepare { xid, .. } => Some(*xid),
+            Self::Message { xid, .. } => *xid,
+        }
+    }
+
+    /// An LSN from which on a server sends it again, and not much before it.
+    pub fn resent_from(&self) -> Lsn {
+        match self {
+            Self::Transaction { lsn, .. } | Self::Prepare { lsn, .. } => *lsn,
+            Self::Message {
+                lsn, prefix, bytes, ..
+            } => {
+                // Its record starts before it: with headers, also of pages.
+                let content = bytes.saturating_add(prefix.len() as u64);
+                let record = content.saturating_mul(2).saturating_add(1024);
+                Lsn(lsn.0.saturating_sub(record))
+            }
+        }
+    }
+
+    /// Whether a server that sends what comes after this LSN sends it, too.
+    pub fn comes_after(&self, confirmed: Lsn) -> bool {
+        match self {
+            Self::Transaction { lsn, .. } | Self::Prepare { lsn, .. } => *lsn >= confirmed,
+            Self::Message { lsn, .. } => *lsn > confirmed,
+        }
+    }
+
+    /// Whether both are the same. What came before a message does not matter.
+    pub fn is(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        if let (Self::Message { xid, .. }, Self::Message { xid: known, .. }) = (self, &mut other) {
+            *known = *xid;
+        }
+        *self == other
+    }
 }
 
 impl PreparedBefore {

@@ -121,6 +121,17 @@ pub enum Event<'a, C = Change<'a>> {
         /// How many changes it has, including skipped ones.
         changes: u64,
     },
+    /// A transaction was prepared: its rows come when it is committed. Only if
+    /// [`Assembler::with_prepares`] asks for it.
+    ///
+    /// [`Assembler::with_prepares`]: crate::Assembler::with_prepares
+    #[non_exhaustive]
+    Prepared {
+        /// Its ID.
+        xid: Xid,
+        /// How it was prepared.
+        prepared: &'a Prepared,
+    },
     /// A fact of walrow's own. One inside a transaction comes between its Begin and Commit.
     Fact(Box<Fact>),
     /// Many messages were read without an event: of a skipped transaction or relation, or of a
@@ -296,6 +307,7 @@ impl<'a, C> Event<'a, Result<C, Error>> {
                 transaction,
                 changes,
             },
+            Event::Prepared { xid, prepared } => Event::Prepared { xid, prepared },
             Event::Fact(fact) => Event::Fact(fact),
             Event::Skipped => Event::Skipped,
             Event::SessionStart => Event::SessionStart,

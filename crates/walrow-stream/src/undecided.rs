@@ -248,15 +248,10 @@ impl Undecided {
     }
 
     pub(crate) fn stream_prepare(&mut self, prepare: &StreamPrepare<'_>) -> Result<(), Fault> {
-        let gid = gid("Stream Prepare", prepare.gid)?;
+        let prepared = read_stream_prepare(prepare)?;
         match self.streamed.remove(&prepare.xid) {
             Some(mut open) => {
-                open.transaction.prepared = Some(Prepared {
-                    gid,
-                    prepare_lsn: prepare.prepare_lsn,
-                    prepare_end_lsn: prepare.end_lsn,
-                    prepare_time: prepare.prepare_time,
-                });
+                open.transaction.prepared = Some(prepared);
                 self.hold(open);
             }
             None if self.late_start => {}
@@ -458,7 +453,16 @@ pub(crate) fn read_origin(origin: &walrow_wire::Origin<'_>) -> Result<Origin, Fa
     })
 }
 
-fn read_prepare(prepare: &Prepare<'_>) -> Result<Prepared, Fault> {
+pub(crate) fn read_stream_prepare(prepare: &StreamPrepare<'_>) -> Result<Prepared, Fault> {
+    Ok(Prepared {
+        gid: gid("Stream Prepare", prepare.gid)?,
+        prepare_lsn: prepare.prepare_lsn,
+        prepare_end_lsn: prepare.end_lsn,
+        prepare_time: prepare.prepare_time,
+    })
+}
+
+pub(crate) fn read_prepare(prepare: &Prepare<'_>) -> Result<Prepared, Fault> {
     Ok(Prepared {
         gid: gid("Prepare", prepare.gid)?,
         prepare_lsn: prepare.prepare_lsn,

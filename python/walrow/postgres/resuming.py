@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from walrow.errors import Remedy, ReplicationError
+from walrow.errors import ConnectionLostError, Remedy, ReplicationError
 from walrow.lsn import Lsn
 from walrow.postgres.failures import UNDEFINED_OBJECT
+from walrow.same_server import full_xid, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
     import psycopg
 
     from walrow.postgres import IdentifySystem
+    from walrow.same_server import Last
 
 __all__ = [
     "SlotStart",
+    "check_last_transaction",
     "check_not_older",
     "check_slot",
     "check_timeline",
@@ -66,7 +69,7 @@ def check_timeline(
     text = (
         f"the server is on timeline {now}. Timeline {before}, on which the log was "
         f"received up to {durable}, {where}: the log has transactions that this server "
-        "does not have. Begin with a new log, and a new copy of the tables"
+        "does not have"
     )
     raise ReplicationError(text, slot=slot)
 
@@ -96,7 +99,7 @@ def check_not_older(
     text = (
         f"the server's WAL ends at {system.xlogpos}, but it was received up to {known}: the "
         "server was restored from an older copy, and the log has transactions that it does "
-        "not have. Begin with a new slot, a new log, and a new copy of the tables"
+        "not have"
     )
     raise ReplicationError(text, slot=slot)
 
@@ -159,6 +162,61 @@ def check_slot(
             "another client has used it since"
         )
     return Lsn(int(confirmed or 0))
+
+
+def check_last_transaction(
+    conn: psycopg.Connection[Any],
+    system: IdentifySystem,
+    last: Last,
+    slot: str,
+) -> None:
+    """Checks that a server has the last transaction of a log, which its slot does not send again.
+
+    Args:
+        conn: The replication connection.
+        system: The server.
+        last: What the log took last.
+        slot: The slot.
+
+    Raises:
+        ReplicationError: It does not have it: the slot was created again, or advanced, on a server
+            that was set back.
+        ConnectionLostError: It may not show it yet.
+    """
+    if last.xid is None or system.xlogpos < last.lsn:
+        # A standby that is behind.
+        return
+    row = conn.execute(_NEXT_XID).fetchone()
+    if row is None:
+        return
+    next_xid, waits = int(row[0]), bool(row[1])
+    status = _status_of(conn, full_xid(last.xid, next_xid))
+    why = replaced(status, is_prepare=last.is_prepare)
+    if why is None:
+        return
+    if status == "in progress" and waits:
+        # It is committed when the standbys have it: the log may have it before.
+        text = (
+            f"transaction {last.xid}, which the log has, waits for synchronous standbys"
+        )
+        raise ConnectionLostError(text)
+    text = (
+        f"the log has transaction {last.xid} at {last.lsn}, and the server {why}: it was "
+        f'restored from an older copy, and slot "{slot}" was created again or advanced there'
+    )
+    raise ReplicationError(text, slot=slot)
+
+
+def _status_of(
+    conn: psycopg.Connection[Any], xid: int
+) -> Literal["committed", "aborted", "in progress", "future"] | None:
+    import psycopg
+
+    try:
+        row = conn.execute(_XID_STATUS.format(xid).encode()).fetchone()
+    except psycopg.errors.InvalidParameterValue:
+        return "future"
+    return None if row is None else row[0]
 
 
 def copy_to_standbys(conn: psycopg.Connection[Any], slot: str) -> bool:
@@ -269,6 +327,11 @@ SELECT (to_jsonb(slot) ->> 'two_phase')::boolean,
 FROM pg_catalog.pg_replication_slots AS slot
 WHERE slot_name = {}
 """
+_NEXT_XID = """
+SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint,
+    pg_catalog.current_setting('synchronous_standby_names') <> ''
+"""
+_XID_STATUS = "SELECT pg_catalog.pg_xact_status('{}'::xid8)"
 _END_OF_WAL = "SELECT pg_catalog.pg_current_wal_insert_lsn() - '0/0'"
 _SLOT = """
 SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status,

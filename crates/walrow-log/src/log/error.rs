@@ -118,6 +118,15 @@ pub enum ErrorKind {
         /// Of the new changes.
         found: String,
     },
+    /// The server is not the one that the log was received from, or was set back.
+    OtherServer {
+        /// What shows it.
+        why: OtherServer,
+        /// The LSN of that.
+        lsn: Lsn,
+        /// Where the log ends.
+        position: Lsn,
+    },
     /// A load is not possible.
     Load {
         /// Why not.
@@ -183,6 +192,7 @@ impl ErrorKind {
             Self::Locked => "locked",
             Self::Published => "published",
             Self::OtherSource { .. } => "other_source",
+            Self::OtherServer { .. } => "other_server",
             Self::Load { .. } => "load",
             Self::Copy(_) => "copy",
             Self::NoTable => "no_table",
@@ -267,6 +277,16 @@ impl fmt::Display for SourcePart {
             Self::Slot => "slot",
         })
     }
+}
+
+/// What shows that a server is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OtherServer {
+    /// It has not sent again what the log took last.
+    Missing,
+    /// It has sent something that the log should have, and does not.
+    Foreign,
 }
 
 /// Why a load is not possible.
@@ -470,6 +490,18 @@ impl fmt::Display for ErrorKind {
                 SourcePart::Database => f.write_str(" (if it was renamed, give it its name back)"),
                 _ => Ok(()),
             }),
+            Self::OtherServer { why, lsn, position } => match why {
+                OtherServer::Missing => write!(
+                    f,
+                    "the server has sent its WAL up to {position}, where the log ends, without what the \
+                     log took at {lsn}"
+                ),
+                OtherServer::Foreign => write!(
+                    f,
+                    "the server has sent something at {lsn} that the log does not have, which ends at \
+                     {position}"
+                ),
+            },
             Self::Load { why } => write!(f, "the load is not possible: {why}"),
             Self::Copy(error) => write!(f, "the rows of a load: {error}"),
             Self::NoTable => f.write_str("the log does not have the table"),

@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 pub(crate) const INDEX: &str = "_index";
 /// The beginning of the names of requests to a receiver.
 const REQUESTS: &str = "_load-";
+/// Says why a receiver must not go on.
+const STOPPED: &str = "_stopped";
 /// How often the opening of a log is tried that seems to lack a segment.
 pub(super) const ATTEMPTS: usize = 4;
 
@@ -48,7 +50,7 @@ impl Listing {
                 listing.readers.insert(name);
             } else if object.starts_with(TEMPORARY) {
                 listing.temporary.push(object);
-            } else if [OPEN, INDEX, CATALOG, PRUNED, LOAD, LOCK].contains(&&*object) {
+            } else if [OPEN, INDEX, CATALOG, PRUNED, LOAD, LOCK, STOPPED].contains(&&*object) {
                 listing.is_log |= object == OPEN;
             } else if !object.starts_with('.') {
                 foreign = Some(object);

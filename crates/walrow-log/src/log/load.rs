@@ -22,7 +22,7 @@ use crate::log::segment_file::{CompleteSegment, Piece, SegmentFile};
 use crate::log::store::Store;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
-use walrow_stream::fact::{Fact, Segment, Source};
+use walrow_stream::fact::{Fact, Segment, Source, Taken};
 use walrow_stream::{Catalog, Encoder, Relation, Transaction, Truncate};
 use walrow_wire::{CopyRows, Lsn, Timestamp};
 
@@ -173,7 +173,7 @@ impl Load {
         let is_full = part.bytes >= self.options.segment_bytes;
         state.next_seq = state.next_seq.saturating_add(rows);
         if is_full {
-            self.end_part(state, Which::Current)
+            self.end_part(state, Which::Current, None)
         } else {
             Ok(())
         }
@@ -222,7 +222,7 @@ impl Load {
         Ok(())
     }
 
-    fn end_part(&self, state: &mut State, which: Which) -> Result<(), Error> {
+    fn end_part(&self, state: &mut State, which: Which, last: Option<&Taken>) -> Result<(), Error> {
         let Some(mut part) = state.part.take() else {
             return Ok(());
         };
@@ -234,21 +234,22 @@ impl Load {
         }
         state.encoder.commit(&self.transaction, &mut end);
         part.append(end)?;
-        let foot = state
-            .contents
-            .foot(which, &self.options.source, self.place.point);
+        let mut source = self.options.source.clone();
+        source.last = last.cloned();
+        let foot = state.contents.foot(which, &source, self.place.point);
         state.complete.push(part.file.complete(foot)?);
         state.contents.clear();
         Ok(())
     }
 
-    /// Completes the last part, and returns all of them in their order.
-    pub(crate) fn complete(&self) -> Result<Vec<CompleteSegment>, Error> {
+    /// Completes the last part, and returns all of them in their order. `last` is what the log took
+    /// last before it.
+    pub(crate) fn complete(&self, last: Option<&Taken>) -> Result<Vec<CompleteSegment>, Error> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = state.complete.last();
-        if last.is_none_or(CompleteSegment::continues) {
+        let complete = state.complete.last();
+        if complete.is_none_or(CompleteSegment::continues) {
             self.begin_part(&mut state)?;
-            self.end_part(&mut state, Which::Whole)?;
+            self.end_part(&mut state, Which::Whole, last)?;
         }
         Ok(state.complete.clone())
     }

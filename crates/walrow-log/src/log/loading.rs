@@ -86,7 +86,7 @@ impl Writer {
         if !self.is_behind_a_load() {
             return Ok(false);
         }
-        for segment in load.complete()? {
+        for segment in load.complete(self.last_before_load.as_ref())? {
             segment.publish(&*self.store)?;
             self.counts.segments = self.counts.segments.saturating_add(1);
         }
@@ -109,7 +109,9 @@ impl Writer {
         match &self.awaited {
             Awaited::Nothing => return Ok(()),
             Awaited::Passed(place) => {
-                place.fill(&*self.store, &self.options.source, self.options.level)?;
+                let mut source = self.options.source.clone();
+                source.last.clone_from(&self.last_before_load);
+                place.fill(&*self.store, &source, self.options.level)?;
             }
             Awaited::Later(_) | Awaited::Reached(..) => {}
         }
@@ -176,14 +178,16 @@ impl Writer {
             First::Message(lsn) => {
                 self.has_changes = true;
                 (self.whole, self.end) = (self.size, lsn);
+                self.options.source.last = self.first_after_load.take();
             }
-            First::Position(lsn) => self.advance(lsn),
+            First::Position(lsn) => self.go_to(lsn),
         }
         Ok(())
     }
 
     fn publish_before(&mut self, place: &Place) -> Result<(), Error> {
         if !place.first {
+            self.take_prepare(place.start);
             self.end = self.end.max(place.start);
             self.flush()?;
             self.publish_whole()?;
@@ -194,6 +198,7 @@ impl Writer {
         self.contents.drop_whole();
         // The load may have the last foot, and was begun before.
         self.note_source();
+        self.last_before_load.clone_from(&self.options.source.last);
         self.end = place.point;
         self.name = SegmentName {
             start: place.point,

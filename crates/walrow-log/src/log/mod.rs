@@ -11,6 +11,7 @@
 //! | `_reader-…` | how far a registered reader is: see [`readers`] |
 //! | `_lock` | is locked while readers or segments change: see [`locking`] |
 //! | `_pruned` | up to where segments were removed: see [`state`] |
+//! | `_stopped` | why a receiver must not go on: its server is another one, or was set back |
 //! | `_load` | where a load is expected: see [`load_place`] |
 //! | `.walrow-…` | a temporary object |
 
@@ -18,6 +19,7 @@ mod as_of;
 mod block_file;
 mod broken_load;
 mod compaction;
+mod comparison;
 mod contents;
 mod erasing;
 mod erasure;
@@ -49,7 +51,7 @@ mod writer;
 pub use compaction::Compacted;
 pub use erasing::{Erase, Images};
 pub use erasure::{Erased, Eraser};
-pub use error::{DamagedPart, Error, ErrorKind, LoadRefusal, SourcePart};
+pub use error::{DamagedPart, Error, ErrorKind, LoadRefusal, OtherServer, SourcePart};
 pub use hold::Hold;
 pub use index::{Segment, TableChanges, TableVersion};
 pub use load::{Load, TableCopy};

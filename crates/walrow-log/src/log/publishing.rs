@@ -157,7 +157,8 @@ impl Writer {
             let what = DamagedPart::Order;
             return Err(Error::new(OPEN, ErrorKind::Damaged { what }));
         }
-        let has_source = found.timeline.is_some() || found.slot_start.is_some();
+        let has_source =
+            found.timeline.is_some() || found.slot_start.is_some() || found.asked.is_some();
         if found.end <= self.end && !(has_source && found.first.is_none()) {
             self.forget_decided()?;
             return self.continue_at(self.end, 0);
@@ -165,7 +166,13 @@ impl Writer {
         self.end = self.end.max(found.end);
         self.durable = self.durable.max(found.end);
         let source = &mut self.options.source;
-        source.timeline = found.timeline.or(source.timeline);
+        if let Some((timeline, start)) = found.timeline {
+            (source.timeline, source.timeline_start) = (Some(timeline), start);
+        }
+        source.last = found.last.or_else(|| source.last.take());
+        if let Some(asked) = found.asked {
+            source.asked = asked;
+        }
         source.slot_start = found.slot_start.or(source.slot_start);
         if let Some(before) = found.prepared_before {
             source.prepared_before = before;

@@ -7,9 +7,9 @@ use crate::log::listing::{ATTEMPTS, Listing};
 use crate::log::segment::{Foot, SegmentName};
 use crate::log::state::{PreparedName, Pruned};
 use crate::log::store::{Store, remove_if_there};
-use std::collections::BTreeSet;
-use walrow_stream::fact::{Fact, PreparedBefore, Source};
-use walrow_stream::{Assembler, Encoder, Event};
+use std::collections::{BTreeMap, BTreeSet};
+use walrow_stream::fact::{Fact, PreparedBefore, Source, Taken};
+use walrow_stream::{Assembler, Encoder, Event, Message, Transaction};
 use walrow_wire::Lsn;
 
 /// The whole transactions in an open file.
@@ -23,7 +23,11 @@ pub(crate) struct Recovered {
     /// Prepared transactions that were committed or rolled back.
     pub(crate) decided: Vec<PreparedName>,
     /// The timeline of the WAL that was received last, if it has changed.
-    pub(crate) timeline: Option<u32>,
+    pub(crate) timeline: Option<(u32, Option<Lsn>)>,
+    /// What was taken last.
+    pub(crate) last: Option<Taken>,
+    /// What the server is asked for, if that has changed.
+    pub(crate) asked: Option<BTreeMap<String, String>>,
     /// Where the slot begins, if the log was empty.
     pub(crate) slot_start: Option<Lsn>,
     /// What may have been prepared before.
@@ -68,8 +72,16 @@ impl Recovered {
                     }
                     _ if is_part => continue,
                     Fact::Position { lsn } => lsn,
-                    Fact::Timeline { timeline } => {
-                        found.timeline = Some(timeline);
+                    Fact::Timeline { timeline, start } => {
+                        found.timeline = Some((timeline, start));
+                        continue;
+                    }
+                    Fact::Asked { options } => {
+                        found.asked = Some(options);
+                        continue;
+                    }
+                    Fact::Taken(taken) => {
+                        found.last = Some(taken);
                         continue;
                     }
                     Fact::SlotStart { lsn } => {
@@ -91,6 +103,7 @@ impl Recovered {
                 },
                 Some(Event::Message(message)) if !message.transactional => {
                     found.has_changes = true;
+                    found.last = Some(taken_message(&message, found.last.as_ref()));
                     message.lsn
                 }
                 Some(Event::Commit { transaction, .. }) => {
@@ -100,6 +113,7 @@ impl Recovered {
                     }
                     found.contents.commit();
                     found.has_changes = true;
+                    found.last = Some(taken(transaction));
                     transaction.end_lsn
                 }
                 Some(Event::SessionStart) => {
@@ -112,6 +126,24 @@ impl Recovered {
             found.end = found.end.max(end);
         }
     }
+}
+
+/// What tells a transaction from those of another server.
+pub(crate) const fn taken(transaction: &Transaction) -> Taken {
+    let Transaction {
+        commit_lsn,
+        xid,
+        commit_time,
+        ..
+    } = transaction;
+    Taken::transaction(*commit_lsn, *xid, *commit_time)
+}
+
+/// The same of a logical message, after this.
+pub(crate) fn taken_message(message: &Message<'_>, before: Option<&Taken>) -> Taken {
+    let crc32c = crc32c::crc32c(message.content);
+    let bytes = message.content.len();
+    Taken::message(message.lsn, message.prefix, crc32c, bytes, before)
 }
 
 /// What is published, and what is not decided.

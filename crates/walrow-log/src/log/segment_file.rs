@@ -106,7 +106,7 @@ impl SegmentFile {
         };
         let mut frames = Frames::create(store, temporary(name), level)?;
         head.format = FORMAT;
-        Fact::Segment(head).encode(false, &mut frames.rest);
+        Fact::Segment(Box::new(head)).encode(false, &mut frames.rest);
         let (pieces, given) = mpsc::sync_channel(WAITING);
         let thread = thread::Builder::new().name("walrow-segment".to_owned());
         let thread = thread.spawn(move || frames.write(&given));

@@ -12,20 +12,22 @@
 
 use crate::log::block_file::BlockFile;
 use crate::log::broken_load::settle;
+use crate::log::comparison::Comparison;
 use crate::log::contents::{Contents, Which};
 use crate::log::error::{Error, ErrorKind};
 use crate::log::filling::Filling;
 use crate::log::index::IndexFile;
 use crate::log::listing::Listing;
 use crate::log::load_place::{Awaited, First};
-use crate::log::recovery::{Published, compare};
+use crate::log::recovery::{Published, compare, taken, taken_message};
 use crate::log::segment::SegmentName;
 use crate::log::state::{PreparedName, read_catalog, write_catalog};
 use crate::log::store::{OPEN, Store};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::mem;
 use std::sync::Arc;
-use walrow_stream::fact::{Fact, PreparedBefore, Source};
+use walrow_stream::fact::{Fact, PreparedBefore, Source, Taken};
 use walrow_stream::{Assembler, Catalog, Encoder, Event, Transaction};
 use walrow_wire::{Lsn, Timestamp};
 
@@ -123,6 +125,24 @@ pub struct Writer {
     pub(super) lacks_first_load: bool,
     /// The load that was begun.
     pub(super) awaited: Awaited,
+    /// What was taken last before that.
+    pub(super) last_before_load: Option<Taken>,
+    /// The message that came first after it.
+    pub(super) first_after_load: Option<Taken>,
+    /// What was prepared since the last transaction, and where the record ends: the last thing, once the
+    /// log is past it.
+    last_prepare: Option<(Taken, Lsn)>,
+    /// Whether the server of the session is the log's.
+    pub(super) comparison: Comparison,
+    /// What is known of it, until that is known.
+    found: FoundSource,
+}
+
+/// What a session says of its source.
+#[derive(Debug, Default)]
+struct FoundSource {
+    timeline: Option<(u32, Option<Lsn>)>,
+    asked: Option<BTreeMap<String, String>>,
 }
 
 /// What a writer was given since it was opened.
@@ -208,6 +228,11 @@ impl Writer {
             counts: WriterCounts::default(),
             lacks_first_load,
             awaited: Awaited::Nothing,
+            last_before_load: None,
+            first_after_load: None,
+            last_prepare: None,
+            comparison: Comparison::default(),
+            found: FoundSource::default(),
         };
         writer.recover()?;
         if let Some(timeline) = timeline {
@@ -225,6 +250,9 @@ impl Writer {
     pub fn resume(&mut self, mut assembler: Assembler) -> Result<Assembler, Error> {
         self.encoder.restart();
         self.contents.begin_session();
+        self.last_prepare = None;
+        (self.comparison, self.found) = (Comparison::default(), FoundSource::default());
+        assembler = assembler.with_prepares(true);
         let before = self.options.source.prepared_before.clone();
         assembler.set_prepared_before(before, self.end);
         if !self.durable.is_valid() {
@@ -235,6 +263,25 @@ impl Writer {
         }
         assembler.assume_prepared_restored();
         Ok(assembler)
+    }
+
+    /// Compares the server of the session that [`Writer::resume`] has begun with the log's: until it has
+    /// sent everything up to [`Writer::position`], nothing is taken, and nothing becomes durable. It begins
+    /// at `confirmed`, or at [`Taken::resent_from`] of the last thing if that is later. With `only`,
+    /// nothing is taken later, too.
+    pub fn compare(&mut self, confirmed: Lsn, only: bool) {
+        let last = self.options.source.last.as_ref();
+        self.comparison = Comparison::begin(self.end, last, confirmed, only);
+    }
+
+    /// As [`Writer::compare`], for a server that was compared: it is asked for other things now.
+    pub fn assume_compared(&mut self) {
+        self.comparison = Comparison::known(self.end);
+    }
+
+    /// Whether the server of the session has sent everything that it should have in common with the log.
+    pub const fn is_compared(&self) -> bool {
+        !self.comparison.is_waiting()
     }
 
     /// Where the changes come from.
@@ -255,9 +302,63 @@ impl Writer {
 
     /// The timeline of the WAL that comes next. It is as durable as what comes.
     pub fn set_timeline(&mut self, timeline: u32) {
-        if self.options.source.timeline != Some(timeline) {
-            self.options.source.timeline = Some(timeline);
-            self.note(&Fact::Timeline { timeline });
+        self.set_timeline_from(timeline, None);
+    }
+
+    /// As [`Writer::set_timeline`], and where it began, if that is known.
+    pub fn set_timeline_from(&mut self, timeline: u32, start: Option<Lsn>) {
+        if !self.comparison.takes() {
+            self.found.timeline = Some((timeline, start));
+            return;
+        }
+        let source = &mut self.options.source;
+        let is_same = source.timeline == Some(timeline);
+        if is_same && (start.is_none() || source.timeline_start == start) {
+            return;
+        }
+        (source.timeline, source.timeline_start) = (Some(timeline), start);
+        self.note(&Fact::Timeline { timeline, start });
+    }
+
+    /// What the server is asked for. It is as durable as what comes.
+    pub fn set_asked(&mut self, options: BTreeMap<String, String>) {
+        if !self.comparison.takes() {
+            self.found.asked = Some(options);
+            return;
+        }
+        if self.options.source.asked != options {
+            self.options.source.asked.clone_from(&options);
+            self.note(&Fact::Asked { options });
+        }
+    }
+
+    /// The server of the session has something, which ends at this LSN. Returns whether the log skips it.
+    fn meet(&mut self, found: &Taken, end: Lsn) -> Result<bool, Error> {
+        if self.comparison.meet(found, end)? {
+            self.note_found();
+        }
+        Ok(end <= self.end || !self.comparison.takes())
+    }
+
+    /// Notes what was found of the source, now that it is the log's.
+    fn note_found(&mut self) {
+        if !self.comparison.takes() {
+            return;
+        }
+        let FoundSource { timeline, asked } = mem::take(&mut self.found);
+        if let Some((timeline, start)) = timeline {
+            self.set_timeline_from(timeline, start);
+        }
+        if let Some(asked) = asked {
+            self.set_asked(asked);
+        }
+    }
+
+    /// What was prepared before this LSN is the last thing now.
+    pub(super) fn take_prepare(&mut self, until: Lsn) {
+        if let Some((taken, _)) = self.last_prepare.take_if(|(_, end)| *end <= until) {
+            self.options.source.last = Some(taken.clone());
+            self.note(&Fact::Taken(taken));
         }
     }
 
@@ -283,12 +384,20 @@ impl Writer {
     pub(super) fn note_source(&mut self) {
         let Source {
             timeline,
+            timeline_start: start,
             slot_start,
             prepared_before,
+            asked,
             ..
         } = &self.options.source;
         let facts = [
-            timeline.map(|timeline| Fact::Timeline { timeline }),
+            timeline.map(|timeline| Fact::Timeline {
+                timeline,
+                start: *start,
+            }),
+            (!asked.is_empty()).then(|| Fact::Asked {
+                options: asked.clone(),
+            }),
             slot_start.map(|lsn| Fact::SlotStart { lsn }),
             (!prepared_before.is_empty()).then(|| Fact::PreparedBefore(prepared_before.clone())),
         ];
@@ -377,7 +486,8 @@ impl Writer {
             match &event {
                 Ok(Some(Event::Change(Ok(())))) => {}
                 Ok(Some(Event::Begin(transaction))) => {
-                    if transaction.end_lsn <= self.end {
+                    let (found, end) = (taken(transaction), transaction.end_lsn);
+                    if self.meet(&found, end)? {
                         self.current.is_repeated = true;
                         self.counts.repeated = self.counts.repeated.saturating_add(1);
                     } else {
@@ -395,25 +505,26 @@ impl Writer {
                     ..
                 })) => {
                     let end = transaction.end_lsn;
+                    let taken = taken(transaction);
                     self.counts.transactions = self.counts.transactions.saturating_add(1);
                     self.counts.rows = self.counts.rows.saturating_add(*changes);
                     self.counts.last_commit_time = Some(transaction.commit_time);
                     self.encoder.commit(transaction, &mut self.block);
                     self.count(before);
-                    self.end_transaction(end, assembler)?;
+                    self.end_transaction(taken, end, assembler)?;
                 }
                 Ok(None) => return Ok(()),
                 Ok(Some(Event::Change(Err(error)))) | Err(error) => {
                     return Err(error.clone().into());
                 }
-                Ok(Some(event)) => self.other(event),
+                Ok(Some(event)) => self.other(event)?,
             }
         }
     }
 
     /// Appends an event that is rare.
     #[inline(never)]
-    fn other<T>(&mut self, event: &Event<'_, T>) {
+    fn other<T>(&mut self, event: &Event<'_, T>) -> Result<(), Error> {
         let before = self.block.len();
         match event {
             Event::Truncate(truncate) if !self.current.is_repeated => {
@@ -436,16 +547,32 @@ impl Writer {
                 self.encoder.message(message, &mut self.block);
                 self.count(before);
             }
-            Event::Message(message) if !message.transactional && message.lsn > self.end => {
+            Event::Message(message) if !message.transactional => {
+                let taken = taken_message(message, self.options.source.last.as_ref());
+                if self.meet(&taken, message.lsn)? {
+                    return Ok(());
+                }
+                let before = self.block.len();
                 self.encoder.message(message, &mut self.block);
                 self.count(before);
-                if !self.awaited.reach(message.lsn, First::Message(message.lsn)) {
+                self.last_prepare = None;
+                if self.awaited.reach(message.lsn, First::Message(message.lsn)) {
+                    self.first_after_load = Some(taken);
+                } else {
                     self.has_changes = true;
                     (self.whole, self.end) = (self.size, message.lsn);
+                    self.options.source.last = Some(taken);
+                }
+            }
+            Event::Prepared { xid, prepared, .. } => {
+                let taken = Taken::prepare(prepared.prepare_lsn, *xid, prepared.prepare_time);
+                if !self.meet(&taken, prepared.prepare_end_lsn)? {
+                    self.last_prepare = Some((taken, prepared.prepare_end_lsn));
                 }
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// Counts what was added to the block, which had this many bytes.
@@ -487,11 +614,18 @@ impl Writer {
         self.contents.begin(transaction);
     }
 
-    fn end_transaction(&mut self, end: Lsn, assembler: &mut Assembler) -> Result<(), Error> {
+    fn end_transaction(
+        &mut self,
+        taken: Taken,
+        end: Lsn,
+        assembler: &mut Assembler,
+    ) -> Result<(), Error> {
         self.current = Current::default();
         self.contents.commit();
         self.has_changes = true;
         (self.whole, self.end) = (self.size, self.end.max(end));
+        self.options.source.last = Some(taken);
+        self.last_prepare = None;
         self.publish_last_part(assembler)
     }
 
@@ -568,13 +702,27 @@ impl Writer {
 
     /// Records that the server has decoded everything up to this LSN, so that it may be confirmed when
     /// it is durable. A quiet database would keep its WAL for ever otherwise.
-    pub fn advance(&mut self, lsn: Lsn) {
+    ///
+    /// # Errors
+    /// The server is another one: see [`Writer::compare`].
+    pub fn advance(&mut self, lsn: Lsn) -> Result<(), Error> {
+        if !self.current.is_open && self.comparison.reach(lsn)? {
+            self.note_found();
+        }
+        if self.comparison.takes() {
+            self.go_to(lsn);
+        }
+        Ok(())
+    }
+
+    pub(super) fn go_to(&mut self, lsn: Lsn) {
         if lsn <= self.end || self.current.is_open {
             return;
         }
         if self.awaited.reach(lsn, First::Position(lsn)) {
             return;
         }
+        self.take_prepare(lsn);
         let before = self.block.len();
         Fact::Position { lsn }.encode(false, &mut self.block);
         self.count(before);
@@ -587,6 +735,10 @@ impl Writer {
     /// # Errors
     /// The store failed. Another call tries again.
     pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Lsn, Error> {
+        if !self.comparison.takes() {
+            // Nothing of the session is the log's.
+            return Ok(self.durable);
+        }
         self.pass_load(assembler)?;
         // A large transaction is durable when its last part is published, and so is the decision about it.
         let is_whole = !self.current.is_open && self.name.part == 0;
@@ -626,6 +778,9 @@ impl Writer {
     /// Saves the transactions that were prepared since. What comes after them is written later: then the
     /// server may not send their rows again, as the log's end is confirmed when it is opened.
     pub(super) fn save_prepared(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        if !self.comparison.takes() {
+            return Ok(());
+        }
         let found: Vec<_> = prepared(assembler).collect();
         for name in found {
             if !self.prepared.contains(&name) {
@@ -638,6 +793,9 @@ impl Writer {
 
     /// Notes which of them were decided, between transactions.
     pub(super) fn note_decided(&mut self, assembler: &Assembler) {
+        if !self.comparison.takes() {
+            return;
+        }
         let found: BTreeSet<_> = prepared(assembler).collect();
         let decided: Vec<_> = self.prepared.difference(&found).copied().collect();
         for name in &decided {
@@ -685,7 +843,10 @@ fn complete(source: &mut Source, log: &Source) {
     source.database = source.database.take().or(log.database);
     source.slot = source.slot.take().or(log.slot);
     source.timeline = source.timeline.or(log.timeline);
+    source.timeline_start = log.timeline_start;
+    source.last = log.last;
     source.slot_start = log.slot_start;
+    source.asked = log.asked;
     source.prepared_before = log.prepared_before;
     if source.session.is_empty() {
         source.session = log.session;

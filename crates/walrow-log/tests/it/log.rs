@@ -172,7 +172,7 @@ fn write_with(
     // Before it was passed, nothing is confirmed.
     let opened = writer.position();
     // Of a keepalive, before the first transaction.
-    writer.advance(Lsn(4));
+    writer.advance(Lsn(4)).unwrap();
     tried(attempts, || writer.sync(&mut assembler))?;
     *confirmed = writer.position().min(Lsn(4)).max(*confirmed);
     let bytes = &sent_again(bytes, *confirmed);
@@ -214,7 +214,7 @@ fn a_position_is_durable_after_a_sync_that_failed() {
     for operation in 1..20 {
         let store = Memory::default();
         let (mut writer, mut assembler) = open(&store);
-        writer.advance(Lsn(4));
+        writer.advance(Lsn(4)).unwrap();
         store.refuse(operation, 0);
         if writer.sync(&mut assembler).is_ok() {
             continue;
@@ -261,7 +261,7 @@ fn a_position_without_transactions_is_durable_and_no_segment() {
     let store = Memory::default();
     let open = || Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
     let mut writer = open();
-    writer.advance(Lsn(0x2000));
+    writer.advance(Lsn(0x2000)).unwrap();
     assert_eq!(writer.position(), Lsn::INVALID);
     assert_eq!(writer.sync(&mut Assembler::default()), Ok(Lsn(0x2000)));
     assert_eq!(writer.publish(&mut Assembler::default()), Ok(None));
@@ -314,7 +314,7 @@ fn a_timeline_is_as_durable_as_a_position() {
             let more = transaction(0x3000);
             writer.append(&mut assembler, &mut &*more).unwrap();
         } else if is_position {
-            writer.advance(Lsn(0x3000));
+            writer.advance(Lsn(0x3000)).unwrap();
         }
         if refuses {
             store.refuse(1, 5);
@@ -367,7 +367,7 @@ fn where_the_slot_was_is_durable_with_what_comes_first() {
             assert_eq!(writer.source().slot_start, Some(Lsn(0x20)));
             writer.set_slot_start(Lsn(0x30));
             if let Some(lsn) = first {
-                writer.advance(lsn);
+                writer.advance(lsn).unwrap();
                 writer.sync(&mut assembler).unwrap();
             }
             let bytes = transaction(0x1000);
@@ -453,7 +453,7 @@ fn what_is_recovered_is_of_the_timeline_before_the_one_that_comes() {
     let (mut writer, mut assembler) = with(2);
     let log = Log::open(Arc::new(store.clone())).unwrap();
     assert_eq!(log.source().timeline, Some(1));
-    writer.advance(Lsn(0x3000));
+    writer.advance(Lsn(0x3000)).unwrap();
     writer.sync(&mut assembler).unwrap();
     drop((writer, assembler));
     store.reboot();
@@ -595,7 +595,7 @@ fn a_prepared_transaction_is_saved_and_restored_in_pieces() {
     for frame in &stream {
         writer.append(&mut assembler, &mut &**frame).unwrap();
     }
-    writer.advance(Lsn(0x2800));
+    writer.advance(Lsn(0x2800)).unwrap();
     passing.most();
     writer.sync(&mut assembler).unwrap();
     let saved = passing.most();
@@ -643,7 +643,7 @@ fn a_prepared_transaction_is_kept_until_its_last_part_is_published() {
             writer
                 .append(&mut assembler, &mut &*stream.concat())
                 .unwrap();
-            writer.advance(Lsn(0x2800));
+            writer.advance(Lsn(0x2800)).unwrap();
             assert_eq!(writer.sync(&mut assembler), Ok(Lsn(0x2800)));
             store.refuse(operation, 0);
             let mut input = &*decision;
@@ -682,7 +682,7 @@ fn a_prepared_transaction_is_kept_until_its_last_part_is_published() {
 fn a_block_that_was_cut_and_could_not_be_removed_is_not_in_the_way() {
     let store = Memory::default();
     let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
-    writer.advance(Lsn(0x2000));
+    writer.advance(Lsn(0x2000)).unwrap();
     // Neither all bytes nor the removal of those that are there.
     store.crash_at(1, 5);
     let refused = writer.sync(&mut Assembler::default());

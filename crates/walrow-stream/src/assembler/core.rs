@@ -231,6 +231,7 @@ impl Core {
             }
             Found::SessionStart => Next::SessionStart,
             Found::ServerError => Next::ServerError,
+            Found::Prepared => Next::Prepared,
             Found::Message(place, offset) => {
                 let frame = match place {
                     Place::Input(frame) => Peek::new(frame).map_or(Where::Completed, Where::Input),
@@ -354,6 +355,13 @@ impl Core {
                 seq: self.seq,
             },
             Next::Begin => Event::Begin(&self.session.transaction),
+            Next::Prepared => match self.session.prepared.as_deref() {
+                Some((xid, prepared)) => Event::Prepared {
+                    xid: *xid,
+                    prepared,
+                },
+                None => Event::Skipped,
+            },
             Next::Fact(fact) => Event::Fact(fact),
             Next::End => self.commit(),
             Next::Row | Next::Skipped => Event::Skipped,

@@ -116,6 +116,13 @@ impl Assembler {
         self
     }
 
+    /// Returns an event when a transaction is prepared. By default, it comes with its commit only.
+    #[must_use]
+    pub const fn with_prepares(mut self, prepares: bool) -> Self {
+        self.core.session.tells_prepares = prepares;
+        self
+    }
+
     /// Allows a stream that begins late: skips transactions whose begin is missing. By default,
     /// they are errors.
     #[must_use]

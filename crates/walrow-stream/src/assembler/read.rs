@@ -47,6 +47,7 @@ pub(super) enum Next<'i> {
     Message(At<'i>, Outside),
     Relation(Arc<Relation>),
     Fact(Box<Fact>),
+    Prepared,
     Begin,
     /// The transaction's end.
     End,

@@ -44,9 +44,9 @@ use crate::error::{Error, ErrorKind, Fault, MessagePlace};
 use crate::frames::{Frames, Place, Span};
 use crate::relation::Announce;
 use crate::spool::{SpoolId, SpoolReader};
-use crate::transaction::Transaction;
-use crate::undecided::{Open, read_origin};
-use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Message, Peek, PgString};
+use crate::transaction::{Prepared, Transaction};
+use crate::undecided::{Open, read_origin, read_prepare, read_stream_prepare};
+use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Message, Peek, PgString, Xid};
 
 /// The state of the search.
 #[derive(Debug, Default)]
@@ -64,6 +64,8 @@ pub(super) enum Search {
 pub(super) enum Found<'i> {
     SessionStart,
     ServerError,
+    /// A transaction was prepared.
+    Prepared,
     /// A committed transaction.
     Committed(Reading),
     /// A logical message outside transactions, and where its frame begins in the stream.
@@ -78,6 +80,7 @@ enum Step {
     Pass,
     SessionStart,
     ServerError,
+    Prepared,
     Message,
     /// The Commit of the plain transaction, and the part of it that is in the spool.
     Commit(Option<SpoolId>),
@@ -270,6 +273,7 @@ impl Searcher<'_> {
             Step::Keep | Step::Pass => return None,
             Step::SessionStart => Found::SessionStart,
             Step::ServerError => Found::ServerError,
+            Step::Prepared => Found::Prepared,
             Step::Message => Found::Message(place, offset),
             Step::Commit(id) => {
                 let spools = &mut self.session.undecided.spools;
@@ -395,7 +399,7 @@ impl Session {
             Search::Plain(_) => self.step_plain(peek),
             Search::Block(_) if peek.kind().ends_block() => {
                 if let Search::Block(open) = std::mem::take(search) {
-                    self.end_block(open, peek)?;
+                    return self.end_block(open, peek);
                 }
                 Ok(Step::Pass)
             }
@@ -491,7 +495,10 @@ impl Session {
                     return Ok(Step::CommitOf(open));
                 }
             }
-            Message::StreamPrepare(prepare) => undecided.stream_prepare(&prepare)?,
+            Message::StreamPrepare(prepare) => {
+                undecided.stream_prepare(&prepare)?;
+                return Ok(self.tell(prepare.xid, read_stream_prepare(&prepare)?));
+            }
             Message::BeginPrepare(begin) => {
                 *search = Search::Block(undecided.begin_prepare(&begin).map_err(near)?);
             }
@@ -506,7 +513,10 @@ impl Session {
                 // Its rows did not come again.
                 self.commits(commit.xid, commit.commit_lsn, !repeated);
             }
-            Message::Prepare(prepare) => undecided.prepare_empty(&prepare)?,
+            Message::Prepare(prepare) => {
+                undecided.prepare_empty(&prepare)?;
+                return Ok(self.tell(prepare.xid, read_prepare(&prepare)?));
+            }
             Message::RollbackPrepared(rollback) => undecided.rollback_prepared(&rollback)?,
             other => return Err(near(Fault::unexpected(other.name(), MessagePlace::Outside))),
         }
@@ -580,17 +590,29 @@ impl Session {
     }
 
     /// Takes the end of a block. Each kind of block has its own.
-    fn end_block(&mut self, open: Box<Open>, peek: &Peek<'_>) -> Result<(), Fault> {
+    fn end_block(&mut self, open: Box<Open>, peek: &Peek<'_>) -> Result<Step, Fault> {
         match (parse(peek, open.streamed)?, open.streamed) {
             (Message::StreamStop, true) => self.undecided.stream_stop(open),
-            (Message::Prepare(prepare), false) => self.undecided.prepare(open, &prepare)?,
+            (Message::Prepare(prepare), false) => {
+                self.undecided.prepare(open, &prepare)?;
+                return Ok(self.tell(prepare.xid, read_prepare(&prepare)?));
+            }
             (other, _) => {
                 return Err(
                     Fault::unexpected(other.name(), MessagePlace::Inside).near(peek.start())
                 );
             }
         }
-        Ok(())
+        Ok(Step::Pass)
+    }
+
+    /// Tells that a transaction was prepared, if somebody asks for it.
+    fn tell(&mut self, xid: Xid, prepared: Prepared) -> Step {
+        if !self.tells_prepares {
+            return Step::Pass;
+        }
+        self.prepared = Some(Box::new((xid, prepared)));
+        Step::Prepared
     }
 
     /// Appends frames to the spool of the open transaction.

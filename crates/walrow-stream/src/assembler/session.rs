@@ -5,7 +5,7 @@ use super::unmarked::Unmarked;
 use crate::relation::Relations;
 use crate::transaction::{Prepared, Transaction};
 use crate::undecided::Undecided;
-use walrow_wire::{Lsn, Message, Timestamp};
+use walrow_wire::{Lsn, Message, Timestamp, Xid};
 
 /// The state of the server's session, and the prepared transactions, which outlive it.
 #[derive(Debug, Default)]
@@ -19,6 +19,9 @@ pub(super) struct Session {
     /// Whether the end was passed: nothing more is returned.
     pub(super) ended: bool,
     pub(super) sqlstate: String,
+    /// The transaction that was prepared last, if that is told.
+    pub(super) prepared: Option<Box<(Xid, Prepared)>>,
+    pub(super) tells_prepares: bool,
     pub(super) interrupted: Interrupted,
     /// What facts say about the current and the next transaction. `None` before the first one.
     pub(super) facts: Option<Box<Facts>>,

@@ -59,7 +59,7 @@ fn write_and_load(
     let mut assembler = writer.resume(Assembler::default())?;
     if !loading.first {
         // Of a keepalive, before the first transaction.
-        writer.advance(Lsn(4));
+        writer.advance(Lsn(4)).unwrap();
         *confirmed = writer.sync(&mut assembler)?.min(Lsn(4)).max(*confirmed);
     }
     let mut load: Option<Load> = None;
@@ -77,7 +77,7 @@ fn write_and_load(
             writer.set_timeline(u32::try_from(at / 3).unwrap());
         } else if load.is_some() {
             // The server has decoded everything.
-            writer.advance(Lsn(u64::MAX / 2));
+            writer.advance(Lsn(u64::MAX / 2)).unwrap();
         }
         if at % plan.sync == 0 {
             *confirmed = writer.sync(&mut assembler)?;
@@ -124,7 +124,7 @@ fn a_load_from_before_a_switch_does_not_hide_the_timeline() {
         let mut copy = load.copy(0, false).unwrap();
         load.append(&mut copy, rows(0..3).as_bytes()).unwrap();
         writer.set_timeline(2);
-        writer.advance(Lsn(0x3000));
+        writer.advance(Lsn(0x3000)).unwrap();
         writer.sync(&mut assembler).unwrap();
         assert_eq!(writer.end_load(&load), Ok(true));
         drop(writer);

@@ -1,0 +1,115 @@
+"""Why a log must not go on, until somebody says that it may: its server is not the same any more."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow.errors import LogError, ReplicationError
+from walrow.log_files import write_json
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["Stopped", "read_stopped", "refuse_stopped", "resume", "stop"]
+
+
+class Stopped(NamedTuple):
+    """Why a log must not go on.
+
+    Attributes:
+        reason: What a receiver has found.
+        time: When that was, in UTC.
+    """
+
+    reason: str
+    time: str
+
+
+def read_stopped(log: str | os.PathLike[str]) -> Stopped | None:
+    """Why a log must not go on. None if it may."""
+    try:
+        found = json.loads(_path(log).read_text(encoding="utf-8"))
+        return Stopped(str(found["reason"]), str(found["time"]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        # It must not go on either.
+        return Stopped("the record of the reason cannot be read", "an unknown time")
+
+
+def stop(log: str | os.PathLike[str], reason: str) -> None:
+    """Records that a log must not go on. The first reason stays.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = _path(log)
+    if path.exists():
+        return
+    temporary = path.with_name(f".walrow-{_STOPPED}")
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    write_json(temporary, Stopped(reason, now)._asdict())
+    temporary.replace(path)
+    _sync_directory(path.parent)
+
+
+def resume(log: str | os.PathLike[str]) -> Stopped | None:
+    """Lets a log go on. The next connection is checked again. Returns why it must not.
+
+    Raises:
+        LogError: The record cannot be removed.
+    """
+    found = read_stopped(log)
+    try:
+        _path(log).unlink(missing_ok=True)
+        _sync_directory(Path(log))
+    except OSError as error:
+        text = f"the record of the reason cannot be removed: {error.strerror}"
+        raise LogError(text, code="store", errno=error.errno, file=_STOPPED) from error
+    return found
+
+
+def refuse_stopped(log: str | os.PathLike[str], slot: str) -> None:
+    """Refuses a log that must not go on.
+
+    Raises:
+        ReplicationError: It must not.
+    """
+    found = read_stopped(log)
+    if found is None:
+        return
+    text = (
+        f"the log must not go on, as a receiver found at {found.time}: {found.reason}. "
+        f"{way_out(log)}"
+    )
+    raise ReplicationError(text, slot=slot)
+
+
+def way_out(log: str | os.PathLike[str]) -> str:
+    """What helps if a server is not the one that a log was received from."""
+    return (
+        "Begin with a new slot, a new log, and a new copy of the tables. Or, if this was the "
+        f"wrong server: walrow log resume {Path(log)}, and connect to the right one"
+    )
+
+
+def _path(log: str | os.PathLike[str]) -> Path:
+    return Path(log) / _STOPPED
+
+
+def _sync_directory(path: Path) -> None:
+    import os
+
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_STOPPED = "_stopped"
