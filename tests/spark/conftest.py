@@ -46,7 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("walrow")
         .config("spark.ui.enabled", "false")
-        # Sessions are too short for the second compiler, which took a fifth of their CPU time.
+        # Sessions are too short for the second compiler, which took a seventh of their CPU time.
         .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
