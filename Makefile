@@ -33,15 +33,15 @@ RUST_SOURCES := Cargo.toml Cargo.lock \
 .NOTPARALLEL:
 
 .PHONY: help demo test test-all lint test-rust test-python test-postgres test-spark \
-	test-examples deny bench fuzz golden types build clean
+	test-python-postgres test-examples deny bench fuzz golden types build clean
 
 help: ## shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## a live server followed into Delta tables with a kill -9, and compared: a minute
-	@$(BIN)/python examples/demo.py
+	$(TIMED) $(BIN)/python examples/demo.py
 
-test: lint test-rust test-python test-postgres test-spark test-examples ## all checks of a change
+test: lint test-rust test-python-postgres test-spark test-examples ## all checks of a change
 
 test-all: ## as test, and the slow tests
 	@$(MAKE) --no-print-directory test WALROW_SLOW=1
@@ -68,15 +68,25 @@ test-rust: build ## tests of all crates; fuzz targets are checked
 # nothing of pyarrow in either run.
 test-python: build ## the package, the command line and the reference decoder
 	$(TIMED) ( set -x; \
-	$(PYTEST) --dist worksteal tests/python tests/cli tests/reference $(MARKS); \
+	$(PYTEST) --dist worksteal $(PYTHON_TESTS) $(MARKS); \
 	pytest --doctest-modules python/walrow; \
-	python -c $(WITHOUT_PYARROW) tests/python --ignore tests/python/test_hostile.py $(MARKS) )
+	$(RUN_WITHOUT_PYARROW) )
 
 # Many of these tests wait for a server or a time: more processes than cores. Files with few and long
 # tests begin, so that no process waits for one of them at the end.
 test-postgres: build ## against PostgreSQL servers, which the tests start
 	$(TIMED) ( set -x; \
-	pytest -n 4 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers $(MARKS) )
+	$(POSTGRES_TESTS) $(MARKS) )
+
+# Both of them side by side: what computes runs while what is for PostgreSQL waits. The run without
+# pyarrow is one process, and says something when it fails.
+test-python-postgres: build
+	$(TIMED) ( set -x; mkdir -p target; \
+	$(RUN_WITHOUT_PYARROW) > target/without-pyarrow.log 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null || :' EXIT; \
+	$(POSTGRES_TESTS) $(PYTHON_TESTS) $(MARKS); \
+	pytest --doctest-modules python/walrow; \
+	wait $$beside || { cat target/without-pyarrow.log; exit 1; } )
 
 # What depends on the version with the oldest one.
 test-spark: build $(OTHER_SPARKS:%=.venv-spark-%/.installed) ## in Spark; needs Java
@@ -135,6 +145,10 @@ TIMED = @echo '== $@'; TIMEFORMAT='== $@: %0lR'; time
 # A process for each core. Files that share a server or a session stay whole: loadfile.
 PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
+PYTHON_TESTS := tests/python tests/cli tests/reference
+POSTGRES_TESTS := pytest -n 4 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
+RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \
+	--ignore tests/python/test_hostile.py $(MARKS)
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \
 import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 

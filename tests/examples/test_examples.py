@@ -52,7 +52,12 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
         capture_output=True,
         check=False,
         cwd=cwd,
-        env={**os.environ, "PYTHONWARNINGS": "error::DeprecationWarning:__main__"},
+        env={
+            **os.environ,
+            "PYTHONWARNINGS": "error::DeprecationWarning:__main__",
+            # A session is too short for Java's second compiler.
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        },
         text=True,
     )
     assert result.returncode == 0, result.stdout + result.stderr

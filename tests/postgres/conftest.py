@@ -77,7 +77,8 @@ def slot(server: EmbeddedServer) -> Iterator[str]:
 
 #: Faults of receivers and loads take seconds each, and types have thousands of tests.
 _LONG = (
-    "test_receiver_",
+    "test_receiver",
+    "test_protocols",
     "test_load",
     "test_completeness",
     "test_type",

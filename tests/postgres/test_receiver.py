@@ -31,8 +31,8 @@ pytestmark = [
     pytest.mark.timeout(3600 if os.environ.get("WALROW_SLOW") else 600),
 ]
 
-#: For each server: a hundred on the two of CI.
-KILLS = 400 if os.environ.get("WALROW_SLOW") else 50
+#: For each server. make test has one of them.
+KILLS = 400 if os.environ.get("WALROW_SLOW") else 30
 
 
 @pytest.fixture

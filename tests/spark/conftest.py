@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data" / "18"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,6 +46,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("walrow")
         .config("spark.ui.enabled", "false")
+        # Sessions are too short for the second compiler, which took a seventh of their CPU time.
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         # Spark does not take it for its own UTC: what depends on the zone's name is seen.

@@ -223,7 +223,10 @@ def other_identities(source: History, churn: Churn) -> None:
 
 
 @pytest.mark.parametrize("deletes", ["apply", "soft"])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(s, marks=[] if s < 3 else pytest.mark.slow) for s in SEEDS],
+)
 def test_changes_give_the_rows_of_the_server(
     server: EmbeddedServer,
     tmp_path: Path,

@@ -69,6 +69,9 @@ def change(source: History) -> None:
     source.take()
 
 
+@pytest.mark.parametrize(
+    "lake", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)], indirect=True
+)
 def test_a_crash_before_and_after_the_commit(
     source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

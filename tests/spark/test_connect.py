@@ -54,7 +54,13 @@ def test_a_connect_server_finds_the_source(tmp_path: Path) -> None:
         check=False,
         timeout=200,
         # With it, PySpark takes a free port for the server.
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"},
+        env=os.environ
+        | {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_TESTING": "1",
+            # As the other sessions have it.
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        },
     )
     assert done.returncode == 0, done.stderr[-3000:]
     ids, refused, count = done.stdout.split("\n")[-4:-1]

@@ -80,7 +80,10 @@ def same(found: list[list[Any]], wanted: list[list[Any]]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """With other settings than Spark's defaults, all captures are read in make test-all only."""
+    """All captures are read in make test-all only; otherwise, each type and some of the others.
+
+    The test of folded changes reads all of them.
+    """
     if not {"path", "table"} <= set(metafunc.fixturenames) or metafunc.cls is None:
         return
     captures = [
@@ -88,10 +91,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             *it.values,
             id=it.id,
             marks=[*it.marks]
-            if metafunc.cls is TestDefaults or str(it.id).startswith("types")
+            if str(it.id).startswith("types")
+            or (metafunc.cls is TestDefaults and number % 4 == 0)
             else [*it.marks, pytest.mark.slow],
         )
-        for it in READABLE
+        for number, it in enumerate(READABLE)
     ]
     metafunc.parametrize(("path", "table"), captures)
 
