@@ -26,6 +26,9 @@ def main() -> int:
     parser.add_argument(
         "--known", action="store_true", help="runs the days of known faults"
     )
+    parser.add_argument(
+        "--put-back", metavar="NAME", help="draws what has this known fault, too"
+    )
     given = parser.parse_args()
     code = 0
     with campaign_server() as server:
@@ -42,7 +45,7 @@ def main() -> int:
                 print(f"{fault.name} ({time.monotonic() - began:.1f} s): {said}")  # noqa: T201
         else:
             print(f"seed {given.seed}")  # noqa: T201
-            without = given.without + ([] if given.all else sorted(not_drawn()))
+            without = given.without + ([] if given.all else sorted(not_drawn(given.put_back)))
             found = hunt(
                 server,
                 seconds=given.seconds,

@@ -277,5 +277,5 @@ def _copy(source: Path, target: Path) -> None:
     subprocess.run(["/bin/cp", "-a", source, target], check=True)  # noqa: S603
 
 
-LOOK_SECONDS = 12.0
-_CONFIRM_SECONDS = 4.0
+LOOK_SECONDS = 10.0
+_CONFIRM_SECONDS = 3.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,9 @@ class Following:
         self._follower = log.follow(reader="r", batch_rows=1, poll_interval=0.05)
 
     def close(self) -> None:
-        """Ends it."""
-        self._follower.close()
+        """Ends it. Somebody may have forgotten it, or damaged the log."""
+        with contextlib.suppress(walrow.Error):
+            self._follower.close()
 
     @property
     def position(self) -> walrow.Lsn:
@@ -66,9 +68,8 @@ class Following:
                 text = f"a reader has a gap: {found} comes, and not {day.archive[at]}"
                 raise Fault(text)
             self.taken += 1
-        self._check_position(day)
 
-    def _check_position(self, day: Day) -> None:
+    def check_position(self, day: Day) -> None:
         """Its position must move with the segments."""
         if not self.taken:
             return
@@ -96,6 +97,14 @@ def take(day: Day, count: int) -> None:
         follow(day)
     if day.follower is not None:
         day.follower.take(day, count + 1)
+
+
+@step(6)
+def position(day: Day, count: int) -> None:
+    """The reader takes some changes. Then its position is not far behind."""
+    take(day, count)
+    if day.follower is not None:
+        day.follower.check_position(day)
 
 
 @step()
@@ -139,9 +148,9 @@ def reader_restarts(day: Day) -> None:
     if day.follower is None:
         return
     following, day.follower = day.follower, None
-    position, taken = following.position, following.taken
+    start, taken = following.position, following.taken
     try:
-        rest = order(walrow.Log(day.log).read(start=position, batch_rows=1))
+        rest = order(walrow.Log(day.log).read(start=start, batch_rows=1))
     except walrow.Error:
         rest = None
     if following.is_registered:
@@ -149,12 +158,12 @@ def reader_restarts(day: Day) -> None:
     missing = day.archive[following.first + taken :]
     if taken and rest is not None and not set(missing) <= set(rest):
         text = (
-            f"a reader that begins again at {position} lacks "
+            f"a reader that begins again at {start} lacks "
             f"{len(set(missing) - set(rest))} of {len(missing)} changes"
         )
         raise Fault(text)
     if rest is None and following.is_registered:
-        text = f"a registered reader cannot begin again at {position}"
+        text = f"a registered reader cannot begin again at {start}"
         raise Fault(text)
 
 

@@ -28,11 +28,13 @@ class Target:
         rows: Its rows by `id`.
         position: Up to where it has the changes. 0: it has none yet. None: those from before
             the slot, and so it begins there.
+        is_copied: Whether it began with them.
     """
 
     oid: int
     position: walrow.Lsn | None
     rows: dict[str, Row] = field(default_factory=dict)
+    is_copied: bool = False
 
     @classmethod
     def of(cls, day: Day, name: str, *, is_copied: bool) -> Self:
@@ -42,7 +44,7 @@ class Target:
         if not is_copied:
             return cls(oid, walrow.Lsn(0))
         rows = [dict(it) for it in server_rows(day, full, columns, where)]
-        return cls(oid, None, {str(it["id"]): it for it in rows})
+        return cls(oid, None, {str(it["id"]): it for it in rows}, is_copied=True)
 
     def apply(self, log: walrow.Log) -> bool:
         """Takes what is new. False if it is refused."""
@@ -60,7 +62,10 @@ class Target:
             if start is None:
                 return False
             refuse_incomplete(log, table, marks, start, log.end)
-            batches = log.read(table=self.oid, start=start, profile="text")
+            schema = walrow.schema(log, self.oid, profile="text")
+            batches = log.read(
+                table=self.oid, start=start, profile="text", schema=schema
+            )
             for batch in batches:
                 for row in pa.record_batch(batch).to_pylist():
                     if not _take(rows, row):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import walrow
-from campaign.changes import table_of
+from campaign.changes import prepare, table_of
 from campaign.looking import archive, received
 from campaign.oracle import needed, published
 from campaign.steps import Fault, step
@@ -69,17 +69,23 @@ def copy_server(day: Day) -> None:
     day.copy_server()
 
 
-@step()
-def set_back(day: Day) -> None:
-    """The server's files are those of the copy again."""
+@step(2)
+def set_back(day: Day, has_gone_on: int) -> None:
+    """The server's files are those of the copy again, and perhaps much is written then."""
+    day.down()
     if day.has_copy:
         day.set_back()
+        if has_gone_on:
+            wal(day)
 
 
-@step()
-def set_back_and_on(day: Day) -> None:
-    """The server is set back, and much is written before anybody connects."""
+@step(2)
+def set_back_under_receiver(day: Day, table: int) -> None:
+    """The same while a receiver runs, which cannot connect before much is written."""
     if day.has_copy:
+        day.up()
+        day.attempt(f"INSERT INTO {('t', 'u')[table]} (id) VALUES ({day.number()})")  # noqa: S608
+        day.wait_for_receiver()
         day.set_back()
         wal(day)
 
@@ -100,6 +106,10 @@ def promote(day: Day) -> None:
         settings.write("restore_command = 'false'\n")
     (data / "recovery.signal").touch(mode=0o666)
     day.server.start()
+    deadline = time.monotonic() + 20
+    while day.sql("SELECT pg_is_in_recovery()") != [(False,)]:
+        assert time.monotonic() < deadline, "the server stays in recovery"
+        time.sleep(0.02)
 
 
 @step()
@@ -118,7 +128,7 @@ def make_slot_again(day: Day) -> None:
 @step(3)
 def load(day: Day, table: int) -> None:
     """A table is loaded. Then it is the server's."""
-    if not _request(day, table):
+    if day.prepared or not _request(day, table):
         return
     name = table_of(day, table)
     before = _loaded(day, name)
@@ -136,6 +146,15 @@ def load(day: Day, table: int) -> None:
 @step(3)
 def request_load(day: Day, table: int) -> None:
     """Somebody asks for a load, and does not wait for it."""
+    if not day.prepared:
+        _request(day, table)
+
+
+@step(2)
+def load_beside_prepared(day: Day, table: int) -> None:
+    """As request_load, while a transaction is prepared, whose end a load waits for."""
+    if not day.prepared:
+        prepare(day, table)
     _request(day, table)
 
 
@@ -160,12 +179,22 @@ def _request(day: Day, table: int) -> bool:
 
 @step(3, is_harmless=True)
 def apply(day: Day, table: int) -> None:
-    """A lake's table takes what is new, after a look."""
-    name = ("t", "u", "part")[table]
-    if received(day) and name in day.targets:
-        target = day.targets[name]
-        if target.apply(walrow.Log(day.log)):
-            target.compare(day)
+    """A lake's table, which began with a load, takes what is new, after a look."""
+    _apply(day, ("t", "u", "part")[table])
+
+
+@step(3, is_harmless=True)
+def apply_to_copy(day: Day, table: int) -> None:
+    """A lake's table, which began with a user's own copy, takes what is new, after a look."""
+    _apply(day, ("t", "u", "part")[table], is_copied=True)
+
+
+def _apply(day: Day, name: str, *, is_copied: bool = False) -> None:
+    target = day.targets.get(name)
+    if target is None or target.is_copied != is_copied:
+        return
+    if received(day) and target.apply(walrow.Log(day.log)):
+        target.compare(day)
 
 
 # The log.
