@@ -1,3 +1,4 @@
+# ruff: noqa: T201
 """`PYTHONPATH=tests python -m campaign`: a hunt for some time, or a day again."""
 
 from __future__ import annotations
@@ -6,7 +7,7 @@ import argparse
 import sys
 import time
 
-from campaign.faults import FAULTS, not_drawn
+from campaign.faults import FAULTS, kinds_of, not_drawn
 from campaign.hunt import campaign_server, hunt, replay
 from campaign.steps import parsed
 
@@ -42,20 +43,32 @@ def main() -> int:
                     said = "ok"
                 except Exception as error:
                     said, code = f"{type(error).__name__}: {str(error)[:200]}", 1
-                print(f"{fault.name} ({time.monotonic() - began:.1f} s): {said}")  # noqa: T201
+                print(f"{fault.name} ({time.monotonic() - began:.1f} s): {said}")
         else:
-            print(f"seed {given.seed}")  # noqa: T201
-            without = given.without + ([] if given.all else sorted(not_drawn(given.put_back)))
-            found = hunt(
-                server,
-                seconds=given.seconds,
-                seed=given.seed,
-                without=without,
-                themes=given.theme,
-                shrink_seconds=given.shrink,
-            )
-            print("nothing" if found is None else found)  # noqa: T201
-            code = int(found is not None)
+            print(f"seed {given.seed}")
+            without = given.without
+            if not given.all:
+                without = [*without, *not_drawn(given.put_back)]
+            wanted = kinds_of(given.put_back) if given.put_back else frozenset()
+            began, seed, count = time.monotonic(), given.seed, 0
+            while (left := given.seconds + began - time.monotonic()) > 0:
+                found = hunt(
+                    server,
+                    seconds=left,
+                    seed=seed,
+                    without=without,
+                    themes=given.theme,
+                    shrink_seconds=given.shrink,
+                )
+                if found is None:
+                    break
+                count += found.days
+                print(f"{time.monotonic() - began:.0f} s, {count} days: {found}")
+                if not wanted or wanted & {it.kind for it in found.steps}:
+                    return 1
+                # Another fault.
+                seed = found.seed + 1
+            print("nothing")
     return code
 
 

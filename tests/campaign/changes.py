@@ -72,7 +72,7 @@ def table_of(day: Day, number: int) -> str:
 def _columns(day: Day, table: str) -> list[Column]:
     """The columns that may be changed: not the key, and not generated."""
     found = day.sql(
-        "SELECT quote_ident(attname), atttypid::regtype::text FROM pg_attribute WHERE "
+        "SELECT quote_ident(attname), atttypid::regtype::text FROM pg_attribute WHERE "  # noqa: S608
         f"attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped "
         "AND attname <> 'id' AND attgenerated = '' ORDER BY attnum"
     )
@@ -86,7 +86,11 @@ def _column(day: Day, table: str, number: int) -> Column:
 
 def _value(day: Day, column: Column) -> str:
     number = day.number()
-    return f"'new {number}'" if column.type in {"text", "character varying"} else f"{number}"
+    return (
+        f"'new {number}'"
+        if column.type in {"text", "character varying"}
+        else f"{number}"
+    )
 
 
 # Rows.
@@ -275,7 +279,10 @@ def drop_type(day: Day, table: int) -> None:
     """A type goes, and with it a column that came long before."""
     type_ = f"mood{day.number()}"
     name = table_of(day, table)
-    day.attempt(f"CREATE TYPE {type_} AS ENUM ('ok')", f"ALTER TABLE {name} ADD c{day.number()} {type_}")
+    day.attempt(
+        f"CREATE TYPE {type_} AS ENUM ('ok')",
+        f"ALTER TABLE {name} ADD c{day.number()} {type_}",
+    )
     received(day)
     day.is_risky = True
     day.attempt(f"DROP TYPE {type_} CASCADE")
@@ -286,7 +293,9 @@ def change_type(day: Day, table: int, number: int) -> None:
     """A column gets another type."""
     name = table_of(day, table)
     column = _column(day, name, number)
-    other = {"integer": "bigint", "bigint": "integer", "text": "varchar"}.get(column.type, "text")
+    other = {"integer": "bigint", "bigint": "integer", "text": "varchar"}.get(
+        column.type, "text"
+    )
     day.attempt(f"ALTER TABLE {name} ALTER {column.name} TYPE {other}")
 
 
@@ -296,7 +305,10 @@ def type_and_back(day: Day, table: int, number: int) -> None:
     name = table_of(day, table)
     column = _column(day, name, number)
     if column.type == "text":
-        there, back = "bytea USING convert_to(%s || 'x', 'UTF8')", "text USING encode(%s, 'hex')"
+        there, back = (
+            "bytea USING convert_to(%s || 'x', 'UTF8')",
+            "text USING encode(%s, 'hex')",
+        )
     else:
         there, back = "bigint USING %s + 1", f"{column.type} USING %s + 1"
     for to in (there, back):
@@ -309,7 +321,9 @@ def same_type_using(day: Day, table: int, number: int) -> None:
     name = table_of(day, table)
     column = _column(day, name, number)
     value = f"{column.name} || '!'" if column.type == "text" else f"{column.name} + 1"
-    day.attempt(f"ALTER TABLE {name} ALTER {column.name} TYPE {column.type} USING {value}")
+    day.attempt(
+        f"ALTER TABLE {name} ALTER {column.name} TYPE {column.type} USING {value}"
+    )
 
 
 @step()
@@ -410,7 +424,9 @@ def detach(day: Day, number: int) -> None:
 def attach(day: Day, number: int) -> None:
     """A partition comes back."""
     bounds = ("FROM (0) TO (3)", "FROM (3) TO (100000)")[number]
-    day.attempt(f"ALTER TABLE part ATTACH PARTITION part_{number + 1} FOR VALUES {bounds}")
+    day.attempt(
+        f"ALTER TABLE part ATTACH PARTITION part_{number + 1} FOR VALUES {bounds}"
+    )
 
 
 @step(2)
@@ -426,7 +442,7 @@ def add_partition(day: Day) -> None:
     """A new partition, with a row."""
     day.attempt(
         "CREATE TABLE part_3 PARTITION OF part FOR VALUES FROM (100000) TO (200000)",
-        f"INSERT INTO part (id, a) VALUES ({100000 + day.number()}, 1)",
+        f"INSERT INTO part (id, a) VALUES ({100000 + day.number()}, 1)",  # noqa: S608
     )
 
 
@@ -491,7 +507,9 @@ def publish_some(day: Day, number: int) -> None:
 @step()
 def publish_all(day: Day) -> None:
     """The publication has all kinds of changes."""
-    if day.attempt("ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')"):
+    if day.attempt(
+        "ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')"
+    ):
         day.is_partial = False
 
 

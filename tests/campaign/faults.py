@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FAULTS", "Known", "not_drawn"]
+__all__ = ["FAULTS", "Known", "kinds_of", "not_drawn"]
 
 
 class Known(NamedTuple):
@@ -15,17 +15,19 @@ class Known(NamedTuple):
         steps: The day, as `printed` writes it.
         kinds: What is not drawn until it is mended.
         is_mended: Whether the day must pass. Until then, it must fail.
+        is_slow: Whether it takes more than some seconds.
     """
 
     name: str
     steps: str
     kinds: frozenset[str] = frozenset()
     is_mended: bool = True
+    is_slow: bool = False
 
 
-def _open(name: str, steps: str, *kinds: str) -> Known:
+def _open(name: str, steps: str, *kinds: str, is_slow: bool = False) -> Known:
     """A fault that is not mended: its day must fail, and nothing draws it."""
-    return Known(name, steps, frozenset(kinds), is_mended=False)
+    return Known(name, steps, frozenset(kinds), is_mended=False, is_slow=is_slow)
 
 
 #: When a fault is mended, `_open(...)` becomes `Known(name, steps)`: its day must pass from then
@@ -33,9 +35,9 @@ def _open(name: str, steps: str, *kinds: str) -> Known:
 FAULTS: tuple[Known, ...] = (
     _open(
         "a column with a default, and a lake's table that began with a copy",
-        '[["begin", 0, 0], ["insert", 0], ["look"], ["add_with_default", 0], '
-        '["insert", 0], ["apply_to_copy", 0]]',
-        "apply_to_copy",
+        '[["begin", 0, 0], ["insert", 0], ["apply_to_copy", 0], '
+        '["add_with_default", 0], ["insert", 0], ["apply_to_copy", 0]]',
+        *("apply_to_copy", "add_with_default"),
     ),
     _open(
         "a server that is set back, and writes on",
@@ -46,6 +48,7 @@ FAULTS: tuple[Known, ...] = (
         "a server that is set back under a receiver",
         '[["begin", 0, 1], ["set_back_under_receiver", 0], ["insert", 1], ["look"]]',
         "set_back_under_receiver",
+        is_slow=True,
     ),
     _open(
         "a reader that takes a change each second",
@@ -95,20 +98,37 @@ FAULTS: tuple[Known, ...] = (
         "same_type_using",
     ),
     _open(
-        "a column that is added before the first change",
+        "a column that is added or dropped, and no change since",
         '[["begin", 0, 1], ["add_column", 0]]',
-        "add_column",
+        *("add_column", "drop_column", "drop_type"),
+    ),
+    _open(
+        "a column with a default, which is dropped, before the first change",
+        '[["begin", 0, 3], ["add_and_drop_default", 2, 0]]',
+        *("add_and_drop_default", "add_with_default", "add_generated"),
+        *("add_identity", "add_and_drop_identity"),
+    ),
+    _open(
+        "the file of the newest segment is lost",
+        '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
+        *("lose_newest_segment", "lose_a_segment"),
     ),
     _open(
         "a load beside a prepared transaction",
         '[["begin", 0, 1], ["load_beside_prepared", 0]]',
         "load_beside_prepared",
+        is_slow=True,
     ),
 )
 
 
+def kinds_of(name: str) -> frozenset[str]:
+    """What a fault needs."""
+    return next(it.kinds for it in FAULTS if it.name == name)
+
+
 def not_drawn(put_back: str | None = None) -> set[str]:
     """The kinds of steps that have a known fault. `put_back` is one that is looked for."""
-    kept = {kind for it in FAULTS if it.name == put_back for kind in it.kinds}
+    kept = kinds_of(put_back) if put_back else set()
     found = {kind for it in FAULTS if not it.is_mended for kind in it.kinds}
     return found - kept

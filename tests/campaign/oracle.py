@@ -22,7 +22,9 @@ def published(day: Day) -> list[tuple[int, str, list[str], str | None]]:
         "format('%I.%I', schemaname, tablename), attnames::text[], rowfilter "
         "FROM pg_publication_tables WHERE pubname = 'p' ORDER BY 2"
     )
-    return [(int(oid), name, list(columns), where) for oid, name, columns, where in found]
+    return [
+        (int(oid), name, list(columns), where) for oid, name, columns, where in found
+    ]
 
 
 def server_rows(day: Day, name: str, columns: list[str], where: str | None) -> Rows:

@@ -45,8 +45,8 @@ class Following:
         """The position that it says."""
         return self._follower.position
 
-    def take(self, day: Day, count: int) -> None:
-        """Takes changes that are there.
+    def take(self, day: Day, count: int) -> bool:
+        """Takes changes that are there. False if it is refused, as somebody forgot it.
 
         Raises:
             Fault: One is missing, or another, or it was refused without need.
@@ -54,7 +54,7 @@ class Following:
         for _ in range(count):
             at = self.first + self.taken
             if at >= len(day.archive):
-                return
+                break
             self.used = time.monotonic()
             try:
                 (found,) = order([next(self._follower)])
@@ -63,11 +63,12 @@ class Following:
                     text = f"a registered reader is refused: {error}"
                     raise Fault(text) from error
                 day.follower = None
-                return
+                return False
             if found != day.archive[at]:
                 text = f"a reader has a gap: {found} comes, and not {day.archive[at]}"
                 raise Fault(text)
             self.taken += 1
+        return True
 
     def check_position(self, day: Day) -> None:
         """Its position must move with the segments."""
@@ -125,21 +126,21 @@ def slow_reader(day: Day) -> None:
         follow(day)
     if day.follower is None:
         return
+    following = day.follower
     for _ in range(_SLOW_CHANGES):
-        day.follower.take(day, 1)
-        if day.follower is None:
+        if not following.take(day, 1):
             return
         time.sleep(_FORGET_SECONDS / _SLOW_CHANGES + 0.1)
     try:
         done = walrow.Log(day.log).retain(age=0, forget_after=_FORGET_SECONDS)
     except walrow.Error:
         return
-    used = time.monotonic() - day.follower.used
+    used = time.monotonic() - following.used
     if "r" in done.forgotten:
-        if used < _FORGET_SECONDS / 2 and day.follower.is_registered:
+        if used < _FORGET_SECONDS / 2 and following.is_registered:
             text = f"a reader that was used {used:.1f} s ago is forgotten after {_FORGET_SECONDS} s"
             raise Fault(text)
-        day.follower.is_registered = False
+        following.is_registered = False
 
 
 @step()

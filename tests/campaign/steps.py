@@ -18,7 +18,7 @@ P = ParamSpec("P")
 __all__ = ["KINDS", "Fault", "Kind", "Step", "days", "parsed", "printed", "run", "step"]
 
 
-class Fault(AssertionError):
+class Fault(AssertionError):  # noqa: N818 - as the table of faults has it
     """A state is not the server's, and nothing says so. Or walrow broke another promise."""
 
 
@@ -107,13 +107,26 @@ THEMES: dict[str, tuple[str, ...]] = {
     "publications": (
         *("look", "look", "insert", "update", "delete"),
         *("leave_publication", "enter_publication", "out_and_in"),
-        *("schema_out_and_in", "leave_schema", "enter_schema", "publish_some", "publish_all"),
+        *(
+            "schema_out_and_in",
+            "leave_schema",
+            "enter_schema",
+            "publish_some",
+            "publish_all",
+        ),
         *("filter_rows", "choose_columns", "no_filter", "make_publication_again"),
         *("add_column", "add_with_default", "load", "apply", "apply_to_copy"),
     ),
     "server": (
         *("look", "look", "insert", "insert", "update", "up", "down"),
-        *("restart", "copy_server", "set_back", "set_back_under_receiver", "wal", "promote"),
+        *(
+            "restart",
+            "copy_server",
+            "set_back",
+            "set_back_under_receiver",
+            "wal",
+            "promote",
+        ),
         *("look_killed", "prepare", "commit_prepared", "roll_back_prepared"),
         *("make_slot_again",),
     ),
@@ -158,7 +171,9 @@ def days(
     first = Step("begin", (draw(st.integers(0, 2)), draw(st.integers(0, 3))))
     drawn = st.sampled_from(allowed).flatmap(_of_kind)
     if draw(st.integers(0, 5)) == 5:
-        drawn |= st.sampled_from([it for it in KINDS if it not in {"begin", *without}]).flatmap(_of_kind)
+        drawn |= st.sampled_from(
+            [it for it in KINDS if it not in {"begin", *without}]
+        ).flatmap(_of_kind)
     return (first, *draw(st.lists(drawn, min_size=1, max_size=14)))
 
 

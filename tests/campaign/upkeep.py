@@ -43,11 +43,16 @@ def look_killed(day: Day, at: int) -> None:
     """A receiver is killed at one of its operations on the log's files."""
     day.down()
     more = ("--until-now", "--age", "0.1")
-    with ReceiverProcess(
-        day.dsn, day.log, *more, slot=day.slot, crash_at=5 * at + 1
-    ) as process, contextlib.suppress(Exception):
+    with (
+        ReceiverProcess(
+            day.dsn, day.log, *more, slot=day.slot, crash_at=5 * at + 1
+        ) as process,
+        contextlib.suppress(Exception),
+    ):
         process.wait(6)
-    active = f"SELECT FROM pg_replication_slots WHERE slot_name = '{day.slot}' AND active"
+    active = (
+        f"SELECT FROM pg_replication_slots WHERE slot_name = '{day.slot}' AND active"
+    )
     deadline = time.monotonic() + 5
     while day.sql(active) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -93,7 +98,9 @@ def set_back_under_receiver(day: Day, table: int) -> None:
 @step(is_harmless=True)
 def wal(day: Day) -> None:
     """Much is written that concerns no table."""
-    day.sql("SELECT pg_logical_emit_message(true, 'other', 'x')", "SELECT pg_switch_wal()")
+    day.sql(
+        "SELECT pg_logical_emit_message(true, 'other', 'x')", "SELECT pg_switch_wal()"
+    )
 
 
 @step()
@@ -233,7 +240,7 @@ def verify(day: Day) -> None:
 
 
 @contextlib.contextmanager
-def _changing(day: Day):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _changing(day: Day):  # type: ignore[no-untyped-def]
     """What works on a log that nobody has damaged."""
     try:
         yield
