@@ -109,6 +109,11 @@ FAULTS: tuple[Known, ...] = (
         *("add_identity", "add_and_drop_identity"),
     ),
     _open(
+        "a publication without updates for a while",
+        '[["begin", 0, 1], ["publish_some", 0], ["update", 0, 0], ["publish_all"]]',
+        "publish_some",
+    ),
+    _open(
         "the file of the newest segment is lost",
         '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
         *("lose_newest_segment", "lose_a_segment"),

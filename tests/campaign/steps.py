@@ -97,6 +97,11 @@ THEMES: dict[str, tuple[str, ...]] = {
         *("set_expression", "drop_expression", "replica_identity"),
         *("load", "apply", "apply_to_copy"),
     ),
+    "copies": (
+        *("apply_to_copy", "apply_to_copy", "apply_to_copy", "insert", "insert"),
+        *("look", "update", "add_column", "add_with_default", "rename_column"),
+        *("set_expression", "load", "restart"),
+    ),
     "tables": (
         *("look", "look", "insert", "update", "harmless"),
         *("swap_names", "rename_table", "replace_table", "create_again"),
@@ -168,16 +173,21 @@ def days(
     """
     theme = draw(st.sampled_from(sorted(themes or THEMES)))
     allowed = [it for it in THEMES[theme] if it not in without]
-    first = Step("begin", (draw(st.integers(0, 2)), draw(st.integers(0, 3))))
+    # What was copied are rows from before a slot.
+    loads = 0 if theme == "copies" else draw(st.integers(0, 3))
+    # FOR ALL TABLES leaves little to change.
+    publication = draw(st.integers(int(theme == "publications"), 2))
+    first = Step("begin", (publication, loads))
     drawn = st.sampled_from(allowed).flatmap(_of_kind)
     if draw(st.integers(0, 5)) == 5:
         drawn |= st.sampled_from(
             [it for it in KINDS if it not in {"begin", *without}]
         ).flatmap(_of_kind)
-    return (first, *draw(st.lists(drawn, min_size=1, max_size=14)))
+    return (first, *draw(st.lists(drawn, min_size=4, max_size=16)))
 
 
 def _of_kind(name: str) -> st.SearchStrategy[Step]:
     ranges = KINDS[name].ranges
-    args = st.tuples(*(st.integers(0, it - 1) for it in ranges))
+    # More often than not, the first one: several steps then meet at one table.
+    args = st.tuples(*(st.just(0) | st.integers(0, it - 1) for it in ranges))
     return args.map(lambda found: Step(name, found))
