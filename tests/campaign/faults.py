@@ -41,7 +41,7 @@ FAULTS: tuple[Known, ...] = (
     ),
     _open(
         "a server that is set back, and writes on",
-        '[["begin", 0, 1], ["insert", 0], ["look"], ["set_back", 1], ["insert", 0]]',
+        '[["begin", 0, 1], ["set_back", 0], ["insert", 0]]',
         "set_back",
     ),
     _open(

@@ -62,6 +62,9 @@ class Target:
             if start is None:
                 return False
             refuse_incomplete(log, table, marks, start, log.end)
+            if any(it.until is None and it.since > log.end for it in marks):
+                # It was noticed after the log's end: up to there, the rows are right.
+                return False
             schema = walrow.schema(log, self.oid, profile="text")
             batches = log.read(
                 table=self.oid, start=start, profile="text", schema=schema

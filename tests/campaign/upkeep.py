@@ -75,12 +75,15 @@ def copy_server(day: Day) -> None:
 
 
 @step(2)
-def set_back(day: Day, has_gone_on: int) -> None:
-    """The server's files are those of the copy again, and perhaps much is written then."""
+def set_back(day: Day, is_quiet: int) -> None:
+    """The log has a row. Then the server's files are the copy again, and much is written."""
     day.down()
     if day.has_copy:
+        day.attempt(f"INSERT INTO t (id) VALUES ({day.number()})")
+        received(day)
+        day.is_risky = True
         day.set_back()
-        if has_gone_on:
+        if not is_quiet:
             wal(day)
 
 
