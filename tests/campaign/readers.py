@@ -97,7 +97,7 @@ def take(day: Day, count: int) -> None:
     if day.follower is None:
         follow(day)
     if day.follower is not None:
-        day.follower.take(day, count + 1)
+        day.follower.take(day, 6 - count)
 
 
 @step(6)
@@ -143,11 +143,16 @@ def slow_reader(day: Day) -> None:
         following.is_registered = False
 
 
-@step()
-def reader_restarts(day: Day) -> None:
-    """The reader's process ends, and a new one begins at its position."""
+@step(2)
+def reader_restarts(day: Day, is_known: int) -> None:
+    """The reader's process ends, and a new one begins at its position, perhaps too late."""
     if day.follower is None:
         return
+    if not is_known:
+        forget(day)
+        with contextlib.suppress(walrow.Error):
+            log = walrow.Log(day.log)
+            log.prune(log.end, force=True)
     following, day.follower = day.follower, None
     start, taken = following.position, following.taken
     try:

@@ -79,7 +79,7 @@ def set_back(day: Day, is_quiet: int) -> None:
     """The log has a row. Then the server's files are the copy again, and much is written."""
     day.down()
     if day.has_copy:
-        day.attempt(f"INSERT INTO t (id) VALUES ({day.number()})")
+        day.attempt(f"INSERT INTO t (id) VALUES ({day.number()})")  # noqa: S608
         received(day)
         day.is_risky = True
         day.set_back()
