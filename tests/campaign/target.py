@@ -66,8 +66,10 @@ class Target:
                 # It was noticed after the log's end: up to there, the rows are right.
                 return False
             schema = walrow.schema(log, self.oid, profile="text")
+            # 0 would mean all that is left of a log that was pruned.
+            begin = max(start, walrow.Lsn(1))
             batches = log.read(
-                table=self.oid, start=start, profile="text", schema=schema
+                table=self.oid, start=begin, profile="text", schema=schema
             )
             for batch in batches:
                 for row in pa.record_batch(batch).to_pylist():
