@@ -1,0 +1,139 @@
+"""Known faults, each with the shortest day that shows it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["FAULTS", "Known", "kinds_of", "not_drawn"]
+
+
+class Known(NamedTuple):
+    """A fault that was found.
+
+    Attributes:
+        name: What the user does.
+        steps: The day, as `printed` writes it.
+        kinds: What is not drawn until it is mended.
+        is_mended: Whether the day must pass. Until then, it must fail.
+        is_slow: Whether it takes more than some seconds.
+    """
+
+    name: str
+    steps: str
+    kinds: frozenset[str] = frozenset()
+    is_mended: bool = True
+    is_slow: bool = False
+
+
+def _open(name: str, steps: str, *kinds: str, is_slow: bool = False) -> Known:
+    """A fault that is not mended: its day must fail, and nothing draws it."""
+    return Known(name, steps, frozenset(kinds), is_mended=False, is_slow=is_slow)
+
+
+#: When a fault is mended, `_open(...)` becomes `Known(name, steps)`: its day must pass from then
+#: on, and what it needs is drawn.
+FAULTS: tuple[Known, ...] = (
+    _open(
+        "a column with a default, and a lake's table that began with a copy",
+        '[["begin", 0, 0], ["insert", 0], ["apply_to_copy", 0], '
+        '["add_with_default", 0], ["insert", 0], ["apply_to_copy", 0]]',
+        *("apply_to_copy", "add_with_default"),
+    ),
+    _open(
+        "a server that is set back, and writes on",
+        '[["begin", 0, 1], ["set_back", 0], ["insert", 0]]',
+        "set_back",
+    ),
+    _open(
+        "a server that is set back under a receiver",
+        '[["begin", 0, 1], ["set_back_under_receiver", 0], ["insert", 1], ["look"]]',
+        "set_back_under_receiver",
+        is_slow=True,
+    ),
+    _open(
+        "a reader that takes a change each second",
+        '[["begin", 0, 1], ["insert_and_look", 0], ["insert_and_look", 0], ["slow_reader"]]',
+        "slow_reader",
+    ),
+    _open(
+        "a reader's position after some of many segments",
+        '[["begin", 0, 0], ["insert_and_look", 0], ["insert_and_look", 0], '
+        '["insert_and_look", 0], ["insert_and_look", 0], ["position", 0]]',
+        "position",
+    ),
+    _open(
+        "a reader that was forgotten begins again",
+        '[["begin", 0, 1], ["insert_and_look", 0], ["take", 5], '
+        '["insert_and_look", 0], ["reader_restarts", 0]]',
+        "reader_restarts",
+    ),
+    _open(
+        "a schema that leaves the publication and comes back",
+        '[["begin", 2, 1], ["schema_out_and_in", 0]]',
+        *("schema_out_and_in", "leave_schema"),
+    ),
+    _open(
+        "a table that is not logged for a while",
+        '[["begin", 0, 1], ["unlogged_and_back", 0]]',
+        *("unlogged_and_back", "unlogged"),
+    ),
+    _open(
+        "a partition that is detached for a while",
+        '[["begin", 0, 1], ["detached_and_back", 0]]',
+        *("detached_and_back", "detach"),
+    ),
+    _open(
+        "a published generated column gets another expression",
+        '[["begin", 0, 1], ["set_expression"]]',
+        "set_expression",
+    ),
+    _open(
+        "two tables swap their names",
+        '[["begin", 0, 1], ["swap_names"], ["update", 0, 0]]',
+        "swap_names",
+    ),
+    _open(
+        "a column that gets other values and keeps its type",
+        '[["begin", 0, 1], ["same_type_using", 0, 0]]',
+        "same_type_using",
+    ),
+    _open(
+        "a column that is added or dropped, and no change since",
+        '[["begin", 0, 1], ["add_column", 0]]',
+        *("add_column", "drop_column", "drop_type"),
+    ),
+    _open(
+        "a column with a default, which is dropped, before the first change",
+        '[["begin", 0, 3], ["add_and_drop_default", 2, 0]]',
+        *("add_and_drop_default", "add_with_default", "add_generated"),
+        *("add_identity", "add_and_drop_identity"),
+    ),
+    _open(
+        "a publication without updates for a while",
+        '[["begin", 0, 1], ["publish_some", 0], ["update", 0, 0], ["publish_all"]]',
+        "publish_some",
+    ),
+    _open(
+        "the file of the newest segment is lost",
+        '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
+        *("lose_newest_segment", "lose_a_segment"),
+    ),
+    _open(
+        "a load beside a prepared transaction",
+        '[["begin", 0, 1], ["load_beside_prepared", 0]]',
+        "load_beside_prepared",
+        is_slow=True,
+    ),
+)
+
+
+def kinds_of(name: str) -> frozenset[str]:
+    """What a fault needs."""
+    return next(it.kinds for it in FAULTS if it.name == name)
+
+
+def not_drawn(put_back: str | None = None) -> set[str]:
+    """The kinds of steps that have a known fault. `put_back` is one that is looked for."""
+    kept = kinds_of(put_back) if put_back else set()
+    found = {kind for it in FAULTS if not it.is_mended for kind in it.kinds}
+    return found - kept

@@ -1,0 +1,198 @@
+"""Runs days: those of a table, one that is replayed, and drawn ones for a time."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import hypothesis
+import psycopg
+from hypothesis import HealthCheck, Phase
+
+# They fill the table of kinds.
+import campaign.changes
+import campaign.readers
+import campaign.upkeep  # noqa: F401
+from campaign.day import Day
+from campaign.looking import received
+from campaign.steps import KINDS, Step, days, printed, run
+from servers import EmbeddedServer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+__all__ = ["Found", "campaign_server", "hunt", "replay"]
+
+
+class Found(NamedTuple):
+    """A day that broke a promise.
+
+    Attributes:
+        steps: It, as short as it could be made.
+        error: What is wrong.
+        seed: What it was drawn with.
+        seconds: How long it took to find it, without making it short.
+        days: How many days were run before.
+    """
+
+    steps: tuple[Step, ...]
+    error: BaseException
+    seed: int
+    seconds: float
+    days: int
+
+    def __str__(self) -> str:
+        """Says how to see it again."""
+        return (
+            f"{type(self.error).__name__}: {self.error}\n"
+            f"found with seed {self.seed} after {self.seconds:.0f} s and {self.days} days\n"
+            f"replay: WALROW_CAMPAIGN_REPLAY='{printed(self.steps)}'"
+        )
+
+
+def campaign_server() -> EmbeddedServer:
+    """A server for many days, which removes WAL that nobody needs."""
+    settings = {"max_wal_size": "256MB", "min_wal_size": "32MB"}
+    return EmbeddedServer(18, logical_decoding_work_mem="64kB", settings=settings)
+
+
+def replay(server: EmbeddedServer, steps: Sequence[Step]) -> None:
+    """Runs a day.
+
+    Raises:
+        Fault: It breaks a promise. Any other exception is a fault, too.
+    """
+    with Day(server) as day:
+        for number, it in enumerate(steps):
+            day.is_risky |= not KINDS[it.kind].is_harmless
+            run(day, it)
+            if number == 0 and any(it.kind in _NEED_A_COPY for it in steps):
+                day.copy_server()
+        if not steps[-1].kind.endswith("look"):
+            received(day)
+
+
+def hunt(
+    server: EmbeddedServer,
+    *,
+    seconds: float,
+    seed: int,
+    without: Collection[str] = (),
+    themes: Collection[str] = (),
+    shrink_seconds: float = 60.0,
+) -> Found | None:
+    """Draws days and runs them, until one breaks a promise or the time is over.
+
+    Args:
+        server: The server.
+        seconds: The time.
+        seed: That of the first round. Each round of some days has the next one.
+        without: Kinds of steps that are not drawn.
+        themes: What days are about. Default: all.
+        shrink_seconds: The time to make a day shorter.
+    """
+    began = time.monotonic()
+    count = 0
+    while time.monotonic() - began < seconds:
+        one = _Round(server, began + seconds)
+        check = hypothesis.settings(
+            max_examples=_DAYS,
+            database=None,
+            deadline=None,
+            derandomize=False,
+            # A day takes half a second: `shorter` needs fewer of them.
+            phases=[Phase.generate],
+            report_multiple_bugs=False,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+        )(
+            hypothesis.seed(seed)(
+                hypothesis.given(days(without=without, themes=themes))(one.check)
+            )
+        )
+        # What it raises is noted.
+        with contextlib.suppress(Exception):
+            check()
+        count += one.days
+        if one.error is not None:
+            took = time.monotonic() - began
+            steps, error = shorter(server, one.steps, one.error, shrink_seconds)
+            return Found(steps, error, seed, took, count)
+        seed += 1
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+    return None
+
+
+def shorter(
+    server: EmbeddedServer,
+    steps: tuple[Step, ...],
+    error: BaseException,
+    seconds: float,
+) -> tuple[tuple[Step, ...], BaseException]:
+    """Leaves steps out, and makes numbers 0, as long as the day breaks the same promise."""
+    end = time.monotonic() + seconds
+    is_shorter = True
+    while is_shorter:
+        is_shorter = False
+        for tried in _simpler(steps):
+            if time.monotonic() > end:
+                return steps, error
+            found = _failure(server, tried)
+            if found is not None and _promise(found) == _promise(error):
+                steps, error, is_shorter = tried, found, True
+                break
+    return steps, error
+
+
+def _simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    size = len(steps) // 2
+    while size:
+        # What came before the end is needed more often than what is at the end.
+        for at in range(len(steps) - size, 0, -size):
+            yield steps[:at] + steps[at + size :]
+        size //= 2
+    for at, it in enumerate(steps):
+        for number, value in enumerate(it.args):
+            if value:
+                args = (*it.args[:number], 0, *it.args[number + 1 :])
+                yield (*steps[:at], Step(it.kind, args), *steps[at + 1 :])
+
+
+def _promise(error: BaseException) -> tuple[object, ...]:
+    """What an error is about, without what depends on the day."""
+    words = re.sub(r"[0-9].*|public[.]\w+", "", str(error)).split()
+    return type(error), *words[:6]
+
+
+def _failure(server: EmbeddedServer, steps: tuple[Step, ...]) -> BaseException | None:
+    try:
+        replay(server, steps)
+    except Exception as error:
+        return error
+    return None
+
+
+class _Round:
+    """Runs days until one fails, and no more once its time is over."""
+
+    def __init__(self, server: EmbeddedServer, end: float) -> None:
+        self._server = server
+        self._end = end
+        self.days = 0
+        self.steps: tuple[Step, ...] = ()
+        self.error: BaseException | None = None
+
+    def check(self, steps: tuple[Step, ...]) -> None:
+        """Runs a day."""
+        if self.error is None and time.monotonic() < self._end:
+            self.days += 1
+            self.steps, self.error = steps, _failure(self._server, steps)
+        if self.error is not None:
+            raise self.error
+
+
+_DAYS = 25
+_NEED_A_COPY = {"set_back", "set_back_under_receiver"}

@@ -1,0 +1,64 @@
+"""Looks: the receiver takes what is committed, and everything is compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import walrow
+from campaign.oracle import compare
+from campaign.steps import Fault, step
+
+if TYPE_CHECKING:
+    from campaign.day import Day
+
+__all__ = ["look"]
+
+
+@step(is_harmless=True)
+def look(day: Day) -> None:
+    """The receiver takes what is committed, looks, and ends. Everything is compared."""
+    received(day)
+
+
+def received(day: Day) -> bool:
+    """As look. Whether everything was received."""
+    was_up = day.is_up
+    day.wait_for_receiver()
+    day.down()
+    done = day.receive()
+    if done.refusal is not None:
+        if not day.is_risky:
+            text = f"the receiver refuses without need: {done.refusal}"
+            raise Fault(text) from done.refusal
+        # What the log has now is not what the server has.
+        day.is_risky = True
+        day.whole.clear()
+        return False
+    archive(day)
+    compare(day)
+    if was_up:
+        day.up()
+    return True
+
+
+def archive(day: Day) -> None:
+    """Notes the order of all changes, before anything removes them."""
+    if day.loses_changes:
+        return
+    try:
+        log = walrow.Log(day.log)
+        day.archive += order(log.read(start=day.archived, batch_rows=1))
+        day.archived = log.end
+    except walrow.Error:
+        day.loses_changes = True
+
+
+def order(batches: object) -> list[tuple[int, int]]:
+    """The LSN and seq of each change."""
+    import pyarrow as pa
+
+    found = []
+    for batch in batches:  # type: ignore[attr-defined]
+        rows = pa.record_batch(batch).select(["_commit_lsn", "_seq"]).to_pylist()
+        found += [(int(row["_commit_lsn"]), int(row["_seq"])) for row in rows]
+    return found

@@ -1,0 +1,126 @@
+"""Tables that follow a log, as a lake's do: by the refusal of `walrow.spark`, and the change rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+import walrow
+from campaign.oracle import published, server_rows
+from campaign.steps import Fault
+
+if TYPE_CHECKING:
+    from campaign.day import Day
+
+__all__ = ["Target"]
+
+Row = dict[str, str | None]
+
+
+@dataclass
+class Target:
+    """A table that has a log's changes up to a position, with a record of it.
+
+    Attributes:
+        oid: The table on the server.
+        rows: Its rows by `id`.
+        position: Up to where it has the changes. 0: it has none yet. None: those from before
+            the slot, and so it begins there.
+        is_copied: Whether it began with them.
+    """
+
+    oid: int
+    position: walrow.Lsn | None
+    rows: dict[str, Row] = field(default_factory=dict)
+    is_copied: bool = False
+
+    @classmethod
+    def of(cls, day: Day, name: str, *, is_copied: bool) -> Self:
+        """A copy of the server's rows at the slot's start, or an empty table."""
+        found = next(it for it in published(day) if it[1] == f"public.{name}")
+        oid, full, columns, where = found
+        if not is_copied:
+            return cls(oid, walrow.Lsn(0))
+        rows = [dict(it) for it in server_rows(day, full, columns, where)]
+        return cls(oid, None, {str(it["id"]): it for it in rows}, is_copied=True)
+
+    def apply(self, log: walrow.Log) -> bool:
+        """Takes what is new. False if it is refused."""
+        from walrow.spark.apply_tables import refuse_incomplete
+        from walrow.spark.apply_units import LogContents
+
+        rows = dict(self.rows)
+        try:
+            contents = LogContents(log)
+            table = next((it for it in contents.tables if it.oid == self.oid), None)
+            if table is None:
+                return False
+            marks = contents.marks.get(self.oid, [])
+            start = log.slot_start if self.position is None else self.position
+            if start is None:
+                return False
+            refuse_incomplete(log, table, marks, start, log.end)
+            if any(it.until is None and it.since > log.end for it in marks):
+                # It was noticed after the log's end: up to there, the rows are right.
+                return False
+            schema = walrow.schema(log, self.oid, profile="text")
+            # 0 would mean all that is left of a log that was pruned.
+            begin = max(start, walrow.Lsn(1))
+            batches = log.read(
+                table=self.oid, start=begin, profile="text", schema=schema
+            )
+            for batch in batches:
+                for row in pa.record_batch(batch).to_pylist():
+                    if not _take(rows, row):
+                        return False
+        except walrow.Error:
+            return False
+        self.rows, self.position = rows, log.end
+        return True
+
+    def compare(self, day: Day) -> None:
+        """Compares it with the server, by the columns that the server has.
+
+        Raises:
+            Fault: It is another.
+        """
+        if day.erased.get(self.oid) or day.is_partial:
+            return
+        for oid, name, columns, where in published(day):
+            if oid != self.oid:
+                continue
+            expected = server_rows(day, name, columns, where)
+            rows = self.rows.values()
+            found = sorted(
+                (tuple((it, row.get(it)) for it in columns) for row in rows), key=str
+            )
+            if found != expected:
+                text = (
+                    f"the target of {name} is not the server's, and nothing says so: "
+                    f"{found}, server {expected}"
+                )
+                raise Fault(text)
+
+
+def _take(rows: dict[str, Row], row: dict[str, Any]) -> bool:
+    """Takes a change row. False if it cannot be done, which a lake's table refuses."""
+    kind, unsent = row["_change_type"], row["_unsent"] or ()
+    values = {key: it for key, it in row.items() if not key.startswith("_")}
+    key = values.get("id")
+    if kind == "truncate":
+        rows.clear()
+    elif key is None:
+        return False
+    elif kind in {"delete", "update_preimage"}:
+        before = rows.pop(key, None)
+        if kind == "update_preimage" and before is not None:
+            # The new row comes next, and may lack values.
+            rows[""] = before
+    else:
+        before = rows.pop("", None) or rows.get(key, {})
+        if any(it not in before for it in unsent):
+            return False
+        rows[key] = before | {it: v for it, v in values.items() if it not in unsent}
+    return True

@@ -1,0 +1,74 @@
+"""Days of a user: every state is PostgreSQL's table, or marked, or refused by name."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from campaign.faults import FAULTS, Known, not_drawn
+from campaign.hunt import campaign_server, hunt, replay
+from campaign.steps import KINDS, THEMES, parsed, printed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from servers import EmbeddedServer
+
+IS_SLOW = bool(os.environ.get("WALROW_SLOW"))
+SECONDS = float(os.environ.get("WALROW_CAMPAIGN_SECONDS", "900" if IS_SLOW else "20"))
+SEED = int(
+    os.environ.get("WALROW_CAMPAIGN_SEED", str(int(time.time())) if IS_SLOW else "1")
+)
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(SECONDS + 240)]
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[EmbeddedServer]:
+    """A server for all days, which they stop, set back and promote."""
+    with campaign_server() as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(it, id=it.name, marks=[pytest.mark.slow] if it.is_slow else [])
+        for it in FAULTS
+    ],
+)
+def test_a_fault_that_was_found(one: EmbeddedServer, known: Known) -> None:
+    if known.is_mended:
+        replay(one, parsed(known.steps))
+        return
+    try:
+        replay(one, parsed(known.steps))
+    except Exception:
+        return
+    pytest.fail("it is mended: make it Known(...) in tests/campaign/faults.py")
+
+
+def test_drawn_days(one: EmbeddedServer) -> None:
+    print(f"WALROW_CAMPAIGN_SEED={SEED}")  # noqa: T201
+    found = hunt(
+        one, seconds=SECONDS, seed=SEED, without=not_drawn(), shrink_seconds=30
+    )
+    assert found is None, str(found)
+
+
+def test_a_day_again(one: EmbeddedServer) -> None:
+    steps = os.environ.get("WALROW_CAMPAIGN_REPLAY")
+    if not steps:
+        pytest.skip("WALROW_CAMPAIGN_REPLAY has no steps")
+    replay(one, parsed(steps))
+
+
+def test_steps_are_printed_and_read() -> None:
+    text = '[["begin", 0, 1], ["look"]]'
+    assert printed(parsed(text)) == text
+    used = {it.kind for known in FAULTS for it in parsed(known.steps)}
+    named = {kind for kinds in THEMES.values() for kind in kinds}
+    assert used | named | {"begin"} == set(KINDS)
