@@ -45,6 +45,16 @@ def test_numbers_that_make_no_sense(tmp_path: Path, name: str, value: float) -> 
     assert not log.exists()
 
 
+@pytest.mark.parametrize("until", ["Now", "", "tomorrow", 5])
+def test_ends_that_do_not_exist(tmp_path: Path, until: object) -> None:
+    """They would never come."""
+    log = tmp_path / "log"
+    with pytest.raises(walrow.OptionError) as caught:
+        walrow.receive(NOWHERE, log=log, slot="s", publications="p", until=until)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(f"until is {until!r}: it must be 'now'")
+    assert not log.exists()
+
+
 def test_a_log_has_a_name() -> None:
     with pytest.raises(walrow.OptionError, match="log is empty"):
         walrow.receive(NOWHERE, log="", slot="s", publications="p")

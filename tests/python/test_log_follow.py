@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import threading
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,17 @@ class Soon:
 
     def __exit__(self, *_exception: object) -> None:
         self._timer.join()
+
+
+@pytest.mark.parametrize("interval", [-1, math.nan, math.inf, 1e300])
+def test_intervals_that_make_no_sense(tmp_path: Path, interval: float) -> None:
+    """They are refused by the call, and not after all batches."""
+    with Publisher(tmp_path / "log") as publisher:
+        publisher.publish(transactions(1, rows=1)[0])
+        log = walrow.Log(tmp_path / "log")
+        with pytest.raises(walrow.OptionError, match="poll_interval is"):
+            log.follow(reader="r", poll_interval=interval)
+        assert log.readers() == []
 
 
 def test_batches_come_when_a_segment_is_published(tmp_path: Path) -> None:

@@ -202,11 +202,14 @@ def _contents(file: IO[str]) -> str:
     return os.pread(file.fileno(), size, 0).decode()
 
 
-def receive_all(dsn: str, log: Path, *arguments: str, slot: str = "s") -> None:
-    """Receives everything that is committed now."""
+def receive_all(
+    dsn: str, log: Path, *arguments: str, slot: str = "s", code: int = 0
+) -> str:
+    """Receives everything that is committed now. Returns what it says."""
     with ReceiverProcess(dsn, log, "--until-now", *arguments, slot=slot) as receiver:
-        code, text = receiver.wait()
-    assert code == 0, text
+        found, text = receiver.wait()
+    assert found == code, text
+    return text
 
 
 class Load:
