@@ -18,12 +18,14 @@ from walrow.marks import Mark, Why
 from walrow.young_tables import YoungTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 __all__ = [
+    "accept",
     "incomplete_tables",
     "read_published",
+    "with_accepted",
     "write_published",
 ]
 
@@ -34,7 +36,56 @@ def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:
     Args:
         read: Reads an object of the log, as `Log.read_object`.
     """
-    return read_published(read).marks
+    return with_accepted(read_published(read), read).marks
+
+
+def with_accepted(record: Published, read: Callable[[str], bytes]) -> Published:
+    """A record with what somebody has accepted: a file of its own, as the receiver writes the record.
+
+    Raises:
+        LogError: The file is damaged.
+    """
+    accepted = _read_accepted(read)
+    marks = {
+        oid: [mark._replace(accepted=accepted.get(_key(oid, mark))) for mark in marks]
+        for oid, marks in record.marks.items()
+    }
+    return record._replace(marks=marks)
+
+
+def accept(log: Path, oid: int, marks: Iterable[Mark], now: dt.datetime) -> None:
+    """Records that somebody accepts marks of a table. Later marks are not accepted by that.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    found = _read_accepted(lambda name: (log / name).read_bytes())
+    found |= {_key(oid, mark): now for mark in marks}
+    temporary = log / f".walrow-{_ACCEPTED}"
+    record = [[*key, time.isoformat()] for key, time in found.items()]
+    write_json(temporary, record)
+    temporary.replace(log / _ACCEPTED)
+
+
+def _key(oid: int, mark: Mark) -> tuple[int, str, str, str]:
+    return oid, mark.code.value, mark.reason, str(mark.since)
+
+
+def _read_accepted(
+    read: Callable[[str], bytes],
+) -> dict[tuple[int, str, str, str], dt.datetime]:
+    try:
+        return {
+            (int(oid), str(code), str(reason), str(since)): dt.datetime.fromisoformat(
+                it
+            )
+            for oid, code, reason, since, it in json.loads(read(_ACCEPTED))
+        }
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, RecursionError):
+        text = "the record of accepted marks is damaged: remove the file, and accept them again"
+        raise LogError(text, code="damaged", file=_ACCEPTED) from None
 
 
 def read_published(read: Callable[[str], bytes]) -> Published:
@@ -56,9 +107,6 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                         str(mark["reason"]),
                         Lsn(mark["since"]),
                         None if mark["until"] is None else Lsn(mark["until"]),
-                        None
-                        if mark["accepted"] is None
-                        else dt.datetime.fromisoformat(mark["accepted"]),
                     )
                     for mark in marks
                 ]
@@ -94,9 +142,6 @@ def write_published(log: Path, value: Published) -> None:
                     "reason": mark.reason,
                     "since": str(mark.since),
                     "until": None if mark.until is None else str(mark.until),
-                    "accepted": None
-                    if mark.accepted is None
-                    else mark.accepted.isoformat(),
                 }
                 for mark in marks
             ]
@@ -114,3 +159,4 @@ def write_published(log: Path, value: Published) -> None:
 
 
 _NEEDED = "_load-needed"
+_ACCEPTED = "_load-accepted"

@@ -11,6 +11,7 @@ $ zstd -dc log/0000000000000000-00000.wire.zst | ...
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from functools import partial
 from pathlib import Path
@@ -20,25 +21,28 @@ from walrow import reading, schemas
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow.conninfo import is_conninfo, without_credentials
 from walrow.erasure import Erased, erase
-from walrow.errors import LogError, OptionError
+from walrow.errors import LogError, OptionError, SchemaError
 from walrow.following import Follower
-from walrow.load_needed import incomplete_tables
+from walrow.load_needed import accept, read_published, with_accepted
 from walrow.log_items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
-from walrow.log_places import OpenedLog, directory_of
+from walrow.log_places import OpenedLog, directory_of, is_named
 from walrow.log_readers import LogReader
 from walrow.log_store import LogStore
+from walrow.lsn import Lsn
+from walrow.marks import needs_of
 from walrow.retention import Compacted, Retained, Retention
 from walrow.signatures import with_options
 from walrow.typing import Options, StateOptions
 from walrow.urls import is_url
+from walrow.young_tables import plain_name
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
     from walrow._core import LogState, Schema
-    from walrow.lsn import Lsn
+    from walrow.looks import Published
+    from walrow.marks import Mark
     from walrow.typing import SchemaOptions, TableName
 
 __all__ = [
@@ -212,20 +216,60 @@ class Log(OpenedLog):
                 columns_ = tuple(LogColumn(*column) for column in columns)
                 version = LogVersion(f"{schema}.{name}", columns_, identity, *count)
                 tables.setdefault(oid, []).append(version)
-        needs = {
-            oid: "; ".join(mark.reason for mark in marks if mark.is_open) or None
-            for oid, marks in incomplete_tables(self.read_object).items()
-        }
+        record = self._record()
+        pictures = record.tables or {}
+        names = {oid: versions[-1].name for oid, versions in tables.items()}
+        # A table that needs a load may have no change yet.
+        for oid, marks in record.marks.items():
+            if oid in pictures and any(mark.is_open for mark in marks):
+                names.setdefault(oid, pictures[oid]["name"])
         return [
             LogTable(
                 oid,
-                tuple(versions),
-                last[oid],
+                tuple(tables.get(oid, ())),
+                last.get(oid, Lsn(0)),
                 loads.get(oid),
-                needs.get(oid),
+                needs_of(record.marks.get(oid, ())),
+                tuple(record.marks.get(oid, ())),
+                name,
             )
-            for oid, versions in tables.items()
+            for oid, name in names.items()
         ]
+
+    def _record(self) -> Published:
+        """What the receiver has noticed beside the stream, and what somebody has accepted."""
+        return with_accepted(read_published(self.read_object), self.read_object)
+
+    def accept(self, table: TableName, *, reason: str) -> list[Mark]:
+        """Accepts that a table is not whole, for one reason: it is read and applied as it is.
+
+        What happens to the table later is not accepted.
+
+        Args:
+            table: The table.
+            reason: The code of its open marks: see `LogTable.marks`.
+
+        Returns:
+            The marks that are accepted now.
+
+        Raises:
+            SchemaError: The log has no such table.
+            LogError: It has no open mark with this code (`no_mark`), or the log is at a URL
+                (`read_only`).
+        """
+        found = [it for it in self.tables() if is_named(table, it.oid, it.name)]
+        if len(found) != 1:
+            text = f"the log has {'two tables' if found else 'no table'} of this name: {table}"
+            raise SchemaError(text, table=str(table))
+        oid, name = found[0].oid, found[0].name
+        open_ = [mark for mark in found[0].marks if mark.is_open]
+        if not (marks := [mark for mark in open_ if mark.code == reason]):
+            codes = ", ".join(sorted({mark.code.value for mark in open_})) or "none"
+            text = f"{name} has no open mark with this reason; open are: {codes}"
+            raise LogError(text, code="no_mark", table=name)
+        now = dt.datetime.now(dt.UTC)
+        accept(self.path, oid, marks, now)
+        return [mark._replace(accepted=now) for mark in marks]
 
     def schema(
         self, table: TableName | None = None, **options: Unpack[SchemaOptions]
@@ -334,22 +378,64 @@ class Log(OpenedLog):
         # Checks the options before anything is read.
         Decoder(table=0, metadata=(), **options)
         spool = (options.get("spool_memory"), options.get("spool_directory"))
+        record = self._record()
+        if as_of is None:
+            table = self._now_named(table, record)
         rows = self._log.state(table, as_of, *spool)
-        self._refuse_incomplete(rows)
-        return Reader(rows, table=rows.oid, framing="wire", metadata=(), **options)
-
-    def _refuse_incomplete(self, rows: LogState) -> None:
-        marks = incomplete_tables(self.read_object).get(rows.oid, [])
-        at = rows.position
-        open_ = (
-            it for it in marks if it.since <= at and (it.until is None or at < it.until)
+        self._refuse_incomplete(rows, record)
+        columns = self._columns_now(rows.oid, record) if as_of is None else None
+        return Reader(
+            rows,
+            table=rows.oid,
+            framing="wire",
+            metadata=(),
+            columns=columns,
+            **options,
         )
-        mark = next(open_, None)
-        if mark is None:
+
+    def _refuse_incomplete(self, rows: LogState, record: Published) -> None:
+        at = rows.position
+        open_ = [
+            it
+            for it in record.marks.get(rows.oid, ())
+            if it.accepted is None
+            and it.since <= at
+            and (it.until is None or at < it.until)
+        ]
+        if not open_:
             return
         names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == rows.oid]
-        text = f"{names[-1]}: {mark.reason}; load the table again (since {mark.since})"
-        raise LogError(text, code="incomplete", table=names[-1], lsn=mark.since)
+        reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
+        text = f"{names[-1]}: {reasons}; load the table again (since {since})"
+        raise LogError(text, code="incomplete", table=names[-1], lsn=since)
+
+    def _now_named(self, table: TableName, record: Published) -> TableName:
+        """The table that has a name now, as the receiver's last look knows: it may have no change."""
+        if isinstance(table, int) or record.tables is None:
+            return table
+        found = [
+            oid
+            for oid, picture in record.tables.items()
+            if is_named(table, oid, picture["name"])
+        ]
+        later = [
+            it.oid
+            for it in self.tables()
+            if it.last > record.position and is_named(table, it.oid, it.name)
+        ]
+        # Changes after the look know the name better.
+        return found[0] if len(found) == 1 and not later else table
+
+    def _columns_now(self, oid: int, record: Published) -> list[str] | None:
+        """The columns of the last look, if one was dropped without a change since. Else None."""
+        picture = (record.tables or {}).get(oid)
+        table = next((it for it in self.tables() if it.oid == oid), None)
+        if picture is None or table is None or table.last > record.position:
+            return None
+        names = {plain_name(column[1]) for column in picture["columns"]}
+        columns = [column.name for column in table.versions[-1].columns]
+        kept = [name for name in columns if name in names]
+        return kept if kept and len(kept) < len(columns) else None
 
     def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
         """Reads all segments, and compares them with their checksums.

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from walrow.lsn import Lsn
+    from walrow.marks import Mark
 
 __all__ = ["LogColumn", "LogTable", "LogVersion", "Segment", "SourceIdentity"]
 
@@ -69,13 +70,16 @@ class LogTable(NamedTuple):
 
     Attributes:
         oid: Its OID.
-        versions: Its versions, in the order in which they first came.
-        last: Where the last transaction with changes of it ends.
+        versions: Its versions, in the order in which they first came. Empty for a table that
+            needs a load and has no changes yet.
+        last: Where the last transaction with changes of it ends. 0/0 without one.
         loaded: Where its last load ends. None if it was never loaded: then the log lacks
             the rows from before.
         needs_load: Why the rows are not those of the server's table until it is loaded
-            again (see `walrow.load`), as far as the receiver has noticed. None if it is
-            whole.
+            again (see `walrow.load`), as far as the receiver has noticed: the reasons of all
+            open marks. None if it is whole.
+        marks: When and why it was not whole, as far as the receiver has noticed.
+        name: Its last name, as `schema.name`.
     """
 
     oid: int
@@ -83,11 +87,8 @@ class LogTable(NamedTuple):
     last: Lsn
     loaded: Lsn | None
     needs_load: str | None
-
-    @property
-    def name(self) -> str:
-        """Its last name, as `schema.name`."""
-        return self.versions[-1].name
+    marks: tuple[Mark, ...]
+    name: str
 
     @property
     def rows(self) -> int:

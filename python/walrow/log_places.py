@@ -15,7 +15,9 @@ from walrow.urls import is_url
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OpenedLog", "directory_of", "find_log", "part_of"]
+    from walrow.typing import TableName
+
+__all__ = ["OpenedLog", "directory_of", "find_log", "is_named", "part_of"]
 
 
 class OpenedLog:
@@ -96,3 +98,12 @@ def directory_of(log: str | os.PathLike[str]) -> Path:
 
 
 _SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")
+
+
+def is_named(table: TableName, oid: int, name: str) -> bool:
+    """Whether a table has an OID or a name, which is joined as `schema.name`."""
+    if isinstance(table, int):
+        return table == oid
+    if isinstance(table, tuple):
+        return ".".join(table) == name
+    return table == name or name.partition(".")[2] == table

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from walrow.lsn import Lsn
 
-__all__ = ["Mark", "Reason", "Why", "ended", "marked"]
+__all__ = ["Mark", "Reason", "Why", "ended", "marked", "needs_of"]
 
 
 class Why(StrEnum):
@@ -92,3 +92,8 @@ def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
         else mark
         for mark in marks
     ]
+
+
+def needs_of(marks: Iterable[Mark]) -> str | None:
+    """Why a table needs a load: the reasons of its open marks. None if it is whole."""
+    return "; ".join(mark.reason for mark in marks if mark.is_open) or None

@@ -20,6 +20,10 @@ from logs import (
     transaction,
     transactions,
 )
+from walrow.load_needed import write_published
+from walrow.looks import Published
+from walrow.lsn import Lsn
+from walrow.marks import Mark, Why
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -260,15 +264,10 @@ def test_a_changed_row_that_is_older_than_the_log_is_an_error(tmp_path: Path) ->
 
 def test_a_table_that_needs_a_load_has_no_state_since_then(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4))
-    mark = {"reason": "column v has another type", "since": "0/2800", "until": None}
-    earlier = {"reason": "it was renamed", "since": "0/1800", "until": "0/2000"}
-    needed = {
-        "published": {},
-        "position": "0/2800",
-        "last_oid": 1,
-        "incomplete": {str(TABLE): [earlier, mark]},
-    }
-    (log.path / "_load-needed").write_text(json.dumps(needed))
+    mark = Mark(Why.RETYPED, "column v has another type", Lsn(0x2800))
+    earlier = Mark(Why.RENAMED, "it was renamed", Lsn(0x1800), Lsn(0x2000))
+    needed = Published({}, Lsn(0x2800), 1, {TABLE: [earlier, mark]}, {}, {})
+    write_published(log.path, needed)
     assert log.tables()[0].needs_load == "column v has another type"
     assert len(ids(log, 0x27FF)) == 6
     # Between a change and the load after it, it is not known either.
@@ -288,7 +287,95 @@ def test_a_table_that_needs_a_load_has_no_state_since_then(tmp_path: Path) -> No
         )
 
 
+def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions(4))
+    marks = [
+        Mark(Why.FILTER, "filtered", Lsn(0x800)),
+        Mark(Why.NEW, "new", Lsn(0x1800)),
+    ]
+    picture = {"name": "public.empty", "columns": []}
+    other = [Mark(Why.NEW, "it is new", Lsn(0x800))]
+    needed = Published(
+        {OTHER: picture}, Lsn(0x2800), 1, {TABLE: marks, OTHER: other}, {}, {}
+    )
+    write_published(log.path, needed)
+    # A table without changes is there, too.
+    assert [(it.name, it.needs_load, len(it.versions)) for it in log.tables()] == [
+        ("public.t", "filtered; new", 1),
+        ("public.empty", "it is new", 0),
+    ]
+    with pytest.raises(
+        walrow.LogError, match="open are: new_in_publication, row_filter"
+    ):
+        log.accept("t", reason="none")
+    with pytest.raises(walrow.SchemaError, match="no table"):
+        log.accept("none", reason="row_filter")
+    (accepted,) = log.accept("t", reason="row_filter")
+    assert accepted.accepted is not None
+    assert log.tables()[0].needs_load == "new"
+    assert log.tables()[0].marks[0] == accepted
+    assert len(ids(log, 0x17FF)) == 3
+    with pytest.raises(walrow.LogError, match=r"public\.t: new; load"):
+        log.state("t")
+    log.accept("t", reason="new_in_publication")
+    assert len(ids(log)) == 12
+    # The same happens again: that was not accepted.
+    again = needed.marks[TABLE] + [Mark(Why.FILTER, "filtered", Lsn(0x2800))]
+    write_published(log.path, needed._replace(marks={TABLE: again}))
+    with pytest.raises(walrow.LogError, match=r"public\.t: filtered; load"):
+        log.state("t")
+
+
 # ----------------------------------------------------------------------- names
+
+
+def looked(position: int, names: dict[int, str], columns: tuple[str, ...]) -> Published:
+    """What the receiver's last look has found: tables by OID, and their columns."""
+    numbered = [[at, name, 25, -1, False, None] for at, name in enumerate(columns, 1)]
+    pictures = {oid: {"name": name, "columns": numbered} for oid, name in names.items()}
+    return Published(pictures, Lsn(position), 1, {}, {}, {})
+
+
+def test_a_name_is_that_of_the_table_that_has_it_now(tmp_path: Path) -> None:
+    first = transaction(0x1000, ("1", "x"))
+    second = change(0x2000, streams.insert(("2", "x"), OTHER), oid=OTHER, name="u")
+    log = published(tmp_path / "log", [first, second])
+    swapped = {TABLE: "public.u", OTHER: "public.t"}
+    write_published(log.path, looked(0x2000, swapped, ("id", "v")))
+    assert (ids(log), ids(log, table="u"), ids(log, table=("public", "u"))) == (
+        [2],
+        [1],
+        [1],
+    )
+    # As of an earlier LSN, it has the name that it had then.
+    assert ids(log, 0x1000) == [1]
+    # A new name is known without a change, and the old one is still found.
+    renamed = {TABLE: "public.fresh", OTHER: "public.u"}
+    write_published(log.path, looked(0x2000, renamed, ("id", "v")))
+    assert (ids(log, table="fresh"), ids(log)) == ([1], [1])
+    # A table that has the name now, but no change: not the rows of another one.
+    write_published(log.path, looked(0x2000, {7: "public.t"}, ("id", "v")))
+    with pytest.raises(walrow.SchemaError):
+        log.state("t")
+
+
+def test_changes_after_the_look_know_the_name_better(tmp_path: Path) -> None:
+    first = change(0x1000, streams.insert(("1", "x")), name="before")
+    second = change(0x2000, streams.insert(("2", "x"), OTHER), oid=OTHER)
+    log = published(tmp_path / "log", [first, second])
+    write_published(log.path, looked(0x1000, {TABLE: "public.t"}, ("id", "v")))
+    assert ids(log) == [2]
+
+
+def test_a_column_that_was_dropped_since_the_last_change(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions(2))
+    assert log.state("t").to_pyarrow().column_names == ["id", "v"]
+    write_published(log.path, looked(0x2000, {TABLE: "public.t"}, ("id",)))
+    assert log.state("t").to_pyarrow().column_names == ["id"]
+    # Before the look, it was there.
+    assert log.state("t", as_of=0x2000).to_pyarrow().column_names == ["id", "v"]
+    write_published(log.path, looked(0x1000, {TABLE: "public.t"}, ("id",)))
+    assert log.state("t").to_pyarrow().column_names == ["id", "v"]
 
 
 def test_a_name_is_that_of_its_last_table(tmp_path: Path) -> None:

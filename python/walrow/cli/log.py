@@ -247,6 +247,51 @@ def readers(*, directory: str, as_json: bool) -> None:
 
 @log.command()
 @_directory
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per mark.")
+def marks(*, directory: str, as_json: bool) -> None:
+    """Lists why tables are or were not whole, with the code of each reason."""
+    found = [
+        (table.name, mark) for table in Log(directory).tables() for mark in table.marks
+    ]
+    rows = [
+        [
+            name,
+            mark.code.value,
+            str(mark.since),
+            "" if mark.until is None else str(mark.until),
+            ""
+            if mark.accepted is None
+            else mark.accepted.isoformat(timespec="seconds"),
+            mark.reason,
+        ]
+        for name, mark in found
+    ]
+    columns = ["table", "code", "since", "until", "accepted", "reason"]
+    if as_json:
+        for row in rows:
+            record = dict(zip(columns, row, strict=True))
+            click.echo(
+                json.dumps({key: value or None for key, value in record.items()})
+            )
+        return
+    grid.show(columns, rows)
+
+
+@log.command()
+@_directory
+@click.argument("table", type=TEXT)
+@click.option("--reason", type=TEXT, required=True, help="The code of its marks.")
+def accept(*, directory: str, table: str, reason: str) -> None:
+    """Accepts that a table is not whole, for one reason: it is read as it is.
+
+    `walrow log marks` lists the marks and their codes. Later marks are not accepted.
+    """
+    for mark in Log(directory).accept(table, reason=reason):
+        click.echo(f"accepted: {printable(mark.reason)} (since {mark.since})")
+
+
+@log.command()
+@_directory
 @click.argument("name", type=TEXT)
 def forget(*, directory: str, name: str) -> None:
     """Forgets a registered reader: it holds nothing back any more."""

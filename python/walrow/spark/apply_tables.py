@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import walrow
 from walrow.errors import ApplyError, Remedy, SchemaError
+from walrow.marks import Why
 from walrow.spark.apply_items import COLUMNS, KEYS
 from walrow.spark.apply_units import log_tables
 from walrow.spark.change_rows import METADATA, PREFIX, Events
@@ -229,7 +230,7 @@ def refuse_incomplete(
         ApplyError: The receiver has noticed something that only a load makes whole.
     """
     for mark in marks:
-        if start and mark.since == log.slot_start:
+        if mark.accepted is not None or (start and mark.code == Why.HAD_ROWS):
             continue
         if mark.since <= end and (mark.until is None or end < mark.until):
             text = (
