@@ -384,12 +384,13 @@ class Log(OpenedLog):
         rows = self._log.state(table, as_of, *spool)
         self._refuse_incomplete(rows, record)
         columns = self._columns_now(rows.oid, record) if as_of is None else None
+        if columns is not None and options.get("columns") is None:
+            options["columns"] = columns
         return Reader(
             rows,
             table=rows.oid,
             framing="wire",
             metadata=(),
-            columns=columns,
             **options,
         )
 
