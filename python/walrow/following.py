@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 from walrow._core import Decoder
 from walrow.errors import LogError, OptionError
 from walrow.log_places import part_of
+from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     from walrow._core import Batch, LogDirectory
-    from walrow.lsn import Lsn
 
 __all__ = ["Follower"]
 
@@ -38,7 +38,10 @@ class Follower:
             text = "follow() has no end: use read(end=...)"
             raise OptionError(text)
         if not 0 <= poll_interval <= _LONGEST_POLL_SECONDS:
-            text = "poll_interval must be a number of seconds from 0 to 86,400"
+            text = (
+                f"poll_interval is {poll_interval}: it must be from 0 to "
+                f"{_LONGEST_POLL_SECONDS:.0f} seconds"
+            )
             raise OptionError(text)
         self._opened = opened
         self._log = opened()
@@ -121,6 +124,8 @@ class Follower:
         """Hands out batches. Whoever asks for the next one has used those before."""
         for batch in batches:
             delivered = self._decoder.position
+            # Not 0/0: a log of which the beginning was removed can be read from there.
+            self.position = max(self.position, _BEGUN)
             yield batch
             self._move(delivered)
         # Transactions without rows that are read, too.
@@ -135,3 +140,5 @@ class Follower:
 _RECORD_SECONDS = 1.0
 _WAITING_SECONDS = 2.0
 _LONGEST_POLL_SECONDS = 86_400.0
+#: Before every change. Whoever has taken a part of the first transaction is here.
+_BEGUN = Lsn(1)

@@ -33,95 +33,79 @@ def _open(name: str, steps: str, *kinds: str, is_slow: bool = False) -> Known:
 #: When a fault is mended, `_open(...)` becomes `Known(name, steps)`: its day must pass from then
 #: on, and what it needs is drawn.
 FAULTS: tuple[Known, ...] = (
-    _open(
+    Known(
         "a column with a default, and a lake's table that began with a copy",
         '[["begin", 0, 0], ["insert", 0], ["apply_to_copy", 0], '
         '["add_with_default", 0], ["insert", 0], ["apply_to_copy", 0]]',
-        *("apply_to_copy", "add_with_default"),
     ),
-    _open(
+    Known(
         "a server that is set back, and writes on",
         '[["begin", 0, 1], ["set_back", 0], ["insert", 0]]',
-        "set_back",
     ),
-    _open(
+    Known(
         "a server that is set back under a receiver",
         '[["begin", 0, 1], ["set_back_under_receiver", 0], ["insert", 1], ["look"]]',
-        "set_back_under_receiver",
         is_slow=True,
     ),
-    _open(
+    Known(
         "a reader that takes a change each second",
         '[["begin", 0, 1], ["insert_and_look", 0], ["insert_and_look", 0], ["slow_reader"]]',
-        "slow_reader",
     ),
-    _open(
+    Known(
         "a reader's position after some of many segments",
         '[["begin", 0, 0], ["insert_and_look", 0], ["insert_and_look", 0], '
         '["insert_and_look", 0], ["insert_and_look", 0], ["position", 0]]',
-        "position",
     ),
-    _open(
+    Known(
         "a reader that was forgotten begins again",
         '[["begin", 0, 1], ["insert_and_look", 0], ["take", 5], '
         '["insert_and_look", 0], ["reader_restarts", 0]]',
-        "reader_restarts",
     ),
-    _open(
+    Known(
         "a schema that leaves the publication and comes back",
         '[["begin", 2, 1], ["schema_out_and_in", 0]]',
-        *("schema_out_and_in", "leave_schema"),
     ),
-    _open(
+    Known(
         "a table that is not logged for a while",
         '[["begin", 0, 1], ["unlogged_and_back", 0]]',
-        *("unlogged_and_back", "unlogged"),
     ),
-    _open(
+    Known(
         "a partition that is detached for a while",
         '[["begin", 0, 1], ["detached_and_back", 0]]',
-        *("detached_and_back", "detach"),
     ),
-    _open(
+    Known(
         "a published generated column gets another expression",
         '[["begin", 0, 1], ["set_expression"]]',
-        "set_expression",
     ),
-    _open(
+    Known(
         "two tables swap their names",
         '[["begin", 0, 1], ["swap_names"], ["update", 0, 0]]',
-        "swap_names",
     ),
-    _open(
+    Known(
         "a column that gets other values and keeps its type",
         '[["begin", 0, 1], ["same_type_using", 0, 0]]',
-        "same_type_using",
     ),
     _open(
         "a column that is added or dropped, and no change since",
         '[["begin", 0, 1], ["add_column", 0]]',
         *("add_column", "drop_column", "drop_type"),
     ),
-    _open(
+    Known(
         "a column with a default, which is dropped, before the first change",
         '[["begin", 0, 3], ["add_and_drop_default", 2, 0]]',
-        *("add_and_drop_default", "add_with_default", "add_generated"),
-        *("add_identity", "add_and_drop_identity"),
     ),
-    _open(
+    Known(
         "a publication without updates for a while",
         '[["begin", 0, 1], ["publish_some", 0], ["update", 0, 0], ["publish_all"]]',
-        "publish_some",
     ),
     _open(
         "the file of the newest segment is lost",
         '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
         *("lose_newest_segment", "lose_a_segment"),
     ),
-    _open(
+    Known(
         "a load beside a prepared transaction",
         '[["begin", 0, 1], ["load_beside_prepared", 0]]',
-        "load_beside_prepared",
         is_slow=True,
     ),
 )

@@ -65,8 +65,9 @@ def test_batches_come_when_a_segment_is_published(tmp_path: Path) -> None:
         log = walrow.Log(tmp_path / "log")
         with log.follow(poll_interval=0.01) as batches:
             assert lsns(next(batches)) == [0xFF8]
-            # The generator waits behind the batch: only then its segment was taken.
-            assert batches.position == 0
+            # The generator waits behind the batch: only then its segment was taken. Not 0/0, which
+            # is in any log, even if the beginning was removed.
+            assert batches.position == 1
             with Soon(lambda: publisher.publish(second)):
                 assert lsns(next(batches)) == [0x1FF8]
             assert batches.position == 0x1000
@@ -112,9 +113,6 @@ def test_the_options_of_follow(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(2))
     with pytest.raises(walrow.OptionError, match="end"):
         log.follow(end=0x1000)
-    for interval in (-1, float("nan"), float("inf")):
-        with pytest.raises(walrow.OptionError, match="poll_interval"):
-            log.follow(poll_interval=interval)
     with pytest.raises(walrow.OptionError):
         log.follow(profile="none")  # type: ignore[arg-type]
     with pytest.raises(TypeError):

@@ -327,7 +327,13 @@ SELECT jsonb_build_object(
             'type_oid', a.atttypid::bigint,
             'type_modifier', a.atttypmod,
             'has_default', a.atthasdef OR a.atthasmissing OR a.attnotnull
-                OR a.attidentity <> '' OR y.typdefault IS NOT NULL,
+                OR a.attidentity <> '' OR y.typdefault IS NOT NULL
+                -- Only tables with rows have the value that old rows get.
+                OR c.relkind = 'p' AND EXISTS (
+                    SELECT FROM pg_partition_tree(c.oid) t
+                    JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
+                    WHERE m.atthasmissing
+                ),
             'expression', (
                 SELECT x.oid::bigint
                 FROM pg_attrdef x
