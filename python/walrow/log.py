@@ -29,6 +29,7 @@ from walrow.log_readers import LogReader
 from walrow.log_store import LogStore
 from walrow.retention import Compacted, Retained, Retention
 from walrow.signatures import with_options
+from walrow.stopped import resume
 from walrow.typing import Options, StateOptions
 from walrow.urls import is_url
 
@@ -369,6 +370,21 @@ class Log(OpenedLog):
             if progress is not None:
                 progress(self._dict(place)["bytes"])
         return len(self._log)
+
+    def resume(self) -> str | None:
+        """Lets a receiver go on that has found another server than the log's.
+
+        Call it if the connection was to a wrong server. The next connection is checked
+        again.
+
+        Returns:
+            What the receiver had found. None if nothing had stopped it.
+
+        Raises:
+            LogError: The record of that cannot be removed.
+        """
+        found = resume(self.path)
+        return None if found is None else f"{found.reason} (at {found.time})"
 
     def prune(self, until: Lsn | int | str, *, force: bool = False) -> int:
         """Removes the segments that end at or before an LSN. The last one stays.

@@ -95,6 +95,22 @@ def verify(*, directory: str) -> None:
 
 @log.command()
 @_directory
+def resume(*, directory: str) -> None:
+    """Lets a receiver go on that has found another server than the log's.
+
+    Call it if the connection was to a wrong server. The next connection is checked again.
+    A server that was set back to an older copy is refused again: begin with a new slot, a
+    new log and a new copy of the tables.
+    """
+    found = Log(directory).resume()
+    if found is None:
+        click.echo("nothing had stopped the log")
+    else:
+        click.echo(f"the log may go on. A receiver had found: {printable(found)}")
+
+
+@log.command()
+@_directory
 @click.option(
     "--until", required=True, type=Lsn, help="Remove what ends at or before this LSN."
 )
