@@ -349,7 +349,7 @@ class LogError(Error):
             `"backwards"` (a reader is past a position), `"past_end"` (the log does not reach
             a position), `"busy"` (another process changes segments or readers),
             `"read_only"` (the log is at a URL), `"locked"` (by another writer), `"published"` (another writer's segment),
-            `"other_source"`, `"key_column"` (it cannot be erased), `"prepared"` (a
+            `"other_source"`, `"other_server"`, `"key_column"` (it cannot be erased), `"prepared"` (a
             transaction is, so nothing can be erased), `"load"` (a load is not possible
             there), `"copy"` (the rows of a load), `"store"` (the file system),
             `"not_synced"` (it is not known what is on the disk), or, of the rows of a
