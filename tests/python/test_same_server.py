@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_options_of_a_log_become_arguments() -> None:
 def test_where_a_connection_begins(*, two_phase: bool) -> None:
     wanted = asked_options(["p"], GIVEN | {"two_phase": two_phase})
     known = wanted | {"publications": json.dumps(["q"])}
-    arguments = {"durable": Lsn(0x5000), "last": LAST, "wanted": wanted}
+    arguments: dict[str, Any] = {"durable": Lsn(0x5000), "last": LAST, "wanted": wanted}
 
     def start(lsn: Lsn) -> Lsn:
         # What was prepared may not be saved.
