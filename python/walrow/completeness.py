@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.askers import Asker, is_answered
 from walrow.errors import Error, LogError
-from walrow.load_needed import read_published, write_published
+from walrow.load_needed import read_published, with_accepted, write_published
 from walrow.log import Log
 from walrow.log_questions import first_xid, is_truncated
 from walrow.looks import Look, Questions, after_load, after_look, at_beginning, settled
@@ -132,11 +132,15 @@ class Completeness:
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
         with self._lock:
-            before = read_published(self._object)
+            before = self._record()
             write_published(self._log, after_load(before, tables, point))
             # What was read before the load is not compared with what it has.
             self._generation += 1
             self._due, self._stamp = 0.0, ""
+
+    def _record(self) -> Published:
+        """The record. What was accepted is not open: it may happen again."""
+        return with_accepted(read_published(self._object), self._object)
 
     def _object(self, name: str) -> bytes:
         return (self._log / name).read_bytes()
@@ -158,7 +162,7 @@ class Completeness:
                 look = Look(tables, last, durable, published.end_of_wal(conn))
             with self._lock:
                 if generation == self._generation:
-                    before = read_published(self._object)
+                    before = self._record()
                     after = before._replace(position=durable)
                     if look is not None:
                         after = after_look(before, look)

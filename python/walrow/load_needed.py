@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from walrow.errors import LogError
 from walrow.log_files import write_json
@@ -18,7 +18,7 @@ from walrow.marks import Mark, Why
 from walrow.young_tables import YoungTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -47,39 +47,54 @@ def with_accepted(record: Published, read: Callable[[str], bytes]) -> Published:
     """
     accepted = _read_accepted(read)
     marks = {
-        oid: [mark._replace(accepted=accepted.get(_key(oid, mark))) for mark in marks]
+        oid: [
+            mark._replace(accepted=accepted.get(key))
+            for key, mark in _keyed(oid, marks)
+        ]
         for oid, marks in record.marks.items()
     }
     return record._replace(marks=marks)
 
 
-def accept(log: Path, oid: int, marks: Iterable[Mark], now: dt.datetime) -> None:
-    """Records that somebody accepts marks of a table. Later marks are not accepted by that.
+def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
+    """Records that somebody accepts the open marks of a table with a code, and returns them.
+
+    Later marks are not accepted by that.
 
     Raises:
+        LogError: A record is damaged.
         OSError: The file cannot be written.
     """
-    found = _read_accepted(lambda name: (log / name).read_bytes())
-    found |= {_key(oid, mark): now for mark in marks}
+
+    def read(name: str) -> bytes:
+        return (log / name).read_bytes()
+
+    marks = with_accepted(read_published(read), read).marks.get(oid, [])
+    new = {
+        key: mark._replace(accepted=now)
+        for key, mark in _keyed(oid, marks)
+        if mark.code == code and mark.is_open
+    }
+    found = _read_accepted(read) | dict.fromkeys(new, now)
     temporary = log / f".walrow-{_ACCEPTED}"
-    record = [[*key, time.isoformat()] for key, time in found.items()]
-    write_json(temporary, record)
+    write_json(temporary, [[*key, time.isoformat()] for key, time in found.items()])
     temporary.replace(log / _ACCEPTED)
+    return list(new.values())
 
 
-def _key(oid: int, mark: Mark) -> tuple[int, str, str, str]:
-    return oid, mark.code.value, mark.reason, str(mark.since)
+def _keyed(oid: int, marks: Sequence[Mark]) -> Iterator[tuple[_Key, Mark]]:
+    """Marks with what identifies them. Two of one reason may begin at one LSN."""
+    for at, mark in enumerate(marks):
+        yield (oid, at, mark.code.value, str(mark.since)), mark
 
 
 def _read_accepted(
     read: Callable[[str], bytes],
-) -> dict[tuple[int, str, str, str], dt.datetime]:
+) -> dict[_Key, dt.datetime]:
     try:
         return {
-            (int(oid), str(code), str(reason), str(since)): dt.datetime.fromisoformat(
-                it
-            )
-            for oid, code, reason, since, it in json.loads(read(_ACCEPTED))
+            (int(oid), int(at), str(code), str(since)): dt.datetime.fromisoformat(it)
+            for oid, at, code, since, it in json.loads(read(_ACCEPTED))
         }
     except FileNotFoundError:
         return {}
@@ -160,3 +175,5 @@ def write_published(log: Path, value: Published) -> None:
 
 _NEEDED = "_load-needed"
 _ACCEPTED = "_load-accepted"
+#: A table, the place of its mark, the mark's code, and its LSN.
+_Key: TypeAlias = tuple[int, int, str, str]

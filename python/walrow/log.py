@@ -220,10 +220,13 @@ class Log(OpenedLog):
         record = self._record()
         pictures = record.tables or {}
         names = {oid: versions[-1].name for oid, versions in tables.items()}
-        # A table that needs a load may have no change yet.
-        for oid, marks in record.marks.items():
-            if oid in pictures and any(mark.is_open for mark in marks):
-                names.setdefault(oid, pictures[oid]["name"])
+        for oid, picture in pictures.items():
+            # A table that needs a load may have no change yet.
+            needs = needs_of(record.marks.get(oid, ()))
+            # Changes after the look know the name better.
+            is_later = oid in names and last[oid] > record.position
+            if not is_later and (oid in names or needs is not None):
+                names[oid] = picture["name"]
         return [
             LogTable(
                 oid,
@@ -264,13 +267,11 @@ class Log(OpenedLog):
             raise SchemaError(text, table=str(table))
         oid, name = found[0].oid, found[0].name
         open_ = [mark for mark in found[0].marks if mark.is_open]
-        if not (marks := [mark for mark in open_ if mark.code == reason]):
+        if all(mark.code != reason for mark in open_):
             codes = ", ".join(sorted({mark.code.value for mark in open_})) or "none"
             text = f"{name} has no open mark with this reason; open are: {codes}"
             raise LogError(text, code="no_mark", table=name)
-        now = dt.datetime.now(dt.UTC)
-        accept(self.path, oid, marks, now)
-        return [mark._replace(accepted=now) for mark in marks]
+        return accept(self.path, oid, reason, dt.datetime.now(dt.UTC))
 
     def schema(
         self, table: TableName | None = None, **options: Unpack[SchemaOptions]
@@ -380,11 +381,11 @@ class Log(OpenedLog):
         Decoder(table=0, metadata=(), **options)
         spool = (options.get("spool_memory"), options.get("spool_directory"))
         record = self._record()
-        if as_of is None:
-            table = self._now_named(table, record)
-        rows = self._log.state(table, as_of, *spool)
+        is_now = self._is_now(as_of, record)
+        chosen = self._now_named(table, record) if is_now else table
+        rows = self._log.state(chosen, as_of, *spool)
         self._refuse_incomplete(rows, record)
-        columns = self._columns_now(rows.oid, record) if as_of is None else None
+        columns = self._columns_now(rows.oid, record) if is_now else None
         if columns is not None and options.get("columns") is None:
             options["columns"] = columns
         return Reader(
@@ -415,18 +416,37 @@ class Log(OpenedLog):
         """The table that has a name now, as the receiver's last look knows: it may have no change."""
         if isinstance(table, int) or record.tables is None:
             return table
-        found = [
-            oid
-            for oid, picture in record.tables.items()
-            if is_named(table, oid, picture["name"])
-        ]
-        later = [
-            it.oid
-            for it in self.tables()
-            if it.last > record.position and is_named(table, it.oid, it.name)
-        ]
-        # Changes after the look know the name better.
-        return found[0] if len(found) == 1 and not later else table
+        tables = {it.oid: it for it in self.tables()}
+        names = {oid: it.name for oid, it in tables.items()}
+        last = {oid: it.last for oid, it in tables.items()}
+        for oid, picture in record.tables.items():
+            # One without a change in the log has the name since the look.
+            names.setdefault(oid, picture["name"])
+            last.setdefault(oid, record.position)
+        found = [oid for oid, name in names.items() if is_named(table, oid, name)]
+        if len({names[oid] for oid in found}) > 1:
+            return table
+        if found:
+            return max(found, key=lambda oid: last[oid])
+        earlier = {it[0] for it in self._log.versions() if _had_name(table, it)}
+        renamed = sorted(names[oid] for oid in earlier if oid in record.tables)
+        if renamed:
+            text = f"no table has the name {table!r} now: it is {' or '.join(renamed)}"
+            raise SchemaError(text, table=str(table))
+        return table
+
+    def _is_now(
+        self, as_of: Lsn | int | str | dt.datetime | None, record: Published
+    ) -> bool:
+        """Whether a state is that of the last look, or later."""
+        if as_of is None:
+            return True
+        try:
+            at = Lsn(as_of)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            # A time: what was committed before it.
+            return False
+        return at >= min(self.end, record.position)
 
     def _columns_now(self, oid: int, record: Published) -> list[str] | None:
         """The columns of the last look, if one was dropped without a change since. Else None."""
@@ -626,3 +646,8 @@ def reopened(log: str | os.PathLike[str]) -> Log:
     if not isinstance(log, Log):
         return Log(log)
     return type(log)(log, storage_options=log._storage_options)
+
+
+def _had_name(table: TableName, version: tuple[int, str, str, Any, Any]) -> bool:
+    oid, schema, name, *_ = version
+    return is_named(table, oid, f"{schema}.{name}")

@@ -79,7 +79,8 @@ class LogTable(NamedTuple):
             again (see `walrow.load`), as far as the receiver has noticed: the reasons of all
             open marks. None if it is whole.
         marks: When and why it was not whole, as far as the receiver has noticed.
-        name: Its last name, as `schema.name`.
+        name: Its name now, as `schema.name`: that of its last change, or of the receiver's last
+            look if that is later.
     """
 
     oid: int

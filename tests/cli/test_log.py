@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
+from walrow.load_needed import write_published
+from walrow.looks import Published
+from walrow.lsn import Lsn
+from walrow.marks import Mark, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,3 +128,32 @@ def test_what_is_not_a_log_is_an_error(
         assert path.name in result.stderr or words == "not a log"
         assert "Traceback" not in result.stderr
     assert run("log", "prune", "--until", "yesterday", tmp_path).returncode == 2
+
+
+def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> None:
+    (table,) = (it for it in walrow.Log(log).tables() if it.name == "public.item")
+    mark = Mark(Why.REWRITTEN, "it was rewritten", Lsn(8))
+    write_published(log, Published({}, Lsn(8), 1, {table.oid: [mark]}, {}, {}))
+    shown = run("log", "marks", log, "--json", text=True)
+    assert json.loads(shown.stdout) == {
+        "table": "public.item",
+        "code": "rewritten",
+        "since": "0/8",
+        "until": None,
+        "accepted": None,
+        "reason": "it was rewritten",
+    }
+    refused = run("log", "accept", log, "item", "--reason", "row_filter", text=True)
+    assert refused.returncode == 1
+    assert "open are: rewritten" in refused.stderr
+    done = run("log", "accept", log, "item", "--reason", "rewritten", text=True)
+    assert (done.returncode, done.stdout) == (
+        0,
+        "accepted: it was rewritten (since 0/8)\n",
+    )
+    (table,) = (it for it in walrow.Log(log).tables() if it.name == "public.item")
+    assert table.needs_load is None
+    assert (
+        run("log", "accept", log, "item", "--reason", "rewritten", text=True).returncode
+        == 1
+    )

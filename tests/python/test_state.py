@@ -319,8 +319,8 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
         log.state("t")
     log.accept("t", reason="new_in_publication")
     assert len(ids(log)) == 12
-    # The same happens again: that was not accepted.
-    again = needed.marks[TABLE] + [Mark(Why.FILTER, "filtered", Lsn(0x2800))]
+    # The same happens again, while the log has not gone on: that was not accepted.
+    again = [*needed.marks[TABLE], Mark(Why.FILTER, "filtered", Lsn(0x800))]
     write_published(log.path, needed._replace(marks={TABLE: again}))
     with pytest.raises(walrow.LogError, match=r"public\.t: filtered; load"):
         log.state("t")
@@ -349,10 +349,14 @@ def test_a_name_is_that_of_the_table_that_has_it_now(tmp_path: Path) -> None:
     )
     # As of an earlier LSN, it has the name that it had then.
     assert ids(log, 0x1000) == [1]
-    # A new name is known without a change, and the old one is still found.
+    assert [it.name for it in log.tables()] == ["public.u", "public.t"]
+    # A new name is known without a change. The old one is nobody's.
     renamed = {TABLE: "public.fresh", OTHER: "public.u"}
     write_published(log.path, looked(0x2000, renamed, ("id", "v")))
-    assert (ids(log, table="fresh"), ids(log)) == ([1], [1])
+    assert (ids(log, table="fresh"), ids(log, 0x1000)) == ([1], [1])
+    for as_of in (None, log.end, 0x3000):
+        with pytest.raises(walrow.SchemaError, match=r"it is public\.fresh"):
+            log.state("t", as_of=as_of)
     # A table that has the name now, but no change: not the rows of another one.
     write_published(log.path, looked(0x2000, {7: "public.t"}, ("id", "v")))
     with pytest.raises(walrow.SchemaError):
@@ -373,7 +377,8 @@ def test_a_column_that_was_dropped_since_the_last_change(tmp_path: Path) -> None
     write_published(log.path, looked(0x2000, {TABLE: "public.t"}, ("id",)))
     assert log.state("t").to_pyarrow().column_names == ["id"]
     # Before the look, it was there.
-    assert log.state("t", as_of=0x2000).to_pyarrow().column_names == ["id", "v"]
+    assert log.state("t", as_of=0x2000).to_pyarrow().column_names == ["id"]
+    assert log.state("t", as_of=0x1FFF).to_pyarrow().column_names == ["id", "v"]
     write_published(log.path, looked(0x1000, {TABLE: "public.t"}, ("id",)))
     assert log.state("t").to_pyarrow().column_names == ["id", "v"]
 

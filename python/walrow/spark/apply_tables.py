@@ -156,6 +156,9 @@ def keys_of(
     Raises:
         SchemaError: There are none, or old images do not have them.
     """
+    if not table.versions:
+        text = f"{table.name} has no change in the log, and needs a load first"
+        raise SchemaError(text, table=table.name)
     latest = table.versions[-1]
     if keys is not None:
         chosen = tuple(keys)
