@@ -70,7 +70,7 @@ class Completeness:
         self._is_damaged = False
         self._answer: Future[None] | None = None
         self._generation = 0
-        #: Of the last look. A new process looks at everything.
+        #: The stamp of the last look. A new process has none, and looks at everything.
         self._stamp = ""
         self.is_catalog_old = False
 
@@ -139,7 +139,7 @@ class Completeness:
             self._due, self._stamp = 0.0, ""
 
     def _record(self) -> Published:
-        """The record. What was accepted is not open: it may happen again."""
+        """The record. An accepted mark is not open, so the same event gets a new one."""
         return with_accepted(read_published(self._object), self._object)
 
     def _object(self, name: str) -> bytes:
@@ -193,7 +193,7 @@ class Completeness:
             return record
 
     def _store(self, before: Published, after: Published) -> None:
-        """Stores a record, and says what is new in it."""
+        """Stores a record, and notes its new marks."""
         write_published(self._log, after)
         for oid, marks in after.marks.items():
             known = before.marks.get(oid, [])

@@ -89,7 +89,7 @@ class Follower:
         self._used = time.monotonic()
 
     def _refuse_forgotten(self, reader: str) -> None:
-        """Raises an error if a reader that was forgotten has lost what it did not take."""
+        """Raises an error if a forgotten reader has lost changes that it did not take."""
         start = self._opened().start
         if start > self.position:
             text = (
@@ -108,7 +108,7 @@ class Follower:
         start = part["start"]
         while True:
             end = self._log.end
-            # Before it is read: a log of which the beginning was removed can be read from 0/0, too.
+            # Before it is read: 0/0 is a valid start even after the beginning was removed.
             self._note(_RECORD_SECONDS)
             with self._log.open(**part | {"start": start}) as file:
                 while chunk := file.read():
@@ -121,10 +121,10 @@ class Follower:
                 time.sleep(self._interval)
 
     def _hand_out(self, batches: Iterable[Batch]) -> Generator[Batch]:
-        """Hands out batches. Whoever asks for the next one has used those before."""
+        """Hands out batches. A request for the next one means that those before are used."""
         for batch in batches:
             delivered = self._decoder.position
-            # Not 0/0: a log of which the beginning was removed can be read from there.
+            # Not 0/0, which is a valid start even after the beginning was removed.
             self.position = max(self.position, _BEGUN)
             yield batch
             self._move(delivered)
@@ -140,5 +140,5 @@ class Follower:
 _RECORD_SECONDS = 1.0
 _WAITING_SECONDS = 2.0
 _LONGEST_POLL_SECONDS = 86_400.0
-#: Before every change. Whoever has taken a part of the first transaction is here.
+#: Before every change: the position of a reader that has taken a part of the first transaction.
 _BEGUN = Lsn(1)

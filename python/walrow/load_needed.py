@@ -40,7 +40,7 @@ def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:
 
 
 def with_accepted(record: Published, read: Callable[[str], bytes]) -> Published:
-    """A record with what somebody has accepted: a file of its own, as the receiver writes the record.
+    """Joins a record with the accepted marks. They have their own file, as the receiver writes the record.
 
     Raises:
         LogError: The file is damaged.

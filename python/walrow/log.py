@@ -241,13 +241,13 @@ class Log(OpenedLog):
         ]
 
     def _record(self) -> Published:
-        """What the receiver has noticed beside the stream, and what somebody has accepted."""
+        """The receiver's record of published tables and marks, with the accepted ones."""
         return with_accepted(read_published(self.read_object), self.read_object)
 
     def accept(self, table: TableName, *, reason: str) -> list[Mark]:
         """Accepts that a table is not whole, for one reason: it is read and applied as it is.
 
-        What happens to the table later is not accepted.
+        Later events of the table are not accepted.
 
         Args:
             table: The table.
@@ -321,8 +321,8 @@ class Log(OpenedLog):
 
         Raises:
             OptionError: The options are invalid or contradict each other.
-            LogError: What comes after the position was removed (`pruned`), or the reader
-                was forgotten (`no_reader`).
+            LogError: Changes after the position were removed (`pruned`), or the reader was
+                forgotten (`no_reader`).
         """
         return Follower(self._opened, poll_interval, reader, options)
 
@@ -438,13 +438,13 @@ class Log(OpenedLog):
     def _is_now(
         self, as_of: Lsn | int | str | dt.datetime | None, record: Published
     ) -> bool:
-        """Whether a state is that of the last look, or later."""
+        """Whether a state is at the last look or later."""
         if as_of is None:
             return True
         try:
             at = Lsn(as_of)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            # A time: what was committed before it.
+            # A time may be long before the look.
             return False
         return at >= min(self.end, record.position)
 

@@ -79,8 +79,8 @@ class LogTable(NamedTuple):
             again (see `walrow.load`), as far as the receiver has noticed: the reasons of all
             open marks. None if it is whole.
         marks: When and why it was not whole, as far as the receiver has noticed.
-        name: Its name now, as `schema.name`: that of its last change, or of the receiver's last
-            look if that is later.
+        name: Its name now, as `schema.name`. The receiver's last look knows it, unless the
+            table has changed since then.
     """
 
     oid: int

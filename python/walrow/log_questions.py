@@ -16,7 +16,7 @@ __all__ = ["first_xid", "is_truncated"]
 def is_truncated(log: LogDirectory, oid: int, since: Lsn) -> bool:
     """Whether a TRUNCATE of a table was committed after an LSN, and is published.
 
-    It reads at most one segment: the one that begins before the LSN.
+    It reads at most one segment, which begins before the LSN.
     """
     numbers = {at for at, version in enumerate(log.versions()) if version[0] == oid}
     for place in reversed(range(len(log))):

@@ -1,4 +1,4 @@
-"""What a look at the published tables shows that the stream does not contain.
+"""Changes of tables that a look at the server shows, and the stream does not contain.
 
 Pure: from a record and a look comes the next record. `completeness` looks, and stores the record.
 """
@@ -45,7 +45,7 @@ class NewFiles(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What was published when the receiver looked last.
+    """The published tables at the receiver's last look.
 
     Attributes:
         tables: The tables, by OID. None if it never looked.
@@ -65,7 +65,7 @@ class Published(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """What only the changes in a log answer.
+    """Questions that only the changes in a log answer.
 
     Attributes:
         is_truncated: Whether it has a TRUNCATE of a table that was committed after an LSN.
@@ -102,7 +102,7 @@ def at_beginning(
 
     Args:
         tables: The published tables.
-        lacking: The OIDs of those that have rows.
+        lacking: The OIDs of the tables that have rows.
         last_oid: The greatest OID of a relation.
         start: The slot's start.
     """
@@ -278,7 +278,7 @@ def _has_new_files(before: Mapping[str, Any], table: PublishedTable) -> bool:
 def _differences(
     before: Mapping[str, Any], table: PublishedTable, last_oid: int
 ) -> Iterator[Reason]:
-    """What has happened to a table that its stream does not contain."""
+    """The reasons why a table is not whole since the last look."""
     yield from _publication_differences(before, table)
     yield from _partition_differences(before, table, last_oid)
     # A new label of an enum changes no row.
@@ -366,7 +366,7 @@ def _column_differences(
         elif number <= before["last_column"]:
             yield Reason(Why.COLUMN, f"column {name} was added to the publication")
         elif _folded(name) in earlier:
-            # Its Relation messages are those of the one before: readers keep the old values.
+            # Readers cannot tell its Relation messages from the old ones, and keep the old values.
             text = f"column {name} was dropped and added again"
             yield Reason(Why.RETURNED, text)
         elif has_default:
@@ -379,5 +379,5 @@ _REWRITTEN = Reason(
     Why.REWRITTEN,
     "it was rewritten, as by ALTER TABLE: existing rows may have other values",
 )
-#: What is durable is published long before this many looks.
+#: Durable changes are published long before this many looks.
 _LOOKS = 2

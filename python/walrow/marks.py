@@ -15,7 +15,7 @@ __all__ = ["Mark", "Reason", "Why", "ended", "marked", "needs_of"]
 
 
 class Why(StrEnum):
-    """What happened to a table that its stream does not contain, as a code."""
+    """The code of an event that changes a table without a message in the stream."""
 
     HAD_ROWS = "had_rows"
     NEW = "new_in_publication"
@@ -34,11 +34,11 @@ class Why(StrEnum):
 
 
 class Reason(NamedTuple):
-    """What a look has found.
+    """A reason that a look has found.
 
     Attributes:
         code: As a code.
-        text: In words.
+        text: The reason in words.
     """
 
     code: Why
@@ -50,7 +50,7 @@ class Mark(NamedTuple):
 
     Attributes:
         code: The reason, as a code.
-        reason: What happened to the table, in words.
+        reason: The event in words.
         since: Where the log ended when the receiver looked last before. It happened later.
         until: The end of the load that made the table whole again. None before.
         accepted: When somebody accepted it. None if nobody did.

@@ -1,4 +1,4 @@
-"""What a look at the published tables of a server shows, and what it costs."""
+"""Looks at the published tables of a server: the marks that they make, and their cost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SETUP = [
     "INSERT INTO small SELECT g, g FROM generate_series(1, 100) g",
 ]
 
-#: What changes no row. VACUUM FULL of a table without TOAST cannot be told from a rewrite.
+#: Statements that change no row. VACUUM FULL of a table without TOAST cannot be told from a rewrite.
 HARMLESS = [
     "GRANT SELECT ON t TO PUBLIC",
     "GRANT UPDATE (v) ON t TO PUBLIC",

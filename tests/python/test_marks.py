@@ -1,4 +1,4 @@
-"""What the looks of a receiver show, as pure functions: marks of tables."""
+"""The marks that the looks of a receiver make, as pure functions."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def codes(record: Published) -> list[str]:
 )
 def test_each_difference_has_its_code(now: PublishedTable, expected: list[str]) -> None:
     assert codes(looked(TABLE, now)) == expected
-    # What has changed stays changed, whenever the receiver looks again.
+    # The change stays, and another look makes no second mark.
     assert codes(looked(TABLE, now, now)) == expected
 
 
