@@ -122,7 +122,7 @@ def after_look(before: Published, look: Look) -> Published:
         oid, known = table.oid, known_tables.get(table.oid)
         if known is not None:
             reasons = list(_differences(known, table, before.last_oid))
-            if _has_new_files(known, table) and not _explains(reasons):
+            if _has_new_files(known, table):
                 first = files.get(oid)
                 since = before.position if first is None else first.since
                 files[oid] = NewFiles(since, look.seen)
@@ -270,8 +270,17 @@ def _newness(table: PublishedTable, last_oid: int) -> Iterator[Reason]:
 
 
 def _has_new_files(before: Mapping[str, Any], table: PublishedTable) -> bool:
-    """Whether a table without TOAST was truncated or rewritten."""
-    files = {oid: file for oid, file, toast, *_ in before["parts"] if toast is None}
+    """Whether a table was truncated or rewritten, as far as its TOAST table does not show it.
+
+    VACUUM FULL keeps the TOAST table, but writes the default of a new column into old rows: then no
+    column shows any more that they have a value.
+    """
+    is_wider = table.last_column > before["last_column"]
+    files = {
+        oid: file
+        for oid, file, toast, *_ in before["parts"]
+        if toast is None or is_wider
+    }
     return any(files.get(part.oid, part.file) != part.file for part in table.parts)
 
 
@@ -288,15 +297,9 @@ def _differences(
         if key in before["definitions"] or not key.startswith("label ")
     }:
         yield TYPE_ALTERED
-    columns = list(_column_differences(before, table))
-    yield from columns
-    if _is_rewritten(before, table) and not _explains(columns):
+    yield from _column_differences(before, table)
+    if _is_rewritten(before, table):
         yield _REWRITTEN
-
-
-def _explains(reasons: Sequence[Reason]) -> bool:
-    """Whether one of them says already why a table was rewritten."""
-    return any(reason.code in {Why.RETYPED, Why.DEFAULT} for reason in reasons)
 
 
 def _publication_differences(

@@ -63,7 +63,8 @@ def test_what_the_stream_lacks_is_loaded(
         assert needs == {
             "public.item": "column label was renamed to title; "
             "column more was added with a value for existing rows",
-            "public.wide": "column id has another type",
+            "public.wide": "column id has another type; it was rewritten, as by ALTER TABLE: "
+            "existing rows may have other values",
             "public.late": "it is new in the publication",
         }
         walrow.load(["public.item", "public.wide", "public.late"], log=log, timeout=60)
