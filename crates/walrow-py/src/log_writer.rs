@@ -133,10 +133,10 @@ impl LogWriter {
             .map_err(|error| errors::log_error(py, error))
     }
 
-    /// Compares the server of the session with the log's: nothing is taken until it has sent everything
-    /// up to `position`, and with `only`, nothing is taken then, too.
+    /// Compares the server of the session with the log's.
     ///
-    /// It sends what comes after `confirmed`, or from `resent_from` on if that is later.
+    /// Nothing is taken until it has sent everything up to `position`, and with `only`, nothing is
+    /// taken then, too. It sends what comes after `confirmed`, or from `resent_from` on if that is later.
     #[pyo3(signature = (confirmed, *, only=false))]
     fn compare(&self, confirmed: &Bound<'_, PyAny>, only: bool) -> PyResult<()> {
         let confirmed = read_lsn(confirmed, "confirmed")?;
@@ -156,8 +156,10 @@ impl LogWriter {
         Ok(lock(&self.0)?.writer()?.is_compared())
     }
 
-    /// What the log took last: its LSN, from where it is sent again, the ID of the last transaction,
-    /// and whether that was prepared only.
+    /// What the log took last.
+    ///
+    /// Its LSN, from where it is sent again, the ID of the last transaction, and whether that was
+    /// prepared only.
     #[getter]
     #[expect(clippy::type_complexity, reason = "plain data for Python")]
     fn last<'py>(
