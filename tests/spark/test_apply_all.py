@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,10 @@ import walrow
 import walrow.spark
 from servers.churn import KEYS, TABLES, Churn
 from spark.lakes import Lake
+from walrow.load_needed import write_published
+from walrow.looks import Published
+from walrow.lsn import Lsn
+from walrow.marks import Mark, Why
 from walrow.spark import apply_shared
 from walrow.spark.apply_failures import spark_errors
 from walrow.spark.apply_shared import Share, stage, waves
@@ -145,14 +148,9 @@ def test_a_table_that_fails_or_waits_does_not_stop_the_others(
     source.take()
     contents = walrow.Log(source.path)
     oid = next(it.oid for it in contents.tables() if it.name == "public.partial")
-    mark = {"reason": "its row filter has changed", "since": "0/1", "until": None}
-    needed = {
-        "published": {},
-        "position": str(contents.end),
-        "last_oid": 1,
-        "incomplete": {str(oid): [mark]},
-    }
-    (source.path / "_load-needed").write_text(json.dumps(needed))
+    mark = Mark(Why.FILTER, "its row filter has changed", Lsn(1))
+    needed = Published({}, contents.end, 1, {oid: [mark]}, {}, {})
+    write_published(source.path, needed)
     lakes = {name: Lake(lakehouse, "iceberg", tmp_path) for name in names}
     stages = Stages(monkeypatch)
     heard: dict[Any, Any] = {}
@@ -173,8 +171,8 @@ def test_a_table_that_fails_or_waits_does_not_stop_the_others(
     assert "its row filter has changed" in str(done.waiting["public.partial"])
     assert done.waiting["public.partial"].code == "incomplete"
     # The causes are gone: what failed catches up, and the table that was there is left alone.
-    mark["until"] = str(contents.end)
-    (source.path / "_load-needed").write_text(json.dumps(needed))
+    ended = mark._replace(until=contents.end)
+    write_published(source.path, needed._replace(marks={oid: [ended]}))
     source.sql("INSERT INTO bad VALUES (3, NULL)")
     done = apply(
         lakes,
