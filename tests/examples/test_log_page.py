@@ -42,7 +42,7 @@ def test_every_block_runs(tmp_path: Path) -> None:
     assert again.startswith("0 7 0/")
     assert "public.item 9 1\n" in read
     assert "public.item 10\n" in read
-    assert "10 rows; continue at 0/0" in followed
+    assert "10 rows; continue at 0/1\n" in followed
     assert state == "2 rows\n"
     assert registered == "10 rows for nightly\n"
     first, head, reader, *removed = verified.splitlines()
