@@ -71,6 +71,7 @@ class Mark(NamedTuple):
 def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list[Mark]:
     """Adds a mark for each reason, unless one for the same reason is open.
 
+    >>> from walrow import Lsn
     >>> first = marked([], [Reason(Why.NEW, "it is new")], Lsn(8))
     >>> both = marked(
     ...     first, [Reason(Why.NEW, "it is new"), Reason(Why.FILTER, "x")], Lsn(16)
