@@ -197,6 +197,9 @@ class Log(OpenedLog):
 
     def tables(self) -> list[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
+        return self._tables(self._record())
+
+    def _tables(self, record: Published) -> list[LogTable]:
         versions = self._log.versions()
         counts = [[0, 0, 0] for _ in versions]
         last: dict[int, Lsn] = {}
@@ -217,7 +220,6 @@ class Log(OpenedLog):
                 columns_ = tuple(LogColumn(*column) for column in columns)
                 version = LogVersion(f"{schema}.{name}", columns_, identity, *count)
                 tables.setdefault(oid, []).append(version)
-        record = self._record()
         pictures = record.tables or {}
         names = {oid: versions[-1].name for oid, versions in tables.items()}
         for oid, picture in pictures.items():
@@ -381,11 +383,16 @@ class Log(OpenedLog):
         Decoder(table=0, metadata=(), **options)
         spool = (options.get("spool_memory"), options.get("spool_directory"))
         record = self._record()
-        is_now = self._is_now(as_of, record)
-        chosen = self._now_named(table, record) if is_now else table
+        # Once: that looks at all segments.
+        tables = (
+            {it.oid: it for it in self._tables(record)}
+            if record.tables is not None and self._is_now(as_of, record)
+            else {}
+        )
+        chosen = self._now_named(table, record, tables) if tables else table
         rows = self._log.state(chosen, as_of, *spool)
         self._refuse_incomplete(rows, record)
-        columns = self._columns_now(rows.oid, record) if is_now else None
+        columns = self._columns_now(tables.get(rows.oid), record)
         if columns is not None and options.get("columns") is None:
             options["columns"] = columns
         return Reader(
@@ -398,13 +405,7 @@ class Log(OpenedLog):
 
     def _refuse_incomplete(self, rows: LogState, record: Published) -> None:
         at = rows.position
-        open_ = [
-            it
-            for it in record.marks.get(rows.oid, ())
-            if it.accepted is None
-            and it.since <= at
-            and (it.until is None or at < it.until)
-        ]
+        open_ = [it for it in record.marks.get(rows.oid, ()) if it.holds_at(at)]
         if not open_:
             return
         names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == rows.oid]
@@ -412,11 +413,12 @@ class Log(OpenedLog):
         text = f"{names[-1]}: {reasons}; load the table again (since {since})"
         raise LogError(text, code="incomplete", table=names[-1], lsn=since)
 
-    def _now_named(self, table: TableName, record: Published) -> TableName:
+    def _now_named(
+        self, table: TableName, record: Published, tables: Mapping[int, LogTable]
+    ) -> TableName:
         """The table that has a name now, as the receiver's last look knows: it may have no change."""
         if isinstance(table, int) or record.tables is None:
             return table
-        tables = {it.oid: it for it in self.tables()}
         names = {oid: it.name for oid, it in tables.items()}
         last = {oid: it.last for oid, it in tables.items()}
         for oid, picture in record.tables.items():
@@ -448,11 +450,14 @@ class Log(OpenedLog):
             return False
         return at >= min(self.end, record.position)
 
-    def _columns_now(self, oid: int, record: Published) -> list[str] | None:
+    def _columns_now(
+        self, table: LogTable | None, record: Published
+    ) -> list[str] | None:
         """The columns of the last look, if one was dropped without a change since. Else None."""
-        picture = (record.tables or {}).get(oid)
-        table = next((it for it in self.tables() if it.oid == oid), None)
-        if picture is None or table is None or table.last > record.position:
+        if table is None or table.last > record.position:
+            return None
+        picture = (record.tables or {}).get(table.oid)
+        if picture is None:
             return None
         names = {plain_name(column[1]) for column in picture["columns"]}
         columns = [column.name for column in table.versions[-1].columns]

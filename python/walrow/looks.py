@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.lsn import Lsn
 from walrow.marks import Mark, Reason, Why, ended, marked
-from walrow.young_tables import TYPE_ALTERED, YoungTable, plain_name
+from walrow.young_tables import LOOKS, REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -175,7 +175,7 @@ def settled(
                 and not ask.is_truncated(oid, Lsn(0))
                 and end >= table.seen
             ):
-                reason = _REWRITTEN
+                reason = REWRITTEN
             if picture is not None:
                 names = {name.lower() for name in table.names(found.versions)}
                 now = {_folded(column[1]) for column in columns}
@@ -188,8 +188,8 @@ def settled(
     for oid, each in before.new_files.items():
         if ask.is_truncated(oid, each.since):
             continue
-        if end >= each.seen or each.looks == _LOOKS:
-            marks[oid] = marked(marks.get(oid, ()), [_REWRITTEN], each.since)
+        if end >= each.seen or each.looks == LOOKS:
+            marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], each.since)
         else:
             files[oid] = each._replace(looks=each.looks + (durable >= each.seen))
     return before._replace(
@@ -299,7 +299,7 @@ def _differences(
         yield TYPE_ALTERED
     yield from _column_differences(before, table)
     if _is_rewritten(before, table):
-        yield _REWRITTEN
+        yield REWRITTEN
 
 
 def _publication_differences(
@@ -375,12 +375,3 @@ def _column_differences(
         elif has_default:
             text = f"column {name} was added with a value for existing rows"
             yield Reason(Why.DEFAULT, text)
-
-
-#: Why a table is incomplete whose columns may still be the same.
-_REWRITTEN = Reason(
-    Why.REWRITTEN,
-    "it was rewritten, as by ALTER TABLE: existing rows may have other values",
-)
-#: Durable changes are published long before this many looks.
-_LOOKS = 2

@@ -67,6 +67,11 @@ class Mark(NamedTuple):
         """Whether the table still needs a load because of it."""
         return self.until is None and self.accepted is None
 
+    def holds_at(self, position: Lsn) -> bool:
+        """Whether the table is not whole at a position because of it, and nobody accepted that."""
+        is_before_load = self.until is None or position < self.until
+        return self.accepted is None and self.since <= position and is_before_load
+
 
 def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list[Mark]:
     """Adds a mark for each reason, unless one for the same reason is open.

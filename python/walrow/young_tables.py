@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from walrow.log_items import LogColumn, LogVersion
 
-__all__ = ["TYPE_ALTERED", "YoungTable", "plain_name"]
+__all__ = ["LOOKS", "REWRITTEN", "TYPE_ALTERED", "YoungTable", "plain_name"]
 
 
 class YoungTable(NamedTuple):
@@ -67,7 +67,7 @@ class YoungTable(NamedTuple):
 
     def later(self, published: Lsn, durable: Lsn) -> Self | None:
         """The table for the next look. None once readers see all rows from before the first."""
-        if published >= self.seen or self.looks == _LOOKS:
+        if published >= self.seen or self.looks == LOOKS:
             return None
         return self._replace(looks=self.looks + (durable >= self.seen))
 
@@ -99,8 +99,7 @@ class YoungTable(NamedTuple):
             if self.has_altered_types:
                 return TYPE_ALTERED
             if self.is_rewritten:
-                text = "it was rewritten, as by ALTER TABLE: existing rows may have other values"
-                return Reason(Why.REWRITTEN, text)
+                return REWRITTEN
             if reason := self._difference(version.columns):
                 return reason
             if reason := self._return(version.columns, numbers, first_xid):
@@ -170,5 +169,9 @@ def plain_name(quoted: str) -> str:
 
 #: Why a table is incomplete whose columns are still the same.
 TYPE_ALTERED = Reason(Why.TYPE, "a type of its columns was altered")
+REWRITTEN = Reason(
+    Why.REWRITTEN,
+    "it was rewritten, as by ALTER TABLE: existing rows may have other values",
+)
 #: What is durable is published long before this many looks.
-_LOOKS = 2
+LOOKS = 2

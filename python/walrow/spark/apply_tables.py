@@ -233,9 +233,9 @@ def refuse_incomplete(
         ApplyError: The receiver has noticed something that only a load makes whole.
     """
     for mark in marks:
-        if mark.accepted is not None or (start and mark.code == Why.HAD_ROWS):
+        if start and mark.code == Why.HAD_ROWS:
             continue
-        if mark.since <= end and (mark.until is None or end < mark.until):
+        if mark.holds_at(end):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
                 f"walrow load --log {log.location} {table.name}"
