@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.askers import Asker, is_answered
 from walrow.errors import Error, LogError
-from walrow.load_needed import read_published, with_accepted, write_published
+from walrow.load_needed import read_record, write_published
 from walrow.log import Log
 from walrow.log_questions import first_xid, is_truncated
 from walrow.looks import Look, Questions, after_load, after_look, at_beginning, settled
@@ -140,7 +140,7 @@ class Completeness:
 
     def _record(self) -> Published:
         """The record. An accepted mark is not open, so the same event gets a new one."""
-        return with_accepted(read_published(self._object), self._object)
+        return read_record(self._object)
 
     def _object(self, name: str) -> bytes:
         return (self._log / name).read_bytes()

@@ -25,7 +25,7 @@ __all__ = [
     "accept",
     "incomplete_tables",
     "read_published",
-    "with_accepted",
+    "read_record",
     "write_published",
 ]
 
@@ -36,10 +36,19 @@ def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:
     Args:
         read: Reads an object of the log, as `Log.read_object`.
     """
-    return with_accepted(read_published(read), read).marks
+    return read_record(read).marks
 
 
-def with_accepted(record: Published, read: Callable[[str], bytes]) -> Published:
+def read_record(read: Callable[[str], bytes]) -> Published:
+    """Reads what was published when the receiver looked last, with the accepted marks.
+
+    Raises:
+        LogError: A file is damaged.
+    """
+    return _with_accepted(read_published(read), read)
+
+
+def _with_accepted(record: Published, read: Callable[[str], bytes]) -> Published:
     """Joins a record with the accepted marks. They have their own file, as the receiver writes the record.
 
     Raises:
@@ -69,7 +78,7 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
     def read(name: str) -> bytes:
         return (log / name).read_bytes()
 
-    marks = with_accepted(read_published(read), read).marks.get(oid, [])
+    marks = incomplete_tables(read).get(oid, [])
     new = {
         key: mark._replace(accepted=now)
         for key, mark in _keyed(oid, marks)

@@ -23,7 +23,7 @@ from walrow.conninfo import is_conninfo, without_credentials
 from walrow.erasure import Erased, erase
 from walrow.errors import LogError, OptionError, SchemaError
 from walrow.following import Follower
-from walrow.load_needed import accept, read_published, with_accepted
+from walrow.load_needed import accept, read_record
 from walrow.log_items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
 from walrow.log_places import OpenedLog, directory_of, is_named
 from walrow.log_readers import LogReader
@@ -244,7 +244,7 @@ class Log(OpenedLog):
 
     def _record(self) -> Published:
         """The receiver's record of published tables and marks, with the accepted ones."""
-        return with_accepted(read_published(self.read_object), self.read_object)
+        return read_record(self.read_object)
 
     def accept(self, table: TableName, *, reason: str) -> list[Mark]:
         """Accepts that a table is not whole, for one reason: it is read and applied as it is.
