@@ -805,8 +805,12 @@ class LogDirectory:
         as_of: Lsn | int | str | dt.datetime | None = None,
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
+        columns: Sequence[tuple[str, int, int]] | None = None,
     ) -> LogState:
-        """The rows of a table as of an LSN or a time."""
+        """The rows of a table as of an LSN or a time.
+
+        `columns` are those that it got after its last change: name, type and type modifier.
+        """
 
     def follow(self) -> int:
         """Looks for new segments. Returns how many there are."""

@@ -29,7 +29,7 @@ from walrow.log_places import OpenedLog, directory_of, is_named
 from walrow.log_readers import LogReader
 from walrow.log_store import LogStore
 from walrow.lsn import Lsn
-from walrow.marks import needs_of
+from walrow.marks import Why, needs_of
 from walrow.retention import Compacted, Retained, Retention
 from walrow.signatures import with_options
 from walrow.stopped import resume
@@ -390,11 +390,9 @@ class Log(OpenedLog):
             else {}
         )
         chosen = self._now_named(table, record, tables) if tables else table
-        rows = self._log.state(chosen, as_of, *spool)
+        columns = self._columns_now(tables.get(chosen), record)
+        rows = self._log.state(chosen, as_of, *spool, columns)
         self._refuse_incomplete(rows, record)
-        columns = self._columns_now(tables.get(rows.oid), record)
-        if columns is not None and options.get("columns") is None:
-            options["columns"] = columns
         return Reader(
             rows,
             table=rows.oid,
@@ -452,17 +450,20 @@ class Log(OpenedLog):
 
     def _columns_now(
         self, table: LogTable | None, record: Published
-    ) -> list[str] | None:
-        """The columns of the last look, if one was dropped without a change since. Else None."""
-        if table is None or table.last > record.position:
+    ) -> list[tuple[str, int, int]] | None:
+        """The columns of the last look, if it was after the last change."""
+        if table is None or not table.versions or table.last > record.position:
             return None
         picture = (record.tables or {}).get(table.oid)
-        if picture is None:
+        # After an accepted rename, the rows are read as they are: under the old name.
+        if picture is None or any(
+            mark.code == Why.RENAMED and mark.until is None for mark in table.marks
+        ):
             return None
-        names = {plain_name(column[1]) for column in picture["columns"]}
-        columns = [column.name for column in table.versions[-1].columns]
-        kept = [name for name in columns if name in names]
-        return kept if kept and len(kept) < len(columns) else None
+        return [
+            (plain_name(quoted), type_, modifier)
+            for _, quoted, type_, modifier, *_ in picture["columns"]
+        ]
 
     def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
         """Reads all segments, and compares them with their checksums.

@@ -383,6 +383,38 @@ def test_a_column_that_was_dropped_since_the_last_change(tmp_path: Path) -> None
     assert log.state("t").to_pyarrow().column_names == ["id", "v"]
 
 
+def test_columns_that_were_added_since_the_last_change(tmp_path: Path) -> None:
+    first, second = transaction(0x1000, ("1", "x")), transaction(0x2000, ("2", "x"))
+    log = published(tmp_path / "log", [first, second])
+    write_published(log.path, looked(0x2000, {TABLE: "public.t"}, ("v", "new", "id")))
+    rows = log.state("t").to_pyarrow()
+    assert rows.to_pylist() == [
+        {"v": "x", "new": None, "id": 1},
+        {"v": "x", "new": None, "id": 2},
+    ]
+    assert log.state("t", columns=["new"]).to_pyarrow().column_names == ["new"]
+    assert log.state("t", as_of=0x1FFF).to_pyarrow().column_names == ["id", "v"]
+    # All columns of the last change were dropped.
+    write_published(log.path, looked(0x2000, {TABLE: "public.t"}, ("new",)))
+    assert log.state("t").to_pyarrow().to_pylist() == [{"new": None}, {"new": None}]
+    with pytest.raises(walrow.SchemaError, match="id"):
+        log.state("t", columns=["id"]).to_pyarrow()
+
+
+def test_a_column_that_comes_with_a_change_has_its_values(tmp_path: Path) -> None:
+    """After the look, changes know the columns better."""
+    wider = streams.wired(
+        streams.begin(xid=3, lsn=0x2FF8),
+        streams.relation([*COLUMNS, streams.Column("new", 25)]),
+        streams.insert(("3", "x", "y")),
+        streams.commit(lsn=0x2FF8, end=0x3000),
+    )
+    first, second = transaction(0x1000, ("1", "x")), transaction(0x2000, ("2", "x"))
+    log = published(tmp_path / "log", [first, second, wider])
+    write_published(log.path, looked(0x2000, {TABLE: "public.t"}, ("id",)))
+    assert log.state("t").to_pyarrow().column("new").to_pylist() == [None, None, "y"]
+
+
 def test_a_name_is_that_of_its_last_table(tmp_path: Path) -> None:
     first, second = transaction(0x1000, ("1", "x")), transaction(0x2000, ("2", "x"))
     again = change(0x3000, streams.insert(("3", "x"), OTHER), oid=OTHER)

@@ -18,7 +18,7 @@ use walrow::log::{
     Directory, Error, ErrorKind, Log, Plan, Retention, Segment, SegmentName, SegmentReader,
     StateOptions, Store, TableVersion,
 };
-use walrow::stream::{End, Printable, fact::Source};
+use walrow::stream::{CatalogColumn, End, Printable, fact::Source};
 use walrow::wire::ReplicaIdentity;
 use walrow::{FileSpool, Lsn, TableName, cell_text};
 
@@ -141,7 +141,9 @@ impl LogDirectory {
     }
 
     /// The rows of a table as of an LSN or a time.
-    #[pyo3(signature = (table, as_of = None, spool_memory = None, spool_directory = None))]
+    ///
+    /// `columns` are those that it got after its last change: name, type and type modifier.
+    #[pyo3(signature = (table, as_of = None, spool_memory = None, spool_directory = None, columns = None))]
     fn state(
         &self,
         py: Python<'_>,
@@ -149,6 +151,7 @@ impl LogDirectory {
         as_of: Option<&Bound<'_, PyAny>>,
         spool_memory: Option<usize>,
         spool_directory: Option<PathBuf>,
+        columns: Option<Vec<(String, u32, i32)>>,
     ) -> PyResult<LogState> {
         let table = options::table(table, "table")?;
         let mut state = StateOptions::default();
@@ -157,6 +160,12 @@ impl LogDirectory {
         let spool = spool_directory.map_or_else(FileSpool::default, FileSpool::new);
         state.spool = Some(Arc::new(spool));
         state.cell_text = Some(cell_text);
+        state.columns = columns.map(|columns| {
+            let columns = columns.into_iter();
+            let columns =
+                columns.map(|(name, oid, modifier)| CatalogColumn::new(name, oid, modifier));
+            columns.collect()
+        });
         let log = lock(&self.0)?;
         let log = &*log;
         let wants = |oid: u32, schema: &str, name: &str| table.matches(oid, schema, name);

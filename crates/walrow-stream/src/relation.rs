@@ -39,7 +39,7 @@
 //! transaction are never promoted: in `b` … `P` they applied at once, and after a Stream Prepare
 //! the server describes relations again.
 
-use crate::catalog::{Catalog, CatalogTable, TypeKind};
+use crate::catalog::{Catalog, CatalogColumn, CatalogTable, TypeKind};
 use crate::encoding::Encoding;
 use crate::error::ErrorKind;
 use std::borrow::Cow;
@@ -119,16 +119,23 @@ impl TypeName {
     }
 }
 
-/// The Relation message that a server would send for a catalog's table.
-impl From<&CatalogTable> for Relation {
-    fn from(table: &CatalogTable) -> Self {
-        let columns = table.columns.iter().map(|column| Column {
+/// The column of a Relation message that a server would send for a catalog's column.
+impl From<&CatalogColumn> for Column {
+    fn from(column: &CatalogColumn) -> Self {
+        Self {
             name: column.name.as_str().into(),
             type_oid: column.type_oid,
             type_modifier: column.type_modifier,
             is_key: column.key,
             type_name: None,
-        });
+        }
+    }
+}
+
+/// The Relation message that a server would send for a catalog's table.
+impl From<&CatalogTable> for Relation {
+    fn from(table: &CatalogTable) -> Self {
+        let columns = table.columns.iter().map(Column::from);
         Self {
             version: 0,
             oid: table.oid,

@@ -10,7 +10,7 @@ use crate::log::view::Log;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::{
-    Assembler, CellTextOf, Encoding, End, Event, Fold, FoldError, FoldedRows, Spool,
+    Assembler, CatalogColumn, CellTextOf, Encoding, End, Event, Fold, FoldError, FoldedRows, Spool,
 };
 use walrow_wire::{Framing, Lsn, Oid};
 
@@ -27,6 +27,8 @@ pub struct StateOptions {
     /// Writes the text of binary cells: `walrow_arrow::cell_text`. Without it, keys that came as text
     /// differ from those that came as binary.
     pub cell_text: Option<CellTextOf>,
+    /// The columns that the table got after its last change: [`FoldedRows::with_columns`].
+    pub columns: Option<Vec<CatalogColumn>>,
 }
 
 impl Log {
@@ -99,6 +101,7 @@ impl Log {
             stream_bytes,
             read_bytes: 0,
             encoding,
+            columns: options.columns,
             phase: Phase::Changes(Box::new(Changes {
                 segments: segments.into_iter(),
                 segment: None,
@@ -119,6 +122,7 @@ pub struct StateReader {
     stream_bytes: u64,
     read_bytes: u64,
     encoding: Encoding,
+    columns: Option<Vec<CatalogColumn>>,
     phase: Phase,
 }
 
@@ -185,7 +189,10 @@ impl StateReader {
                     }
                 }
                 if let Phase::Changes(changes) = std::mem::replace(&mut self.phase, Phase::Failed) {
-                    let rows = changes.fold.into_rows(self.encoding).with_end(self.at);
+                    let mut rows = changes.fold.into_rows(self.encoding).with_end(self.at);
+                    if let Some(columns) = &self.columns {
+                        rows = rows.with_columns(columns);
+                    }
                     self.phase = Phase::Rows(Box::new(rows));
                 }
                 Ok(true)

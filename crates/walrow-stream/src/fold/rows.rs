@@ -1,10 +1,13 @@
 //! The rows of a table as a stream.
 
+use crate::catalog::CatalogColumn;
 use crate::encode::put_relation;
 use crate::encoding::Encoding;
 use crate::fact::Fact;
 use crate::fold::{Fold, Scan};
+use crate::relation::Column;
 use std::io;
+use std::sync::Arc;
 use walrow_wire::{Begin, Commit, Insert, Lsn, Message, Timestamp, Tuple};
 
 /// Bytes of a part of the transaction, about.
@@ -58,6 +61,32 @@ impl FoldedRows {
     #[must_use]
     pub const fn with_end(mut self, end: Lsn) -> Self {
         self.end = end;
+        self
+    }
+
+    /// Gives the rows other columns: those that the table got after its last change.
+    ///
+    /// A column of another name is NULL in all rows. A column that is not among these is left out.
+    #[must_use]
+    pub fn with_columns(mut self, columns: &[CatalogColumn]) -> Self {
+        let Some(last) = &self.fold.relation else {
+            return self;
+        };
+        let place_of =
+            |it: &CatalogColumn| last.columns.iter().position(|old| *old.name == it.name);
+        let places: Box<[_]> = columns.iter().map(place_of).collect();
+        let is_same = places.iter().enumerate().all(|(at, it)| *it == Some(at));
+        if is_same && places.len() == last.columns.len() {
+            return self;
+        }
+        let columns = columns.iter().zip(&places).map(|(column, place)| {
+            let old = place.and_then(|place| last.columns.get(place));
+            old.cloned().unwrap_or_else(|| Column::from(column))
+        });
+        let mut relation = (**last).clone();
+        relation.columns = columns.collect();
+        self.fold.versions.add(places.len(), &places);
+        self.fold.relation = Some(Arc::new(relation));
         self
     }
 
