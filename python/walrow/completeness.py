@@ -16,7 +16,7 @@ from walrow.askers import Asker, is_answered
 from walrow.errors import Error, LogError
 from walrow.load_needed import read_record, write_published
 from walrow.log import Log
-from walrow.log_questions import first_xid, is_truncated
+from walrow.log_questions import first_xid, truncates
 from walrow.looks import Look, Questions, after_load, after_look, at_beginning, settled
 from walrow.marks import Why
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from walrow.looks import Published
     from walrow.lsn import Lsn
-    from walrow.postgres.published import PublishedTable
+    from walrow.postgres.published import PublishedTable, Stamps
 
 __all__ = ["Completeness"]
 
@@ -70,8 +70,9 @@ class Completeness:
         self._is_damaged = False
         self._answer: Future[None] | None = None
         self._generation = 0
-        #: The stamp of the last look. A new process has none, and looks at everything.
-        self._stamp = ""
+        #: The stamps of the last look. A new process has none, and looks at everything.
+        self._stamps: Stamps | None = None
+        self._look: Look | None = None
         self.is_catalog_old = False
 
     def look(self, durable: Lsn, catalogs: int) -> None:
@@ -133,10 +134,10 @@ class Completeness:
         """Tables are whole again, as they were at this LSN."""
         with self._lock:
             before = self._record()
-            write_published(self._log, after_load(before, tables, point))
+            write_published(self._log, after_load(before, tables, point, self._look))
             # What was read before the load is not compared with what it has.
             self._generation += 1
-            self._due, self._stamp = 0.0, ""
+            self._due, self._stamps = 0.0, None
 
     def _record(self) -> Published:
         """The record. An accepted mark is not open, so the same event gets a new one."""
@@ -150,24 +151,22 @@ class Completeness:
 
         generation = self._generation
         try:
-            # Before the tables: what changes meanwhile moves the next one.
-            stamp = published.stamp(conn, self._publications)
-            look = None
-            if stamp != self._stamp:
+            # Before the tables: what changes meanwhile moves the next ones.
+            stamps = published.stamps(conn, self._publications)
+            before, look = self._stamps, None
+            moved = None if before is None else stamps.moved(before)
+            if moved is None or moved:
                 # First: a relation that is created between them is looked at again.
                 last = published.last_oid(conn)
                 tables = published.published_tables(
-                    conn, self._publications, sized=False
+                    conn, self._publications, sized=False, oids=moved
                 )
-                look = Look(tables, last, durable, published.end_of_wal(conn))
+                seen = published.end_of_wal(conn)
+                look = Look(tables, last, durable, seen, moved)
             with self._lock:
                 if generation == self._generation:
-                    before = self._record()
-                    after = before._replace(position=durable)
-                    if look is not None:
-                        after = after_look(before, look)
-                    self._store(before, self._tables_in_log(after, durable))
-                    self._stamp = stamp
+                    self._take(look, durable)
+                    self._stamps = stamps
         except LogError as error:
             if not self._is_damaged:
                 self._is_damaged = True
@@ -177,6 +176,14 @@ class Completeness:
             # The next look tries again.
             pass
 
+    def _take(self, look: Look | None, durable: Lsn) -> None:
+        before = self._record()
+        after = before._replace(position=durable)
+        if look is not None:
+            after = after_look(before, look)
+            self._look = look if self._look is None else look.joined(self._look)
+        self._store(before, self._tables_in_log(after, durable))
+
     def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
         if not record.young and not record.new_files:
@@ -185,7 +192,7 @@ class Completeness:
             log = Log(self._log)
             tables = {table.oid: table for table in log.tables()}
             questions = Questions(
-                partial(is_truncated, log._log), partial(first_xid, log._log)
+                partial(truncates, log._log), partial(first_xid, log._log)
             )
             return settled(record, tables, log.end, durable, questions)
         except (Error, OSError):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from walrow.errors import LogError
 from walrow.log_files import write_json
-from walrow.looks import NewFiles, Published
+from walrow.looks import Published
 from walrow.lsn import Lsn
 from walrow.marks import Mark, Why
+from walrow.new_files import NewFile, NewFiles, Pending
 from walrow.young_tables import YoungTable
 
 if TYPE_CHECKING:
@@ -138,7 +139,10 @@ def read_published(read: Callable[[str], bytes]) -> Published:
             },
             {int(oid): YoungTable.of(table) for oid, table in found["young"].items()},
             {
-                int(oid): NewFiles(Lsn(each["since"]), Lsn(each["seen"]), each["looks"])
+                int(oid): NewFiles(
+                    Pending.of(each["pending"]),
+                    {int(it): NewFile(*file) for it, file in each["files"].items()},
+                )
                 for oid, each in found["new_files"].items()
             },
         )
@@ -174,7 +178,7 @@ def write_published(log: Path, value: Published) -> None:
         },
         "young": {oid: table.record() for oid, table in value.young.items()},
         "new_files": {
-            oid: each._asdict() | {"since": str(each.since), "seen": str(each.seen)}
+            oid: {"pending": each.pending.record(), "files": each.files}
             for oid, each in value.new_files.items()
         },
     }

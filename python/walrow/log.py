@@ -390,7 +390,8 @@ class Log(OpenedLog):
             else {}
         )
         chosen = self._now_named(table, record, tables) if tables else table
-        columns = self._columns_now(tables.get(chosen), record)
+        now = tables.get(chosen) if isinstance(chosen, int) else None
+        columns = self._columns_now(now, record)
         rows = self._log.state(chosen, as_of, *spool, columns)
         self._refuse_incomplete(rows, record)
         return Reader(

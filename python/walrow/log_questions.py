@@ -10,45 +10,45 @@ if TYPE_CHECKING:
     from walrow._core import LogDirectory
     from walrow.lsn import Lsn
 
-__all__ = ["first_xid", "is_truncated"]
+__all__ = ["first_xid", "truncates"]
 
 
-def is_truncated(log: LogDirectory, oid: int, since: Lsn) -> bool:
-    """Whether a TRUNCATE of a table was committed after an LSN, and is published.
+def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[int]:
+    """The transactions with a TRUNCATE of a table that were committed after an LSN.
 
-    It reads at most one segment, which begins before the LSN.
+    They are in the order of their commits. Only segments that have a TRUNCATE are read.
     """
     numbers = {at for at, version in enumerate(log.versions()) if version[0] == oid}
+    found: list[int] = []
     for place in reversed(range(len(log))):
         segment = log.segment(place)
         if segment is None or segment["end"] <= since:
             break
-        if not any(
+        if any(
             number in numbers and truncates
             for number, _, truncates, *_ in segment["tables"]
         ):
-            continue
-        if segment["start"] >= since or _has_truncate(log, segment["end"], oid, since):
-            return True
-    return False
+            start = max(since, segment["start"])
+            found = [*_truncates(log, oid, start, segment["end"]), *found]
+    return found
 
 
-def _has_truncate(log: LogDirectory, end: Lsn, oid: int, since: Lsn) -> bool:
-    commit = since
+def _truncates(log: LogDirectory, oid: int, since: Lsn, end: Lsn) -> list[int]:
+    found, commit, xid = [], since, 0
     with log.open(start=since, end=end) as file:
         for frame in frames(file):
             message = frame.message
             if message is None:
                 continue
             if message.name == "Begin":
-                commit = message.final_lsn
+                commit, xid = message.final_lsn, int(message.xid)
             elif (
                 message.name == "Truncate"
                 and oid in message.relations
-                and commit > since
+                and since <= commit < end
             ):
-                return True
-    return False
+                found.append(xid)
+    return found
 
 
 def first_xid(log: LogDirectory, oid: int) -> int | None:

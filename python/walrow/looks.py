@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.lsn import Lsn
 from walrow.marks import Mark, Reason, Why, ended, marked
-from walrow.young_tables import LOOKS, REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
+from walrow.new_files import NewFile, NewFiles, Pending, is_explained
+from walrow.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Look",
-    "NewFiles",
     "Published",
     "Questions",
     "after_load",
@@ -28,20 +28,6 @@ __all__ = [
     "at_beginning",
     "settled",
 ]
-
-
-class NewFiles(NamedTuple):
-    """A table without TOAST has new files: by a TRUNCATE, which the log has, or by a rewrite.
-
-    Attributes:
-        since: Where the log ended when the receiver looked last before.
-        seen: The server's position at the look. The log may reach it later.
-        looks: The number of looks since the log's writer reached `seen`.
-    """
-
-    since: Lsn
-    seen: Lsn
-    looks: int = 0
 
 
 class Published(NamedTuple):
@@ -68,11 +54,12 @@ class Questions(NamedTuple):
     """Questions that only the changes in a log answer.
 
     Attributes:
-        is_truncated: Whether it has a TRUNCATE of a table that was committed after an LSN.
+        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN,
+            in their order.
         first_xid: The first transaction with a row of a table. None without one.
     """
 
-    is_truncated: Callable[[int, Lsn], bool]
+    truncates: Callable[[int, Lsn], Sequence[int]]
     first_xid: Callable[[int], int | None]
 
 
@@ -84,12 +71,21 @@ class Look(NamedTuple):
         last_oid: The greatest OID of a relation, read before them.
         durable: Where the log ended before.
         seen: The server's position after.
+        moved: The OIDs of the tables that may differ from the last look. None: all.
     """
 
     tables: Sequence[PublishedTable]
     last_oid: int
     durable: Lsn
     seen: Lsn
+    moved: Collection[int] | None = None
+
+    def joined(self, before: Look) -> Look:
+        """The look with the tables that have not moved since another look."""
+        if self.moved is None:
+            return self
+        kept = [table for table in before.tables if table.oid not in self.moved]
+        return self._replace(tables=[*kept, *self.tables], moved=None)
 
 
 def at_beginning(
@@ -122,22 +118,25 @@ def after_look(before: Published, look: Look) -> Published:
         oid, known = table.oid, known_tables.get(table.oid)
         if known is not None:
             reasons = list(_differences(known, table, before.last_oid))
-            if _has_new_files(known, table):
+            if new_files := _new_files(known, table):
                 first = files.get(oid)
-                since = before.position if first is None else first.since
-                files[oid] = NewFiles(since, look.seen)
+                since = before.position if first is None else first.pending.since
+                earlier = {} if first is None else first.files
+                pending = Pending(since, look.seen)
+                files[oid] = NewFiles(pending, earlier | new_files)
         else:
             reasons = list(_newness(table, before.last_oid))
             files.pop(oid, None)
             if not reasons:
-                young[oid] = _young(table, before.position, look.seen)
+                young[oid] = _young(table, Pending(before.position, look.seen))
         if reasons:
             marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
             if any(reason.code != Why.TYPE for reason in reasons):
                 young.pop(oid, None)
-    pictures = {
-        table.oid: _picture(table, known_tables.get(table.oid)) for table in look.tables
-    }
+    moved = known_tables.keys() if look.moved is None else look.moved
+    pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
+    for table in look.tables:
+        pictures[table.oid] = _picture(table, known_tables.get(table.oid))
     return Published(pictures, look.durable, look.last_oid, marks, young, files)
 
 
@@ -169,11 +168,11 @@ def settled(
             if (
                 (
                     reason is None
-                    and table.needs_truncate
+                    and table.files
                     and any(version.rows for version in found.versions)
                 )
-                and not ask.is_truncated(oid, Lsn(0))
-                and end >= table.seen
+                and not is_explained(table.files, ask.truncates(oid, Lsn(0)))
+                and end >= table.pending.seen
             ):
                 reason = REWRITTEN
             if picture is not None:
@@ -182,16 +181,17 @@ def settled(
                 gone = sorted((names | set(picture["gone"])) - now)
                 pictures[oid] = picture | {"gone": gone}
         if reason is not None:
-            marks[oid] = marked(marks.get(oid, ()), [reason], table.since)
+            marks[oid] = marked(marks.get(oid, ()), [reason], table.pending.since)
         elif (later := table.later(end, durable)) is not None:
             young[oid] = later
     for oid, each in before.new_files.items():
-        if ask.is_truncated(oid, each.since):
+        since = each.pending.since
+        if is_explained(each.files, ask.truncates(oid, since)):
             continue
-        if end >= each.seen or each.looks == LOOKS:
-            marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], each.since)
+        if (pending := each.pending.later(end, durable)) is None:
+            marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], since)
         else:
-            files[oid] = each._replace(looks=each.looks + (durable >= each.seen))
+            files[oid] = each._replace(pending=pending)
     return before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
@@ -201,30 +201,63 @@ def settled(
 
 
 def after_load(
-    before: Published, tables: Sequence[PublishedTable], point: Lsn
+    before: Published,
+    tables: Sequence[PublishedTable],
+    point: Lsn,
+    look: Look | None = None,
 ) -> Published:
-    """The record after a load: these tables are whole, as they were at its LSN."""
+    """The record after a load: these tables are whole, as they were at its LSN.
+
+    Args:
+        before: The record.
+        tables: The tables as they were at the load's LSN.
+        point: That LSN.
+        look: The last look in this process. It may have been later than that.
+    """
     pictures, marks = dict(before.tables or {}), dict(before.marks)
     young, files = dict(before.young), dict(before.new_files)
+    later = {}
+    if look is not None and look.seen > point:
+        later = {table.oid: table for table in look.tables}
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
-        pictures[table.oid] = _picture(table, pictures.get(table.oid))
+        picture = _picture(table, pictures.get(table.oid))
+        if table.oid in later:
+            # Columns that the load does not have yet are no earlier ones.
+            came = {_folded(column.quoted) for column in later[table.oid].columns}
+            picture["gone"] = [name for name in picture["gone"] if name not in came]
+        pictures[table.oid] = picture
         if table.oid in marks:
             marks[table.oid] = ended(marks[table.oid], point)
-    return before._replace(tables=pictures, marks=marks, young=young, new_files=files)
+    loaded = before._replace(
+        tables=pictures,
+        position=point,
+        marks=marks,
+        young=young,
+        new_files=files,
+    )
+    again = [later[table.oid] for table in tables if table.oid in later]
+    if look is not None and again:
+        moved = [table.oid for table in again]
+        loaded = after_look(loaded, look._replace(tables=again, moved=moved))
+    return loaded._replace(position=before.position, last_oid=before.last_oid)
 
 
-def _young(table: PublishedTable, since: Lsn, seen: Lsn) -> YoungTable:
+def _young(table: PublishedTable, pending: Pending) -> YoungTable:
     files = [part for part in table.parts if part.file != part.oid]
     return YoungTable(
         [list(column) for column in table.columns],
-        since,
-        seen,
+        pending,
         table.has_altered_types,
         # ALTER TABLE makes the TOAST table after the file. TRUNCATE and VACUUM keep an older one.
         any(part.toast is not None and part.toast > part.file for part in files),
-        any(part.toast is None for part in files),
+        {
+            part.oid: NewFile.of(part, table.last_column)
+            for part in files
+            if part.toast is None
+        },
+        table.altered,
         table.dropped,
     )
 
@@ -269,19 +302,24 @@ def _newness(table: PublishedTable, last_oid: int) -> Iterator[Reason]:
         yield Reason(Why.NEW, "it is new in the publication")
 
 
-def _has_new_files(before: Mapping[str, Any], table: PublishedTable) -> bool:
-    """Whether a table was truncated or rewritten, as far as its TOAST table does not show it.
+def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, NewFile]:
+    """The files of a truncated or rewritten table, as far as its TOAST table does not show it.
 
     VACUUM FULL keeps the TOAST table, but writes the default of a new column into old rows: then no
     column shows any more that they have a value.
     """
-    is_wider = table.last_column > before["last_column"]
+    last_column = before["last_column"]
+    is_wider = table.last_column > last_column
     files = {
         oid: file
         for oid, file, toast, *_ in before["parts"]
         if toast is None or is_wider
     }
-    return any(files.get(part.oid, part.file) != part.file for part in table.parts)
+    return {
+        part.oid: NewFile.of(part, last_column)
+        for part in table.parts
+        if files.get(part.oid, part.file) != part.file
+    }
 
 
 def _differences(

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from walrow.lsn import Lsn
 from walrow.marks import Reason, Why
+from walrow.new_files import NewFile, Pending, is_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from walrow.log_items import LogColumn, LogVersion
+    from walrow.lsn import Lsn
 
-__all__ = ["LOOKS", "REWRITTEN", "TYPE_ALTERED", "YoungTable", "plain_name"]
+__all__ = ["REWRITTEN", "TYPE_ALTERED", "YoungTable", "plain_name"]
 
 
 class YoungTable(NamedTuple):
@@ -26,50 +27,46 @@ class YoungTable(NamedTuple):
     Attributes:
         columns: Its published columns: number, name as SQL, type, type modifier, and whether rows
             may have got a value when it was added.
-        since: Where the log ended when the receiver looked last before.
-        seen: The server's position at the first look. The log may reach it later.
+        pending: The look.
         has_altered_types: Whether a type of its columns was altered after the table was created.
         is_rewritten: Whether ALTER TABLE has rewritten it.
-        needs_truncate: Whether it has new files, by a rewrite or a TRUNCATE.
+        files: Files without TOAST that are younger than the table, by OID.
+        altered: The numbers of the columns that were altered after the table changed last: an
+            added column is not among them.
         dropped: Columns that it had before the first look: the attribute number, and the
             transaction that dropped it.
-        looks: The number of looks since the log reached `seen`.
     """
 
     columns: list[list[Any]]
-    since: Lsn
-    seen: Lsn
+    pending: Pending
     has_altered_types: bool
     is_rewritten: bool
-    needs_truncate: bool
+    files: dict[int, NewFile]
+    altered: list[int]
     dropped: list[list[int]]
-    looks: int = 0
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Self:
         """Reads a record."""
         columns = [list(column) for column in found["columns"]]
-        since, seen = Lsn(found["since"]), Lsn(found["seen"])
         return cls(
             columns,
-            since,
-            seen,
+            Pending.of(found["pending"]),
             bool(found["has_altered_types"]),
             bool(found["is_rewritten"]),
-            bool(found["needs_truncate"]),
+            {int(oid): NewFile(*file) for oid, file in found["files"].items()},
+            list(found["altered"]),
             list(found["dropped"]),
-            int(found["looks"]),
         )
 
     def record(self) -> dict[str, Any]:
         """The table as JSON."""
-        return self._asdict() | {"since": str(self.since), "seen": str(self.seen)}
+        return self._asdict() | {"pending": self.pending.record()}
 
     def later(self, published: Lsn, durable: Lsn) -> Self | None:
         """The table for the next look. None once readers see all rows from before the first."""
-        if published >= self.seen or self.looks == LOOKS:
-            return None
-        return self._replace(looks=self.looks + (durable >= self.seen))
+        pending = self.pending.later(published, durable)
+        return None if pending is None else self._replace(pending=pending)
 
     def names(self, versions: Iterable[LogVersion]) -> Iterator[str]:
         """The names of columns that rows in the log have."""
@@ -129,7 +126,7 @@ class YoungTable(NamedTuple):
                 number > len(columns)
                 and dropped
                 and (first := first_xid()) is not None
-                and any(_is_before(first, xid) for xid in dropped)
+                and any(is_before(first, xid) for xid in dropped)
             ):
                 text = f"column {column.name} may have been dropped and added again"
                 return Reason(Why.RETURNED, text)
@@ -148,6 +145,9 @@ class YoungTable(NamedTuple):
             if now[name][4]:
                 text = f"column {now[name][1]} was added with a value for existing rows"
                 return Reason(Why.DEFAULT, text)
+            if now[name][0] in self.altered:
+                text = f"column {now[name][1]} may have been a generated column"
+                return Reason(Why.EXPRESSION, text)
         for name, column in then.items():
             if name in now and now[name][2:4] != [
                 column.type_oid,
@@ -155,11 +155,6 @@ class YoungTable(NamedTuple):
             ]:
                 return Reason(Why.RETYPED, f"column {now[name][1]} has another type")
         return None
-
-
-def _is_before(one: int, other: int) -> bool:
-    """Whether a transaction ID is older, although they wrap around."""
-    return 0 < (other - one) % (1 << 32) < 1 << 31
 
 
 def plain_name(quoted: str) -> str:
@@ -173,5 +168,3 @@ REWRITTEN = Reason(
     Why.REWRITTEN,
     "it was rewritten, as by ALTER TABLE: existing rows may have other values",
 )
-#: What is durable is published long before this many looks.
-LOOKS = 2

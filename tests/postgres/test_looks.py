@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from walrow.log_items import LogColumn, LogVersion
 from walrow.looks import Look, Published, Questions, after_look, at_beginning, settled
 from walrow.lsn import Lsn
-from walrow.postgres.published import last_oid, published_tables, stamp
+from walrow.postgres.published import last_oid, published_tables, stamps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from servers import EmbeddedServer
 
@@ -32,21 +33,39 @@ class Looks:
         for statement in statements:
             self._conn.execute(statement.encode())
 
+    def truncate(self, *statements: str) -> list[int]:
+        """Runs statements in a transaction. Returns its ID."""
+        with self._conn.transaction():
+            found = self._conn.execute("SELECT pg_current_xact_id()::text::bigint")
+            (xid,) = found.fetchone() or (0,)
+            self.sql(*statements)
+        return [xid % (1 << 32)]
+
     def begin(self) -> None:
         """The tables are whole, as after a load."""
+        self.stamps = stamps(self._conn, PUBLICATIONS)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False)
         self.record = at_beginning(tables, (), last_oid(self._conn), Lsn(8))
 
     def look(self) -> Published:
         """Looks once more, before the log has what is awaited from it."""
-        last = last_oid(self._conn)
-        tables = published_tables(self._conn, PUBLICATIONS, sized=False)
+        now = stamps(self._conn, PUBLICATIONS)
+        moved = now.moved(self.stamps)
+        self.stamps = now
         at = Lsn(self.record.position + 8)
-        return after_look(self.record, Look(tables, last, at, at))
+        if moved is not None and not moved:
+            return self.record._replace(position=at)
+        last = last_oid(self._conn)
+        tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
+        return after_look(self.record, Look(tables, last, at, at, moved))
 
-    def codes(self, *, is_truncated: bool = False) -> dict[str, list[str]]:
-        """Looks once more. Returns the codes of the open marks, by table."""
-        questions = Questions(lambda _oid, _since: is_truncated, lambda _oid: None)
+    def codes(self, truncates: Sequence[int] = ()) -> dict[str, list[str]]:
+        """Looks once more. Returns the codes of the open marks, by table.
+
+        Args:
+            truncates: The transactions with a TRUNCATE that the log has.
+        """
+        questions = Questions(lambda _oid, _since: truncates, lambda _oid: None)
         record = self.look()
         at = record.position
         self.record = settled(record, {}, at, at, questions)
@@ -119,8 +138,63 @@ def test_what_changes_no_row_leaves_no_mark(looks: Looks) -> None:
     for statement in HARMLESS:
         looks.sql(statement)
         assert (statement, looks.codes()) == (statement, {})
-    looks.sql("TRUNCATE small")
-    assert looks.codes(is_truncated=True) == {}
+    for statements in (
+        ["TRUNCATE small"],
+        ["TRUNCATE small", "INSERT INTO small VALUES (1, 1)"],
+        ["SAVEPOINT s", "TRUNCATE small"],
+        [
+            "SAVEPOINT s",
+            "TRUNCATE small",
+            "RELEASE s",
+            "GRANT SELECT ON small TO PUBLIC",
+        ],
+    ):
+        truncates = looks.truncate(*statements)
+        assert (statements, looks.codes(truncates)) == (statements, {})
+    truncates = looks.truncate("TRUNCATE small")
+    looks.sql("GRANT DELETE ON small TO PUBLIC")
+    assert looks.codes(truncates) == {}
+    truncates = looks.truncate("TRUNCATE small")
+    looks.sql("ALTER TABLE small ADD later int")
+    assert looks.codes(truncates) == {}
+
+
+#: Statements that rewrite a table without TOAST after a TRUNCATE.
+REWRITES = [
+    ["ALTER TABLE small ALTER n TYPE int USING n + 1"],
+    ["ALTER TABLE small SET UNLOGGED", "ALTER TABLE small SET LOGGED"],
+    [
+        "ALTER TABLE small ADD c int DEFAULT random()",
+        "ALTER TABLE small ALTER c DROP DEFAULT",
+    ],
+    [
+        "ALTER TABLE small ALTER n TYPE int USING n + 1",
+        "GRANT SELECT ON small TO PUBLIC",
+    ],
+]
+
+
+def test_a_rewrite_after_a_truncate_leaves_a_mark(looks: Looks) -> None:
+    looks.sql(*SETUP, "CREATE PUBLICATION looks FOR ALL TABLES")
+    fill = "INSERT INTO small SELECT g, g FROM generate_series(1, 100) g"
+    for rewrite in REWRITES:
+        looks.sql("DROP TABLE small", SETUP[1])
+        looks.begin()
+        truncates = looks.truncate("TRUNCATE small", fill)
+        looks.sql(*rewrite)
+        found = looks.codes(truncates)
+        assert (rewrite, found) == (rewrite, {"public.small": ["rewritten"]})
+        # In one transaction.
+        looks.sql("DROP TABLE small", SETUP[1])
+        looks.begin()
+        truncates = looks.truncate("TRUNCATE small", fill, rewrite[0])
+        if "UNLOGGED" not in rewrite[0]:
+            assert "rewritten" in looks.codes(truncates)["public.small"]
+    # The TRUNCATE comes last: all rows are later.
+    looks.sql("DROP TABLE small", SETUP[1])
+    looks.begin()
+    looks.sql(*REWRITES[0])
+    assert looks.codes(looks.truncate("TRUNCATE small", fill)) == {}
 
 
 #: Statements between two looks, and the codes of the table's marks.
@@ -180,7 +254,7 @@ def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     record = looks.look()
     tables = record.tables or {}
     young = {
-        tables[oid]["name"]: (each.is_rewritten, each.needs_truncate)
+        tables[oid]["name"]: (each.is_rewritten, bool(each.files))
         for oid, each in record.young.items()
     }
     assert young == {
@@ -235,7 +309,7 @@ def test_a_look_where_nothing_changed_is_cheap(looks: Looks, scope: str) -> None
         )
     looks.sql(f"CREATE PUBLICATION looks FOR {scope.format(', '.join(names))}")
     conn = looks._conn
-    before = stamp(conn, PUBLICATIONS)
+    before = stamps(conn, PUBLICATIONS)
     process = Path(f"/proc/{conn.info.backend_pid}/stat")
 
     def cpu() -> float:
@@ -244,7 +318,83 @@ def test_a_look_where_nothing_changed_is_cheap(looks: Looks, scope: str) -> None
 
     began = cpu()
     for _ in range(10):
-        assert stamp(conn, PUBLICATIONS) == before
+        assert stamps(conn, PUBLICATIONS) == before
     assert (cpu() - began) / 10 < 0.05
-    looks.sql("ALTER TABLE t7 ADD COLUMN more int")
-    assert stamp(conn, PUBLICATIONS) != before
+    # Another table that changes, published or not, costs little more.
+    looks.sql("ALTER TABLE t7 ADD COLUMN more int", "CREATE TABLE other (id int)")
+    began = cpu()
+    for _ in range(10):
+        moved = stamps(conn, PUBLICATIONS).moved(before)
+        found = published_tables(conn, PUBLICATIONS, sized=False, oids=moved)
+    assert (cpu() - began) / 10 < 0.1
+    published = ["public.t7"] if "TABLE {}" in scope else ["public.other", "public.t7"]
+    assert sorted(table.name for table in found) == published
+
+
+def test_a_schema_that_leaves_a_publication_and_comes_back(looks: Looks) -> None:
+    if looks._conn.info.server_version < 150_000:
+        # Version 14 has no schemas in publications.
+        return
+    looks.sql(
+        "CREATE SCHEMA s",
+        "CREATE TABLE s.t (id int PRIMARY KEY)",
+        "CREATE PUBLICATION looks FOR TABLES IN SCHEMA s",
+    )
+    looks.begin()
+    looks.sql("CREATE TABLE s.more (id int PRIMARY KEY)")
+    assert looks.codes() == {}
+    looks.sql(
+        "ALTER PUBLICATION looks DROP TABLES IN SCHEMA s",
+        "ALTER PUBLICATION looks ADD TABLES IN SCHEMA s",
+    )
+    left = {name: ["left_publication"] for name in ("s.t", "s.more")}
+    assert looks.codes() == left
+
+
+GENERATED = (
+    "CREATE TABLE g (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)"
+)
+
+
+def test_a_generated_column_that_is_no_longer_one(looks: Looks) -> None:
+    looks.sql(GENERATED, "CREATE PUBLICATION looks FOR TABLE g")
+    looks.begin()
+    looks.sql("ALTER TABLE g ALTER twice DROP EXPRESSION")
+    assert looks.codes() == {"public.g": ["column_added"]}
+
+
+def test_a_published_generated_column_with_another_expression(looks: Looks) -> None:
+    if looks._conn.info.server_version < 180_000:
+        # Earlier versions publish none.
+        return
+    looks.sql(
+        GENERATED,
+        "CREATE PUBLICATION looks FOR TABLE g WITH (publish_generated_columns = stored)",
+    )
+    looks.begin()
+    looks.sql("ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 3)")
+    assert "generated_column" in looks.codes()["public.g"]
+
+
+def test_a_young_table_whose_generated_column_is_no_longer_one(looks: Looks) -> None:
+    """The rows in the log do not have the column. An added one has no values."""
+    looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
+    looks.begin()
+    looks.sql(
+        GENERATED,
+        "ALTER TABLE g ALTER twice DROP EXPRESSION",
+        "CREATE TABLE a (id int PRIMARY KEY)",
+        "ALTER TABLE a ADD twice int",
+        "CREATE TABLE b (id int PRIMARY KEY)",
+        "ALTER TABLE b ADD twice int",
+        "GRANT SELECT ON b TO PUBLIC",
+    )
+    record = looks.look()
+    column = LogColumn("id", 23, -1, key=True)
+    for oid, table in (record.tables or {}).items():
+        version = LogVersion(table["name"], (column,), "default", 5, 0, 50)
+        young = record.young[oid]
+        reason = young.alteration([version], young.columns, lambda: None)
+        code = None if reason is None else reason.code.value
+        expected = "generated_column" if table["name"] == "public.g" else None
+        assert (table["name"], code) == (table["name"], expected)

@@ -20,6 +20,7 @@ from walrow.looks import (
 )
 from walrow.lsn import Lsn
 from walrow.marks import Reason, Why, ended, marked
+from walrow.new_files import NewFile, is_explained
 from walrow.postgres.published import (
     Membership,
     PublishedColumn,
@@ -30,16 +31,16 @@ from walrow.postgres.published import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PART = TablePart(20, "public.t", False, 20, 24, "p", "", 0)
+PART = TablePart(20, "public.t", False, 20, 24, "p", 700, 600, [], "", 0)
 COLUMNS = [
     PublishedColumn(1, "id", 23, -1, True, None),
     PublishedColumn(2, "v", 25, -1, False, None),
 ]
 ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
-    20, "public.t", "d", COLUMNS, [], [PART], False, False, [ALL], 2, [], {}, False
+    20, "public.t", "d", COLUMNS, [], [PART], False, False, [ALL], 2, [], [], {}, False
 )
-ONLY = Questions(lambda _oid, _since: False, lambda _oid: None)
+ONLY = Questions(lambda _oid, _since: (), lambda _oid: None)
 
 
 def part(**changes: Any) -> PublishedTable:
@@ -106,18 +107,85 @@ def test_new_files_without_toast_are_a_rewrite_or_a_truncate() -> None:
     assert codes(record) == []
     asked: list[tuple[int, int]] = []
 
-    def is_truncated(oid: int, since: Lsn) -> bool:
+    def truncates(oid: int, since: Lsn) -> list[int]:
         asked.append((oid, since))
-        return True
+        return [700]
 
     truncated = settled(
-        record, {}, position, position, ONLY._replace(is_truncated=is_truncated)
+        record, {}, position, position, ONLY._replace(truncates=truncates)
     )
     assert (codes(truncated), truncated.new_files, asked) == ([], {}, [(20, 8)])
     # Readers have not seen everything from before the look.
     waiting = settled(record, {}, Lsn(8), Lsn(8), ONLY)
     assert (codes(waiting), list(waiting.new_files)) == ([], [20])
     assert codes(settled(waiting, {}, position, position, ONLY)) == ["rewritten"]
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        # Its transaction has changed nothing else.
+        (NewFile(700, 690, columns=False, known_columns=False), True),
+        # VACUUM has frozen the empty file since.
+        (NewFile(700, 720, columns=False, known_columns=False), True),
+        # It has inserted rows, and altered a column after that.
+        (NewFile(700, 690, columns=True, known_columns=True), False),
+        # A GRANT, or the subtransaction of a savepoint.
+        (NewFile(703, 700, columns=False, known_columns=False), True),
+        # ADD COLUMN without a rewrite.
+        (NewFile(703, 690, columns=True, known_columns=False), True),
+        # SET UNLOGGED and SET LOGGED.
+        (NewFile(703, 702, columns=False, known_columns=False), False),
+        # ALTER TYPE while an older transaction runs.
+        (NewFile(703, 600, columns=True, known_columns=True), False),
+    ],
+)
+def test_the_last_truncate_has_made_a_file_or_a_rewrite_after_it(
+    file: NewFile, *, expected: bool
+) -> None:
+    assert is_explained({20: file}, [650, 700]) == expected
+    # Transaction IDs wrap around.
+    near = 1 << 32
+    moved = file._replace(
+        changed=(file.changed - 701) % near, frozen=(file.frozen - 701) % near
+    )
+    assert is_explained({20: moved}, [near - 51, near - 1]) == expected
+    assert not is_explained({20: file}, [])
+    other = NewFile(703, 702, columns=False, known_columns=False)
+    assert not is_explained({20: file, 21: other}, [700])
+
+
+def test_an_alter_after_the_snapshot_of_a_load_stays_marked() -> None:
+    wider = TABLE._replace(
+        columns=[*COLUMNS, PublishedColumn(3, "w", 23, -1, True, None)], last_column=3
+    )
+    look = Look([wider], 100, Lsn(32), Lsn(40))
+    before = at_beginning([TABLE], (), 100, Lsn(8))._replace(position=Lsn(16))
+    record = after_look(before, look)
+    assert codes(record) == ["column_default"]
+    loaded = after_load(record, [TABLE], Lsn(24), look)
+    # There is no position between the two marks at which the table is whole.
+    spans = [(mark.code, mark.since, mark.until) for mark in loaded.marks[20]]
+    assert spans == [(Why.DEFAULT, 16, 24), (Why.DEFAULT, 24, None)]
+    # The column is new, and has not come back. The next look sees nothing else.
+    again = after_look(loaded, look._replace(durable=Lsn(48), seen=Lsn(56)))
+    assert again.marks == loaded.marks
+    assert again.position == 48
+    # A look before the snapshot saw the same, and the load ends its mark.
+    assert codes(after_load(record, [wider], Lsn(41), look)) == []
+
+
+def test_a_look_at_some_tables_keeps_the_others() -> None:
+    other, third = TABLE._replace(oid=30), TABLE._replace(oid=40)
+    first = Look([TABLE, other, third], 100, Lsn(8), Lsn(8))
+    before = at_beginning(first.tables, (), 100, Lsn(8))
+    moved = other._replace(filters=["(id > 1)"])
+    second = Look([moved], 100, Lsn(16), Lsn(16), moved={30, 40, 99})
+    record = after_look(before, second)
+    # 40 is gone, and 99 is not published.
+    assert list(record.tables or {}) == [20, 30]
+    assert list(record.marks) == [30]
+    assert second.joined(first) == Look([TABLE, moved], 100, Lsn(16), Lsn(16))
 
 
 def test_no_mark_hides_another() -> None:

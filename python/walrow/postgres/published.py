@@ -10,7 +10,7 @@ from walrow.lsn import Lsn
 from walrow.postgres.session import records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import psycopg
 
@@ -18,12 +18,13 @@ __all__ = [
     "Membership",
     "PublishedColumn",
     "PublishedTable",
+    "Stamps",
     "TablePart",
     "check_named",
     "end_of_wal",
     "last_oid",
     "published_tables",
-    "stamp",
+    "stamps",
     "with_rows",
 ]
 
@@ -44,6 +45,8 @@ class PublishedTable(NamedTuple):
         is_partition: Whether it was created as a partition.
         memberships: Why it is published.
         last_column: The greatest attribute number that it has had.
+        altered: The numbers of the columns that were altered after its `pg_class` row changed
+            last. `ADD COLUMN` changes both.
         dropped: The columns that it has no longer: the attribute number, and the transaction
             that dropped it.
         definitions: The attributes of the composite types and the labels of the enums that
@@ -61,6 +64,7 @@ class PublishedTable(NamedTuple):
     is_partition: bool
     memberships: list[Membership]
     last_column: int
+    altered: list[int]
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
@@ -97,6 +101,9 @@ class TablePart(NamedTuple):
         toast: The OID of its TOAST table, which changes when ALTER TABLE rewrites it. None
             without one.
         persistence: `pg_class.relpersistence`.
+        changed: The transaction that changed its `pg_class` row last.
+        frozen: `pg_class.relfrozenxid`.
+        changed_columns: The numbers of the columns that the same transaction changed.
         attached: What makes it a part of the table, which is new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
     """
@@ -107,6 +114,9 @@ class TablePart(NamedTuple):
     file: int
     toast: int | None
     persistence: str
+    changed: int
+    frozen: int
+    changed_columns: list[int]
     attached: str
     pages: int
 
@@ -126,13 +136,22 @@ class Membership(NamedTuple):
 
 
 def published_tables(
-    conn: psycopg.Connection[Any], publications: Sequence[str], *, sized: bool
+    conn: psycopg.Connection[Any],
+    publications: Sequence[str],
+    *,
+    sized: bool,
+    oids: Collection[int] | None = None,
 ) -> list[PublishedTable]:
     """The tables of publications, as they are for the connection's transaction.
 
-    With `sized`, it waits for whoever has a table locked.
+    With `sized`, it waits for whoever has a table locked. With `oids`, it returns only those of
+    these tables and partitions.
     """
-    parameters = {"publications": list(publications), "sized": sized}
+    parameters = {
+        "publications": list(publications),
+        "sized": sized,
+        "oids": None if oids is None else list(oids),
+    }
     found = records(conn, _for_version(conn, _TABLES), parameters)
     return [
         PublishedTable(
@@ -172,14 +191,35 @@ def with_rows(
     return found
 
 
-def stamp(conn: psycopg.Connection[Any], publications: Sequence[str]) -> str:
-    """What moves with all that `published_tables` reads. It is read much faster.
+class Stamps(NamedTuple):
+    """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, privileges, indexes and others that change no row do not move it.
+    Statistics, privileges, indexes and others that change no row do not move them.
+
+    Attributes:
+        general: That of what concerns several tables.
+        tables: Those of all tables of the database, also unpublished ones, by OID.
     """
+
+    general: str
+    tables: dict[int, int]
+
+    def moved(self, before: Stamps) -> set[int] | None:
+        """The OIDs of the tables that differ. None if any may."""
+        if self.general != before.general:
+            return None
+        now, then = self.tables, before.tables
+        return {
+            oid for oid in now.keys() | then.keys() if now.get(oid) != then.get(oid)
+        }
+
+
+def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps:
+    """The digests of what publications have now."""
     sql = _for_version(conn, _STAMP)
     (found,) = records(conn, sql, {"publications": list(publications)})
-    return str(found)
+    tables = {int(oid): stamp for oid, stamp in found["tables"].items()}
+    return Stamps(found["general"], tables)
 
 
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
@@ -228,10 +268,30 @@ _SCHEMA_STAMP = """
 """
 # Temporary tables are never published, and come and go.
 _STAMP = """
-SELECT jsonb_object_agg(found.part, found.sum)::text
-FROM (
+WITH relation AS MATERIALIZED (
+    SELECT c.oid, c.relkind, hash_record_extended(ROW(
+        c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
+        c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0) AS stamp
+    FROM pg_class c
+    WHERE c.relkind IN ('r', 'p', 'c') AND c.relpersistence <> 't' AND c.oid >= 16384
+),
+columns AS MATERIALIZED (
+    SELECT a.attrelid, sum(hash_record_extended(ROW(
+        a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
+        a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 0))
+        AS stamp
+    FROM pg_attribute a
+    WHERE a.attrelid >= 16384 AND a.attnum > 0
+    GROUP BY a.attrelid
+),
+expressions AS MATERIALIZED (
+    SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
+    FROM pg_attrdef x
+    GROUP BY x.adrelid
+),
+general AS (
     SELECT 'publications' AS part,
-        sum(hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 0)) AS sum
+        sum(hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 0)) AS stamp
     FROM pg_publication b
     WHERE b.pubname = ANY (%(publications)s::text[])
     UNION ALL
@@ -248,22 +308,10 @@ FROM (
     FROM pg_namespace n
     WHERE n.nspname !~ '^pg_(toast_)?temp_'
     UNION ALL
-    SELECT 'tables', sum(hash_record_extended(ROW(
-        c.oid, c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
-        c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0))
-    FROM pg_class c
-    WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND c.oid >= 16384
-    UNION ALL
-    SELECT 'columns', sum(hash_record_extended(ROW(
-        a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
-        a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 0))
-    FROM pg_attribute a
-    JOIN pg_class c ON c.oid = a.attrelid
-    WHERE c.relkind IN ('r', 'p', 'c') AND c.relpersistence <> 't' AND c.oid >= 16384
-        AND a.attnum > 0
-    UNION ALL
-    SELECT 'expressions', sum(hash_record_extended(ROW(x.oid, x.adrelid, x.adnum), 0))
-    FROM pg_attrdef x
+    SELECT 'composite types', sum(hash_record_extended(ROW(r.oid, a.stamp), 0))
+    FROM relation r
+    JOIN columns a ON a.attrelid = r.oid
+    WHERE r.relkind = 'c'
     UNION ALL
     SELECT 'types', sum(hash_record_extended(ROW(
         y.oid, y.typbasetype, y.typdefault IS NULL), 0))
@@ -272,7 +320,18 @@ FROM (
     UNION ALL
     SELECT 'labels', sum(hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel), 0))
     FROM pg_enum e
-) found
+)
+SELECT jsonb_build_object(
+    'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
+    'tables', (
+        SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
+            ROW(r.stamp, a.stamp, x.stamp), 0)), '{}')
+        FROM relation r
+        LEFT JOIN columns a ON a.attrelid = r.oid
+        LEFT JOIN expressions x ON x.adrelid = r.oid
+        WHERE r.relkind <> 'c'
+    )
+)::text
 """
 _END_OF_WAL = """
 SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
@@ -302,6 +361,11 @@ chosen (oid, columns, filters) AS (
         JOIN published q ON q.oid = a.relid
         WHERE a.relid <> p.oid
     )
+        AND (%(oids)s::bigint[] IS NULL OR p.oid IN (
+            SELECT o FROM unnest(%(oids)s::bigint[]) o
+            UNION
+            SELECT a.relid FROM unnest(%(oids)s::bigint[]) o, pg_partition_ancestors(o::oid) a
+        ))
     GROUP BY oid
 ),
 part_of (oid, part) AS (
@@ -396,6 +460,13 @@ SELECT jsonb_build_object(
         WHERE b.pubname = ANY (%(publications)s::text[])
     ),
     'last_column', c.relnatts,
+    'altered', (
+        SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
+        FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            AND (age(a.xmin) < age(c.xmin)
+                OR a.xmin = c.xmin AND a.cmin::text::bigint > c.cmin::text::bigint)
+    ),
     'dropped', (
         SELECT coalesce(jsonb_agg(
             jsonb_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum), '[]')
@@ -414,6 +485,14 @@ SELECT jsonb_build_object(
             'file', t.relfilenode::bigint,
             'toast', nullif(t.reltoastrelid::bigint, 0),
             'persistence', t.relpersistence,
+            'changed', t.xmin::text::bigint,
+            'frozen', t.relfrozenxid::text::bigint,
+            'changed_columns', (
+                SELECT coalesce(jsonb_agg(a.attnum), '[]')
+                FROM pg_attribute a
+                WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+                    AND a.xmin = t.xmin
+            ),
             'attached', coalesce((
                 SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
                 FROM pg_inherits i
