@@ -13,6 +13,7 @@ from walrow.load_needed import write_published
 from walrow.looks import Published
 from walrow.lsn import Lsn
 from walrow.marks import Mark, Why
+from walrow.stopped import read_stopped, stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,3 +158,20 @@ def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> No
         run("log", "accept", log, "item", "--reason", "rewritten", text=True).returncode
         == 1
     )
+
+
+def test_a_log_that_must_not_go_on_is_resumed(
+    log: Path, run: Callable[..., Any]
+) -> None:
+    nothing = run("log", "resume", log, text=True)
+    assert (nothing.returncode, nothing.stdout) == (0, "nothing had stopped the log\n")
+    stop(log, "it was another server")
+    refused = run(
+        "receive", "--log", log, "--slot", "s", "--publication", "p", text=True
+    )
+    assert refused.returncode == 1
+    assert f"walrow log resume {log}" in refused.stderr
+    done = run("log", "resume", log, text=True)
+    assert done.returncode == 0
+    assert "had found: it was another server (at " in done.stdout
+    assert read_stopped(log) is None

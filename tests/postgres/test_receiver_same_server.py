@@ -180,6 +180,57 @@ def test_a_server_that_was_set_back(server: EmbeddedServer, tmp_path: Path) -> N
         receive(server, log, publications="q", messages=True)
 
 
+def test_a_slot_of_a_set_back_server_between_the_last_change_and_the_log_s_end(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Only the state of the log's last transaction shows it."""
+    next_xid = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+    last = {}
+    names = {"aborted": "q", "in_progress": "p"}
+
+    def receive_from(name: str) -> None:
+        receive(server, tmp_path / name, publications=names[name])
+
+    for name, publication in names.items():
+        log = tmp_path / name
+        receive(server, log, create=True, publications=publication)
+    copy = Copy(server)
+    for name, table in [("aborted", "other"), ("in_progress", "item")]:
+        last[name] = execute(server.dsn, next_xid)[0][0]
+        insert(server, name, table)
+        receive_from(name)
+    undone = end_of_wal(server.dsn)
+    message(server, "", 3_000_000)
+    for name in names:
+        receive_from(name)
+    end = end_of_wal(server.dsn)
+    copy.put_back()
+
+    def burn(until: int) -> None:
+        """Uses up transaction IDs."""
+        while execute(server.dsn, next_xid)[0][0] < until:
+            execute(server.dsn, "SELECT pg_current_xact_id()")
+
+    for name in names:
+        execute(server.dsn, f"SELECT pg_drop_replication_slot('{name}')")
+    pass_without_transactions(server, undone)
+    for name in names:
+        create = f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')"
+        execute(server.dsn, create)
+    pass_without_transactions(server, end)
+    burn(last["aborted"])
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+        connection.rollback()
+    with pytest.raises(ReplicationError, match="has rolled it back"):
+        receive_from("aborted")
+    burn(last["in_progress"])
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+        with pytest.raises(ReplicationError, match="has not committed it"):
+            receive_from("in_progress")
+
+
 def check_messages(log: Path) -> None:
     """Each came once."""
     found = [it for it in walrow.messages(log) if hasattr(it, "content")]
@@ -260,6 +311,38 @@ def test_a_server_that_was_not_set_back(server: EmbeddedServer, tmp_path: Path) 
     assert rows == 1
     insert(server, "in q, too", "other")
     assert receive(server, log, publications="q").rows == 1
+
+
+@pytest.mark.slow
+def test_a_crash_that_leaves_the_slot_500_mb_behind(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Once the log has everything, and once it was pruned up to its end."""
+    logs = {name: tmp_path / name for name in ("whole", "pruned")}
+    for log in logs.values():
+        receive(server, log, create=True)
+    execute(server.dsn, "CHECKPOINT")
+    slots = server.data_directory / "pg_replslot"
+    _copy(slots, tmp_path / "slots")
+    behind = end_of_wal(server.dsn)
+    for _ in range(10):
+        for _ in range(20):
+            large(server)
+        message(server, "", 50_000_000)
+        for log in logs.values():
+            receive(server, log)
+    insert(server)
+    end = {name: receive(server, log).position for name, log in logs.items()}
+    assert min(end.values()) - walrow.Lsn(behind) > 500_000_000
+    walrow.Log(logs["pruned"]).prune(end["pruned"])
+    server.shut_down("kill")
+    shutil.rmtree(slots)
+    _copy(tmp_path / "slots", slots)
+    server.start()
+    insert(server, "new")
+    for log in logs.values():
+        assert receive(server, log).rows == 1
+    check_log(server.dsn, logs["whole"], TABLES)
 
 
 def test_a_server_that_was_promoted_to_the_same_timeline(

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::FileSpool;
 use walrow_stream::{
-    Assembler, Catalog, CellText, Column, Encoding, Event, Fold, FoldError, Gap, RowChange,
+    Assembler, Catalog, CatalogColumn, CellText, Column, Encoding, Event, Fold, FoldError, Gap,
+    RowChange,
 };
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{OwnedCell, Stream, TableModel, TableStep, binary, null, text, unchanged};
@@ -303,6 +304,49 @@ fn a_column_that_comes_again_has_no_old_values() {
     assert_eq!(columns, ["id", "v"]);
     let row = |id: &str, v: Option<&str>| vec![Some(id.to_owned()), v.map(str::to_owned)];
     assert_eq!(rows, [row("1", None), row("2", None), row("3", Some("c"))]);
+}
+
+#[test]
+fn columns_that_came_after_the_last_change_are_null() {
+    let columns = |names: &[&str]| -> Vec<_> {
+        let columns = names.iter();
+        columns
+            .map(|name| CatalogColumn::new(*name, 25, -1))
+            .collect()
+    };
+    for (now, expected) in [
+        (&["v", "new", "id"][..], &[Some("a"), None, Some("1")][..]),
+        (&["id", "v"], &[Some("1"), Some("a")]),
+        (&["id"], &[Some("1")]),
+        (&["new"], &[None]),
+        (&[], &[]),
+    ] {
+        let bytes = begun(ReplicaIdentity::Default).commit().bytes();
+        let folded = applied(fold(), &bytes).unwrap();
+        let mut folded = folded.into_rows(Encoding::Utf8).with_columns(&columns(now));
+        let (mut chunk, mut found) = (Vec::new(), Vec::new());
+        let mut assembler = Assembler::default();
+        while folded.read(&mut chunk).unwrap() {
+            let mut input = &*chunk;
+            while let Some(event) = assembler.next(&mut input).unwrap() {
+                if let Event::Change(change) = event {
+                    let names: Vec<_> =
+                        change.relation.columns.iter().map(|it| &*it.name).collect();
+                    assert_eq!(names, now);
+                    let RowChange::Insert { new } = change.row else {
+                        panic!("only inserts");
+                    };
+                    let text = |cell| match cell {
+                        Cell::Text(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
+                        _ => None,
+                    };
+                    found.push(new.cells().map(text).collect::<Vec<_>>());
+                }
+            }
+        }
+        let expected: Vec<_> = expected.iter().map(|it| it.map(str::to_owned)).collect();
+        assert_eq!(found.first(), Some(&expected), "{now:?}");
+    }
 }
 
 #[test]

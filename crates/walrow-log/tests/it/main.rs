@@ -13,6 +13,8 @@ mod memory;
 #[cfg(feature = "segments")]
 mod retention;
 #[cfg(feature = "segments")]
+mod same_server;
+#[cfg(feature = "segments")]
 mod segments;
 mod spool;
 
