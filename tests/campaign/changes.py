@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from campaign.delta import DeltaTarget
 from campaign.looking import received
 from campaign.steps import step
 from campaign.target import Target
@@ -51,7 +52,8 @@ def begin(day: Day, publication: int, first: int) -> None:
         raise done.refusal
     for name in ("t", "u", "part"):
         # A user's copy, with the rows from before the slot, or a table that begins with the load.
-        day.targets[name] = Target.of(day, name, is_copied=not is_loaded)
+        kind = Target if day.spark is None else DeltaTarget
+        day.targets[name] = kind.of(day, name, is_copied=not is_loaded)
     received(day)
 
 

@@ -19,6 +19,7 @@ from campaign.steps import Fault
 from servers.receiving import drop_if_there
 
 if TYPE_CHECKING:
+    from campaign.delta import DeltaTarget
     from campaign.readers import Following
     from campaign.target import Target
     from servers import EmbeddedServer
@@ -49,11 +50,13 @@ class Day:
         archive: The order of all changes that the log ever had: LSN and seq.
         follower: The registered reader `r`.
         targets: Tables in a lake that follow, by their name here.
+        spark: The session for Delta tables. None: targets are in memory.
     """
 
-    def __init__(self, server: EmbeddedServer) -> None:
+    def __init__(self, server: EmbeddedServer, spark: Any = None) -> None:
         """Makes the database."""
         self.server = server
+        self.spark = spark
         self._stack = contextlib.ExitStack()
         root = self._stack.enter_context(
             tempfile.TemporaryDirectory(prefix="walrow-day-")
@@ -72,7 +75,7 @@ class Day:
         self.archive: list[tuple[int, int]] = []
         self.archived = walrow.Lsn(0)
         self.follower: Following | None = None
-        self.targets: dict[str, Target] = {}
+        self.targets: dict[str, Target | DeltaTarget] = {}
         self.prepared: list[str] = []
         self.loses_changes = False
         self._copies = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hypothesis
 import psycopg
@@ -58,13 +58,18 @@ def campaign_server() -> EmbeddedServer:
     return EmbeddedServer(18, logical_decoding_work_mem="64kB", settings=settings)
 
 
-def replay(server: EmbeddedServer, steps: Sequence[Step]) -> None:
+def replay(server: EmbeddedServer, steps: Sequence[Step], spark: Any = None) -> None:
     """Runs a day.
+
+    Args:
+        server: The server.
+        steps: The steps.
+        spark: The session for Delta tables. None: targets are in memory.
 
     Raises:
         Fault: It breaks a promise. Any other exception is a fault, too.
     """
-    with Day(server) as day:
+    with Day(server, spark) as day:
         for number, it in enumerate(steps):
             day.is_risky |= not KINDS[it.kind].is_harmless
             run(day, it)
@@ -82,6 +87,7 @@ def hunt(
     without: Collection[str] = (),
     themes: Collection[str] = (),
     shrink_seconds: float = 60.0,
+    spark: Any = None,
 ) -> Found | None:
     """Draws days and runs them, until one breaks a promise or the time is over.
 
@@ -92,11 +98,12 @@ def hunt(
         without: Kinds of steps that are not drawn.
         themes: What days are about. Default: all.
         shrink_seconds: The time to make a day shorter.
+        spark: As in `replay`.
     """
     began = time.monotonic()
     count = 0
     while time.monotonic() - began < seconds:
-        one = _Round(server, began + seconds)
+        one = _Round(server, began + seconds, spark)
         check = hypothesis.settings(
             max_examples=_DAYS,
             database=None,
@@ -118,7 +125,7 @@ def hunt(
         count += one.days
         if one.error is not None:
             took = time.monotonic() - began
-            steps, error = shorter(server, one.steps, one.error, shrink_seconds)
+            steps, error = shorter(server, one.steps, one.error, shrink_seconds, spark)
             return Found(steps, error, seed, took, count)
         seed += 1
         with psycopg.connect(server.dsn, autocommit=True) as connection:
@@ -131,6 +138,7 @@ def shorter(
     steps: tuple[Step, ...],
     error: BaseException,
     seconds: float,
+    spark: Any = None,
 ) -> tuple[tuple[Step, ...], BaseException]:
     """Leaves steps out, and makes numbers 0, as long as the day breaks the same promise."""
     end = time.monotonic() + seconds
@@ -140,7 +148,7 @@ def shorter(
         for tried in _simpler(steps):
             if time.monotonic() > end:
                 return steps, error
-            found = _failure(server, tried)
+            found = _failure(server, tried, spark)
             if found is not None and _promise(found) == _promise(error):
                 steps, error, is_shorter = tried, found, True
                 break
@@ -167,9 +175,11 @@ def _promise(error: BaseException) -> tuple[object, ...]:
     return type(error), *words[:6]
 
 
-def _failure(server: EmbeddedServer, steps: tuple[Step, ...]) -> BaseException | None:
+def _failure(
+    server: EmbeddedServer, steps: tuple[Step, ...], spark: Any
+) -> BaseException | None:
     try:
-        replay(server, steps)
+        replay(server, steps, spark)
     except Exception as error:
         return error
     return None
@@ -178,8 +188,9 @@ def _failure(server: EmbeddedServer, steps: tuple[Step, ...]) -> BaseException |
 class _Round:
     """Runs days until one fails, and no more once its time is over."""
 
-    def __init__(self, server: EmbeddedServer, end: float) -> None:
+    def __init__(self, server: EmbeddedServer, end: float, spark: Any) -> None:
         self._server = server
+        self._spark = spark
         self._end = end
         self.days = 0
         self.steps: tuple[Step, ...] = ()
@@ -189,7 +200,7 @@ class _Round:
         """Runs a day."""
         if self.error is None and time.monotonic() < self._end:
             self.days += 1
-            self.steps, self.error = steps, _failure(self._server, steps)
+            self.steps, self.error = steps, _failure(self._server, steps, self._spark)
         if self.error is not None:
             raise self.error
 

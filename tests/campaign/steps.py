@@ -100,7 +100,13 @@ THEMES: dict[str, tuple[str, ...]] = {
     "copies": (
         *("apply_to_copy", "apply_to_copy", "apply_to_copy", "insert", "insert"),
         *("look", "update", "add_column", "add_with_default", "rename_column"),
-        *("set_expression", "load", "restart"),
+        *("set_expression", "load", "restart", "restore_target"),
+    ),
+    "lake": (
+        *("apply", "apply", "apply", "insert_and_look", "update", "delete", "load"),
+        *("restore_target", "lose_target", "truncate", "prune", "retain", "compact"),
+        *("add_column", "add_with_default", "drop_column", "unlogged_and_back"),
+        *("erase_key", "look_killed", "swap_names"),
     ),
     "tables": (
         *("look", "look", "insert", "update", "harmless"),
@@ -134,6 +140,11 @@ THEMES: dict[str, tuple[str, ...]] = {
         ),
         *("look_killed", "prepare", "commit_prepared", "roll_back_prepared"),
         *("make_slot_again",),
+    ),
+    # What a receiver meets that does not know yet that its server was set back.
+    "set back": (
+        *("set_back_under_receiver", "set_back_under_receiver", "set_back", "up"),
+        *("insert", "insert", "insert", "update", "look", "wal", "restart"),
     ),
     "loads": (
         *("look", "look", "insert", "update", "load", "request_load", "up", "down"),

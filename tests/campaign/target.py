@@ -12,9 +12,11 @@ from campaign.oracle import published, server_rows
 from campaign.steps import Fault
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from campaign.day import Day
 
-__all__ = ["Target"]
+__all__ = ["Target", "compare_with_server"]
 
 Row = dict[str, str | None]
 
@@ -86,22 +88,39 @@ class Target:
         Raises:
             Fault: It is another.
         """
-        if day.erased.get(self.oid) or day.is_partial:
-            return
-        for oid, name, columns, where in published(day):
-            if oid != self.oid:
-                continue
-            expected = server_rows(day, name, columns, where)
-            rows = self.rows.values()
-            found = sorted(
-                (tuple((it, row.get(it)) for it in columns) for row in rows), key=str
+        compare_with_server(day, self.oid, self.rows.values())
+
+    def restore(self) -> None:
+        """Somebody puts it back: only a Delta table can be."""
+
+    def lose(self) -> None:
+        """Somebody removes it: it begins again, as its record is gone, too."""
+        if not self.is_copied:
+            self.rows, self.position = {}, walrow.Lsn(0)
+
+
+def compare_with_server(day: Day, oid: int, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Compares the rows of a target with those of its table on the server.
+
+    Raises:
+        Fault: They are others.
+    """
+    if day.erased.get(oid) or day.is_partial:
+        return
+    rows = list(rows)
+    for published_oid, name, columns, where in published(day):
+        if published_oid != oid:
+            continue
+        expected = server_rows(day, name, columns, where)
+        found = sorted(
+            (tuple((it, row.get(it)) for it in columns) for row in rows), key=str
+        )
+        if found != expected:
+            text = (
+                f"the target of {name} is not the server's, and nothing says so: "
+                f"{found}, server {expected}"
             )
-            if found != expected:
-                text = (
-                    f"the target of {name} is not the server's, and nothing says so: "
-                    f"{found}, server {expected}"
-                )
-                raise Fault(text)
+            raise Fault(text)
 
 
 def _take(rows: dict[str, Row], row: dict[str, Any]) -> bool:

@@ -207,6 +207,20 @@ def _apply(day: Day, name: str, *, is_copied: bool = False) -> None:
         target.compare(day)
 
 
+@step(3)
+def restore_target(day: Day, table: int) -> None:
+    """Somebody puts a lake's table back to its first version."""
+    if target := day.targets.get(("t", "u", "part")[table]):
+        target.restore()
+
+
+@step(3)
+def lose_target(day: Day, table: int) -> None:
+    """A lake's table is lost, with its record, and begins again."""
+    if target := day.targets.get(("t", "u", "part")[table]):
+        target.lose()
+
+
 # The log.
 
 
