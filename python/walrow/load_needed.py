@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, TypeAlias
 
 from walrow.errors import LogError
-from walrow.log_files import write_json
+from walrow.log_files import alone, replace_json
 from walrow.looks import Published
 from walrow.lsn import Lsn
 from walrow.marks import Mark, Why
@@ -79,16 +79,16 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
     def read(name: str) -> bytes:
         return (log / name).read_bytes()
 
-    marks = incomplete_tables(read).get(oid, [])
-    new = {
-        key: mark._replace(accepted=now)
-        for key, mark in _keyed(oid, marks)
-        if mark.code == code and mark.is_open
-    }
-    found = _read_accepted(read) | dict.fromkeys(new, now)
-    temporary = log / f".walrow-{_ACCEPTED}"
-    write_json(temporary, [[*key, time.isoformat()] for key, time in found.items()])
-    temporary.replace(log / _ACCEPTED)
+    with alone(log):
+        marks = incomplete_tables(read).get(oid, [])
+        new = {
+            key: mark._replace(accepted=now)
+            for key, mark in _keyed(oid, marks)
+            if mark.code == code and mark.is_open
+        }
+        found = _read_accepted(read) | dict.fromkeys(new, now)
+        record = [[*key, time.isoformat()] for key, time in found.items()]
+        replace_json(log / _ACCEPTED, record)
     return list(new.values())
 
 
@@ -158,7 +158,6 @@ def read_published(read: Callable[[str], bytes]) -> Published:
 
 def write_published(log: Path, value: Published) -> None:
     """Replaces the file in the log's directory."""
-    temporary = log / f".walrow-{_NEEDED}"
     record = {
         "published": value.tables,
         "position": str(value.position),
@@ -182,8 +181,7 @@ def write_published(log: Path, value: Published) -> None:
             for oid, each in value.new_files.items()
         },
     }
-    write_json(temporary, record)
-    temporary.replace(log / _NEEDED)
+    replace_json(log / _NEEDED, record)
 
 
 _NEEDED = "_load-needed"

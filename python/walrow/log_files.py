@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["write_json"]
+__all__ = ["alone", "replace_json", "sync_directory", "write_json"]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -35,3 +37,55 @@ def write_json(path: Path, value: Any) -> None:
         json.dump(value, file)
         file.flush()
         os.fsync(descriptor)
+
+
+def replace_json(path: Path, value: Any) -> None:
+    """Writes a file instead of the one that has the name, and makes it durable.
+
+    A reader finds one of them, whole.
+
+    Args:
+        path: The file. Only one process at a time may write it: see `alone`.
+        value: The contents.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    temporary = path.with_name(f".walrow-{path.name}")
+    write_json(temporary, value)
+    temporary.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a directory durable.
+
+    Raises:
+        OSError: The disk has failed.
+    """
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Waits until no other process is in such a block for the directory.
+
+    The log's writer does not wait: it has files that nobody else writes.
+
+    Raises:
+        OSError: The file system has no locks.
+    """
+    import fcntl
+
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow.errors import LogError, ReplicationError
-from walrow.log_files import write_json
+from walrow.log_files import replace_json, sync_directory
 
 if TYPE_CHECKING:
     import os
@@ -49,11 +49,8 @@ def stop(log: str | os.PathLike[str], reason: str) -> None:
     path = _path(log)
     if path.exists():
         return
-    temporary = path.with_name(f".walrow-{_STOPPED}")
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    write_json(temporary, Stopped(reason, now)._asdict())
-    temporary.replace(path)
-    _sync_directory(path.parent)
+    replace_json(path, Stopped(reason, now)._asdict())
 
 
 def resume(log: str | os.PathLike[str]) -> Stopped | None:
@@ -65,7 +62,7 @@ def resume(log: str | os.PathLike[str]) -> Stopped | None:
     found = read_stopped(log)
     try:
         _path(log).unlink(missing_ok=True)
-        _sync_directory(Path(log))
+        sync_directory(Path(log))
     except OSError as error:
         text = f"the record of the reason cannot be removed: {error.strerror}"
         raise LogError(text, code="store", errno=error.errno, file=_STOPPED) from error
@@ -98,18 +95,6 @@ def way_out(log: str | os.PathLike[str]) -> str:
 
 def _path(log: str | os.PathLike[str]) -> Path:
     return Path(log) / _STOPPED
-
-
-def _sync_directory(path: Path) -> None:
-    import os
-
-    if os.name != "posix":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _STOPPED = "_stopped"

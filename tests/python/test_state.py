@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -327,6 +328,17 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
 
 
 # ----------------------------------------------------------------------- names
+
+
+def test_marks_that_are_accepted_at_once_are_all_accepted(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions(1))
+    marks = [Mark(code, code.value, Lsn(8)) for code in Why]
+    write_published(log.path, Published({}, Lsn(8), 1, {TABLE: marks}, {}, {}))
+    with ThreadPoolExecutor(len(marks)) as pool:
+        calls = [pool.submit(log.accept, "t", reason=code) for code in Why]
+    assert [len(call.result()) for call in calls] == [1] * len(marks)
+    (table,) = log.tables()
+    assert table.needs_load is None
 
 
 def looked(position: int, names: dict[int, str], columns: tuple[str, ...]) -> Published:
