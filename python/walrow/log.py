@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
-    from walrow._core import LogState, Schema
+    from walrow._core import Schema
     from walrow.looks import Published
     from walrow.marks import Mark
     from walrow.typing import SchemaOptions, TableName
@@ -392,8 +392,12 @@ class Log(OpenedLog):
         chosen = self._now_named(table, record, tables) if tables else table
         now = tables.get(chosen) if isinstance(chosen, int) else None
         columns = self._columns_now(now, record)
+        if now is not None and not now.versions:
+            # It has no change in the log, and is there as it needs a load.
+            self._refuse_incomplete(now.oid, now.name, self.end, record)
         rows = self._log.state(chosen, as_of, *spool, columns)
-        self._refuse_incomplete(rows, record)
+        names = (f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == rows.oid)
+        self._refuse_incomplete(rows.oid, [*names][-1], rows.position, record)
         return Reader(
             rows,
             table=rows.oid,
@@ -402,15 +406,14 @@ class Log(OpenedLog):
             **options,
         )
 
-    def _refuse_incomplete(self, rows: LogState, record: Published) -> None:
-        at = rows.position
-        open_ = [it for it in record.marks.get(rows.oid, ()) if it.holds_at(at)]
-        if not open_:
-            return
-        names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == rows.oid]
-        reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
-        text = f"{names[-1]}: {reasons}; load the table again (since {since})"
-        raise LogError(text, code="incomplete", table=names[-1], lsn=since)
+    def _refuse_incomplete(
+        self, oid: int, name: str, at: Lsn, record: Published
+    ) -> None:
+        open_ = [it for it in record.marks.get(oid, ()) if it.holds_at(at)]
+        if open_:
+            reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
+            text = f"{name}: {reasons}; load the table again (since {since})"
+            raise LogError(text, code="incomplete", table=name, lsn=since)
 
     def _now_named(
         self, table: TableName, record: Published, tables: Mapping[int, LogTable]

@@ -305,6 +305,9 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
         ("public.t", "filtered; new", 1),
         ("public.empty", "it is new", 0),
     ]
+    with pytest.raises(walrow.LogError, match=r"public\.empty: it is new") as raised:
+        log.state("empty")
+    assert raised.value.code == "incomplete"
     with pytest.raises(
         walrow.LogError, match="open are: new_in_publication, row_filter"
     ):
