@@ -111,7 +111,7 @@ def insert(day: Day, table: int) -> None:
 
 @step(4, is_harmless=True)
 def insert_and_look(day: Day, table: int) -> None:
-    """A new row, which gets a segment of its own."""
+    """A new row, alone in its segment."""
     insert(day, table)
     received(day)
 
@@ -169,7 +169,7 @@ def roll_back_prepared(day: Day) -> None:
         day.attempt(f"ROLLBACK PREPARED '{day.prepared.pop(0)}'")
 
 
-# What leaves a table whole.
+# Steps that leave a table whole.
 
 
 @step(4, 12, is_harmless=True)
@@ -230,7 +230,7 @@ def add_identity(day: Day, table: int) -> None:
 
 @step(3)
 def add_and_drop_identity(day: Day, table: int) -> None:
-    """A new identity column, which then is none."""
+    """A new identity column, which then loses its identity."""
     name, column = table_of(day, table), f"c{day.number()}"
     day.attempt(
         f"ALTER TABLE {name} ADD {column} int GENERATED ALWAYS AS IDENTITY",

@@ -28,7 +28,7 @@ __all__ = ["Day", "Looked"]
 
 
 class Looked(NamedTuple):
-    """What a look of the receiver has given.
+    """The result of a look of the receiver.
 
     Attributes:
         refusal: Why it was refused. None if everything was received.
@@ -38,7 +38,7 @@ class Looked(NamedTuple):
 
 
 class Day:
-    """A database of its own, its publication `p`, its slot and its log.
+    """One database, with its publication `p`, its slot and its log.
 
     Attributes:
         server: The server, which other days use later.
@@ -138,7 +138,7 @@ class Day:
     # Receiving.
 
     def receive(self, **options: Any) -> Looked:
-        """Receives what is committed now, in this process."""
+        """Receives everything that is committed now, in this process."""
         end = threading.Event()
         found: list[BaseException | None] = []
 
@@ -188,7 +188,7 @@ class Day:
         return self._receiver is not None
 
     def wait_for_receiver(self) -> None:
-        """Waits until the running receiver has confirmed what is committed, or has ended."""
+        """Waits until the running receiver has confirmed all commits, or has ended."""
         if self._receiver is not None:
             self._receiver.wait()
 

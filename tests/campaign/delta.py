@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaTarget"]
 
-#: Spark's types of those that the server's tables begin with.
+#: Spark's type for each type that the server's tables begin with.
 _TYPES = {"integer": "int", "bigint": "bigint", "text": "string"}
 
 
@@ -65,7 +65,7 @@ class DeltaTarget:
         return target
 
     def apply(self, log: walrow.Log) -> bool:
-        """Takes what is new. False if it is refused."""
+        """Takes the new changes. False if it is refused."""
         import walrow.spark
 
         try:
@@ -81,7 +81,7 @@ class DeltaTarget:
         return True
 
     def restore(self) -> None:
-        """Somebody puts it back to its first version."""
+        """Somebody restores the table's first version."""
         if self.path.exists():
             self.spark.sql(
                 f"RESTORE TABLE delta.`{self.path}` TO VERSION AS OF 0"

@@ -11,9 +11,9 @@ class Known(NamedTuple):
     """A fault that was found.
 
     Attributes:
-        name: What the user does.
+        name: The user's actions, in a few words.
         steps: The day, as `printed` writes it.
-        kinds: What is not drawn until it is mended.
+        kinds: The kinds of steps that are not drawn until it is mended.
         is_mended: Whether the day must pass. Until then, it must fail.
         is_slow: Whether it takes more than some seconds.
     """
@@ -31,7 +31,7 @@ def _open(name: str, steps: str, *kinds: str, is_slow: bool = False) -> Known:
 
 
 #: When a fault is mended, `_open(...)` becomes `Known(name, steps)`: its day must pass from then
-#: on, and what it needs is drawn.
+#: on, and the kinds of steps that it needs are drawn again.
 FAULTS: tuple[Known, ...] = (
     Known(
         "a column with a default, and a lake's table that began with a copy",
@@ -111,7 +111,7 @@ FAULTS: tuple[Known, ...] = (
 
 
 def kinds_of(name: str) -> frozenset[str]:
-    """What a fault needs."""
+    """The kinds of steps that a fault needs."""
     return next(it.kinds for it in FAULTS if it.name == name)
 
 

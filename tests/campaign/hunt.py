@@ -1,4 +1,4 @@
-"""Runs days: those of a table, one that is replayed, and drawn ones for a time."""
+"""Runs days: a day of the table of faults, a day to replay, or drawn days for a time."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Found(NamedTuple):
 
     Attributes:
         steps: It, as short as it could be made.
-        error: What is wrong.
-        seed: What it was drawn with.
+        error: The promise that it broke.
+        seed: The seed that it was drawn with.
         seconds: How long it took to find it, without making it short.
         days: How many days were run before.
     """
@@ -94,9 +94,9 @@ def hunt(
     Args:
         server: The server.
         seconds: The time.
-        seed: That of the first round. Each round of some days has the next one.
+        seed: The seed of the first round. Each round of some days has the next one.
         without: Kinds of steps that are not drawn.
-        themes: What days are about. Default: all.
+        themes: The themes of the days. Default: all.
         shrink_seconds: The time to make a day shorter.
         spark: As in `replay`.
     """
@@ -119,7 +119,7 @@ def hunt(
                 hypothesis.given(days(without=without, themes=themes))(one.check)
             )
         )
-        # What it raises is noted.
+        # The round has noted the exception.
         with contextlib.suppress(Exception):
             check()
         count += one.days
@@ -158,7 +158,7 @@ def shorter(
 def _simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
     size = len(steps) // 2
     while size:
-        # What came before the end is needed more often than what is at the end.
+        # Early steps are needed more often than late ones: the late ones are left out first.
         for at in range(len(steps) - size, 0, -size):
             yield steps[:at] + steps[at + size :]
         size //= 2
@@ -170,7 +170,7 @@ def _simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
 
 
 def _promise(error: BaseException) -> tuple[object, ...]:
-    """What an error is about, without what depends on the day."""
+    """The promise that an error names, without the words that depend on the day."""
     words = re.sub(r"[0-9].*|public[.]\w+", "", str(error)).split()
     return type(error), *words[:6]
 

@@ -1,4 +1,4 @@
-"""Looks: the receiver takes what is committed, and everything is compared."""
+"""Looks: the receiver takes all commits, and everything is compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["look"]
 
 @step(is_harmless=True)
 def look(day: Day) -> None:
-    """The receiver takes what is committed, looks, and ends. Everything is compared."""
+    """The receiver takes all commits, looks, and ends. Everything is compared."""
     received(day)
 
 
@@ -30,7 +30,7 @@ def received(day: Day) -> bool:
         if not day.is_risky:
             text = f"the receiver refuses without need: {done.refusal}"
             raise Fault(text) from done.refusal
-        # What the log has now is not what the server has.
+        # The log's tables now differ from the server's tables.
         day.is_risky = True
         day.whole.clear()
         return False

@@ -54,7 +54,8 @@ def compare(day: Day) -> None:
     """Compares the state of each published table with the server.
 
     Raises:
-        Fault: One is another, and nothing says so. Or one is refused without need.
+        Fault: A state differs from the server, without a mark or a refusal. Or a state is
+            refused without need.
     """
     try:
         log = walrow.Log(day.log)

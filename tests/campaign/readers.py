@@ -17,10 +17,10 @@ __all__ = ["Following"]
 
 
 class Following:
-    """The reader `r` and what it has taken.
+    """The reader `r`, and the changes that it has taken.
 
     Attributes:
-        is_registered: Whether nobody has forgotten it.
+        is_registered: False once somebody has forgotten it.
         taken: How many changes of the archive it has taken.
         used: When it asked for a batch last.
     """
@@ -121,7 +121,7 @@ def forget(day: Day) -> None:
 
 @step()
 def slow_reader(day: Day) -> None:
-    """The reader takes a change each second, and what is used for longer is not kept for others."""
+    """The reader takes a change each second. Then readers that were not used lately are forgotten."""
     if day.follower is None:
         follow(day)
     if day.follower is None:
@@ -173,7 +173,7 @@ def reader_restarts(day: Day, is_known: int) -> None:
         raise Fault(text)
 
 
-#: The segments that a position may be behind what was taken.
+#: The segments that a position may be behind the last change that was taken.
 _MAY_BE_BEHIND = 2
 _FORGET_SECONDS = 3.0
 _SLOW_CHANGES = 3

@@ -19,7 +19,7 @@ __all__ = ["KINDS", "Fault", "Kind", "Step", "days", "parsed", "printed", "run",
 
 
 class Fault(AssertionError):  # noqa: N818 - as the table of faults has it
-    """A state is not the server's, and nothing says so. Or walrow broke another promise."""
+    """A state differs from the server, without a mark or a refusal. Or another broken promise."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Step:
 
 
 class Kind(NamedTuple):
-    """What a kind of step does.
+    """The action of a kind of step.
 
     Attributes:
         run: Does it.
@@ -85,7 +85,7 @@ def run(day: Day, it: Step) -> None:
     KINDS[it.kind].run(day, *it.args)
 
 
-#: What a day is about: steps that meet often find more than any steps at all. A kind that is named
+#: The themes of days: steps that meet often find more than arbitrary steps. A kind that is named
 #: twice is drawn twice as often.
 THEMES: dict[str, tuple[str, ...]] = {
     "columns": (
@@ -141,7 +141,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         *("look_killed", "prepare", "commit_prepared", "roll_back_prepared"),
         *("make_slot_again",),
     ),
-    # What a receiver meets that does not know yet that its server was set back.
+    # The receiver does not know yet that its server was set back.
     "set back": (
         *("set_back_under_receiver", "set_back_under_receiver", "set_back", "up"),
         *("insert", "insert", "insert", "update", "look", "wal", "restart"),
@@ -184,7 +184,7 @@ def days(
     """
     theme = draw(st.sampled_from(sorted(themes or THEMES)))
     allowed = [it for it in THEMES[theme] if it not in without]
-    # What was copied are rows from before a slot.
+    # The user's copy has the rows from before the slot, so the log begins without a load.
     loads = 0 if theme == "copies" else draw(st.integers(0, 3))
     # FOR ALL TABLES leaves little to change.
     publication = draw(st.integers(int(theme == "publications"), 2))

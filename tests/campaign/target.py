@@ -28,9 +28,9 @@ class Target:
     Attributes:
         oid: The table on the server.
         rows: Its rows by `id`.
-        position: Up to where it has the changes. 0: it has none yet. None: those from before
-            the slot, and so it begins there.
-        is_copied: Whether it began with them.
+        position: Up to where it has the changes. 0: it has no changes yet. None: it has the rows
+            from before the slot, and so it begins there.
+        is_copied: Whether it began with these rows.
     """
 
     oid: int
@@ -49,7 +49,7 @@ class Target:
         return cls(oid, None, {str(it["id"]): it for it in rows}, is_copied=True)
 
     def apply(self, log: walrow.Log) -> bool:
-        """Takes what is new. False if it is refused."""
+        """Takes the new changes. False if it is refused."""
         from walrow.spark.apply_tables import refuse_incomplete
         from walrow.spark.apply_units import LogContents
 
@@ -91,7 +91,7 @@ class Target:
         compare_with_server(day, self.oid, self.rows.values())
 
     def restore(self) -> None:
-        """Somebody puts it back: only a Delta table can be."""
+        """Does nothing: only a Delta table can be restored."""
 
     def lose(self) -> None:
         """Somebody removes it: it begins again, as its record is gone, too."""
@@ -100,7 +100,7 @@ class Target:
 
 
 def compare_with_server(day: Day, oid: int, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Compares the rows of a target with those of its table on the server.
+    """Compares the rows of a target with the rows of its table on the server.
 
     Raises:
         Fault: They are others.

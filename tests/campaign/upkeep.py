@@ -189,13 +189,13 @@ def _request(day: Day, table: int) -> bool:
 
 @step(3, is_harmless=True)
 def apply(day: Day, table: int) -> None:
-    """A lake's table, which began with a load, takes what is new, after a look."""
+    """A lake's table, which began with a load, takes the new changes, after a look."""
     _apply(day, ("t", "u", "part")[table])
 
 
 @step(3, is_harmless=True)
 def apply_to_copy(day: Day, table: int) -> None:
-    """A lake's table, which began with a user's own copy, takes what is new, after a look."""
+    """A lake's table, which began with a user's own copy, takes the new changes, after a look."""
     _apply(day, ("t", "u", "part")[table], is_copied=True)
 
 
@@ -242,7 +242,7 @@ def compact(day: Day) -> None:
 
 @step()
 def prune(day: Day) -> None:
-    """All but the last segment is removed, by force if nobody is registered."""
+    """All but the last segment is removed, by force if the log has no reader."""
     with contextlib.suppress(walrow.Error):
         archive(day)
         log = walrow.Log(day.log)
@@ -258,7 +258,7 @@ def verify(day: Day) -> None:
 
 @contextlib.contextmanager
 def _changing(day: Day):  # type: ignore[no-untyped-def]
-    """What works on a log that nobody has damaged."""
+    """An operation that must succeed, unless somebody has damaged the log."""
     try:
         yield
     except walrow.Error:

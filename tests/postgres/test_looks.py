@@ -23,7 +23,7 @@ PUBLICATIONS = ["looks"]
 
 
 class Looks:
-    """Looks of a receiver at a database of its own, without a receiver."""
+    """A receiver's looks at one database, without a receiver."""
 
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         self._conn = conn
@@ -48,7 +48,7 @@ class Looks:
         self.record = at_beginning(tables, (), last_oid(self._conn), Lsn(8))
 
     def look(self) -> Published:
-        """Looks once more, before the log has what is awaited from it."""
+        """Looks once more, before the log is compared."""
         now = stamps(self._conn, PUBLICATIONS)
         moved = now.moved(self.stamps)
         self.stamps = now
@@ -92,7 +92,7 @@ SETUP = [
     "INSERT INTO small SELECT g, g FROM generate_series(1, 100) g",
 ]
 
-#: Statements that change no row. VACUUM FULL of a table without TOAST cannot be told from a rewrite.
+#: Statements that change no row. VACUUM FULL of a table without TOAST looks like a rewrite.
 HARMLESS = [
     "GRANT SELECT ON t TO PUBLIC",
     "GRANT UPDATE (v) ON t TO PUBLIC",

@@ -1,4 +1,4 @@
-"""`walrow receive`: its connections and threads, and that none of them is left."""
+"""`walrow receive`: its connections and threads, which all end with it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Receiving:
 
 
 def threads() -> list[str]:
-    """What walrow has begun, and has not ended."""
+    """The threads that walrow has begun, and has not ended."""
     return [
         each.name for each in threading.enumerate() if each.name.startswith("walrow")
     ]
@@ -272,7 +272,7 @@ def test_stop_while_it_connects_to_a_black_hole(tmp_path: Path) -> None:
 def test_a_stop_that_receivers_share(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
-    """One that ends by itself does not stop the others."""
+    """A receiver that ends by itself does not stop the others."""
     stop = threading.Event()
     walrow.receive(
         server.dsn,
@@ -292,7 +292,7 @@ def test_no_query_is_compiled(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever the server's default is: that of the catalog takes seconds with jit."""
+    """The server's default is jit=on: a query of the catalog then takes seconds."""
     found: list[tuple[str, str]] = []
     connect = psycopg.Connection.connect.__func__  # type: ignore[attr-defined]
 
@@ -324,7 +324,7 @@ def test_no_query_is_compiled(
                 receiver.until_streaming()
                 with psycopg.connect(server.dsn) as connection:
                     found.pop()
-                    # What the slot waits for, an observer asks over a connection of its own.
+                    # An observer asks over its own connection which transactions the slot waits for.
                     connection.execute("INSERT INTO item VALUES (1, 1)")
                     request(log, ["public.item"])
                     until(lambda: any("a load: waiting" in it for it in receiver.notes))

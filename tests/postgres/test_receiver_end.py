@@ -1,4 +1,4 @@
-"""`walrow receive --until-now`: it ends at what is there at the start, and names what is left."""
+"""`walrow receive --until-now`: it ends with the last commit before its start, and names the rest."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_waits_for_somebody_is_left_and_named(
     assert [table.rows for table in walrow.Log(log).tables()] == [1]
     assert loads(log) == {"public.item": None}
 
-    # As soon as it is decided, nothing is left.
+    # `left` is empty as soon as the transaction is decided.
     execute(server.dsn, "COMMIT PREPARED 'mine'")
     assert receive(server, log, slot).left == ()
     assert loads(log)["public.item"] is not None
@@ -87,7 +87,7 @@ def test_what_waits_for_somebody_is_left_and_named(
 def test_the_command_names_it(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
-    """Only what was written to a published table before the start."""
+    """Only a transaction that wrote to a published table before the start."""
     log = tmp_path / "log"
     execute(server.dsn, "CREATE TABLE IF NOT EXISTS elsewhere (id int)")
     prepare(server, "other", "INSERT INTO elsewhere VALUES (1)", "TABLE item")

@@ -1,4 +1,4 @@
-"""`walrow receive`: whether a server is the one that the log was received from."""
+"""`walrow receive`: whether the log was received from the same server."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_a_server_that_was_not_set_back(server: EmbeddedServer, tmp_path: Path) 
         name: receive(server, logs[name], **options[name]).position for name in logs
     }
     walrow.Log(logs["pruned"]).prune(received["pruned"])
-    # The slots go back to the checkpoint, as after a crash that lost what was not saved since.
+    # The slots go back to the checkpoint, as after a crash that lost their later positions.
     server.shut_down("kill")
     shutil.rmtree(slots)
     _copy(tmp_path / "slots", slots)
@@ -301,7 +301,7 @@ def test_a_server_that_was_not_set_back(server: EmbeddedServer, tmp_path: Path) 
         if name in {"rows", "loaded", "idle", "two_phase", "messages", "options"}:
             check_log(server.dsn, log, TABLES)
     check_messages(logs["messages"])
-    # With other options, the server is compared with those of the log first.
+    # Other options are given: the server is compared with the log's options first.
     server.restart("kill")
     insert(server, "not in q")
     insert(server, "in q", "other")

@@ -173,7 +173,7 @@ def test_position_and_reader_move_with_the_batches(
     monkeypatch.setattr(following, "_RECORD_SECONDS", 0.0)
     batches = log.follow(reader="f", batch_rows=1, poll_interval=0.01)
     taken = [next(batches) for _ in range(9)]
-    # Each transaction has three rows. Whoever has asked for the ninth row has used eight.
+    # Each transaction has three rows. A reader that has asked for the ninth row has used eight.
     assert batches.position == 0x2000
     assert [it.position for it in log.readers()] == [0x2000]
     # A process that is killed now begins there again.

@@ -124,7 +124,7 @@ def test_new_files_without_toast_are_a_rewrite_or_a_truncate() -> None:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        # Its transaction has changed nothing else.
+        # The transaction of the TRUNCATE has no other change.
         (NewFile(700, 690, columns=False, known_columns=False), True),
         # VACUUM has frozen the empty file since.
         (NewFile(700, 720, columns=False, known_columns=False), True),
@@ -164,10 +164,10 @@ def test_an_alter_after_the_snapshot_of_a_load_stays_marked() -> None:
     record = after_look(before, look)
     assert codes(record) == ["column_default"]
     loaded = after_load(record, [TABLE], Lsn(24), look)
-    # There is no position between the two marks at which the table is whole.
+    # The table is not whole at any position between the two marks.
     spans = [(mark.code, mark.since, mark.until) for mark in loaded.marks[20]]
     assert spans == [(Why.DEFAULT, 16, 24), (Why.DEFAULT, 24, None)]
-    # The column is new, and has not come back. The next look sees nothing else.
+    # The column is new, and has not come back. The next look sees no other change.
     again = after_look(loaded, look._replace(durable=Lsn(48), seen=Lsn(56)))
     assert again.marks == loaded.marks
     assert again.position == 48

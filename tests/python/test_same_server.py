@@ -45,7 +45,7 @@ def test_where_a_connection_begins(*, two_phase: bool) -> None:
     arguments: dict[str, Any] = {"durable": Lsn(0x5000), "last": LAST, "wanted": wanted}
 
     def start(lsn: Lsn) -> Lsn:
-        # What was prepared may not be saved.
+        # Transactions that were prepared before are perhaps not saved.
         return Lsn(0) if two_phase else lsn
 
     for same in (wanted, {}):

@@ -345,7 +345,7 @@ def test_marks_that_are_accepted_at_once_are_all_accepted(tmp_path: Path) -> Non
 
 
 def looked(position: int, names: dict[int, str], columns: tuple[str, ...]) -> Published:
-    """What the receiver's last look has found: tables by OID, and their columns."""
+    """The result of the receiver's last look: tables by OID, and their columns."""
     numbered = [[at, name, 25, -1, False, None] for at, name in enumerate(columns, 1)]
     pictures = {oid: {"name": name, "columns": numbered} for oid, name in names.items()}
     return Published(pictures, Lsn(position), 1, {}, {}, {})
@@ -372,7 +372,7 @@ def test_a_name_is_that_of_the_table_that_has_it_now(tmp_path: Path) -> None:
     for as_of in (None, log.end, 0x3000):
         with pytest.raises(walrow.SchemaError, match=r"it is public\.fresh"):
             log.state("t", as_of=as_of)
-    # A table that has the name now, but no change: not the rows of another one.
+    # A table without changes has the name now: the older table's rows are not returned.
     write_published(log.path, looked(0x2000, {7: "public.t"}, ("id", "v")))
     with pytest.raises(walrow.SchemaError):
         log.state("t")

@@ -205,7 +205,7 @@ def _contents(file: IO[str]) -> str:
 def receive_all(
     dsn: str, log: Path, *arguments: str, slot: str = "s", code: int = 0
 ) -> str:
-    """Receives everything that is committed now. Returns what it says."""
+    """Receives everything that is committed now. Returns its output."""
     with ReceiverProcess(dsn, log, "--until-now", *arguments, slot=slot) as receiver:
         found, text = receiver.wait()
     assert found == code, text

@@ -1,4 +1,4 @@
-"""Which marks of a table keep it from being applied."""
+"""The marks of a table that keep it from being applied."""
 
 from __future__ import annotations
 
