@@ -346,10 +346,11 @@ class LogError(Error):
             `"missing"` (a segment), `"pruned"` (changes were removed),
             `"not_received"` (a query continues before the log begins), `"held"` (a reader
             or a load needs changes that would be removed or erased), `"no_reader"`,
-            `"reader_name"`, `"backwards"` (a reader is past a position), `"past_end"` (the log does not reach
-            a position), `"busy"` (another process changes segments or readers),
-            `"read_only"` (the log is at a URL), `"locked"` (by another writer), `"published"` (another writer's segment),
-            `"other_source"`, `"other_server"`, `"key_column"` (it cannot be erased), `"prepared"` (a
+            `"reader_name"`, `"backwards"` (a reader is past a position), `"past_end"` (the
+            log does not reach a position), `"busy"` (another process changes segments or
+            readers), `"read_only"` (the log is at a URL), `"locked"` (by another writer),
+            `"published"` (another writer's segment), `"other_source"`, `"other_server"`,
+            `"key_column"` (it cannot be erased), `"prepared"` (a
             transaction is, so rows cannot be erased), `"load"` (a load is not possible
             there), `"copy"` (the rows of a load), `"store"` (the file system),
             `"not_synced"` (the contents of the disk are not known), or, of the rows of a

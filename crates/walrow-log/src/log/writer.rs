@@ -268,8 +268,8 @@ impl Writer {
     /// Compares the server of the session that [`Writer::resume`] has begun with the log's.
     ///
     /// Until it has sent everything up to [`Writer::position`], the log takes no changes, and makes
-    /// no changes durable. The server begins at `confirmed`, or at [`Taken::resent_from`] of the last
-    /// thing if that is later. With `only`, the log takes no later changes, either.
+    /// no changes durable. The server begins at `confirmed`, or at [`Taken::resent_from`] of the
+    /// last thing if that is later. With `only`, the log takes no later changes, either.
     pub fn compare(&mut self, confirmed: Lsn, only: bool) {
         let last = self.options.source.last.as_ref();
         self.comparison = Comparison::begin(self.end, last, confirmed, only);
