@@ -809,7 +809,7 @@ class LogDirectory:
     ) -> LogState:
         """The rows of a table as of an LSN or a time.
 
-        `columns` are those that it got after its last change: name, type and type modifier.
+        `columns` are the columns that it got after its last change: name, type and type modifier.
         """
 
     def follow(self) -> int:
@@ -964,8 +964,9 @@ class LogWriter:
     def compare(self, confirmed: Lsn | int | str, *, only: bool = False) -> None:
         """Compares the server of the session with the log's.
 
-        Nothing is taken until it has sent everything up to `position`, and with `only`, nothing is
-        taken then, too. It sends what comes after `confirmed`, or from `resent_from` on if that is later.
+        The log takes no changes until that server has sent everything up to `position`, and with
+        `only`, no later changes, either. The server sends all changes after `confirmed`, or from
+        `resent_from` on if that is later.
         """
 
     def assume_compared(self) -> None:
@@ -977,7 +978,7 @@ class LogWriter:
 
     @property
     def last(self) -> tuple[Lsn, Lsn, int | None, bool] | None:
-        """What the log took last.
+        """The last transaction or message that the log took.
 
         Its LSN, from where it is sent again, the ID of the last transaction, and whether that was
         prepared only.

@@ -111,5 +111,5 @@ class Waiter:
 
 
 _DRAINED_BYTES = 4096
-#: What is longer, or has no end, is more than a system call takes.
+#: The longest wait of one system call. A longer or endless wait needs several.
 _LONGEST_SECONDS = 86_400.0

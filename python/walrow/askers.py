@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Asker:
-    """Asks in a thread of its own, in order.
+    """Asks one question after the other, in its own thread.
 
     Its connection is opened by the first question. It is replaced without a word when the server has
     ended it, and once an hour: what a session of the server remembers of its tables only grows.
@@ -56,11 +56,11 @@ class Asker:
         self._is_closed = False
 
     def ask(self, question: Callable[[psycopg.Connection[Any]], T]) -> Future[T]:
-        """Asks, after what was asked before.
+        """Asks a question, after the earlier ones.
 
         Args:
-            question: What is asked over the connection. It may be asked twice, if the server has
-                ended the connection.
+            question: Asks over the connection. It may be called twice, if the server has ended
+                the connection.
 
         Returns:
             The answer. An error of psycopg becomes a ReplicationError.
@@ -89,7 +89,7 @@ class Asker:
         self._is_old = True
 
     def close(self) -> None:
-        """Asks no more, and cancels what is being asked. Does not wait for the end of that."""
+        """Asks no more, and cancels the current question. Does not wait for its end."""
         with self._lock:
             if self._is_closed:
                 return
@@ -135,7 +135,7 @@ class Asker:
         try:
             return question(self._conn)
         finally:
-            # What is open in it would hold back the server's vacuum.
+            # An open transaction would hold back the server's vacuum.
             if self._conn.pgconn.transaction_status != pq.TransactionStatus.IDLE:
                 self._hang_up()
 

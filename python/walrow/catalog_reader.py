@@ -31,7 +31,7 @@ def read_catalog(
 
     Args:
         conn: A connection with autocommit.
-        given: The parameters of another one, which asks who has a lock.
+        given: The parameters of another connection, which asks who has a lock.
         publications: The publications.
 
     Raises:
@@ -81,7 +81,7 @@ class _Relation(NamedTuple):
 class CatalogReader:
     """Has the catalog read beside the stream: a lock on a table may delay it for long.
 
-    One thread begins it, takes what was read, and does the rest.
+    One thread begins it, takes the catalog that was read, and does the rest.
 
     Attributes:
         trouble: Why it cannot be read, until it can.
@@ -200,10 +200,10 @@ class CatalogReader:
         return found
 
     def know(self, catalog: Catalog, *, is_first: bool = False) -> None:
-        """The log has what was read, or what was there first."""
+        """Notes that the log has this catalog, which was read, or was there first."""
         self.times += not is_first
         self._known = _relations_of(catalog)
-        # Those that came meanwhile.
+        # Relations that came meanwhile.
         self._unknown = {
             oid: relation
             for oid, relation in self._unknown.items()

@@ -35,7 +35,7 @@ __all__ = ["Completeness"]
 
 
 class Completeness:
-    """Compares, beside the stream, what is published with what was published before.
+    """Compares, beside the stream, the published tables with the record of the last look.
 
     Attributes:
         is_catalog_old: Whether a type was altered, so that the log needs the catalog again.
@@ -70,7 +70,7 @@ class Completeness:
         self._is_damaged = False
         self._answer: Future[None] | None = None
         self._generation = 0
-        #: The stamps of the last look. A new process has none, and looks at everything.
+        #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
         self.is_catalog_old = False

@@ -341,18 +341,19 @@ class LogError(Error):
     """A log cannot be read or written.
 
     Attributes:
-        code: What is wrong: `"not_a_log"`, `"foreign"` (a file that does not belong
+        code: The kind of error: `"not_a_log"`, `"foreign"` (a file that does not belong
             there), `"version"` (a later version of walrow wrote it), `"damaged"`,
             `"missing"` (a segment), `"pruned"` (changes were removed),
             `"not_received"` (a query continues before the log begins), `"held"` (a reader
-            or a load needs what would be removed or erased), `"no_reader"`, `"reader_name"`,
-            `"backwards"` (a reader is past a position), `"past_end"` (the log does not reach
-            a position), `"busy"` (another process changes segments or readers),
-            `"read_only"` (the log is at a URL), `"locked"` (by another writer), `"published"` (another writer's segment),
-            `"other_source"`, `"other_server"`, `"key_column"` (it cannot be erased), `"prepared"` (a
-            transaction is, so nothing can be erased), `"load"` (a load is not possible
+            or a load needs changes that would be removed or erased), `"no_reader"`,
+            `"reader_name"`, `"backwards"` (a reader is past a position), `"past_end"` (the
+            log does not reach a position), `"busy"` (another process changes segments or
+            readers), `"read_only"` (the log is at a URL), `"locked"` (by another writer),
+            `"published"` (another writer's segment), `"other_source"`, `"other_server"`,
+            `"key_column"` (it cannot be erased), `"prepared"` (a
+            transaction is, so rows cannot be erased), `"load"` (a load is not possible
             there), `"copy"` (the rows of a load), `"store"` (the file system),
-            `"not_synced"` (it is not known what is on the disk), or, of the rows of a
+            `"not_synced"` (the contents of the disk are not known), or, of the rows of a
             table, `"no_table"`, `"ambiguous"` (two tables have the name), `"too_early"`
             (they are known only later), `"not_loaded"` (changes were removed) or
             `"incomplete"` (the changes do not give them).

@@ -121,7 +121,7 @@ class Follower:
                 time.sleep(self._interval)
 
     def _hand_out(self, batches: Iterable[Batch]) -> Generator[Batch]:
-        """Hands out batches. A request for the next one means that those before are used."""
+        """Hands out batches. A request for the next batch means that the earlier ones are used."""
         for batch in batches:
             delivered = self._decoder.position
             # Not 0/0, which is a valid start even after the beginning was removed.

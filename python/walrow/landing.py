@@ -62,7 +62,7 @@ class Session(NamedTuple):
         timeline_start: Where it began, if that is known.
         slot_start: Where the slot is, if the log is empty.
         confirmed: Up to where the slot was confirmed.
-        comparison: What the session is for.
+        comparison: The purpose of the session.
         asked: The options of its stream that matter for what comes.
     """
 
@@ -126,8 +126,8 @@ class Landing:
 
     Attributes:
         durable: Up to where everything is durable.
-        last: What the log took last, or something before that.
-        asked: The options with which it was received. Empty if that is not known.
+        last: The last transaction or message that the log took, or an earlier one.
+        asked: The options of the stream that it was received with. Empty if they are not known.
         trouble: What the file system refuses, while it is tried again.
         failure: What ended the thread.
         has_given_up: Whether the file system has refused it for too long.
@@ -156,7 +156,7 @@ class Landing:
             age: Seconds after which transactions are published.
             give_up_after: Seconds after which the refusal of the file system is final.
             read_catalog: Begins to read the definitions of types and tables.
-            found: What was read at the start.
+            found: The definitions that were read at the start.
             catalog_failure: Why they could not be read at the start.
             wake: Is called when something has changed.
             earlier: What landed before, by another thread.
@@ -222,15 +222,18 @@ class Landing:
 
     @property
     def confirmable(self) -> Lsn:
-        """Up to where the server may forget what was sent.
+        """Up to where the server may forget the changes that it has sent.
 
-        That is nothing until the stream has passed the log's end: the server may be another one, and
-        transactions that were prepared before may not be saved.
+        That is 0/0 until the stream has passed the log's end: the server may differ from the log's,
+        and earlier prepared transactions may not be saved.
         """
         return self._confirmable if self.is_compared else Lsn(0)
 
     def promote(self, timeline: int) -> None:
-        """Notes that the server of the session was promoted. What has come is of this timeline, too."""
+        """Notes that the server of the session was promoted.
+
+        The changes that came before the notice are of this timeline, too.
+        """
         with self._changed:
             self._queue.append((_Timeline(timeline), Lsn(0)))
             self._changed.notify()
@@ -358,7 +361,7 @@ class Landing:
         except BaseException as error:
             self.failure = error
             if getattr(error, "code", None) == "other_server":
-                # What came before stays readable: no other start publishes it.
+                # Earlier changes stay readable: no other start publishes them.
                 with contextlib.suppress(Error):
                     self._writer.publish()
         finally:
@@ -453,7 +456,7 @@ class Landing:
         self._wake()
 
     def _take(self, block: bytes | _Session | _Timeline | _Mark, end: Lsn) -> int:
-        """Takes what was queued. Returns how many bytes of the stream that is."""
+        """Takes an item of the queue. Returns its number of bytes of the stream."""
         if isinstance(block, _Mark):
             self._sync()
             block.passed.set()

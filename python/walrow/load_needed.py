@@ -41,7 +41,7 @@ def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:
 
 
 def read_record(read: Callable[[str], bytes]) -> Published:
-    """Reads what was published when the receiver looked last, with the accepted marks.
+    """Reads the record of the published tables at the last look, with the accepted marks.
 
     Raises:
         LogError: A file is damaged.

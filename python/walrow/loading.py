@@ -60,7 +60,7 @@ class TableLoad:
         tables: What it loads. Empty before it has begun.
         load: Its place in the log. None before it has begun.
         failure: What has broken it.
-        waits_for: What its slot waits for, while the stream goes on without it.
+        waits_for: The transactions that its slot waits for, while the stream goes on without it.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class TableLoad:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._connections: list[psycopg.Connection[Any]] = []
-        #: What creates the slot, until it exists.
+        #: The connection that creates the slot, until it exists.
         self._creating: psycopg.Connection[Any] | None = None
         self._pieces: deque[Piece] = deque()
         self._threads: list[threading.Thread] = []

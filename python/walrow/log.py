@@ -494,7 +494,7 @@ class Log(OpenedLog):
         again.
 
         Returns:
-            What the receiver had found. None if nothing had stopped it.
+            The receiver's reason to stop, and the time. None if nothing had stopped it.
 
         Raises:
             LogError: The record of that cannot be removed.

@@ -75,7 +75,7 @@ class LogTable(NamedTuple):
         last: Where the last transaction with changes of it ends. 0/0 without one.
         loaded: Where its last load ends. None if it was never loaded: then the log lacks
             the rows from before.
-        needs_load: Why the rows are not those of the server's table until it is loaded
+        needs_load: Why the rows differ from the server's table until it is loaded
             again (see `walrow.load`), as far as the receiver has noticed: the reasons of all
             open marks. None if it is whole.
         marks: When and why it was not whole, as far as the receiver has noticed.

@@ -407,7 +407,7 @@ def _column_differences(
         elif number <= before["last_column"]:
             yield Reason(Why.COLUMN, f"column {name} was added to the publication")
         elif _folded(name) in earlier:
-            # Readers cannot tell its Relation messages from the old ones, and keep the old values.
+            # Its Relation messages look like the old ones: readers keep the old values.
             text = f"column {name} was dropped and added again"
             yield Reason(Why.RETURNED, text)
         elif has_default:

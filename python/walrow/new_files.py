@@ -1,6 +1,6 @@
 """New files of tables without TOAST: TRUNCATE makes them, and so does a rewrite.
 
-A TRUNCATE is in the log. The catalog tells whether the table was rewritten after it.
+A TRUNCATE is in the log. The catalog shows whether the table was rewritten after it.
 """
 
 from __future__ import annotations
@@ -105,5 +105,5 @@ def is_before(one: int, other: int) -> bool:
     return 0 < (other - one) % (1 << 32) < 1 << 31
 
 
-#: What is durable is published long before this many looks.
+#: Durable changes are published long before this many looks.
 _LOOKS = 2

@@ -1,4 +1,4 @@
-"""The connections and threads of a receiver, so that nothing of it is left when it has ended."""
+"""The connections and threads of a receiver, so that all of them end with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["OpenConnections", "cancel", "current", "start_thread"]
 
 
 class OpenConnections:
-    """What was begun on behalf of somebody, who may have to end it all."""
+    """Connections and threads of somebody who may have to end them all."""
 
     def __init__(self) -> None:
         """Has none."""
@@ -31,7 +31,7 @@ class OpenConnections:
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
-        """What this thread connects and starts meanwhile, and these threads in turn, is of these."""
+        """Collects the connections and threads that this thread and its threads begin meanwhile."""
         token = _CURRENT.set(self)
         try:
             yield
@@ -90,7 +90,7 @@ class OpenConnections:
 
 
 def current() -> OpenConnections | None:
-    """To what this thread's connections belong."""
+    """The owner of this thread's connections, if they have one."""
     return _CURRENT.get()
 
 

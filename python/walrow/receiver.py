@@ -277,7 +277,7 @@ class Receiver:
     def _receive(self) -> None:
         """Connects, and receives until the connection ends."""
         while self._receive_once():
-            # The server was compared, with the options of the log. Now come those that are given.
+            # The server was compared, with the options of the log. The given options come now.
             pass
 
     def _receive_once(self) -> bool:
@@ -361,7 +361,7 @@ class Receiver:
                 **self._given, wakeup_fd=self._waiter.descriptor
             )
             stack.callback(stream.close)
-            # Of several hosts, another one may be right now.
+            # If there are several hosts, another may be right now.
             self._asker.renew()
             system = identify_system(stream.connection)
             self._beginning.check_system(system)
@@ -373,7 +373,7 @@ class Receiver:
             if self._until == "now" and self._target is None:
                 from walrow.postgres.slot_positions import position_of_now
 
-                # In this order: what is prepared after the end is not left by it.
+                # In this order: a transaction that is prepared after the end is not left by it.
                 self._prepared = self._prepared_now()
                 self._target = position_of_now(self._given)
             with step.unless_left():
@@ -437,14 +437,14 @@ class Receiver:
                 stream.confirm(landing.confirmable)
 
     def _may_end(self) -> bool:
-        """Whether no load goes on. One that waits for others may do so for ever: it is left."""
+        """Whether no load goes on. A load that waits for others may do so for ever: it is left."""
         load = self._loads.left
         if load is not None:
             self._left = [load]
         return load is not None or not self._loads.is_pending
 
     def _note_prepared(self) -> None:
-        """Finds what is prepared since before the end, and not decided."""
+        """Finds the transactions that were prepared before the end, and are not decided."""
         from walrow.postgres.slot_positions import prepared_transactions
 
         def ask(conn: psycopg.Connection[Any]) -> list[OpenTransaction]:
@@ -680,7 +680,7 @@ _CONNECT_SECONDS = 90.0
 #: A stop takes less than two seconds: this long, and then the process has to end.
 _STOP_SECONDS = 1.3
 _STOP_LOOK_SECONDS = 0.1
-#: What still asks the server at the end is cancelled, and gets this time to close its connections.
+#: Open questions to the server are cancelled at the end. This is their time to close connections.
 _END_SECONDS = 1.0
 _LEAST_SECONDS = 0.2
 _FINISH_SECONDS = 0.9

@@ -44,7 +44,7 @@ class Beginning:
     Attributes:
         system: The server, once the log is open.
         timeline: The timeline on which it was received last.
-        timeline_start: Where that began, if it is known.
+        timeline_start: Where the timeline began, if that is known.
         refusal: The last error of a check: no other attempt is made then.
         has_useless_slot: Whether a first load that failed has left a slot.
     """
@@ -193,7 +193,7 @@ class Beginning:
     def judged(self, failure: BaseException) -> BaseException:
         """The error of a receiver whose log was not written any more.
 
-        If the server is another one, that is recorded: the log must not go on.
+        A server that differs from the log's is recorded: the log must not go on.
         """
         from walrow.postgres.connecting import connect_for_sql
         from walrow.postgres.slots import slots
@@ -205,7 +205,7 @@ class Beginning:
                 found = [each for each in slots(conn) if each.name == self._slot]
         except Error as error:
             return error
-        # Nothing was confirmed over this connection, but maybe by the one before, until it ended.
+        # This connection has confirmed nothing, but the earlier one may have, until it ended.
         if not found or (found[0].confirmed_flush or 0) > self._confirmed:
             text = f'slot "{self._slot}" was moved while the connection was made'
             return ConnectionLostError(text)

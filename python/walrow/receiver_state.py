@@ -20,7 +20,7 @@ class PendingLoad(NamedTuple):
 
     Attributes:
         tables: The tables, as `schema.name`. None for all that are published.
-        transactions: What its slot waits for.
+        transactions: The transactions that its slot waits for.
     """
 
     tables: tuple[str, ...] | None

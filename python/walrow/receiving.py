@@ -74,8 +74,9 @@ def receive(
             are lost with the slot that had them.
         tables: With `create`, the tables of a new publication. One that exists must have
             them.
-        until: `"now"` ends when everything that is committed by now is in the log. What waits
-            for somebody does not hold it: `Received.left` has that. Default: it never ends.
+        until: `"now"` ends when everything that is committed by now is in the log. Loads
+            and prepared transactions that wait for somebody do not hold it: `Received.left`
+            has them. Default: it never ends.
         streaming: Whether large transactions come before their commit. Default: yes, but
             not with `messages`, because in a streamed transaction, messages of rolled-back
             savepoints look like others. If you ask for both, `walrow.messages`

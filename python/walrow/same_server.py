@@ -1,7 +1,8 @@
-"""Whether a server is the one that a log was received from: what is asked, and what is compared.
+"""Prepares the comparison of a server with the server that a log was received from.
 
-The log's writer compares what the server sends. Here is decided where a connection begins for that,
-with which options, and what the server's catalog says of the log's last transaction.
+The log's writer compares the changes that the server sends. This module decides where a connection
+begins for that, and its options. It also judges the server's catalog: the status of the log's last
+transaction, and the server's timelines.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ __all__ = [
 
 
 class Last(NamedTuple):
-    """What a log took last.
+    """The last transaction or message that a log took.
 
     Attributes:
-        lsn: Where its record starts; of a message, where it ends.
+        lsn: Where the record starts, or for a message, where it ends.
         resent_from: From where on a server sends it again.
         xid: The ID of the last transaction. None if there was none.
         is_prepare: Whether it was prepared only.
@@ -45,11 +46,12 @@ class Last(NamedTuple):
 
 
 class Comparison(enum.Enum):
-    """What a connection is for.
+    """The purpose of a connection.
 
     Attributes:
-        FIRST: What comes is taken once the server is compared.
-        ONLY: Nothing is taken: the log was received with other options, and these come next.
+        FIRST: The log takes changes once the server is compared.
+        ONLY: The log takes no changes: it was received with other options, and the given ones
+            come with the next connection.
         DONE: The server was compared by the connection before, with the other options.
     """
 
@@ -63,7 +65,7 @@ class SessionPlan(NamedTuple):
 
     Attributes:
         start: Where the stream begins, if the slot is not later.
-        comparison: What it is for.
+        comparison: The purpose of the connection.
         asked: The options of its stream that matter for what comes.
     """
 
@@ -89,7 +91,7 @@ def asked_options(
 def stream_arguments(
     asked: Mapping[str, str], stream_options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a stream with these options, and otherwise with those that are given."""
+    """The arguments of a stream with these options, and otherwise with the given ones."""
     return {**stream_options, **{name: json.loads(it) for name, it in asked.items()}}
 
 
@@ -105,8 +107,8 @@ def plan_session(
 
     Args:
         durable: Where the log ends.
-        last: What it took last.
-        known: The options with which it was received. Empty if that is not known.
+        last: The last transaction or message that it took.
+        known: The options of the stream that it was received with. Empty if they are not known.
         wanted: Those that are given now.
         was_compared: Whether the connection before has compared the server with the others.
     """
@@ -117,7 +119,7 @@ def plan_session(
     else:
         comparison, asked = Comparison.ONLY, known
     if json.loads(asked.get("two_phase", "null")):
-        # What was prepared may not be saved, although later transactions are.
+        # Prepared transactions may not be saved, although later transactions are.
         start = Lsn(0)
     elif comparison is Comparison.DONE:
         start = durable
@@ -142,10 +144,10 @@ def replaced(
     *,
     is_prepare: bool,
 ) -> str | None:
-    """What shows that a server does not have a transaction of a log.
+    """How a server shows that it does not have a transaction of a log. None if it may have it.
 
     Args:
-        status: What the server says of its ID. None if it does not know any more.
+        status: The server's status of its ID. None if it does not know any more.
         is_prepare: Whether the log has its prepare only.
     """
     if status == "future":
@@ -167,9 +169,9 @@ def began_elsewhere(
         timeline: The timeline on which the log was received.
         known: Where it began, if that is known.
         now: The server's timeline.
-        history: Where each timeline before that ended, oldest first.
+        history: The ends of the earlier timelines, oldest first.
     """
-    # The next timeline begins where the one before it ended.
+    # A timeline begins where the previous timeline ended.
     names = [each[0] for each in history[1:]] + [now]
     starts = dict(zip(names, (lsn for _, lsn, _ in history), strict=False))
     found = starts.get(timeline)

@@ -20,7 +20,7 @@ class Stopped(NamedTuple):
     """Why a log must not go on.
 
     Attributes:
-        reason: What a receiver has found.
+        reason: The difference that a receiver has found.
         time: When that was, in UTC.
     """
 
@@ -86,7 +86,7 @@ def refuse_stopped(log: str | os.PathLike[str], slot: str) -> None:
 
 
 def way_out(log: str | os.PathLike[str]) -> str:
-    """What helps if a server is not the one that a log was received from."""
+    """Advice for a log whose server has changed."""
     return (
         "Begin with a new slot, a new log, and a new copy of the tables. Or, if this was the "
         f"wrong server: walrow log resume {Path(log)}, and connect to the right one"

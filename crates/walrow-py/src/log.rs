@@ -142,7 +142,7 @@ impl LogDirectory {
 
     /// The rows of a table as of an LSN or a time.
     ///
-    /// `columns` are those that it got after its last change: name, type and type modifier.
+    /// `columns` are the columns that it got after its last change: name, type and type modifier.
     #[pyo3(signature = (table, as_of = None, spool_memory = None, spool_directory = None, columns = None))]
     fn state(
         &self,

@@ -135,8 +135,9 @@ impl LogWriter {
 
     /// Compares the server of the session with the log's.
     ///
-    /// Nothing is taken until it has sent everything up to `position`, and with `only`, nothing is
-    /// taken then, too. It sends what comes after `confirmed`, or from `resent_from` on if that is later.
+    /// The log takes no changes until that server has sent everything up to `position`, and with
+    /// `only`, no later changes, either. The server sends all changes after `confirmed`, or from
+    /// `resent_from` on if that is later.
     #[pyo3(signature = (confirmed, *, only=false))]
     fn compare(&self, confirmed: &Bound<'_, PyAny>, only: bool) -> PyResult<()> {
         let confirmed = read_lsn(confirmed, "confirmed")?;
@@ -156,7 +157,7 @@ impl LogWriter {
         Ok(lock(&self.0)?.writer()?.is_compared())
     }
 
-    /// What the log took last.
+    /// The last transaction or message that the log took.
     ///
     /// Its LSN, from where it is sent again, the ID of the last transaction, and whether that was
     /// prepared only.

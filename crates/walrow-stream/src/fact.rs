@@ -89,7 +89,7 @@ pub enum Fact {
         )]
         start: Option<Lsn>,
     },
-    /// What the server is asked for from here on.
+    /// From here on, the server is asked for a stream with these options.
     Asked {
         /// The options of the stream.
         options: BTreeMap<String, String>,
@@ -155,14 +155,14 @@ pub struct Source {
     /// The timeline of the WAL that was received last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<u32>,
-    /// Where that timeline began. `None` if it is the first one, or that is not known.
+    /// Where the timeline began. `None` if it is the first one, or that is not known.
     #[serde(
         default,
         with = "lsn::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub timeline_start: Option<Lsn>,
-    /// The last thing that was taken from the server: another one does not have it.
+    /// The last thing that was taken from the server: other servers do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Taken>,
     /// The options of the stream that it depends on what comes.
@@ -195,7 +195,7 @@ pub struct PreparedBefore {
     pub xids: Vec<Xid>,
 }
 
-/// What was taken from a server: it tells that server from others.
+/// A transaction or message that was taken from a server: it distinguishes that server from others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "taken", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -225,7 +225,7 @@ pub enum Taken {
     /// A logical message outside transactions.
     #[non_exhaustive]
     Message {
-        /// Where its record ends.
+        /// Where the record ends.
         #[serde(with = "lsn")]
         lsn: Lsn,
         /// Its prefix.
@@ -270,7 +270,7 @@ impl Taken {
         }
     }
 
-    /// Where its record starts; of a message, where it ends.
+    /// Where the record starts, or for a message, where it ends.
     pub const fn lsn(&self) -> Lsn {
         match self {
             Self::Transaction { lsn, .. }
@@ -279,7 +279,7 @@ impl Taken {
         }
     }
 
-    /// The ID of the transaction; of a message, that of the last transaction before it.
+    /// The ID of the transaction, or for a message, the ID of the last transaction before it.
     pub const fn xid(&self) -> Option<Xid> {
         match self {
             Self::Transaction { xid, .. } | Self::Prepare { xid, .. } => Some(*xid),
@@ -287,7 +287,7 @@ impl Taken {
         }
     }
 
-    /// An LSN from which on a server sends it again, and not much before it.
+    /// An LSN at or shortly before its start: a server that begins there sends it again.
     pub fn resent_from(&self) -> Lsn {
         match self {
             Self::Transaction { lsn, .. } | Self::Prepare { lsn, .. } => *lsn,
@@ -302,7 +302,7 @@ impl Taken {
         }
     }
 
-    /// Whether a server that sends what comes after this LSN sends it, too.
+    /// Whether a server that sends all changes after this LSN sends it, too.
     pub fn comes_after(&self, confirmed: Lsn) -> bool {
         match self {
             Self::Transaction { lsn, .. } | Self::Prepare { lsn, .. } => *lsn >= confirmed,
@@ -310,7 +310,7 @@ impl Taken {
         }
     }
 
-    /// Whether both are the same. What came before a message does not matter.
+    /// Whether both are the same. The transaction before a message does not matter.
     pub fn is(&self, other: &Self) -> bool {
         let mut other = other.clone();
         if let (Self::Message { xid, .. }, Self::Message { xid: known, .. }) = (self, &mut other) {

@@ -141,7 +141,7 @@ def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connecti
 
     Args:
         parameters: Those of `parameters_of`.
-        purpose: What it is for: a part of its `application_name`.
+        purpose: The purpose of the connection: a part of its `application_name`.
 
     Raises:
         ReplicationError: The connection failed.
@@ -150,7 +150,7 @@ def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connecti
     named = {**parameters, "application_name": f"{name} {purpose}"}
     conn = _open(named, "UTF8", replication=False)
     with closed_after_error(conn, "a query beside the stream failed"):
-        # Its plan would be that of a table before it was altered.
+        # A prepared statement would keep its plan from before a table was altered.
         conn.prepare_threshold = None
         conn.execute(_SHORT)
     return conn
@@ -165,7 +165,7 @@ def with_jit_off(given: str | None) -> str:
 
 
 def options_with_jit_off(parameters: dict[str, Any]) -> str:
-    """The `options` of a connection as libpq finds them, with those of `with_jit_off`."""
+    """The `options` of a connection as libpq finds them, extended by `with_jit_off`."""
     return with_jit_off(_resolved(parameters).get("options"))
 
 
@@ -214,8 +214,8 @@ def _connection_class(owner: OpenConnections | None) -> type[psycopg.Connection[
         def _connect_gen(
             cls, *arguments: Any, **options: Any
         ) -> Generator[Any, Any, Any]:
-            # psycopg goes on with this at least ten times a second. If it gets another name, a
-            # receiver that ends leaves a thread behind that still connects, and nothing else.
+            # psycopg goes on with this at least ten times a second. If it gets another name, there
+            # is only one effect: a receiver that ends leaves a thread behind that still connects.
             steps = super()._connect_gen(*arguments, **options)
             ready = None
             while True:

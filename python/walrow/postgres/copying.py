@@ -131,7 +131,7 @@ def copy(
         piece: The piece.
         binary: Whether values come in binary.
         take: Gets whole rows, about 1 MiB at once.
-        waiter: What this thread waits with. Whoever stops it wakes that.
+        waiter: The waiter of this thread. A stop wakes it.
         is_stopped: Whether to give up.
 
     Raises:
@@ -199,7 +199,7 @@ def _result(pgconn: Any, wait: Callable[[], None]) -> Any:
 def _waits(
     pgconn: Any, waiter: Waiter, is_stopped: Callable[[], bool]
 ) -> Callable[[], None]:
-    """What waits for the socket and reads from it, unless the load is stopped."""
+    """A function that waits for the socket and reads from it, unless the load is stopped."""
 
     def wait() -> None:
         if is_stopped():

@@ -76,7 +76,7 @@ class _Asking:
         self._is_over.set()
 
     def found(self) -> str:
-        """Who has it. Empty if that is not known."""
+        """The holders of the lock. Empty if they are not known."""
         self._has_asked.wait(_ANSWER_SECONDS)
         return self._found
 
@@ -141,7 +141,7 @@ WHERE w.pid = %s AND w.locktype = 'relation' AND NOT w.granted
 ORDER BY 1, 2
 """
 _LOCK_SECONDS = 2
-#: Beside a busy machine. It has had a second before.
+#: A busy machine may need this long. It has had a second before.
 _ANSWER_SECONDS = 1.0
 #: Less than that, with the time to connect.
 _LOOK_SECONDS = 1.0

@@ -104,7 +104,7 @@ class TablePart(NamedTuple):
         changed: The transaction that changed its `pg_class` row last.
         frozen: `pg_class.relfrozenxid`.
         changed_columns: The numbers of the columns that the same transaction changed.
-        attached: What makes it a part of the table, which is new when it is attached again.
+        attached: Its entries in `pg_inherits`, which are new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
     """
 
@@ -127,7 +127,7 @@ class Membership(NamedTuple):
     Attributes:
         place: The entry, which is new when it comes back.
         publication: The publication and its options, with a stamp that moves with them.
-        operations: What is published: letters of insert, update, delete, truncate.
+        operations: The published operations: letters of insert, update, delete, truncate.
     """
 
     place: str
@@ -144,8 +144,8 @@ def published_tables(
 ) -> list[PublishedTable]:
     """The tables of publications, as they are for the connection's transaction.
 
-    With `sized`, it waits for whoever has a table locked. With `oids`, it returns only those of
-    these tables and partitions.
+    With `sized`, it waits for whoever has a table locked. With `oids`, it returns only the
+    published tables that have these OIDs, or whose partitions have them.
     """
     parameters = {
         "publications": list(publications),
@@ -197,8 +197,8 @@ class Stamps(NamedTuple):
     Statistics, privileges, indexes and others that change no row do not move them.
 
     Attributes:
-        general: That of what concerns several tables.
-        tables: Those of all tables of the database, also unpublished ones, by OID.
+        general: The digest of everything that concerns several tables.
+        tables: The digests of all tables of the database, also unpublished ones, by OID.
     """
 
     general: str

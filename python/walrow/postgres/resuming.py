@@ -175,7 +175,7 @@ def check_last_transaction(
     Args:
         conn: The replication connection.
         system: The server.
-        last: What the log took last.
+        last: The last transaction or message that the log took.
         slot: The slot.
 
     Raises:

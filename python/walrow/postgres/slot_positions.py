@@ -71,7 +71,7 @@ def advance(given: dict[str, Any], slot: str, position: Lsn) -> None:
             return
 
 
-# A prepared transaction keeps the locks of what it has written to, and they are all it shows.
+# A prepared transaction keeps the locks of the tables that it has written to, and shows only them.
 _PREPARED = """
 SELECT jsonb_build_object(
     'xid', p.transaction, 'pid', NULL, 'gid', p.gid, 'application', NULL,

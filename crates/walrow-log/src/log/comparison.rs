@@ -1,5 +1,5 @@
-//! Whether a server is the one that a log was received from: it sends again what the log took last,
-//! and nothing else that the log should have.
+//! Compares a server with the server of a log: that one sends again the last transaction or message
+//! that the log took, and no later one up to the log's end.
 //!
 //! ```text
 //!                    last        position
@@ -14,38 +14,38 @@ use crate::log::error::{Error, ErrorKind, OtherServer};
 use walrow_stream::fact::Taken;
 use walrow_wire::Lsn;
 
-/// What is known of the server of a session.
+/// How far the server of a session has been compared with the log's.
 #[derive(Debug, Default)]
 pub(crate) enum Comparison {
-    /// It is the log's, or nobody asks.
+    /// The server is the log's, or nobody asks.
     #[default]
     Passed,
-    /// It has not sent everything up to the log's end yet.
+    /// The server has not sent everything up to the log's end yet.
     Waiting(Waiting),
-    /// It is the log's, and nothing of this session is taken.
+    /// The server is the log's, but the log ignores all changes of this session.
     Only,
 }
 
-/// What a server still has to send.
+/// The part of the log that a server still has to send.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     /// Where the log ends.
     position: Lsn,
-    /// What it took last.
+    /// The last transaction or message that it took.
     last: Option<Taken>,
-    /// What is before it follows from what is there, or is the Prepare of a slot that got `two_phase`
-    /// later: that comes with its commit.
+    /// The log compares from this LSN on. A server that has the last transaction has the earlier
+    /// ones, too. A slot that got `two_phase` later sends earlier Prepares with their commits.
     from: Lsn,
     /// Whether the last thing must come again, and has not.
     is_due: bool,
-    /// Whether nothing is compared, as that was done before.
+    /// Whether the log only waits for its end, as an earlier session has compared the server.
     is_known: bool,
-    /// Whether nothing of the session is taken.
+    /// Whether the log ignores all changes of the session.
     only: bool,
 }
 
 impl Comparison {
-    /// Begins to compare a server that sends what comes after `confirmed`.
+    /// Begins to compare a server that sends all changes after `confirmed`.
     pub(crate) fn begin(position: Lsn, last: Option<&Taken>, confirmed: Lsn, only: bool) -> Self {
         if !position.is_valid() {
             return Self::Passed;

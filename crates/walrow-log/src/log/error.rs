@@ -118,11 +118,11 @@ pub enum ErrorKind {
         /// Of the new changes.
         found: String,
     },
-    /// The server is not the one that the log was received from, or was set back.
+    /// The log was received from another server, or the server was set back.
     OtherServer {
-        /// What shows it.
+        /// How the server differs from the log.
         why: OtherServer,
-        /// The LSN of that.
+        /// The LSN of the difference.
         lsn: Lsn,
         /// Where the log ends.
         position: Lsn,
@@ -279,7 +279,7 @@ impl fmt::Display for SourcePart {
     }
 }
 
-/// What shows that a server is another one.
+/// How a server differs from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OtherServer {

@@ -11,7 +11,7 @@
 //! | `_reader-…` | how far a registered reader is: see [`readers`] |
 //! | `_lock` | is locked while readers or segments change: see [`locking`] |
 //! | `_pruned` | up to where segments were removed: see [`state`] |
-//! | `_stopped` | why a receiver must not go on: its server is another one, or was set back |
+//! | `_stopped` | why a receiver must not go on: its server has changed, or was set back |
 //! | `_load` | where a load is expected: see [`load_place`] |
 //! | `.walrow-…` | a temporary object |
 

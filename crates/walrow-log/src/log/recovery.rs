@@ -24,9 +24,9 @@ pub(crate) struct Recovered {
     pub(crate) decided: Vec<PreparedName>,
     /// The timeline of the WAL that was received last, if it has changed.
     pub(crate) timeline: Option<(u32, Option<Lsn>)>,
-    /// What was taken last.
+    /// The last transaction or message that the log took.
     pub(crate) last: Option<Taken>,
-    /// What the server is asked for, if that has changed.
+    /// The options of the stream that the server is asked for, if they have changed.
     pub(crate) asked: Option<BTreeMap<String, String>>,
     /// Where the slot begins, if the log was empty.
     pub(crate) slot_start: Option<Lsn>,
@@ -128,7 +128,7 @@ impl Recovered {
     }
 }
 
-/// What tells a transaction from those of another server.
+/// Returns the values that distinguish a transaction from another server's transactions.
 pub(crate) const fn taken(transaction: &Transaction) -> Taken {
     let Transaction {
         commit_lsn,
@@ -139,7 +139,7 @@ pub(crate) const fn taken(transaction: &Transaction) -> Taken {
     Taken::transaction(*commit_lsn, *xid, *commit_time)
 }
 
-/// The same of a logical message, after this.
+/// Returns the same values of a logical message, after this transaction or message.
 pub(crate) fn taken_message(message: &Message<'_>, before: Option<&Taken>) -> Taken {
     let crc32c = crc32c::crc32c(message.content);
     let bytes = message.content.len();

@@ -125,20 +125,20 @@ pub struct Writer {
     pub(super) lacks_first_load: bool,
     /// The load that was begun.
     pub(super) awaited: Awaited,
-    /// What was taken last before that.
+    /// The last transaction or message that the log took before that load.
     pub(super) last_before_load: Option<Taken>,
     /// The message that came first after it.
     pub(super) first_after_load: Option<Taken>,
-    /// What was prepared since the last transaction, and where the record ends: the last thing, once the
-    /// log is past it.
+    /// The last transaction that was prepared since the last thing, and the end of its record. It
+    /// becomes the last thing once the log is past it.
     last_prepare: Option<(Taken, Lsn)>,
     /// Whether the server of the session is the log's.
     pub(super) comparison: Comparison,
-    /// What is known of it, until that is known.
+    /// The server's timeline and options, until the comparison has ended.
     found: FoundSource,
 }
 
-/// What a session says of its source.
+/// The timeline and the options of a session.
 #[derive(Debug, Default)]
 struct FoundSource {
     timeline: Option<(u32, Option<Lsn>)>,
@@ -265,10 +265,11 @@ impl Writer {
         Ok(assembler)
     }
 
-    /// Compares the server of the session that [`Writer::resume`] has begun with the log's: until it has
-    /// sent everything up to [`Writer::position`], nothing is taken, and nothing becomes durable. It begins
-    /// at `confirmed`, or at [`Taken::resent_from`] of the last thing if that is later. With `only`,
-    /// nothing is taken later, too.
+    /// Compares the server of the session that [`Writer::resume`] has begun with the log's.
+    ///
+    /// Until it has sent everything up to [`Writer::position`], the log takes no changes, and makes
+    /// no changes durable. The server begins at `confirmed`, or at [`Taken::resent_from`] of the
+    /// last thing if that is later. With `only`, the log takes no later changes, either.
     pub fn compare(&mut self, confirmed: Lsn, only: bool) {
         let last = self.options.source.last.as_ref();
         self.comparison = Comparison::begin(self.end, last, confirmed, only);
@@ -320,7 +321,7 @@ impl Writer {
         self.note(&Fact::Timeline { timeline, start });
     }
 
-    /// What the server is asked for. It is as durable as what comes.
+    /// Sets the options that the server is asked for. They are as durable as the next changes.
     pub fn set_asked(&mut self, options: BTreeMap<String, String>) {
         if !self.comparison.takes() {
             self.found.asked = Some(options);
@@ -340,7 +341,7 @@ impl Writer {
         Ok(end <= self.end || !self.comparison.takes())
     }
 
-    /// Notes what was found of the source, now that it is the log's.
+    /// Records the session's timeline and options, now that its server is the log's.
     fn note_found(&mut self) {
         if !self.comparison.takes() {
             return;
@@ -354,7 +355,7 @@ impl Writer {
         }
     }
 
-    /// What was prepared before this LSN is the last thing now.
+    /// Makes the last prepared transaction the last thing, if its record ends by this LSN.
     pub(super) fn take_prepare(&mut self, until: Lsn) {
         if let Some((taken, _)) = self.last_prepare.take_if(|(_, end)| *end <= until) {
             self.options.source.last = Some(taken.clone());
@@ -704,7 +705,7 @@ impl Writer {
     /// it is durable. A quiet database would keep its WAL for ever otherwise.
     ///
     /// # Errors
-    /// The server is another one: see [`Writer::compare`].
+    /// The server differs from the log's: see [`Writer::compare`].
     pub fn advance(&mut self, lsn: Lsn) -> Result<(), Error> {
         if !self.current.is_open && self.comparison.reach(lsn)? {
             self.note_found();

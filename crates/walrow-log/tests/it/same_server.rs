@@ -1,4 +1,5 @@
-//! A log knows its server by what it took last, whatever has become of its segments since.
+//! A log recognizes its server by the last transaction or message that it took, whatever has become
+//! of its segments since.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -25,7 +26,7 @@ enum Deed {
     Prepare,
 }
 
-/// What becomes of a log between two sessions.
+/// Something that happens to a log between two sessions.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Reopened,
@@ -165,7 +166,7 @@ proptest! {
         }
         // Opening it may publish what a crash has left.
         drop(opened(&store));
-        // However far it was set back, the last thing is another one.
+        // However far the server was set back, its last transaction or message differs.
         for back in 1..=past.len() {
             let at = past.len() - back;
             let (mut later, objects) = (past.clone(), store.objects());

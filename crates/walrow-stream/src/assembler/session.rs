@@ -19,7 +19,7 @@ pub(super) struct Session {
     /// Whether the end was passed: nothing more is returned.
     pub(super) ended: bool,
     pub(super) sqlstate: String,
-    /// The transaction that was prepared last, if that is told.
+    /// The transaction that was prepared last, if the caller asks for prepares.
     pub(super) prepared: Option<Box<(Xid, Prepared)>>,
     pub(super) tells_prepares: bool,
     pub(super) interrupted: Interrupted,

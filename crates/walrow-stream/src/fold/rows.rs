@@ -64,7 +64,7 @@ impl FoldedRows {
         self
     }
 
-    /// Gives the rows other columns: those that the table got after its last change.
+    /// Gives the rows the columns that the table got after its last change.
     ///
     /// A column of another name is NULL in all rows. A column that is not among these is left out.
     #[must_use]
