@@ -51,7 +51,7 @@ from walrow.errors import (
     UnfinishedError,
     UnrepresentableError,
 )
-from walrow.load_requests import load
+from walrow.load_requests import cancel_load, load
 from walrow.log import Log
 from walrow.lsn import Lsn
 from walrow.reading import frames, messages, read
@@ -87,6 +87,7 @@ __all__ = [
     "UnrepresentableError",
     "UnresolvedType",
     "__version__",
+    "cancel_load",
     "frames",
     "load",
     "messages",

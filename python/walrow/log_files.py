@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 __all__ = ["alone", "replace_json", "sync_directory", "write_json"]
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, log: Path | None = None) -> None:
     """Writes a new file, and makes it durable. Its mode is that of the log's other files.
 
     Args:
         path: The file, which must have a temporary name: give it its own name afterwards.
-        value: What it contains.
+        value: The contents.
+        log: The log's directory, if the file is in a directory below it.
 
     Raises:
         OSError: It cannot be written.
     """
     try:
         # Of the log's writer: the directory may have been there before.
-        for_group = (path.parent / "_open").stat().st_mode & stat.S_IRGRP
+        for_group = ((log or path.parent) / "_open").stat().st_mode & stat.S_IRGRP
     except FileNotFoundError:
         for_group = 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -82,13 +82,15 @@ class Loads:
         self._outcome: _Outcome | None = None
         self._attempts = 0
         self._due = 0.0
+        #: Whether another request may have come during a load.
+        self._may_have_more = False
         self.is_first = False
 
     @property
     def is_pending(self) -> bool:
         """Whether something is still to be loaded."""
         parts = (self._load, self._request, self._outcome)
-        return any(part is not None for part in parts)
+        return self._may_have_more or any(part is not None for part in parts)
 
     @property
     def waits_for_position(self) -> bool:
@@ -167,6 +169,9 @@ class Loads:
         if self._load is None:
             self._look(landing)
             return
+        if not self._is_ending and not self._is_wanted():
+            self._cancel(landing)
+            return
         if self._beginning is not None and self._beginning.is_alive():
             return
         self._beginning = None
@@ -207,12 +212,44 @@ class Loads:
             wake=self._wake,
         )
 
+    def _is_wanted(self) -> bool:
+        """Whether somebody still wants the current load. Looks once a second."""
+        now = time.monotonic()
+        if self._request is None or not self._request.key or now < self._due:
+            return True
+        self._due = now + _LOOK_SECONDS
+        return load_requests.is_wanted(self._log, self._request)
+
+    def _cancel(self, landing: Landing) -> None:
+        """Ends the current load, which nobody wants any more."""
+        request, self._request = self._request, None
+        self.stop()
+        if landing.has_load:
+            landing.give_up_load()
+        self._may_have_more = True
+        self._note_cancelled(request)
+
+    def _note_cancelled(self, request: LoadRequest | None) -> None:
+        names = None if request is None else request.tables
+        words = "all tables" if names is None else ", ".join(names)
+        self._note(f"the load of {words} was cancelled")
+
     def _look(self, landing: Landing) -> None:
         now = time.monotonic()
         if now < self._due or not landing.is_compared:
             return
         self._due = now + _LOOK_SECONDS
+        request = self._request
+        if (
+            request is not None
+            and request.key
+            # An attempt failed, and another one is due.
+            and not load_requests.is_wanted(self._log, request)
+        ):
+            self._request = None
+            self._note_cancelled(request)
         if self._request is None:
+            self._may_have_more = False
             try:
                 self._request = load_requests.take(self._log)
             except LogError as error:
@@ -281,6 +318,7 @@ class Loads:
         now = time.monotonic()
         if outcome.is_recorded:
             self._outcome = self._request = None
+            self._may_have_more, self._due = True, 0.0
             self.stop()
         elif now >= outcome.due and not outcome.is_being_recorded:
             outcome.due = now + _LOOK_SECONDS

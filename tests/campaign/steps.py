@@ -148,13 +148,23 @@ THEMES: dict[str, tuple[str, ...]] = {
     ),
     "loads": (
         *("look", "look", "insert", "update", "load", "request_load", "up", "down"),
-        *("load_beside_prepared",),
+        *("load_beside_prepared", "cancel_load"),
         *("prepare", "commit_prepared", "roll_back_prepared", "look_killed"),
         *("restart", "add_with_default", "unlogged_and_back", "apply", "apply_to_copy"),
     ),
     "readers": (
-        *("insert", "insert_and_look", "insert_and_look", "insert_and_look"),
-        *("follow", "take", "take", "position", "forget", "prune", "retain", "compact"),
+        *("insert", *["insert_and_look"] * 6),
+        *(
+            "follow",
+            "take",
+            "take",
+            "position",
+            "position",
+            "forget",
+            "prune",
+            "retain",
+            "compact",
+        ),
         *("reader_restarts", "reader_restarts", "slow_reader", "update", "apply"),
     ),
     "upkeep": (

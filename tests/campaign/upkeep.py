@@ -179,12 +179,17 @@ def _loaded(day: Day, name: str) -> object:
 
 def _request(day: Day, table: int) -> bool:
     try:
-        walrow.load([_full(table_of(day, table))], log=day.log, timeout=0)
-    except TimeoutError:
-        return True
+        walrow.load([_full(table_of(day, table))], log=day.log, wait=False)
     except walrow.Error:
         return False
     return True
+
+
+@step(is_harmless=True)
+def cancel_load(day: Day) -> None:
+    """Somebody cancels all loads, also one that has begun."""
+    with contextlib.suppress(walrow.Error):
+        walrow.cancel_load(log=day.log)
 
 
 @step(3, is_harmless=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
@@ -105,7 +104,7 @@ def test_a_load_that_is_killed_leaves_no_trace(
         for pause in some(0.1, 0.2, 0.3, 0.5):
             with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
                 receiver.until_streaming()
-                requested = threading.Thread(target=load_if_possible, args=(log,))
+                requested = threading.Thread(target=load_unless_requested, args=(log,))
                 requested.start()
                 time.sleep(pause)
                 receiver.kill()
@@ -115,14 +114,19 @@ def test_a_load_that_is_killed_leaves_no_trace(
     receive_rest(server, log, slot)
     check_log(server.dsn, log, Load.TABLES)
     # The request has survived.
-    assert not (log / "_load-taken").exists()
+    assert not requests(log)
     assert not (log / "_load").exists()
 
 
-def load_if_possible(log: Path) -> None:
+def requests(log: Path) -> list[Path]:
+    """The requests for loads."""
+    return [*(log / "_load-requests").glob("*")]
+
+
+def load_unless_requested(log: Path) -> None:
     """Leaves a request, unless there is one."""
-    with contextlib.suppress(TimeoutError, walrow.LogError):
-        walrow.load(log=log, timeout=0)
+    if not requests(log):
+        walrow.load(log=log, wait=False)
 
 
 def test_a_load_that_is_refused_says_why(
@@ -195,7 +199,7 @@ def test_a_full_disk_only_delays_a_load(
     with receiver, Load(server.dsn, seed=7):
         receiver.until(is_loaded)
         with disk.has("full"):
-            request = walrow.load_requests.request(log, None)
+            request = walrow.load_requests.request(log, None, is_awaited=True)
             time.sleep(3)
         deadline = time.monotonic() + 60
         while walrow.load_requests.result_of(log, request) is None:
@@ -215,14 +219,14 @@ def test_the_result_of_a_load_does_not_hold_up_the_stream(
     disk = Disk(log)
     with ReceiverProcess(server.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
         receiver.until_streaming()
-        request = walrow.load_requests.request(log, ["public.nobody"])
+        request = walrow.load_requests.request(log, ["public.nobody"], is_awaited=True)
         with disk.has("stalled"):
             receiver.until(lambda it: "was given up" in (it["note"] or ""))
             receiver.until_streaming()
             assert walrow.load_requests.result_of(log, request) is None
         until(lambda: walrow.load_requests.result_of(log, request) is not None)
         with disk.has("stalled"):
-            walrow.load_requests.request(log, ["public.nobody"])
+            walrow.load_requests.request(log, ["public.nobody"], is_awaited=True)
             receiver.until(lambda it: "was given up" in (it["note"] or ""))
             time.sleep(0.5)
             assert receiver.stop() < 2
@@ -244,7 +248,7 @@ def test_a_lost_connection_only_delays_a_load(
         Load(server.dsn, seed=8),
     ):
         receiver.until_streaming()
-        request = walrow.load_requests.request(log, None)
+        request = walrow.load_requests.request(log, None, is_awaited=True)
         for _ in range(4):
             execute(server.dsn, end_all)
             time.sleep(0.25)
@@ -266,9 +270,9 @@ def test_two_requests_have_two_results(
     with receiving(server, log, slot, monkeypatch):
         until_loaded(log)
         # What is damaged ends nothing.
-        (log / "_load-requested").write_text("", encoding="utf-8")
-        until(lambda: not (log / "_load-requested").exists())
-        until(lambda: not (log / "_load-taken").exists())
+        (log / "_load-requests").mkdir()
+        (log / "_load-requests" / "damaged").write_text("", encoding="utf-8")
+        until(lambda: not requests(log))
         failures: list[str] = []
 
         def fail() -> None:
@@ -279,11 +283,11 @@ def test_two_requests_have_two_results(
 
         failing = threading.Thread(target=fail)
         failing.start()
-        until(lambda: (log / "_load-taken").exists() or not failing.is_alive())
+        until(lambda: requests(log) or not failing.is_alive())
         walrow.load("public.item", log=log, timeout=60)
         failing.join()
         assert "no table public.nobody" in failures[0]
-    assert not list(log.glob("_load-re*"))
+    assert not [*log.glob("_load-result*"), *requests(log)]
 
 
 def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
@@ -298,7 +302,9 @@ def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
         until_loaded(log)
         with psycopg.connect(server.dsn) as idle:
             idle.execute("INSERT INTO audit (what) VALUES ('waits')")
-            request = walrow.load_requests.request(log, ["public.item"])
+            request = walrow.load_requests.request(
+                log, ["public.item"], is_awaited=True
+            )
             time.sleep(0.5)
             execute(server.dsn, "INSERT INTO item VALUES (900, 1)")
             end = walrow.Lsn(end_of_wal(server.dsn))
@@ -309,6 +315,45 @@ def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
         assert found is not None
         assert found.failure is None
     check_log(server.dsn, log, Load.TABLES)
+
+
+def test_a_load_that_is_cancelled_leaves_no_trace(
+    server: EmbeddedServer,
+    slot: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slots = "SELECT 1 FROM pg_replication_slots WHERE slot_name LIKE 'walrow_load_%'"
+    log = tmp_path / "log"
+    with receiving(server, log, slot, monkeypatch):
+        until_loaded(log)
+        before = [it.loaded for it in walrow.Log(log).tables()]
+        with psycopg.connect(server.dsn) as idle:
+            idle.execute("INSERT INTO audit (what) VALUES ('waits')")
+            walrow.load("public.item", log=log, wait=False)
+            until(lambda: execute(server.dsn, slots))
+            assert walrow.cancel_load("public.item", log=log) == 1
+            until(lambda: not execute(server.dsn, slots))
+            # The log goes on, and another load does not wait for that one.
+            execute(server.dsn, "INSERT INTO item VALUES (901, 1)")
+            end = walrow.Lsn(end_of_wal(server.dsn))
+            until(lambda: walrow.Log(log).end >= end)
+            assert [it.loaded for it in walrow.Log(log).tables()] == before
+        walrow.load("public.item", log=log, timeout=60)
+    check_log(server.dsn, log, Load.TABLES)
+
+
+def test_until_now_loads_what_several_have_requested(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    receive_rest(server, log, slot, "--create")
+    for table in ("item", "audit"):
+        walrow.load(f"public.{table}", log=log, wait=False)
+    receive_rest(server, log, slot)
+    loaded = {it.name for it in walrow.Log(log).tables() if it.loaded is not None}
+    assert loaded >= {"public.item", "public.audit"}
+    assert not requests(log)
 
 
 def test_a_table_that_is_locked_for_long_ends_only_the_load(
@@ -329,6 +374,6 @@ def test_a_table_that_is_locked_for_long_ends_only_the_load(
             # transaction that has the lock, as for each other.
             if isinstance(caught.value, walrow.LogError):
                 assert "lock timeout" in str(caught.value)
-        until(lambda: not (log / "_load-taken").exists())
+        until(lambda: not requests(log))
         walrow.load("public.item", log=log, timeout=60)
     check_log(server.dsn, log, Load.TABLES)

@@ -323,7 +323,7 @@ def test_the_error_of_a_load_has_no_value_of_a_row(
         assert "s3cret" not in receiver.output + text
     with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
         receiver.until_streaming()
-        request = walrow.load_requests.request(log, ["public.audit"])
+        request = walrow.load_requests.request(log, ["public.audit"], is_awaited=True)
         until(lambda: walrow.load_requests.result_of(log, request) is not None)
         receiver.stop()
         # It is what `walrow.load` raises, and a file of the log.

@@ -273,7 +273,7 @@ def test_load_that_is_given_up_while_the_disk_is_full(
     with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
         receiver.until_streaming()
         pid = walsender(own, slot)
-        request = load_requests.request(log, ["public.big"])
+        request = load_requests.request(log, ["public.big"], is_awaited=True)
         with stopped(until_copying(own, "big")) as copying:
             execute(own.dsn, "INSERT INTO audit (what) VALUES (repeat('x', 900000))")
             receiver.until_streaming(after=end_of_wal(own.dsn))

@@ -8,6 +8,7 @@ from walrow.cli import log_options
 from walrow.cli.arguments import TEXT
 from walrow.cli.source import quiet
 from walrow.cli.terminal import say
+from walrow.load_requests import cancel_load
 from walrow.load_requests import load as load_tables
 
 
@@ -21,20 +22,50 @@ from walrow.load_requests import load as load_tables
     metavar="SECONDS",
     help="How long to wait. Default: without end.",
 )
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="Do not wait. The tables are loaded now, or when a receiver runs.",
+)
+@click.option(
+    "--cancel",
+    is_flag=True,
+    help="Cancel the requests that name one of the tables, or with --all, each request. A load "
+    "that has begun ends without a trace.",
+)
 @quiet
 def load(
-    *, tables: tuple[str, ...], log: str, is_all: bool, timeout: float | None
+    *,
+    tables: tuple[str, ...],
+    log: str,
+    is_all: bool,
+    timeout: float | None,
+    no_wait: bool,
+    cancel: bool,
 ) -> None:
     """Loads tables, by the receiver of the log, and waits until they are loaded.
 
     A load is a truncate of the tables, and then all rows that they have at one moment. If
-    no receiver runs, the next one loads them.
+    no receiver runs, the next one loads them. The load is cancelled if this command ends
+    before, unless it was started with --no-wait.
     """
     if bool(tables) == is_all:
         text = "name tables as schema.name, or pass --all"
         raise click.UsageError(text)
+    if (timeout is not None) + no_wait + cancel > 1:
+        text = "--timeout, --no-wait and --cancel exclude each other"
+        raise click.UsageError(text)
+    names = None if is_all else list(tables)
+    words = "all tables" if is_all else ", ".join(tables)
+    if cancel:
+        count = cancel_load(names, log=log)
+        if not count:
+            text = f"no load was requested of {words}"
+            raise click.ClickException(text)
+        say(f"walrow: cancelled the load of {words}")
+        return
     try:
-        load_tables(None if is_all else list(tables), log=log, timeout=timeout)
+        load_tables(names, log=log, wait=not no_wait, timeout=timeout)
     except TimeoutError as error:
         raise click.ClickException(str(error)) from None
-    say(f"walrow: loaded {'all tables' if is_all else ', '.join(tables)}")
+    say(f"walrow: {'requested the load of' if no_wait else 'loaded'} {words}")
