@@ -31,7 +31,7 @@ from walrow.open_connections import OpenConnections
 from walrow.receiver_beginning import Beginning
 from walrow.receiver_loads import Loads
 from walrow.receiver_state import Received, Status, lag_seconds
-from walrow.reconnecting import Attempts
+from walrow.reconnecting import Attempts, Streaming
 from walrow.same_server import Comparison, asked_options, stream_arguments
 from walrow.stopped import refuse_stopped
 
@@ -74,6 +74,7 @@ class Receiver:
         writer_options: dict[str, Any],
         age: float,
         give_up_after: float,
+        start_within: float,
         status: Callable[[Status], None] | None,
         stop: threading.Event,
     ) -> None:
@@ -101,7 +102,10 @@ class Receiver:
         self._writer_options = writer_options
         self._age = age
         self._give_up_after = give_up_after
-        self._attempts = Attempts(give_up_after)
+        self._start_within = start_within
+        self._attempts = Attempts(give_up_after, start_within)
+        self._streaming = Streaming()
+        self._has_streamed = False
         self._status = status
         # Not the caller's own, which is never set here: he may have given it to others, too.
         self._stop, self._callers_stop = threading.Event(), stop
@@ -201,6 +205,7 @@ class Receiver:
             while self._may_begin():
                 self._report("connecting", force=True)
                 began, durable = time.monotonic(), self._durable
+                self._has_streamed = False
                 try:
                     self._receive()
                     break
@@ -208,6 +213,7 @@ class Receiver:
                     attempt = self._attempts.after(
                         error,
                         lasted=time.monotonic() - began,
+                        has_streamed=self._has_streamed,
                         has_advanced=self._durable > durable,
                         is_known=self._beginning.system is not None,
                         is_final=error is self._beginning.refusal,
@@ -215,8 +221,16 @@ class Receiver:
                     )
                     if attempt is None:
                         self._end()
+                        if self._attempts.is_late:
+                            text = (
+                                f"no server was reached within {self._start_within:g} s"
+                            )
+                            self._report("stopping", note=text, force=True)
                         raise
-                    self._report(attempt.state, note=str(error), force=True)
+                    note = attempt.note
+                    if self._streams() and self._streaming.fail(error):
+                        note = f"{note}. {_WITHOUT_STREAMING}"
+                    self._report(attempt.state, note=note, force=True)
                     self._stop.wait(attempt.pause)
         except KeyboardInterrupt:
             self._stop.set()
@@ -224,6 +238,13 @@ class Receiver:
             raise
         self._finish(None)
         return self._received()
+
+    def _streams(self) -> bool:
+        """Whether large transactions come before their commit, as far as the options say it."""
+        given = self._stream_options
+        return bool(
+            given["streaming"] or (given["streaming"] is None and not given["messages"])
+        )
 
     def _may_begin(self) -> bool:
         """Waits until nothing of an earlier attempt writes to the log. False after a stop."""
@@ -286,6 +307,7 @@ class Receiver:
         if started is None:
             return False
         stream, landing = started
+        self._has_streamed = True
         try:
             try:
                 self._pump(stream, landing)
@@ -383,6 +405,8 @@ class Receiver:
                 session = self._beginning.session(system, slot_start, plan)
                 landing.begin_session(session)
             asked = stream_arguments(plan.asked, self._stream_options)
+            if not self._streaming.may_stream(system.xlogpos, landing.durable):
+                asked["streaming"] = False
             try:
                 stream.start(self._slot, plan.start, **asked)
             except ReplicationError as error:
@@ -691,4 +715,7 @@ _TIMELINE_SECONDS = 0.3
 _DROP_SECONDS = 30.0
 _REPORT_SECONDS = 1.0
 _ANSWER_SECONDS = 0.4
+_WITHOUT_STREAMING = (
+    "Until the log has passed this place, large transactions come at their commit"
+)
 _CREATE = (Remedy("create", None, value=True),)

@@ -49,6 +49,7 @@ def receive(
     spool_directory: str | os.PathLike[str] | None = None,
     group_access: bool = False,
     give_up_after: float = 3600.0,
+    start_within: float | None = None,
     retain: Retention | None = None,
     status: Callable[[Status], None] | None = None,
     stop: threading.Event | None = None,
@@ -104,6 +105,10 @@ def receive(
         group_access: Whether the owner's group may read the log.
         give_up_after: The seconds after which a full disk, for example, is an error. Until
             then, it stays connected and tries again: with `math.inf`, for ever.
+        start_within: The seconds within which a server must be reached for the first time. Until
+            then, it is tried again if the server is not reachable or starts, has no connection
+            left, or its name is not known. What somebody must fix, such as a refused login, is an
+            error at once. Default: 600 with `until`, otherwise without end.
         retain: What the log keeps: `walrow.log.Retention(age=..., bytes=...)`. It is
             applied about once a minute, beside the writer, and at the end. See
             `Log.retain`. Default: everything.
@@ -130,6 +135,7 @@ def receive(
         ("max_hold", max_hold, 0, _MOST_BYTES),
         ("compression_level", compression_level, *_LEVELS),
         ("give_up_after", give_up_after, 0, math.inf),
+        ("start_within", start_within, 0, math.inf),
     ):
         # Not the other way round: nothing is true of nan.
         if value is not None and not least <= value <= most:
@@ -170,6 +176,7 @@ def receive(
         writer_options=writer_options,
         age=age,
         give_up_after=give_up_after,
+        start_within=_start_within(start_within, until),
         status=_with_note_of(retainer, status),
         stop=stop or threading.Event(),
     )
@@ -179,6 +186,12 @@ def receive(
         finally:
             if retainer is not None and receiver.was_stopped:
                 retainer.longest_end = _RETAIN_SECONDS
+
+
+def _start_within(given: float | None, until: str | None) -> float:
+    if given is not None:
+        return given
+    return math.inf if until is None else _START_SECONDS
 
 
 def _with_note_of(
@@ -194,6 +207,8 @@ def _with_note_of(
     return report
 
 
+#: With `until`, somebody waits for the end.
+_START_SECONDS = 600.0
 _LEAST_AGE = 0.1
 #: 30 years. What is longer, or infinite, is more than a thread can wait.
 _LONGEST_AGE = 1_000_000_000

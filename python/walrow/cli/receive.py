@@ -130,6 +130,13 @@ if TYPE_CHECKING:
     help="How long a full disk, for example, may last.",
 )
 @click.option(
+    "--start-within",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long the server may be away at the start. Default: 600 with --until-now, "
+    "otherwise without end.",
+)
+@click.option(
     "--retain",
     "kept",
     type=log_options.AGE_OR_SIZE,
@@ -233,21 +240,33 @@ def _shown(*, as_json: bool) -> Iterator[Any]:
 
 
 class _Notes:
-    """Prints what is wrong, once, and that it is over."""
+    """Prints a problem once, and its end."""
+
+    def __init__(self) -> None:
+        self._news = _News()
+
+    def __call__(self, status: Status) -> None:
+        if self._news.are_in(status):
+            note = status.note
+            words = "" if note is None else f": {printable(note)}"
+            say(f"walrow: {status.state}{words}")
+
+
+class _News:
+    """The note that was shown last."""
 
     def __init__(self) -> None:
         self._note: str | None = None
 
-    def __call__(self, status: Status) -> None:
+    def are_in(self, status: Status) -> bool:
+        """Whether a state has another note, or says that a problem is over."""
         if status.note == self._note:
-            return
-        if status.note is not None:
-            say(f"walrow: {status.state}: {printable(status.note)}")
-        elif status.state == "streaming":
-            say("walrow: streaming")
-        else:
-            return
+            return False
+        if status.note is None and status.state != "streaming":
+            # The next attempt: it may have the same problem.
+            return False
         self._note = status.note
+        return True
 
 
 class _Lines:
@@ -256,12 +275,11 @@ class _Lines:
     def __init__(self, live: Live) -> None:
         self._live = live
         self._rate = _Rate()
-        self._note: str | None = None
+        self._news = _News()
 
     def __call__(self, status: Status) -> None:
-        if status.note is not None and status.note != self._note:
+        if self._news.are_in(status) and status.note is not None:
             self._live.console.print(printable(status.note), markup=False)
-        self._note = status.note
         self._live.update(_line(status, self._rate))
 
 

@@ -105,7 +105,8 @@ _REFUSED = re.compile(
     r"|pg_hba\.conf rejects|(?:role|database) .*does not exist"
     r"|permission denied|is not permitted to log in|must be superuser or replication"
     r"|certificate|does not support SSL|server name indication"
-    r"|definition of service|invalid (?:connection option|port|value for parameter)"
+    r"|definition of service|invalid (?:connection option|port|value|\w+ value)"
+    r"|could not match \d+ |may not be used|private key"
     r"|authentication method|channel binding",
     re.IGNORECASE,
 )
@@ -116,6 +117,10 @@ _HINTS = {
     ),
     "57P01": "the server shuts down, or somebody ended the connection: connect again",
     "57P02": "another process of the server crashed: connect again",
+    INTERNAL_ERROR: (
+        "there are transactions that PostgreSQL cannot stream, but can send at their commit:"
+        " try streaming=False, or --no-streaming; the server's log says more"
+    ),
     "22P05": (
         "a character has no equivalent in client_encoding; the server's log says more"
     ),

@@ -1,0 +1,124 @@
+"""When a receiver connects again, as pure functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from walrow import Error, Lsn, ReplicationError
+from walrow.postgres.failures import INTERNAL_ERROR, stream_error
+from walrow.reconnecting import Attempt, Attempts, Streaming
+
+AWAY = ReplicationError("connection refused")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds on the clock."""
+    now = [1_000.0]
+    monkeypatch.setattr("walrow.reconnecting.time.monotonic", lambda: now[0])
+    return now
+
+
+def after(
+    attempts: Attempts, error: Error, *, is_known: bool = False, **changes: Any
+) -> Attempt | None:
+    given: dict[str, Any] = {
+        "lasted": 1.0,
+        "has_streamed": False,
+        "has_advanced": False,
+        "is_final": False,
+        "has_given_up": False,
+    }
+    return attempts.after(error, is_known=is_known, **(given | changes))
+
+
+def test_a_server_that_is_away_at_the_start(clock: list[float]) -> None:
+    attempts = Attempts(3_600, 600)
+    notes, pauses = [], []
+    while (found := after(attempts, AWAY)) is not None:
+        notes.append(found.note)
+        pauses.append(found.pause)
+        clock[0] += found.pause
+    assert attempts.is_late
+    assert 600 <= clock[0] - 1_000 <= 630
+    assert max(pauses) == 15
+    # There is one text for each minute.
+    texts = list(dict.fromkeys(notes))
+    assert texts[:3] == [
+        "connection refused",
+        "connection refused (for 1 min)",
+        "connection refused (for 2 min)",
+    ]
+    assert len(texts) == 10
+
+
+def test_a_known_server_is_waited_for_without_an_end(clock: list[float]) -> None:
+    attempts = Attempts(3_600, 0)
+    for _ in range(100):
+        clock[0] += 1_000
+        assert after(attempts, AWAY, is_known=True) is not None
+    # A stream ends the time that the note counts.
+    found = after(attempts, AWAY, is_known=True, has_streamed=True)
+    assert found is not None
+    assert found.note == "connection refused"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password authentication failed for user "x"',
+        'FATAL: database "x" does not exist',
+        'invalid sslmode value: "bogus"',
+        'invalid integer value "x" for connection option "port"',
+        "SSL error: certificate verify failed",
+        'private key file "x" has group or world access',
+        'weak sslmode "prefer" may not be used with sslrootcert=system',
+    ],
+)
+def test_a_server_that_refuses_is_not_waited_for(text: str) -> None:
+    attempts = Attempts(3_600, math.inf)
+    assert after(attempts, ReplicationError(text)) is None
+    assert not attempts.is_late
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FATAL: the database system is starting up",
+        "FATAL: sorry, too many clients already",
+        "failed to resolve host 'x': [Errno -2] Name or service not known",
+        "connection timeout expired",
+        "No route to host",
+    ],
+)
+def test_a_server_that_is_not_reachable_is_waited_for(text: str) -> None:
+    assert after(Attempts(3_600, 1), ReplicationError(text)) is not None
+
+
+def test_an_internal_error_is_given_up(clock: list[float]) -> None:
+    error = stream_error(INTERNAL_ERROR, "s", ("p",))
+    assert "--no-streaming" in str(error)
+    for give_up_after, longest in ((10, 10), (3_600, 90)):
+        attempts = Attempts(give_up_after, math.inf)
+        began = clock[0]
+        while (found := after(attempts, error, is_known=True)) is not None:
+            clock[0] += found.pause
+        assert longest <= clock[0] - began <= longest + 15
+
+
+def test_streaming_is_off_until_the_log_has_passed_the_place() -> None:
+    streaming = Streaming()
+    error = stream_error(INTERNAL_ERROR, "s", ("p",))
+    assert streaming.may_stream(Lsn(50), Lsn(10))
+    assert not streaming.fail(AWAY)
+    assert streaming.may_stream(Lsn(50), Lsn(10))
+    assert streaming.fail(error)
+    assert not streaming.may_stream(Lsn(60), Lsn(10))
+    # The next connections, whatever ends them: it is said once.
+    assert not streaming.fail(error)
+    assert not streaming.may_stream(Lsn(90), Lsn(59))
+    assert streaming.may_stream(Lsn(90), Lsn(60))
+    assert streaming.fail(error)
