@@ -98,11 +98,17 @@ class _Order:
 
     def __init__(self, do: Callable[[], Any]) -> None:
         self._do = do
+        self._lock = threading.Lock()
+        self._is_begun = self._is_given_up = False
         self._is_done = threading.Event()
         self._result: Any = None
         self._error: BaseException | None = None
 
     def follow(self) -> None:
+        with self._lock:
+            self._is_begun = not self._is_given_up
+        if self._is_given_up:
+            return
         try:
             self._result = self._do()
         except BaseException as error:
@@ -114,8 +120,16 @@ class _Order:
         self._error = failure or LogError(text)
         self._is_done.set()
 
-    def wait(self) -> Any:
-        self._is_done.wait()
+    def wait(self, check: Callable[[], None]) -> Any:
+        """Waits until it is followed. An error of `check` gives it up, unless it has begun."""
+        while not self._is_done.wait(_STOP_SECONDS):
+            try:
+                check()
+            except BaseException:
+                with self._lock:
+                    self._is_given_up = not self._is_begun
+                if self._is_given_up:
+                    raise
         if self._error is not None:
             raise self._error
         return self._result
@@ -238,8 +252,11 @@ class Landing:
             self._queue.append((_Timeline(timeline), Lsn(0)))
             self._changed.notify()
 
-    def settle(self) -> Lsn:
-        """Waits until everything that is queued is durable.
+    def settle(self, check: Callable[[], None]) -> Lsn:
+        """Waits until everything that is queued is durable. A full disk may take for ever.
+
+        Args:
+            check: Is called meanwhile. Its error ends the wait.
 
         Returns:
             Up to where that is. If the thread has ended, up to where it came.
@@ -249,7 +266,7 @@ class Landing:
             self._queue.append((mark, Lsn(0)))
             self._changed.notify()
         while not self._has_ended and not mark.passed.wait(_STOP_SECONDS):
-            pass
+            check()
         return self.durable
 
     def put(self, block: bytes, server_lsn: Lsn) -> None:
@@ -265,9 +282,9 @@ class Landing:
         return self._bytes - self._load_began if self.has_load else 0
 
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Appends nothing meanwhile."""
-        self._call(self._pause_appending)
+    def paused(self, check: Callable[[], None]) -> Iterator[None]:
+        """Appends nothing meanwhile. An error of `check` ends the wait for that."""
+        self._call(self._pause_appending, check)
         try:
             yield
         finally:
@@ -275,9 +292,12 @@ class Landing:
             self._is_paused = False
             self._nudge()
 
-    def plan_first_load(self) -> None:
-        """Records that the log begins with a load, before its slot is created."""
-        self._call(self._writer.plan_first_load)
+    def plan_first_load(self, check: Callable[[], None]) -> None:
+        """Records that the log begins with a load, before its slot is created.
+
+        An error of `check` ends the wait for that.
+        """
+        self._call(self._writer.plan_first_load, check)
         self.lacks_first_load = True
 
     def begin_load(
@@ -286,8 +306,9 @@ class Landing:
         micros: int,
         catalog: Catalog,
         tables: Sequence[tuple[int, str]],
+        check: Callable[[], None],
     ) -> LogLoad:
-        """Begins a load. See `LogWriter.begin_load`."""
+        """Begins a load. See `LogWriter.begin_load`. An error of `check` ends the wait for that."""
 
         def begin() -> LogLoad:
             # An earlier one, and not this one.
@@ -299,7 +320,7 @@ class Landing:
             self.has_load, self._is_load_due = True, False
             return load
 
-        return self._call(begin)
+        return self._call(begin, check)
 
     def end_load(self) -> None:
         """Gives the load its place, as soon as everything before it has landed."""
@@ -376,7 +397,7 @@ class Landing:
                 order.refuse(self.failure)
             self._wake()
 
-    def _call(self, do: Callable[[], T]) -> T:
+    def _call(self, do: Callable[[], T], check: Callable[[], None]) -> T:
         """Does something with the writer, between two blocks."""
         order = _Order(do)
         with self._changed:
@@ -385,7 +406,7 @@ class Landing:
             else:
                 self._orders.append(order)
                 self._changed.notify_all()
-        result: T = order.wait()
+        result: T = order.wait(check)
         return result
 
     def _nudge(self) -> None:

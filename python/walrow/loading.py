@@ -179,28 +179,30 @@ class TableLoad:
     ) -> bool:
         """Creates the slot. Returns false if it waits for too long."""
         from walrow.postgres.commands import create_slot
-        from walrow.postgres.copying import Stopped
 
         blocking: list[Waiting] = []
 
         def tick(waits: Waiting) -> None:
             waiting(waits)
-            if self._stopped.is_set():
-                raise Stopped
+            self._check()
             if longest_pause is not None and waits.seconds >= longest_pause:
                 blocking.append(waits)
                 raise _WaitsForLong
 
         self._creating = conn
         try:
-            with landing.paused():
+            with landing.paused(self._check):
                 created = create_slot(
                     conn, slot, snapshot="export", waiting=tick, **slot_options
                 )
                 micros, catalog = self._share(created.snapshot or "")
                 identities = [(table.oid, table.identity) for table in self.tables]
                 self.load = landing.begin_load(
-                    created.consistent_point, micros, catalog, identities
+                    created.consistent_point,
+                    micros,
+                    catalog,
+                    identities,
+                    self._check,
                 )
         except _WaitsForLong:
             self._wait_for(blocking[-1])
@@ -208,6 +210,12 @@ class TableLoad:
         finally:
             self._creating = None
         return True
+
+    def _check(self) -> None:
+        from walrow.postgres.copying import Stopped
+
+        if self._stopped.is_set():
+            raise Stopped
 
     def _wait_for(self, waits: Waiting) -> None:
         """Waits until the transactions have ended, while the stream goes on."""

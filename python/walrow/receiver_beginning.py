@@ -162,7 +162,7 @@ class Beginning:
         Raises:
             ReplicationError: They do not.
         """
-        self._check_history(conn, system, landing)
+        self._check_history(conn, system, landing, step)
         return self._check_slot(conn, system, landing, step)
 
     def plan(self, landing: Landing, wanted: dict[str, str]) -> SessionPlan:
@@ -288,7 +288,11 @@ class Beginning:
             return []
 
     def _check_history(
-        self, conn: psycopg.Connection[Any], system: IdentifySystem, landing: Landing
+        self,
+        conn: psycopg.Connection[Any],
+        system: IdentifySystem,
+        landing: Landing,
+        step: Step[Any],
     ) -> None:
         """Checks that the server has the WAL that was received."""
         from walrow.postgres.resuming import check_not_older, check_timeline
@@ -306,7 +310,7 @@ class Beginning:
                     raise ReplicationError(text, slot=self._slot)
                 if before != now:
                     # What is still queued has come from the old timeline, too.
-                    durable = landing.settle()
+                    durable = landing.settle(step.check)
                     check_timeline(before, now, history, durable, self._slot)
         if before != now:
             self._server_lsn, self.timeline_start = Lsn(0), None

@@ -129,7 +129,7 @@ class Loads:
         """
         from walrow.postgres.commands import drop_slot
 
-        landing.plan_first_load()
+        landing.plan_first_load(step.check)
         for attempt in range(1, _ATTEMPTS + 1):
             step.check()
             load = self._new(None)

@@ -27,6 +27,8 @@ NOWHERE = "host=/nowhere dbname=postgres"
         ("age", 1e300),
         ("give_up_after", math.nan),
         ("give_up_after", -1),
+        ("start_within", math.nan),
+        ("start_within", -1),
         ("segment_bytes", 0),
         ("segment_bytes", -1),
         ("segment_bytes", 1 << 63),
@@ -68,6 +70,7 @@ def test_a_receiver_may_try_for_ever(tmp_path: Path) -> None:
             slot="s",
             publications="p",
             give_up_after=math.inf,
+            start_within=0,
         )
 
 

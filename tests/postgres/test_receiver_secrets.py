@@ -56,7 +56,10 @@ def test_no_password_in_any_output(
     services.write_text(f"[mine]\nhost={host}\nuser=postgres\npassword={SECRET}\n")
     environment = {"PGSERVICEFILE": str(services), "PGPASSWORD": SECRET}
     with ReceiverProcess(
-        dsn.format(host=host, secret=SECRET), tmp_path / "log", environment=environment
+        dsn.format(host=host, secret=SECRET),
+        tmp_path / "log",
+        *("--start-within", "0"),
+        environment=environment,
     ) as receiver:
         code, text = receiver.wait()
         assert code != 0
