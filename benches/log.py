@@ -50,7 +50,7 @@ def measure(name: str, path: Path, folder: Path) -> None:
 
     wall, cpu = time.perf_counter, time.process_time
     copy, sealed = best(
-        wall, lambda: copied(path, folder / "copy"), lambda: seal(path, stored, None)
+        wall, lambda: copied(path, folder / "copy"), lambda: seal(path, stored, 0)
     )
     report(name, "seal, of a copy with fsync", copy / sealed, 0.7, mib / sealed)
     zstd, sealed = best(
@@ -101,7 +101,7 @@ def copied(path: Path, target: Path) -> None:
         os.fsync(file.fileno())
 
 
-def seal(path: Path, log: Path, level: int | None) -> None:
+def seal(path: Path, log: Path, level: int) -> None:
     """Seals a capture in a new log."""
     shutil.rmtree(log, ignore_errors=True)
     walrow.seal(path, log=log, compression_level=level)

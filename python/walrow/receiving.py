@@ -44,7 +44,7 @@ def receive(
     origin: Literal["any", "none"] | None = None,
     age: float = 10.0,
     segment_bytes: int = 64 << 20,
-    compression_level: int | None = 1,
+    compression_level: int = 1,
     spool_memory: int = 64 << 20,
     spool_directory: str | os.PathLike[str] | None = None,
     group_access: bool = False,
@@ -98,7 +98,8 @@ def receive(
         origin: `"none"` skips transactions that came to the server by replication.
         age: The seconds after which transactions are published for readers, at least 0.1.
         segment_bytes: The size of the stream after which a segment ends.
-        compression_level: The level of zstd. None stores the stream as it is.
+        compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
+            stream as it is.
         spool_memory: The number of bytes of memory that open transactions take together.
             Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the log's own.
@@ -152,7 +153,7 @@ def receive(
     directory = directory_of(log).absolute()
     writer_options = {
         "segment_bytes": segment_bytes,
-        "level": compression_level,
+        "level": compression_level or None,
         "spool_memory": spool_memory,
         "spool_directory": directory
         if spool_directory is None

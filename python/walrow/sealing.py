@@ -46,7 +46,7 @@ def seal(
     framing: Framing | None = None,
     unfinished: Absence = "error",
     segment_bytes: int = 64 << 20,
-    compression_level: int | None = 1,
+    compression_level: int = 1,
     spool_memory: int = 64 << 20,
     spool_directory: str | os.PathLike[str] | None = None,
     group_access: bool = False,
@@ -74,7 +74,8 @@ def seal(
             `"error"`, raised after all complete transactions are in the log, or
             `"ignore"`.
         segment_bytes: The size of the stream after which a segment ends.
-        compression_level: The level of zstd. None stores the stream as it is.
+        compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
+            stream as it is.
         spool_memory: As in `walrow.read`.
         spool_directory: As in `walrow.read`.
         group_access: Whether the owner's group may read the log.
@@ -98,7 +99,7 @@ def seal(
         writer = LogWriter(
             directory,
             segment_bytes=segment_bytes,
-            level=compression_level,
+            level=compression_level or None,
             spool_memory=spool_memory,
             spool_directory=spool_directory,
             group_access=group_access,

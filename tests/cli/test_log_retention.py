@@ -27,7 +27,7 @@ def test_old_segments_are_removed(log: walrow.Log, invoke: Callable[..., str]) -
     total = sum(it.bytes for it in log.segments())
     assert invoke("log", "retain", "--keep", "900000w", log.path).startswith("0 ")
     assert invoke("log", "retain", "--keep", f"{total}B", log.path).startswith("0 ")
-    shown = invoke("log", "retain", "--keep", "1d", "--keep", "1TB", log.path)
+    shown = invoke("log", "retain", "--keep", "1.5d", "--keep", "0.5TB", log.path)
     kept = walrow.Log(log.path).segments()
     removed = total - sum(it.bytes for it in kept)
     assert shown == f"{count - len(kept)} segments, {removed:,} bytes removed\n"
@@ -76,7 +76,7 @@ def test_readers_are_listed_and_hold_segments(
         ("--keep", "7"),
         ("--keep", "7x"),
         ("--keep", "-1d"),
-        ("--keep", "1.5d"),
+        ("--keep", "1.5.5d"),
         ("--keep", "7d", "--keep", "8d"),
         ("--keep", "1GB", "--keep", "2GB"),
         ("--forget-after", "50GB"),

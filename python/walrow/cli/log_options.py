@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +37,13 @@ class _Amount(click.ParamType[Any]):
         number, unit = found.groups() if found else ("0", "")
         amount: dt.timedelta | int | None = None
         with contextlib.suppress(OverflowError, KeyError):
-            amount = int(number) * self._units[unit.lower()]
+            one = self._units[unit.lower()]
+            # A part of a byte does not count.
+            amount = (
+                float(number) * one
+                if isinstance(one, dt.timedelta)
+                else int(Decimal(number) * one)
+            )
         if amount is None:
             self.fail(f"{value} is not {self._example}", param, ctx)
         return amount
@@ -56,7 +63,7 @@ def retention(
     )
 
 
-_AMOUNT = re.compile(r"(\d{1,9})([A-Za-z]+)", re.ASCII)
+_AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([A-Za-z]+)", re.ASCII)
 _TIMES: dict[str, dt.timedelta | int] = {
     "s": dt.timedelta(seconds=1),
     "m": dt.timedelta(minutes=1),
@@ -92,10 +99,26 @@ segment_size = click.option(
 
 level = click.option(
     "--level",
-    type=click.IntRange(0, 22),
+    type=click.IntRange(-131_072, 22),
     default=1,
     show_default=True,
-    help="The compression level of zstd. 0 stores the stream as it is.",
+    help="The compression level of zstd; levels below 0 are faster. 0 stores the stream as it is.",
+)
+
+spool_memory = click.option(
+    "--spool-memory",
+    type=click.IntRange(min=0),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="The memory of open transactions. Beyond it, they wait in files.",
+)
+
+spool_directory = click.option(
+    "--spool-directory",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="The directory of these files. Default: the log's for receive, otherwise the system's.",
 )
 
 group_access = click.option(

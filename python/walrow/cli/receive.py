@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-hold",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     metavar="MIB",
     help="Cancel a load when more bytes of the stream wait for it.",
 )
@@ -106,20 +106,8 @@ if TYPE_CHECKING:
 )
 @log_options.segment_size
 @log_options.level
-@click.option(
-    "--spool-memory",
-    type=click.IntRange(min=0),
-    default=64,
-    show_default=True,
-    metavar="MIB",
-    help="The memory of open transactions. Beyond it, they wait in files.",
-)
-@click.option(
-    "--spool-directory",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="The directory of these files. Default: the log's.",
-)
+@log_options.spool_memory
+@log_options.spool_directory
 @log_options.group_access
 @click.option(
     "--give-up-after",
@@ -185,7 +173,7 @@ def receive(
             segment_bytes=segment_size << 20,
             spool_memory=spool_memory << 20,
             max_hold=None if max_hold is None else max_hold << 20,
-            compression_level=level or None,
+            compression_level=level,
             retain=retain if retain != Retention() else None,
             status=status,
             stop=stop,

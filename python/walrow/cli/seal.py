@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 )
 @log_options.segment_size
 @log_options.level
+@log_options.spool_memory
+@log_options.spool_directory
 @log_options.group_access
 @quiet
 def seal(
@@ -45,6 +47,8 @@ def seal(
     unfinished: str,
     segment_size: int,
     level: int,
+    spool_memory: int,
+    spool_directory: str | None,
     group_access: bool,
 ) -> None:
     """Writes the committed transactions of FILE to a log.
@@ -59,7 +63,9 @@ def seal(
         framing=framing,
         unfinished="ignore" if unfinished == "ignore" else "error",
         segment_bytes=segment_size << 20,
-        compression_level=level or None,
+        compression_level=level,
+        spool_memory=spool_memory << 20,
+        spool_directory=spool_directory,
         group_access=group_access,
     )
     if not is_quiet():
